@@ -16,13 +16,13 @@ import (
 
 // chain is the session's pre-bind chain.
 type chain struct {
-	// order lists the plugins in conf order; only those whose pre-bind steps are enabled.
+	// order lists, in conf order, the plugins whose pre-bind steps are enabled.
 	order []string
 	// steps are the pre-bind steps of each plugin, in the order it added them.
 	steps map[string][]preBindStep
 	// upstream holds the cache.PreBinders that upstream plugins registered in this session.
 	upstream map[string]vccache.PreBinder
-	// made is true once a task has been given its steps: a step added later would be missing there.
+	// made reports whether a task has been given its steps: a step added later would be missing there.
 	made bool
 }
 
@@ -30,7 +30,7 @@ func newChain(order []string) chain {
 	return chain{order: order, steps: map[string][]preBindStep{}, upstream: map[string]vccache.PreBinder{}}
 }
 
-// add adds a step, unless it is too late for that.
+// add adds a step, unless a task already has its steps.
 func (c *chain) add(plugin string, step preBindStep) {
 	if c.made {
 		klog.Background().Error(nil, "Pre-bind step registered outside OnSessionOpen is ignored", "plugin", plugin)
@@ -39,7 +39,7 @@ func (c *chain) add(plugin string, step preBindStep) {
 	c.steps[plugin] = append(c.steps[plugin], step)
 }
 
-// addPreBinder adds the plugin's own step; reserves is true if it is a Reserver.
+// addPreBinder adds the plugin's own step. reserves reports whether the plugin is a Reserver.
 func (c *chain) addPreBinder(plugin string, pb PreBinder, reserves bool) {
 	step := preBindStep{preBind: pb.PreBind, rollback: pb.Rollback, rollbackUnbegun: reserves, timeout: DefaultStepTimeout}
 	if timed, ok := pb.(TimedPreBinder); ok {
@@ -54,7 +54,7 @@ func (c *chain) addPreBinder(plugin string, pb PreBinder, reserves bool) {
 	c.add(plugin, step)
 }
 
-// enabled reports whether the conf has the plugin's steps run.
+// enabled reports whether the conf enables the plugin's steps.
 func (c *chain) enabled(plugin string) bool { return slices.Contains(c.order, plugin) }
 
 // of returns the pre-bind steps for one task: plugins in conf order, and within a plugin first the steps it
@@ -80,8 +80,8 @@ func (c *chain) of(bindCtx *vccache.BindContext) []binding.Step {
 // waits up to 600 s for a volume and then gives up by itself.
 const upstreamStepTimeout = 11 * time.Minute
 
-// upstreamStep makes a step of an upstream PreBinder, which takes its task from the bind context. Its rollback is that of
-// the plugin's Reserve too, which the session ran when it placed the task.
+// upstreamStep returns a step of an upstream PreBinder, which takes its task from the bind context. Its rollback also
+// undoes the plugin's Reserve, which the session ran when it placed the task.
 func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindContext) binding.Step {
 	return binding.Step{
 		Plugin:          plugin,

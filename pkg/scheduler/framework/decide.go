@@ -4,9 +4,9 @@ package framework
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// Decide sets an annotation of a task that waits. Once the task is handed over it is in the books of sessions to come, and it travels in the
-// Binding, whatever the pod has under that key by then: anybody may write the annotations of pods that wait. What plugins set on
-// task.Pod by themselves travels only where it differs from what the pod had.
+// Decide sets an annotation of a pending task. Once the task is handed over, the annotation is in the books for later sessions,
+// and is written with the Binding. It replaces any value that the pod then has, because users may change the annotations of
+// pending pods. Annotations that plugins set on task.Pod directly are written only where they differ from the pod's.
 func (ssn *Session) Decide(task *api.TaskInfo, key, value string) {
 	of := ssn.decisions[task.UID]
 	if of == nil {
@@ -25,7 +25,7 @@ func (ssn *Session) Decide(task *api.TaskInfo, key, value string) {
 	task.Pod.Annotations[key] = value
 }
 
-// Undecide takes back what was decided under the key, if anything was.
+// Undecide reverts Decide for the key, if it was called.
 func (ssn *Session) Undecide(task *api.TaskInfo, key string) {
 	before, decided := ssn.decisions[task.UID][key]
 	if !decided {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framework is what plugins and actions are written against: the Session, the contract of plugins (contract.go), which
-// adds to upstream's extension points, and the registry that makes plugins known under their conf names.
+// Package framework is the API for plugins and actions: the Session, the contract of plugins (contract.go), which adds to
+// upstream's extension points, and the registry of plugins and actions by their conf names.
 //
-// It knows no action and no plugin of this project, and imports none. What it knows of upstream's plugins is how long their
-// verdicts on a task stay true and which labels and annotations these depend on (upstreaminputs.go), which of them say that a
-// queue is full (queuewait.go), and that the kinds of devices which deviceshare switches on stay so (registry.go). Below it are
-// binding, for the transactions' steps, topology, for node groups, snapshot, for what upstream is not shown while it opens a
-// session, and devices, which knows the vendors' kinds.
+// It imports no action and no plugin of this project. Its knowledge of upstream's plugins is limited to three things: how long
+// their verdicts on a task stay valid and which labels and annotations these depend on (upstreaminputs.go), which of them
+// report that a queue is full (queuewait.go), and that the kinds of devices which deviceshare enables cannot change
+// (registry.go).
+//
+// It uses binding for the steps of transactions, topology for node groups, snapshot for parts of a snapshot that are hidden
+// from upstream while it opens a session, and devices for the vendors' kinds.
 package framework

@@ -12,14 +12,14 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// Upstream's actions evict for one gang at a time. For gangs that are placed together that would be in vain where the others have no room
-// all the same. So what actions evict in a session with such gangs is held until it closes, and then sent only if all gangs of the
-// group have room by then.
+// Upstream's actions evict for one gang at a time. For gangs that are placed together, such evictions are useless if the other
+// gangs have no room. So in a session with such gangs, evictions are deferred until it closes, and then sent only if all gangs of
+// the group have room.
 
-// Eviction is a task that the session has had evicted.
+// Eviction is a task that was evicted in the session.
 type Eviction struct {
 	Task *api.TaskInfo
-	// Action is the name of the action that did it.
+	// Action is the name of the action that evicted it.
 	Action string
 }
 
@@ -29,26 +29,27 @@ type heldEviction struct {
 	reason string
 }
 
-// evictions are those of one session.
+// evictions are the evictions of one session.
 type evictions struct {
-	// upstream is the session, set once it is open, and placement what its plugins say of groups.
+	// upstream is the session, set once it is open, and placement knows its groups of gangs.
 	upstream  *vcframework.Session
 	placement *Placement
 	observers []EvictionObserver
 	// send evicts a task.
 	send func(task *api.TaskInfo, reason string) error
-	// held wait for the session's end, and withdrawn are those of them that were in vain.
+	// held are deferred until the session ends. withdrawn are the gangs whose evictions were dropped, with the members that had
+	// no room.
 	held      []heldEviction
 	withdrawn map[api.JobID][]*api.TaskInfo
-	// groups is whether there are gangs for whose sake evictions wait; nil before the first.
+	// groups reports whether there are gangs whose evictions are deferred; nil before the first eviction.
 	groups *bool
 }
 
-// Withdrawn are the gangs for which tasks were evicted in vain, with the members that were to take their place. It is known once the
-// session closes.
+// Withdrawn returns the gangs whose evictions were dropped because their group has no room, with the members that would have
+// taken the victims' place. It is known once the session closes.
 func (ssn *Session) Withdrawn() map[api.JobID][]*api.TaskInfo { return ssn.evictions.withdrawn }
 
-// Evict evicts the task and notes it; or holds it, where gangs wait for one another.
+// Evict evicts the task and records it, or defers the eviction if gangs of the session are placed together.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
 	eviction, e := Eviction{Task: task, Action: c.session.Action}, &c.session.evictions
 	if eviction.Action != "" && e.hasGroups() {
@@ -68,7 +69,7 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 	return nil
 }
 
-// hasGroups is true if gangs of the session are placed together.
+// hasGroups reports whether gangs of the session are placed together.
 func (e *evictions) hasGroups() bool {
 	if e.groups == nil {
 		found := false
@@ -87,8 +88,8 @@ func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
 	return Companions(e.upstream.Jobs, e.placement.Unit(job))
 }
 
-// settle sends what was held, but for what is in vain: on the nodes where members of gangs whose group has no room were to follow,
-// the victims without which the other members fit are kept, from the highest priority down.
+// settle sends the deferred evictions, except useless ones: on nodes where members of gangs whose group has no room were to
+// follow, victims without which the other members fit anyway are kept, from the highest priority down.
 func (e *evictions) settle() {
 	if len(e.held) == 0 {
 		return
@@ -118,13 +119,14 @@ func (e *evictions) priorityOf(task *api.TaskInfo) int32 {
 	return task.Priority
 }
 
-// hasRoomFor reports whether the task can stay on its node beside the members that are to follow others.
+// hasRoomFor reports whether the task can stay on its node beside the members that are to follow other victims.
 func (e *evictions) hasRoomFor(task *api.TaskInfo) bool {
 	node := e.upstream.Nodes[task.NodeName]
 	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
 }
 
-// withdraw has the members of gangs whose group has no room wait again, and returns the nodes on which they were to follow evicted ones.
+// withdraw makes the members of gangs whose group has no room pending again, and returns the nodes on which they were to follow
+// victims.
 func (e *evictions) withdraw() map[string]bool {
 	var vain []*api.TaskInfo
 	for _, job := range e.upstream.Jobs {
@@ -145,7 +147,7 @@ func (e *evictions) withdraw() map[string]bool {
 	return nodes
 }
 
-// groupHasRoom is true if all gangs with which the job's is placed have room, or will once what was evicted is gone.
+// groupHasRoom reports whether all gangs of the job's group have room, now or once the victims have terminated.
 func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 	gangs, all := e.companions(job)
 	for _, gang := range gangs {
@@ -154,7 +156,7 @@ func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 	return all
 }
 
-// keep shows the task as running again.
+// keep marks the task as running again.
 func (e *evictions) keep(task *api.TaskInfo) {
 	if job := e.upstream.Jobs[task.Job]; job != nil {
 		if err := job.UpdateTaskStatus(task, api.Running); err != nil {

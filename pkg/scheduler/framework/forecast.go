@@ -4,7 +4,7 @@ package framework
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// forecasters lists, in conf order, the plugins that are.
+// forecasters lists, in conf order, the plugins that are Forecasters.
 func (p *Profile) forecasters() []Forecaster {
 	var out []Forecaster
 	for _, name := range p.pluginOrder {
@@ -15,7 +15,7 @@ func (p *Profile) forecasters() []Forecaster {
 	return out
 }
 
-// NeverFits is true if a plugin says so of the gang.
+// NeverFits reports whether a Forecaster says that the gang never fits.
 func (ssn *Session) NeverFits(job *api.JobInfo) bool {
 	for _, f := range ssn.forecasters {
 		if f.NeverFits(ssn, job) {

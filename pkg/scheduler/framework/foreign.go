@@ -13,12 +13,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// ForeignPods is the index, of the scheduler's informer of pods, of pods that name a PodGroup and wait for another scheduler, by the
-// namespace/name of the PodGroup. A pod that has a node counts for its gang whichever scheduler chose the node.
+// ForeignPods is the name of an index of the scheduler's pod informer. It lists, by the namespace/name of the PodGroup, pods that
+// name a PodGroup and wait for another scheduler. A pod that has a node counts for its gang, whichever scheduler chose the node.
 const ForeignPods = "volcano-prebind/foreign-pods"
 
-// foreignPods says how many pods name the gang's PodGroup and the wrong scheduler; empty if none do. The session does not see them, so
-// that the gang appears to lack them.
+// foreignPods reports how many pods name the gang's PodGroup and another scheduler; empty if none do. The session does not see
+// these pods, so the gang appears to lack them.
 func (ssn *Session) foreignPods(job *api.JobInfo) string {
 	factory := ssn.InformerFactory()
 	if factory == nil {
@@ -40,7 +40,7 @@ func (ssn *Session) foreignPods(job *api.JobInfo) string {
 		quoted(schedulers.Items()), schedulers.More(), servedNames())
 }
 
-// servedNames says which schedulerName would be right.
+// servedNames lists the valid values of schedulerName.
 func servedNames() string {
 	if options.ServerOpts == nil || len(options.ServerOpts.SchedulerNames) == 0 {
 		return ""

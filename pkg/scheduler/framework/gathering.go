@@ -8,26 +8,26 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Gathering is how a gang's tasks are divided over the domains of a network, such as blocks and spines: the answer of a Gatherer.
+// Gathering is a Gatherer's answer: how to divide a gang's tasks over the domains of a network, such as blocks and spines.
 type Gathering struct {
-	// Plugin is the one that answers; Placement.Gathering sets it. Its predicate must accept every node of every plan for the gang, for as
-	// long as all members placed in the session lie in that plan: allocate does not ask it there.
+	// Plugin is the plugin that answered; Placement.Gathering sets it. Its predicate must accept every node of every plan for the
+	// gang, as long as all members placed in the session lie in that plan: allocate does not call it there.
 	Plugin string
-	// On is the gathering on nodes with so many slots each, of at most so many tasks.
+	// On returns the plans for nodes with the given numbers of slots, for at most so many tasks.
 	On func(slots map[string]int, most int) GatherPlans
-	// Compare orders the gang's tasks by rank: they are dealt out to the nodes of a plan in this order.
+	// Compare orders the gang's tasks by rank: they are assigned to the nodes of a plan in this order.
 	Compare func(l, r *api.TaskInfo) int
 }
 
-// GatherPlans are the ways to divide a gang's tasks over nodes, as their slots are.
+// GatherPlans are the ways to divide a gang's tasks over nodes with given slots.
 type GatherPlans interface {
-	// Plans yields the ways to place now so many tasks where wanted have slots, the best first. Nodes that are neighbours in a plan
-	// are close to each other.
+	// Plans yields plans that place now tasks where wanted tasks have slots, the best plan first. Nodes that are neighbors in a
+	// plan are close to each other.
 	Plans(wanted, now int) iter.Seq[[]NodeShare]
-	// Least and Most are the smallest and the largest number of tasks, from least up to most, for which there is a plan; 0 for none.
+	// Least and Most return the smallest and the largest number of tasks in [least, most] that have a plan; 0 for none.
 	Least(least, most int) int
 	Most(least, most int) int
-	// Explain says, of the domains, why there is no plan for so many tasks.
+	// Explain says, in terms of domains, why so many tasks have no plan.
 	Explain(wanted int) string
 }
 

@@ -11,7 +11,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// HasClaims tells whether volumes or devices are claimed for the pod, which plugins reserve for it when it is placed.
+// HasClaims reports whether the pod claims volumes or devices, which plugins reserve for it when it is placed.
 func HasClaims(pod *v1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true
@@ -24,12 +24,12 @@ func HasClaims(pod *v1.Pod) bool {
 	return false
 }
 
-// giveBack takes back the placements that no action took back and that were not handed over to be bound: a task whose
-// gang backfill could not complete, one that the cache refused, one that waits for room. What plugins reserved for its
-// claims would stay reserved for as long as the scheduler runs. Of tasks without claims nothing is held beyond the session but by
-// Reservers, which know of what.
+// giveBack undoes placements that no action undid and that were not handed over to be bound: a task whose gang backfill could not
+// complete, one that the cache refused, one that waits for resources being released. Otherwise the reservations of its claims
+// would last as long as the scheduler runs. Tasks without claims hold nothing beyond the session, except through Reservers, which
+// are undone too.
 func (ssn *Session) giveBack() {
-	defer ssn.reservers.giveBack() // what no event told of
+	defer ssn.reservers.giveBack() // reservations that no event of the statement released
 	statement := vcframework.NewStatement(ssn.Session)
 	takeBack := map[api.TaskStatus]func(*api.TaskInfo) error{api.Allocated: statement.UnAllocate, api.Pipelined: statement.UnPipeline}
 	for _, job := range ssn.Jobs {
@@ -46,7 +46,7 @@ func (ssn *Session) giveBack() {
 	}
 }
 
-// takeBackOne takes back one placement; a panic in a plugin is an error, so that the others are taken back too.
+// takeBackOne undoes one placement. A panic in a plugin becomes an error, so that the other placements are undone too.
 func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error) {
 	defer func() {
 		task.Pod.Spec.NodeName = ""
@@ -54,13 +54,13 @@ func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error)
 			err = fmt.Errorf("a plugin panicked: %v", p)
 		}
 	}()
-	task.GenerateLastTxContext() // the node it is nominated to is told from that
+	task.GenerateLastTxContext() // its nominated node is derived from that
 	task.Pod.Spec.NodeName = task.NodeName
 	return undo(task)
 }
 
-// GiveBack takes back what the session that was opened last and not closed has placed and not handed over to be bound. It
-// is for a session that panicked, of which nothing else is closed.
+// GiveBack undoes the placements of the session that was opened last and not closed, except tasks handed over to be bound. It is
+// for a session that panicked, which is not closed in any other way.
 func (r *Registry) GiveBack() {
 	r.mu.Lock()
 	last := r.last

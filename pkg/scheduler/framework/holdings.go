@@ -8,19 +8,19 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// ReckonWithHoldings has the session reckon with minResources that are what the gang holds now. Upstream's plugins keep room for
-// what a running gang's minResources are beyond that, and let others into the room of what it holds beyond its minResources, which is
-// all of it when it has none: so there is neither. For a gang that was let in and does not run yet they keep its minResources
-// whatever it holds, so what it holds counts twice until it runs.
+// ReckonWithHoldings sets the session's minResources of the gang to the resources that it currently holds. For a running gang,
+// upstream's plugins keep the difference between a larger minResources and the held resources free, and give away held resources
+// above minResources, which is all of them without minResources. With equal amounts they do neither. For an admitted gang that
+// does not run yet they reserve minResources in addition to held resources, so these count twice until it runs.
 func ReckonWithHoldings(job *api.JobInfo) { ReckonWith(job, job.Allocated) }
 
-// ReckonWith has the session count the amount as the gang's minResources.
+// ReckonWith makes the session count the amount as the gang's minResources.
 func ReckonWith(job *api.JobInfo, amount *api.Resource) {
 	list := listOf(amount)
 	job.PodGroup.Spec.MinResources = &list
 }
 
-// listOf is the list that upstream's NewResource makes the resource of.
+// listOf converts the resource to a list; upstream's NewResource converts it back.
 func listOf(r *api.Resource) v1.ResourceList {
 	list := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewMilliQuantity(int64(r.MilliCPU), resource.DecimalSI),

@@ -4,8 +4,8 @@ package framework
 
 import "slices"
 
-// knownPlugins and knownActions are those of upstream that change placed tasks, and nodes, only by the methods of jobs and nodes, or by statements. Upstream's
-// version is fixed in go.mod; a later one is read for that again.
+// knownPlugins and knownActions are upstream's plugins and actions that change placed tasks, and nodes, only by the methods of
+// jobs and nodes, or by statements. Review the list when go.mod names another version of upstream.
 var (
 	knownPlugins = []string{
 		"binpack", "capacity", "cdp", "conformance", "drf", "extender", "gang", "network-topology-aware", "nodegroup", "nodeorder", "numa-aware",
@@ -15,7 +15,7 @@ var (
 	knownActions = []string{"allocate", "backfill", "enqueue", "preempt", "reclaim", "shuffle"}
 )
 
-// knows reports whether it is known of all plugins and actions of the configuration that they change no more than that.
+// knows reports whether all plugins and actions of the configuration are known to change no more than that.
 func (r *Registry) knows(in ProfileInput) bool {
 	for _, tier := range in.Tiers {
 		for _, option := range tier.Plugins {

@@ -18,47 +18,47 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Cache is what a session needs of the scheduler's cache beyond upstream's.
+// Cache is the part of the scheduler's cache that a session needs beyond upstream's interface.
 type Cache interface {
 	vccache.Cache
-	// AddToTransaction reserves the task's resources and adds it, with the annotations the session decided on and its
-	// pre-bind steps, to the open transaction of the unit, or of its gang when that is nil. An error leaves the cache as it was.
+	// AddToTransaction reserves the task's resources and adds the task, with the annotations that the session staged and its
+	// pre-bind steps, to the open transaction of the unit, or of its gang when unit is nil. An error leaves the cache unchanged.
 	AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error
-	// SealTransactions hands the open transactions to the binding engine. It is idempotent.
+	// SealTransactions submits the open transactions to the binding engine. It is idempotent.
 	SealTransactions()
-	// ReleaseIncomplete gives up the open transactions that are below the minimum of one of their gangs, and returns their tasks: they
-	// are Pending again, or are about to be.
+	// ReleaseIncomplete drops the open transactions that are below the minimum of one of their gangs, and returns their tasks:
+	// these are Pending again, or are about to be.
 	ReleaseIncomplete() map[api.JobID][]api.TaskID
 }
 
-// Snapshotter is a Cache that hands out again, from session to session, what has not changed.
+// Snapshotter is a Cache that reuses unchanged parts of a snapshot from session to session.
 type Snapshotter interface {
-	// SessionSnapshot is Snapshot for the session that opens now, and what Kubernetes' plugins see of its nodes. What the
-	// last session was given is no longer its own.
+	// SessionSnapshot returns the Snapshot of the session that opens now, and the view of its nodes for Kubernetes' plugins. The
+	// last session no longer owns its snapshot.
 	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo)
-	// TrustSession is called when the session has closed, if its plugins and actions are known to change placed tasks only by the methods of
-	// jobs and nodes, so that there is less to compare before the next one.
+	// TrustSession is called when the session has closed, if its plugins and actions are known to change placed tasks only by the
+	// methods of jobs and nodes. The next snapshot then compares less.
 	TrustSession()
 }
 
-// sessionCache is the cache as one session sees it: what upstream's statements and plugins do through it gets
-// this session's pre-bind chain.
+// sessionCache is the cache as one session sees it: tasks that upstream's statements and plugins bind through it get this
+// session's pre-bind chain.
 type sessionCache struct {
 	Cache
 	session *Session
-	// annotations are those that pending tasks had when the session began. The cache's may have changed since, and
-	// what users changed meanwhile is no decision of the session.
+	// annotations are the annotations of pending tasks when the session began. The cache's may have changed since, and changes by
+	// users are not decisions of the session.
 	annotations map[api.TaskID]map[string]string
-	// staging keeps what device code writes; nil when no devices are shared out.
+	// staging holds annotations that device code writes; nil when no devices are shared.
 	staging *devices.Staging
-	// snapshotter is the cache if it is one and a plugin of this project is the first to open, and deferred what that plugin
-	// completes the session with.
+	// snapshotter is the cache if it is one and the first plugin to open is one of this project. deferred is the rest of the
+	// session, which that plugin's opening restores.
 	snapshotter Snapshotter
 	deferred    *snapshot.Deferred
 	closing     closingJobs
 }
 
-// Snapshot takes the session's snapshot and remembers what its pending pods look like before any plugin sees them.
+// Snapshot takes the session's snapshot and records the annotations of its pending pods before any plugin sees them.
 func (c *sessionCache) Snapshot() *api.ClusterInfo {
 	if c.snapshotter == nil {
 		whole := c.Cache.Snapshot()
@@ -96,8 +96,8 @@ func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 	return decided
 }
 
-// AddBindTask adds the task to its gang's transaction with the session's chain. A task without the devices it asks for, or for
-// which a plugin could not reserve, is refused: not every action of upstream asks whether placing it went well.
+// AddBindTask adds the task to its gang's transaction with the session's chain. It refuses a task without the devices it
+// requests, or one that a plugin could not reserve for: not every upstream action checks whether a placement failed.
 func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	if err := c.session.reservers.refused[bindCtx.TaskInfo.UID]; err != nil {
 		return err
@@ -122,7 +122,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return nil
 }
 
-// Client is what the session's plugins write with.
+// Client returns the client that the session's plugins write with.
 func (c *sessionCache) Client() kubernetes.Interface {
 	if c.staging == nil {
 		return c.Cache.Client()
@@ -130,14 +130,14 @@ func (c *sessionCache) Client() kubernetes.Interface {
 	return c.staging.Client()
 }
 
-// RegisterBinder puts an upstream PreBinder into the session's chain, at its plugin's place in the conf.
+// RegisterBinder adds an upstream PreBinder to the session's chain, at its plugin's place in the conf.
 func (c *sessionCache) RegisterBinder(name string, binder any) {
 	if pb, ok := binder.(vccache.PreBinder); ok {
 		c.session.chain.upstream[name] = pb
 	}
 }
 
-// UpdateJobStatus writes the session's verdict on a gang, with why it waits if it does.
+// UpdateJobStatus writes the session's verdict on a gang, with the reason if it waits.
 func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
 	if wait, ok := c.session.waits[job.UID]; ok {
 		wait.show(job, string(c.session.UID))
@@ -148,7 +148,7 @@ func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnn
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)
 }
 
-// OnSessionClose seals what the session's actions have placed. Upstream calls it twice.
+// OnSessionClose seals the transactions of the session's actions. Upstream calls it twice.
 func (c *sessionCache) OnSessionClose() {
 	c.closing.closed()
 	if c.staging != nil {
@@ -190,7 +190,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
-	ssn.Action = "" // what plugins do from now on no action does
+	ssn.Action = "" // plugins that act from here on do not belong to an action
 	ssn.evictions.settle()
 	ssn.seal()
 	ssn.explainWaits(r.told)
@@ -208,13 +208,13 @@ func (r *Registry) CloseSession(ssn *Session) {
 	r.mu.Unlock()
 }
 
-// attach has the session be a view of upstream's.
+// attach makes the session a view of upstream's.
 func (ssn *Session) attach(upstream *vcframework.Session) {
 	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
 }
 
-// seal hands over what the session has placed, now that no action adds to it. The members of a gang that no action has
-// completed wait again, for what stops the rest.
+// seal submits the session's placements, now that no action adds to them. The members of a gang that no action completed are
+// pending again, for the reason that blocks the rest.
 func (ssn *Session) seal() {
 	for gang, tasks := range ssn.cache.ReleaseIncomplete() {
 		job := ssn.Jobs[gang]
@@ -224,7 +224,7 @@ func (ssn *Session) seal() {
 		delete(ssn.waits, gang)
 		for _, uid := range tasks {
 			task := job.Tasks[uid]
-			if task == nil || !ssn.handedOver[uid] { // what a session that panicked has left: the pod is not this one's own
+			if task == nil || !ssn.handedOver[uid] { // left by a session that panicked: the pod is not this session's
 				continue
 			}
 			if err := job.UpdateTaskStatus(task, api.Pending); err != nil {
@@ -236,7 +236,7 @@ func (ssn *Session) seal() {
 	ssn.cache.SealTransactions()
 }
 
-// view returns our view of upstream's session.
+// view returns this project's view of upstream's session.
 func (r *Registry) view(upstream *vcframework.Session) *Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,35 +13,37 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// An explanation names numbers that change with whatever others do in the cluster, and each text that is told is written to the
-// gang's PodGroup and to each of its pods, with an event each. So a text that differs in its words only is told after a pause.
+// An explanation contains numbers that change with other users' workloads, and each reported text is written to the gang's
+// PodGroup and to each of its pods, with an event each. So a text with the same reason and other words is reported only after a
+// pause.
 const (
-	// firstPause is about how long somebody who has just submitted a gang looks at it, and as long as the loop rests at most.
+	// firstPause is about how long a user watches a gang after submitting it, and the longest time between two cycles while gangs
+	// wait.
 	firstPause = 15 * time.Second
-	// longestPause bounds how old the numbers of a gang are that waits for hours, and keeps a gang of a thousand pods in a busy
-	// cluster to about two writes and two events a second.
+	// longestPause bounds how old the reported numbers of a gang that waits for hours may be, and limits a gang of a thousand
+	// pods in a busy cluster to about two writes and two events a second.
 	longestPause = 8 * time.Minute
 )
 
-// tellings are what gangs that wait were told last. A gang that does not wait is not among them.
+// tellings are the last reports to gangs that wait. A gang that does not wait has none.
 type tellings map[api.JobID]telling
 
-// telling is what a gang was told last, what the gang was like, and the pauses of the reasons that it was told.
+// telling is the last report to a gang, the state of the gang at that time, and the pauses of its reasons.
 type telling struct {
 	wait   Wait
 	gang   likeness
 	pauses map[string]pause
 }
 
-// pause is how long after it was told a reason is not told again, and until when that is.
+// pause is how long a reason is not reported again, and until when.
 type pause struct {
 	length time.Duration
 	until  time.Time
 }
 
-// pace returns what the gang is told now: what was found, or what it was told last while a pause since the reason was told lasts. The
-// pause doubles each time; a reason that is new, or another spec or other pods of the gang itself, are told at once. Each reason has
-// a pause of its own, for in a cluster that is about full a gang's reason comes and goes with each pod of others.
+// pace returns the explanation to report for the gang: the current one, or the last reported one while the pause of its reason
+// lasts. The pause doubles each time. A new reason, or a change of the gang's own spec or pods, is reported at once. Each reason
+// has its own pause, because in a nearly full cluster a gang's reason may alternate with each pod of other users.
 func (t tellings) pace(job *api.JobInfo, found Wait) Wait {
 	last, known := t[job.UID]
 	if known && last.wait == found {
@@ -74,12 +76,12 @@ func (t tellings) keep(waiting map[api.JobID]Wait) {
 	})
 }
 
-// likeness is what users change when they mend a gang that waits.
+// likeness is the user-controlled state of a gang. A change means that a user may have fixed a gang that waits.
 type likeness struct {
 	uid         types.UID
 	spec        scheduling.PodGroupSpec
 	annotations map[string]string
-	// pods stands for which pods there are, and which of them have scheduling gates.
+	// pods is a hash of the gang's pods and their scheduling gates.
 	pods uint64
 }
 
@@ -92,9 +94,9 @@ func likenessOf(job *api.JobInfo) likeness {
 	}
 	l := likeness{uid: job.PodGroup.UID, annotations: maps.Clone(job.PodGroup.Annotations)}
 	job.PodGroup.Spec.DeepCopyInto(&l.spec)
-	delete(l.annotations, api.JobAllocatedHyperNode) // the scheduler's own
+	delete(l.annotations, api.JobAllocatedHyperNode) // written by the scheduler itself
 	if job.PodGroup.Status.Phase != scheduling.PodGroupPending {
-		l.spec.MinResources = nil // how much of them counts depends on others
+		l.spec.MinResources = nil // the part of them that counts depends on other gangs
 	}
 	for uid, task := range job.Tasks {
 		l.pods += maphash.Comparable(podSeed, pod{uid, gated(task)})

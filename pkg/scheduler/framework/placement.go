@@ -12,7 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Placement is what the session's plugins say about where gangs go, with which other gangs, and which go first. The zero value says nothing.
+// Placement combines the answers of the session's plugins on where gangs are placed, together with which other gangs, and which
+// go first. The zero value has no plugins.
 type Placement struct {
 	generators   []ofPlugin[PlacementGenerator]
 	scorers      []ofPlugin[PlacementScorer]
@@ -23,13 +24,13 @@ type Placement struct {
 	reacher      ofPlugin[Reacher]
 }
 
-// ofPlugin is what the plugin of that name implements.
+// ofPlugin is an interface implemented by the plugin of that name.
 type ofPlugin[T any] struct {
 	plugin string
 	is     T
 }
 
-// add finds the plugin's interfaces; predicateOn is true if the conf has its predicate asked.
+// add finds the plugin's interfaces. predicateOn reports whether the conf enables its predicate.
 func (p *Placement) add(name string, plugin, inSession any, predicateOn bool) {
 	p.generators = appendFound(p.generators, name, plugin, inSession)
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
@@ -49,7 +50,7 @@ func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) 
 	return list
 }
 
-// NodeGroups returns where the job may be placed; nil when no plugin has a wish.
+// NodeGroups returns where the job may be placed; nil when no plugin has a preference.
 func (p *Placement) NodeGroups(job *api.JobInfo) (*NodeGroups, error) {
 	for _, g := range p.generators {
 		groups, err := groupsOf(g, job)
@@ -69,7 +70,8 @@ func groupsOf(g ofPlugin[PlacementGenerator], job *api.JobInfo) (_ *NodeGroups, 
 	return g.is.NodeGroups(job)
 }
 
-// NodeGroupScore sums the plugins' scores of a trial. Without a placement only those are asked whose scores do not depend on it.
+// NodeGroupScore sums the plugins' scores of a trial. Without a placement, only plugins whose scores do not depend on it are
+// called.
 func (p *Placement) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (float64, error) {
 	var sum float64
 	for _, s := range p.scorers {
@@ -115,7 +117,7 @@ func gatheringOf(g ofPlugin[Gatherer], job *api.JobInfo) (_ *Gathering, err erro
 	return g.is.Gathering(job)
 }
 
-// Unit returns what the job's gang is placed and bound with; nil when that is itself, by its minimum alone.
+// Unit returns the unit of the job's gang; nil for a gang alone, with no terms beside its minimum.
 func (p *Placement) Unit(job *api.JobInfo) *binding.Unit {
 	for _, f := range p.unitFormers {
 		if unit := f.is.Unit(job); unit != nil {
@@ -125,8 +127,8 @@ func (p *Placement) Unit(job *api.JobInfo) *binding.Unit {
 	return nil
 }
 
-// Companions returns the gangs of the unit, in order of their names; nil when it has no other than one. false when one of them is not among
-// the jobs.
+// Companions returns the gangs of the unit, sorted by name; nil when the unit has only one. It returns false when one of them is
+// not among the jobs.
 func Companions(jobs map[api.JobID]*api.JobInfo, unit *binding.Unit) ([]*api.JobInfo, bool) {
 	if unit == nil || len(unit.Gangs) < 2 {
 		return nil, true
@@ -140,7 +142,7 @@ func Companions(jobs map[api.JobID]*api.JobInfo, unit *binding.Unit) ([]*api.Job
 	return gangs, true
 }
 
-// Avoided lists the nodes that plugins wish the job to avoid, sorted.
+// Avoided returns the nodes that plugins want the job to avoid, sorted.
 func (p *Placement) Avoided(job *api.JobInfo) []string {
 	var nodes []string
 	for _, a := range p.avoiders {
@@ -150,7 +152,7 @@ func (p *Placement) Avoided(job *api.JobInfo) []string {
 	return slices.Compact(nodes)
 }
 
-// Reach returns the only nodes that the task can go to; nil when these may be any.
+// Reach returns the only nodes that the task can go to; nil for any node.
 func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 	if p.reacher.is != nil {
 		guarded(p.reacher.plugin, func() { reach = p.reacher.is.Reach(task) })
@@ -158,15 +160,15 @@ func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 	return reach
 }
 
-// Urgency is the place of a job among those that allocate places first.
+// Urgency is the place of a job among the jobs that allocate places first.
 type Urgency struct {
-	// Rank is lower for the jobs of a plugin that stands earlier in the conf.
+	// Rank is lower for the jobs of a plugin that comes earlier in the conf.
 	Rank int
 	// Only are the tasks that go first; nil for all that the job's minimum needs.
 	Only map[api.TaskID]bool
 }
 
-// Urgency returns the job's place among those that go first; false if no plugin wants it there.
+// Urgency returns the job's place among the jobs that go first; false if no plugin selects it.
 func (p *Placement) Urgency(job *api.JobInfo) (Urgency, bool) {
 	for rank, one := range p.prioritizers {
 		var only map[api.TaskID]bool

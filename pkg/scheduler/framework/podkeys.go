@@ -7,30 +7,31 @@ import (
 	"strings"
 )
 
-// PodKeys are the labels and annotations of pods that a plugin's predicate and node scores look at: pods that are equal but for
-// others are one to it. The zero value is all there are.
+// PodKeys are the labels and annotations of pods that a plugin's predicate and node scores read: pods that differ in other keys
+// only are equal to it. The zero value stands for all keys.
 type PodKeys struct {
 	some bool
 	keys []string
 }
 
-// SomePodKeys are the keys and no others, of labels and annotations alike. One that ends in "/" stands for all that begin with it.
+// SomePodKeys returns exactly these keys, of labels and annotations alike. A key that ends in "/" stands for all that begin with
+// it.
 func SomePodKeys(keys ...string) PodKeys { return PodKeys{some: true, keys: keys} }
 
-// All is true if every label and annotation is looked at.
+// All reports whether every label and annotation is read.
 func (k PodKeys) All() bool { return !k.some }
 
-// None reports whether no label or annotation is looked at.
+// None reports whether no label or annotation is read.
 func (k PodKeys) None() bool { return k.some && len(k.keys) == 0 }
 
-// Has is true if the key is among them.
+// Has reports whether the key is read.
 func (k PodKeys) Has(key string) bool {
 	return !k.some || slices.ContainsFunc(k.keys, func(one string) bool {
 		return one == key || strings.HasSuffix(one, "/") && strings.HasPrefix(key, one)
 	})
 }
 
-// And are the keys of both.
+// And returns the keys of both.
 func (k PodKeys) And(other PodKeys) PodKeys {
 	return PodKeys{some: k.some && other.some, keys: slices.Concat(k.keys, other.keys)}
 }

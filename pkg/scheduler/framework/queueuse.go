@@ -15,17 +15,17 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// QueueUse is what the tasks of each queue have, those of queues in it included, and what all tasks have. It is counted once
-// a session, when it is first asked for, and kept up to date from then on.
+// QueueUse is the resources held by the tasks of each queue, child queues included, and by all tasks. It is computed at most once
+// a session, on first use, and kept up to date from then on.
 type QueueUse struct {
 	upstream *vcframework.Session
 	used     map[api.QueueID]*api.Resource
 	all      *api.Resource
-	// promised is what gangs were let in for that have no tasks placed.
+	// promised is the resources of admitted gangs that have no tasks placed.
 	promised *api.Resource
 }
 
-// count counts once.
+// count computes the sums, once.
 func (u *QueueUse) count() {
 	if u.used != nil {
 		return
@@ -57,7 +57,7 @@ func (u *QueueUse) add(queue api.QueueID, request *api.Resource) {
 	}
 }
 
-// counts are those that the queue's tasks count in.
+// counts returns the sums that include the queue's tasks.
 func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	counts := []*api.Resource{u.all}
 	for _, id := range u.Path(queue) {
@@ -73,8 +73,8 @@ func (u *QueueUse) of(queue api.QueueID) *api.Resource {
 	return u.used[queue]
 }
 
-// FitsShare returns an error if the queue's share of the cluster does not hold the amount beside what the queue's tasks hold. The share is the
-// queue's deserved resources, or without these its part by weight of the share of the queue it is in.
+// FitsShare returns an error if the amount, together with the resources of the queue's tasks, exceeds the queue's share of the
+// cluster. The share is the queue's deserved resources; without these, its part by weight of its parent's share.
 func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 	u.count()
 	used := u.of(queue.UID)
@@ -91,7 +91,7 @@ func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 func (u *QueueUse) share(queue *api.QueueInfo, name v1.ResourceName) (float64, bool) {
 	part := 1.0
 	for _, id := range u.Path(queue.UID) {
-		if id == rootQueue { // upstream writes what its queues deserve into its spec, 0 where they name nothing
+		if id == rootQueue { // upstream fills in the root's deserved resources, 0 where its children name none
 			break
 		}
 		q := u.upstream.Queues[id]
@@ -112,24 +112,24 @@ func (u *QueueUse) share(queue *api.QueueInfo, name v1.ResourceName) (float64, b
 	return part * u.upstream.TotalResource.Get(name), true
 }
 
-// rootQueue is the name of upstream's queue that all others are in.
+// rootQueue is the name of the root of upstream's queue hierarchy.
 const rootQueue = "root"
 
 func parentOf(queue *api.QueueInfo) string { return cmp.Or(queue.Queue.Spec.Parent, rootQueue) }
 
-// resourceNames are the resources that are asked for, by name.
+// resourceNames returns the requested resources, by name.
 func resourceNames(request *api.Resource) []v1.ResourceName {
-	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod asks for itself
+	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod requests one of these
 	slices.Sort(names)
 	return names
 }
 
-// AmountOf writes how much of a resource there is as users do.
+// AmountOf formats the amount of a resource in the units that users write.
 func AmountOf(have *api.Resource, name string) string {
 	return Quantity(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
 }
 
-// amountsOf tells how much there is of each resource that the request asks for, of the first few by name.
+// amountsOf formats the amounts of the requested resources, the first few by name.
 func amountsOf(have, request *api.Resource) string {
 	var parts []string
 	for _, name := range resourceNames(request) {
@@ -142,7 +142,8 @@ func amountsOf(have, request *api.Resource) string {
 	return text
 }
 
-// Quantity writes the amount of a resource as users do. Upstream counts memory in bytes, pods by number and all else in thousandths.
+// Quantity formats the amount of a resource in the units that users write. Upstream counts memory in bytes, pods by number and
+// all else in thousandths.
 func Quantity(name v1.ResourceName, amount float64) string {
 	switch name {
 	case v1.ResourceMemory:

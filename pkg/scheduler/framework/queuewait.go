@@ -12,11 +12,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// counting are upstream's plugins that count what they let in when they are asked. Asked again, they may refuse what they let
-// in before, so the others are asked first.
+// counting are upstream's plugins that account for admitted gangs when they vote. When they vote again, they may refuse a gang
+// that they admitted before, so the others are asked first.
 var counting = []string{"capacity", "proportion", "resourcequota"}
 
-// notEnqueued says which plugin keeps the PodGroup Pending, if one does, by asking again each that has a vote.
+// notEnqueued returns which plugin keeps the PodGroup Pending, if one does. It repeats the vote of each plugin.
 func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 	queue := ssn.Queues[job.Queue]
 	if queue == nil {
@@ -32,7 +32,7 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 	if plugin == "" {
 		return Wait{}, false
 	}
-	if wait, ok := ssn.waits[job.UID]; ok && wait.Reason == NotEnqueued { // it says so itself
+	if wait, ok := ssn.waits[job.UID]; ok && wait.Reason == NotEnqueued { // it has given the reason itself
 		return wait, true
 	}
 	request := job.GetMinResources()
@@ -46,7 +46,7 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 		text, amountsOf(ssn.TotalResource, request), amountsOf(use.all, request), amountsOf(use.promised, request))}, true
 }
 
-// Wait says why the queue takes no more such request, which a plugin has refused: refused asks again.
+// Wait explains why a plugin refused the request for the queue. refused repeats the refused vote.
 func (u *QueueUse) Wait(queue *api.QueueInfo, request *api.Resource, refused func() bool) Wait {
 	if wait, closed := notOpen(queue); closed {
 		return wait
@@ -77,8 +77,8 @@ func notOpen(queue *api.QueueInfo) (Wait, bool) {
 	return Wait{QueueNotOpen, fmt.Sprintf("queue %s is %s: it takes no pods", queue.Name, state)}, true
 }
 
-// refuser is the first plugin in the conf that refuses when it is asked alone, those that count after the others; one that asks a server
-// when no other does, and empty when there is none.
+// refuser returns the first plugin in the conf that refuses alone; empty when there is none. Plugins that account for admitted
+// gangs are tried after the others. A plugin that asks a server is returned only when no other refuses.
 func (u *QueueUse) refuser(refuses func() bool) string {
 	all := u.upstream.Tiers
 	defer func() { u.upstream.Tiers = all }()
@@ -86,7 +86,7 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	for _, counts := range []bool{false, true} {
 		for _, tier := range all {
 			for _, option := range tier.Plugins {
-				if AsksServer(option.Name) { // it is not asked again to explain
+				if AsksServer(option.Name) { // a server is not asked again for an explanation
 					last = option.Name
 					continue
 				}
@@ -103,7 +103,8 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	return last
 }
 
-// overCapability says of which resources the request exceeds what is left of the capability of the queue, or of one it is in.
+// overCapability lists the resources in which the request exceeds the remaining capability of the queue, or of an ancestor of
+// it.
 func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) string {
 	u.count()
 	for _, id := range u.Path(queue.UID) {
@@ -126,7 +127,7 @@ func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) s
 	return ""
 }
 
-// MayAdmit reports whether the queue, and those it is in, would admit the request if they were empty.
+// MayAdmit reports whether the queue, and its ancestors, would admit the request if they were empty.
 func (u *QueueUse) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
 	for _, id := range u.Path(queue.UID) {
 		capability := u.upstream.Queues[id].Queue.Spec.Capability
@@ -140,7 +141,7 @@ func (u *QueueUse) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
 	return true
 }
 
-// Path lists the queue and those it is in, the inmost first.
+// Path returns the queue and its ancestors, the queue first.
 func (u *QueueUse) Path(id api.QueueID) []api.QueueID {
 	var path []api.QueueID
 	for queue := u.upstream.Queues[id]; queue != nil && !slices.Contains(path, id); queue = u.upstream.Queues[id] {

@@ -17,35 +17,35 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Registry holds this project's plugins and actions and makes them known to upstream under their conf names.
-// Upstream's own registration is global, so a process has one Registry in use at a time.
+// Registry holds this project's plugins and actions and registers them with upstream under their conf names. Upstream's
+// registration is global, so a process uses one Registry at a time.
 type Registry struct {
 	specs   map[string]PluginSpec
 	actions map[string]Action
 
 	explanations Explanations
-	// told is what gangs that wait were told when sessions closed.
+	// told holds the last reports to gangs that wait, from when sessions closed.
 	told tellings
-	// clocks say how long gangs wait for what, and observer is told; both outlive a configuration.
+	// clocks measure how long gangs wait for each reason, and observer receives the results; both outlive a configuration.
 	clocks   waitClocks
 	observer GangObserver
 	// turnBegins is called with each turn of a job in sessions.
 	turnBegins func()
-	// switches are those of the first configuration that was built.
+	// switches are the device switches of the first configuration that was built.
 	built    bool
 	switches []string
 
 	mu sync.Mutex
-	// views maps upstream's sessions that are open to ours.
+	// views maps upstream's open sessions to ours.
 	views map[*vcframework.Session]*Session
 	// opening is the cache of the session whose upstream half is being opened, and profile that session's.
 	opening *sessionCache
 	profile *Profile
-	// pods are the placed ones of the session that was opened last.
+	// pods are the placed pods of the session that was opened last.
 	pods snapshot.PlacedPods
 	// last is the session that was opened last.
 	last *Session
-	// waits say why gangs waited when the last session was closed.
+	// waits are the reasons why gangs waited when the last session closed.
 	waits map[api.JobID]Wait
 }
 
@@ -62,7 +62,7 @@ func NewRegistry() *Registry {
 	}
 }
 
-// RegisterPlugin makes a plugin known. A name registered before, here or by upstream, is taken over.
+// RegisterPlugin registers a plugin. It replaces a plugin registered under that name before, here or by upstream.
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
 	vcframework.RegisterPluginBuilder(spec.Name, func(vcframework.Arguments) vcframework.Plugin {
@@ -70,41 +70,41 @@ func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	})
 }
 
-// RegisterAction makes an action known. A name registered before, here or by upstream, is taken over.
+// RegisterAction registers an action. It replaces an action registered under that name before, here or by upstream.
 func (r *Registry) RegisterAction(action Action) {
 	r.actions[action.Name()] = action
 	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
 }
 
-// Observe has the observer told what becomes of gangs. It is called before the first session is opened.
+// Observe sets the observer of gangs. It is called before the first session is opened.
 func (r *Registry) Observe(observer GangObserver) { r.observer = observer }
 
-// Waits say why gangs waited when the last session was closed. They are only to be read.
+// Waits returns the reasons why gangs waited when the last session closed. The map is read-only.
 func (r *Registry) Waits() map[api.JobID]Wait {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.waits
 }
 
-// Explanations are those of the last session that was closed.
+// Explanations returns the explanations of the last session that was closed.
 func (r *Registry) Explanations() *Explanations { return &r.explanations }
 
-// Profile is a configuration made ready to run: its plugins are built and its order is fixed.
+// Profile is a configuration that is ready to run: its plugins are built and its order is fixed.
 type Profile struct {
 	Actions        []vcframework.Action
 	Tiers          []conf.Tier
 	Configurations []conf.Configuration
-	// TimeDriven is true if a plugin's verdict may change with time alone.
+	// TimeDriven reports whether a plugin's verdict may change with time alone.
 	TimeDriven bool
 
 	plugins     map[string]Plugin
 	pluginOrder []string
-	// known reports whether it is known of all plugins and actions that they change placed tasks only by the methods of jobs and nodes.
+	// known reports whether all plugins and actions are known to change placed tasks only by the methods of jobs and nodes.
 	known        bool
 	preBindOrder []string
 }
 
-// ProfileInput is what Build makes a Profile of, as the conf gives it.
+// ProfileInput is the configuration from which Build makes a Profile.
 type ProfileInput struct {
 	Actions        []string
 	Tiers          []conf.Tier
@@ -113,8 +113,8 @@ type ProfileInput struct {
 	PreBindDisabled map[string]bool
 }
 
-// Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an
-// error; nothing of what is in force is touched, and what was built is closed.
+// Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an error; the profile
+// in force is not affected, and plugins built so far are closed.
 func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	switches := devices.Switches(in.Tiers)
 	if r.built {
@@ -160,12 +160,12 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	return p, nil
 }
 
-// opensWithOurs is true if the first plugin to open is one of this project.
+// opensWithOurs reports whether the first plugin to open is one of this project.
 func (p *Profile) opensWithOurs() bool {
 	return len(p.pluginOrder) > 0 && p.plugins[p.pluginOrder[0]] != nil
 }
 
-// Close closes the plugins that are Closers, the last first. One that panics keeps none of the others from it.
+// Close closes the plugins that are Closers, the last first. A panic in one does not affect the others.
 func (p *Profile) Close() {
 	for _, name := range slices.Backward(p.pluginOrder) {
 		if closer, ok := p.plugins[name].(Closer); ok {
@@ -183,7 +183,7 @@ func closePlugin(name string, closer Closer) {
 	closer.Close()
 }
 
-// Recoverers lists, in conf order, the plugins that have something to recover.
+// Recoverers returns, in conf order, the plugins that are Recoverers.
 func (p *Profile) Recoverers() []NamedRecoverer {
 	var out []NamedRecoverer
 	for _, name := range p.pluginOrder {
@@ -194,8 +194,7 @@ func (p *Profile) Recoverers() []NamedRecoverer {
 	return out
 }
 
-// NewRecoverers lists the Recoverers whose plugin the former profile does not have, and that is not among those at work. What
-// these find is their own.
+// NewRecoverers returns the Recoverers whose plugin the former profile does not have, and that do not run already.
 func (p *Profile) NewRecoverers(former *Profile, atWork map[string]bool) []NamedRecoverer {
 	return slices.DeleteFunc(p.Recoverers(), func(r NamedRecoverer) bool {
 		return former.plugins[r.Plugin] != nil || atWork[r.Plugin]

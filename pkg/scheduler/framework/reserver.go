@@ -11,15 +11,15 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// WhyUnreserved is why the last attempt to reserve for the task failed, in words that name neither the task nor the node; nil when it
-// succeeded, or none was made.
+// WhyUnreserved returns why the last attempt to reserve for the task failed, in words that name neither the task nor the node;
+// nil when it succeeded, or none was made.
 func (ssn *Session) WhyUnreserved(task *api.TaskInfo) error { return ssn.reservers.why[task.UID] }
 
-// reservers are the plugins that reserve for tasks, in order, and what they have reserved in the session. The zero value has none.
+// reservers are the plugins that reserve for tasks, in order, and their reservations in the session. The zero value has none.
 type reservers struct {
 	plugins []namedReserver
-	// reserved are the tasks that all have reserved for and that are not handed over; refused are those placed all the same after one
-	// failed, and why it did: not every action of upstream asks.
+	// reserved are the tasks that every plugin has reserved for and that are not handed over. refused are tasks that were placed
+	// although a reservation failed, with the error: not every upstream action checks.
 	reserved map[api.TaskID]*api.TaskInfo
 	refused  map[api.TaskID]error
 	// why is why the last attempt to reserve for a task failed, in words that are the same on each node.
@@ -31,18 +31,18 @@ type namedReserver struct {
 	Reserver
 }
 
-// add has the plugin reserve for the session's tasks.
+// add adds the plugin to the ones that reserve for the session's tasks.
 func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 	if len(r.plugins) == 0 {
 		r.reserved, r.refused, r.why = map[api.TaskID]*api.TaskInfo{}, map[api.TaskID]error{}, map[api.TaskID]error{}
 		ssn.AddEventHandler(&vcframework.EventHandler{
 			AllocateFunc: func(event *vcframework.Event) {
-				if task := event.Task; task.Status == api.Allocated || task.Status == api.Pipelined { // else an eviction was taken back
+				if task := event.Task; task.Status == api.Allocated || task.Status == api.Pipelined { // otherwise an eviction was undone
 					event.Err = r.reserve(task, ssn.Nodes[task.NodeName])
 				}
 			},
 			DeallocateFunc: func(event *vcframework.Event) {
-				if event.Task.Status == api.Pending { // else it is evicted, and keeps what it has until it is gone
+				if event.Task.Status == api.Pending { // otherwise it is evicted, and keeps its reservation until it has terminated
 					r.unreserve(event.Task)
 				}
 			},
@@ -51,7 +51,7 @@ func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 	r.plugins = append(r.plugins, namedReserver{plugin, one})
 }
 
-// reserve has all plugins reserve for the task, or none.
+// reserve reserves for the task with all plugins, or with none.
 func (r *reservers) reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if err := r.tryReserve(task, node); err != nil {
 		klog.V(3).InfoS("What a placed task needs is not reserved", "pod", klog.KObj(task.Pod), "node", task.NodeName, "err", err)
@@ -81,7 +81,7 @@ func (r *reservers) tryReserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// reserve is Reserve; a panic is its error.
+// reserve calls Reserve; a panic becomes an error.
 func (r namedReserver) reserve(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 	panicked := true
 	defer func() {
@@ -95,7 +95,7 @@ func (r namedReserver) reserve(task *api.TaskInfo, node *api.NodeInfo) (err erro
 	return err
 }
 
-// unreserve undoes reserve for a task that is Pending again. What is handed over is not the session's any more.
+// unreserve undoes reserve for a task that is Pending again. Tasks handed over no longer belong to the session and are left.
 func (r *reservers) unreserve(task *api.TaskInfo) {
 	delete(r.refused, task.UID)
 	if r.reserved[task.UID] == nil {
@@ -105,21 +105,21 @@ func (r *reservers) unreserve(task *api.TaskInfo) {
 	undo(r.plugins, task)
 }
 
-// undo has the plugins undo what they reserved, the last one first.
+// undo undoes the reservations of the plugins, the last one first.
 func undo(plugins []namedReserver, task *api.TaskInfo) {
 	for _, one := range slices.Backward(plugins) {
 		_ = one.unreserve(task)
 	}
 }
 
-// unreserve is Unreserve; a panic, which is logged, is its error.
+// unreserve calls Unreserve; a panic is logged and becomes an error.
 func (r namedReserver) unreserve(task *api.TaskInfo) (err error) {
 	defer recoverAs(r.plugin, &err)
 	r.Unreserve(task)
 	return nil
 }
 
-// giveBack undoes what is reserved and was not handed over.
+// giveBack undoes all reservations of tasks that were not handed over.
 func (r *reservers) giveBack() {
 	for _, task := range r.reserved {
 		r.unreserve(task)

@@ -17,18 +17,18 @@ import (
 type Session struct {
 	*vcframework.Session
 	cache Cache
-	// Action is the name of the action that runs, or ran last; empty before the first. Whoever executes actions sets it.
+	// Action is the name of the action that runs, or ran last; empty before the first. The caller that executes actions sets it.
 	Action string
-	// turn is the job that the session does things for now.
+	// turn is the job that the session currently works on.
 	turn *turn
 
 	chain chain
-	// Placement is what plugins say about where gangs go.
+	// Placement combines the plugins' answers on where gangs are placed.
 	Placement Placement
-	// Verdicts is what is known of their predicates and node scores.
+	// Verdicts describes the plugins' predicates and node scores.
 	Verdicts  Verdicts
 	reservers reservers
-	// decisions are what annotations had before plugins decided on them; nil where there was none.
+	// decisions are the values that annotations had before Decide; nil where there was none.
 	decisions map[api.TaskID]map[string]*string
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
@@ -36,9 +36,9 @@ type Session struct {
 	// clocks and observer are the registry's.
 	clocks   waitClocks
 	observer GangObserver
-	// QueueUse is what queues hold, and may hold.
+	// QueueUse is the resources that queues hold, and may hold.
 	QueueUse QueueUse
-	// forecasters are asked which gangs that were let in never fit.
+	// forecasters decide which admitted gangs never fit.
 	forecasters []Forecaster
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
@@ -62,7 +62,7 @@ func newSession(order []string) *Session {
 	return ssn
 }
 
-// HandedOver is true of a task that the session has handed over to be bound: what was decided on it cannot change any more.
+// HandedOver reports whether the session has handed over the task to be bound. Its annotations can then no longer change.
 func (ssn *Session) HandedOver(task api.TaskID) bool { return ssn.handedOver[task] }
 
 // AddPreBindFn adds a plugin's pre-bind step. Use it from OnSessionOpen. A step added after the session has
@@ -112,7 +112,8 @@ func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) 
 	ssn.AddEvictionNodeOrderFn(plugin, fn)
 }
 
-// AddEvictionNodeOrderFn adds a score of all candidate nodes at once that only the actions that evict ask for, and allocate does not.
+// AddEvictionNodeOrderFn adds a score of all candidate nodes at once that is used only by the actions that evict, not by
+// allocate.
 func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
 	ssn.Session.AddBatchNodeOrderFn(plugin, func(task *api.TaskInfo, nodes []*api.NodeInfo) (scores map[string]float64, err error) {
 		defer recoverAs(plugin, &err)
@@ -120,8 +121,8 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 	})
 }
 
-// AddBestNodeFn adds a plugin's choice among the scored nodes. It is asked for every task: the plugin counts as
-// Uncached, whatever it signs.
+// AddBestNodeFn adds a plugin's choice among the scored nodes. It is called for every task: the plugin counts as Uncached,
+// whatever it signs.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
 	ssn.Verdicts.note(plugin, added{score: true, choice: true})
 	ssn.Session.AddBestNodeFn(plugin, fn)

@@ -16,7 +16,7 @@ import (
 // maxNamed bounds how many roles, policies or gates a message names.
 const maxNamed = 3
 
-// lacksPods says what pods the gang's minimum lacks, if it does: they do not exist, or they have scheduling gates.
+// lacksPods reports which pods the gang's minimum lacks because they do not exist, or have scheduling gates.
 func lacksPods(job *api.JobInfo) (Wait, bool) {
 	spec := &job.PodGroup.Spec
 	if binding.ShortOf(job, spec, exists) != nil {
@@ -28,7 +28,7 @@ func lacksPods(job *api.JobInfo) (Wait, bool) {
 	return Wait{}, false
 }
 
-// exists is true if the task can count for the minimum, now or when it is placed.
+// exists reports whether the task can count for the minimum, now or when it is placed.
 func exists(task *api.TaskInfo) bool {
 	switch task.Status {
 	case api.Pending, api.Pipelined, api.Succeeded:
@@ -40,7 +40,7 @@ func exists(task *api.TaskInfo) bool {
 
 func gated(task *api.TaskInfo) bool { return task.Status == api.Pending && task.SchGated }
 
-// missingPods says of which minima the gang has too few pods.
+// missingPods lists the minima that the gang has too few pods for.
 func missingPods(job *api.JobInfo) Wait {
 	var total, failed int32
 	roles := map[string]int32{}
@@ -84,7 +84,7 @@ func missingPods(job *api.JobInfo) Wait {
 	return wait
 }
 
-// wholeSubGroups counts the sub-groups of each policy that have enough tasks that count.
+// wholeSubGroups returns, for each policy, the number of sub-groups that have enough counted tasks.
 func wholeSubGroups(job *api.JobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
 	whole := map[api.SubJobGID]int32{}
 	for _, sub := range job.SubJobs {
@@ -101,7 +101,7 @@ func wholeSubGroups(job *api.JobInfo, counts func(*api.TaskInfo) bool) map[api.S
 	return whole
 }
 
-// subGroupsText says of which sub-group policies the gang has too few sub-groups whose pods are all there.
+// subGroupsText lists the sub-group policies that the gang has too few complete sub-groups for.
 func subGroupsText(job *api.JobInfo) string {
 	whole := wholeSubGroups(job, exists)
 	short := brief.List{First: maxNamed}
@@ -118,8 +118,8 @@ func subGroupsText(job *api.JobInfo) string {
 	return strings.Join(parts, "; ") + short.More()
 }
 
-// gatesText says how many pods wait for which scheduling gates: of the gang or, when it has enough without them, of the first
-// role, or else the first sub-group policy, that has not.
+// gatesText reports the number of gated pods and their gates: pods of the gang or, when it has enough without them, of
+// the first role, or else the first sub-group policy, that is short.
 func gatesText(job *api.JobInfo) string {
 	type count struct{ pods, gated int }
 	var all count
@@ -166,7 +166,7 @@ func gatesText(job *api.JobInfo) string {
 	return text + " for their scheduling gates: " + strings.Join(names.Items(), ", ") + names.More()
 }
 
-// gatedSubGroupsText says which sub-group policy is short of sub-groups that are whole without the pods that wait for gates.
+// gatedSubGroupsText names the sub-group policy that is short of sub-groups that are complete without the gated pods.
 func gatedSubGroupsText(job *api.JobInfo, gatedPods int) string {
 	whole := wholeSubGroups(job, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) })
 	short := brief.List{First: 1}
@@ -197,7 +197,7 @@ func wait(n int) string {
 	return "wait"
 }
 
-// awaitsRelease is true if the gang's minimum has room once resources that are being released are free.
+// awaitsRelease reports whether the gang's minimum will have room once resources that are being released are free.
 func awaitsRelease(job *api.JobInfo) (Wait, bool) {
 	pipelined := len(job.TaskStatusIndex[api.Pipelined])
 	if pipelined == 0 || !job.IsPipelined() {

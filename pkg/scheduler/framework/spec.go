@@ -8,14 +8,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Arguments are a plugin's arguments as volcano-scheduler.conf gives them: argument name to YAML value.
+// Arguments are a plugin's arguments from volcano-scheduler.conf: argument name to YAML value.
 type Arguments = vcframework.Arguments
 
-// ArgumentType says which YAML values an argument takes.
+// ArgumentType is the type of YAML value that an argument takes.
 type ArgumentType string
 
-// The argument types. A Number is an integer or a decimal; a Duration is a string such as "30s"; an Object is
-// a mapping or a list whose inside the plugin's own Validate checks.
+// The argument types. A Number is an integer or a decimal; a Duration is a string such as "30s"; an Object is a mapping or a list
+// whose content the plugin's own Validate checks.
 const (
 	String   ArgumentType = "string"
 	Bool     ArgumentType = "bool"
@@ -28,8 +28,8 @@ const (
 	AnyType ArgumentType = "any"
 )
 
-// MaxWeight is the largest weight that an argument may have: products of weights and scores, and their sums, stay within what an
-// int64 holds and a float64 tells apart.
+// MaxWeight is the largest weight that an argument may have. It keeps products of weights and scores, and their sums, within
+// int64 and exact in float64.
 const MaxWeight = 1_000_000
 
 // Argument declares one argument of a plugin or action. Config validation and the generated configuration
@@ -44,39 +44,40 @@ type Argument struct {
 	Doc string
 	// Enum lists the accepted values of a String; empty accepts any.
 	Enum []string
-	// Required is true if the plugin does nothing without it.
+	// Required reports whether the plugin does nothing without the argument.
 	Required bool
-	// Fields are the types of those fields of an Object's mappings, where it is a list of such, that are numbers or flags: in
-	// quotes they are taken all the same.
+	// Fields are the types of number and flag fields in the mappings of an Object. Quoted values of these fields are accepted
+	// too.
 	Fields map[string]ArgumentType
 }
 
-// PluginSpec is all a plugin tells of itself before it is built.
+// PluginSpec describes a plugin before it is built.
 type PluginSpec struct {
 	// Name is the plugin's name in volcano-scheduler.conf.
 	Name string
 	// Doc is one sentence for the generated configuration page.
 	Doc       string
 	Arguments []Argument
-	// Validate checks arguments beyond names and types, without a cluster; nil when there is nothing more to check.
-	// Its errors name the argument, what was found and what would be right.
+	// Validate checks arguments beyond names and types, without a cluster; nil when there is nothing more to check. Its errors
+	// name the argument, the value found and a valid one.
 	Validate func(Arguments) error
-	// New builds the plugin. It is called once per loaded configuration, not once per session, so what it
-	// compiles or starts is kept for as long as that configuration is in force; a plugin that is a Closer ends it then.
+	// New builds the plugin. It is called once per loaded configuration, not once per session, so results that it compiles or
+	// goroutines that it starts last as long as that configuration is in force; a plugin that is a Closer ends them then.
 	New func(Arguments, Handle) (Plugin, error)
-	// Extends is true of a plugin that takes over the name of upstream's and does all that one does: it has its arguments, and their
-	// checks, beside its own.
+	// Extends reports whether the plugin replaces upstream's plugin of the same name and includes its behavior: it accepts
+	// upstream's arguments, with their checks, beside its own.
 	Extends bool
-	// BuiltIn is true if the built-in configuration names the plugin, which is upstream's otherwise.
+	// BuiltIn reports whether the built-in configuration, which is otherwise upstream's, names the plugin.
 	BuiltIn bool
-	// TimeDriven is true if the plugin's verdicts change with time alone, so that cycles must run even when
-	// nothing in the cluster changed.
+	// TimeDriven reports whether the plugin's verdicts change with time alone, so that cycles must run even when nothing in the
+	// cluster changed.
 	TimeDriven bool
-	// TakesOver are switches of other plugins that are given these values when the conf names this plugin, which does what they
-	// switch on. Another value is an error then, and so are arguments of those plugins that have the name of one of this plugin's.
+	// TakesOver are switches of other plugins that are set to these values when the conf names this plugin, because it implements
+	// the feature they enable. Setting another value is then an error, and so is setting arguments of those plugins that this
+	// plugin has too.
 	TakesOver []Switch
-	// LeavesTasks is true if the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs and of nodes. Sessions with
-	// such plugins alone leave less to compare before the next one. The zero value is right for any plugin.
+	// LeavesTasks reports whether the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs
+	// and of nodes. After sessions with only such plugins, the next snapshot has less to compare. False is safe for any plugin.
 	LeavesTasks bool
 }
 
@@ -86,5 +87,5 @@ type Switch struct {
 	Value            bool
 }
 
-// DefaultStepTimeout bounds a pre-bind step that does not give its own deadline with WithTimeout.
+// DefaultStepTimeout bounds a pre-bind step without a deadline of its own (WithTimeout).
 const DefaultStepTimeout = binding.DefaultStepTimeout

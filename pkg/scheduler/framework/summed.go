@@ -13,23 +13,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// addingPlugins are upstream's plugins that add up the requests of all tasks when a session opens, and look at nothing else of placed tasks then.
+// addingPlugins are upstream's plugins that add up the requests of all tasks when a session opens, and read nothing else of
+// placed tasks then.
 var addingPlugins = [...]string{"capacity", "drf", "overcommit", "proportion"}
 
-// summedPlugin is a plugin of upstream that opens on summaries of jobs. What it calls later sees the jobs as they are.
+// summedPlugin is an upstream plugin that opens on summaries of jobs. Its functions that are called later see the complete jobs.
 type summedPlugin struct{ vcframework.Plugin }
 
 func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 	var summaries snapshot.Summaries
 	defer summaries.Undo()
 	for _, job := range ssn.Jobs {
-		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // for which upstream compares the placed tasks with minMember
+		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // upstream then compares the number of placed tasks with minMember
 	}
 	p.Plugin.OnSessionOpen(ssn)
 }
 
-// sumFor has those of upstream's plugins in the tiers that add up requests open on summaries from now on. A plugin that was registered under such a name is
-// one of ours, and opens as it is.
+// sumFor makes the addingPlugins in the tiers open on summaries from now on. A plugin that this project registered under such a
+// name opens on complete jobs.
 func (r *Registry) sumFor(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
@@ -47,8 +48,8 @@ func (r *Registry) sumFor(tiers []conf.Tier) {
 	}
 }
 
-// closingJobs are the jobs of a session that closes, shown as summaries once their verdicts are written: upstream then adds up what queues have
-// allocated, and looks at nothing else of them. It may be used by several goroutines.
+// closingJobs are the jobs of a session that closes, shown as summaries once their verdicts are written: upstream then adds up
+// the allocated resources of queues, and reads nothing else of jobs. It is safe for concurrent use.
 type closingJobs struct {
 	mu        sync.Mutex
 	summaries snapshot.Summaries

@@ -8,8 +8,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// WithTiers has the session dispatch to the given tiers only while fn runs. A session dispatches to the tiers it has, so that
-// this is the one way to ask a part of upstream's plugins.
+// WithTiers restricts the session to the given tiers while fn runs. Upstream's session calls the plugins of its tiers, so
+// this is the only way to call some of its plugins.
 func (ssn *Session) WithTiers(tiers []conf.Tier, fn func()) {
 	all := ssn.Tiers
 	ssn.Tiers = tiers
@@ -17,7 +17,7 @@ func (ssn *Session) WithTiers(tiers []conf.Tier, fn func()) {
 	fn()
 }
 
-// TiersWithout are the session's tiers without the named plugins.
+// TiersWithout returns the session's tiers without the named plugins.
 func (ssn *Session) TiersWithout(plugins ...string) []conf.Tier {
 	var out []conf.Tier
 	for _, tier := range ssn.Tiers {
@@ -28,7 +28,7 @@ func (ssn *Session) TiersWithout(plugins ...string) []conf.Tier {
 	return out
 }
 
-// PluginOption returns how the conf has the named plugin; false when it does not.
+// PluginOption returns the conf's options for the named plugin; false when the conf does not name it.
 func (ssn *Session) PluginOption(plugin string) (conf.PluginOption, bool) {
 	for _, tier := range ssn.Tiers {
 		for _, option := range tier.Plugins {
@@ -40,7 +40,7 @@ func (ssn *Session) PluginOption(plugin string) (conf.PluginOption, bool) {
 	return conf.PluginOption{}, false
 }
 
-// asksPredicate reports whether the conf has the plugin's predicate asked.
+// asksPredicate reports whether the conf enables the plugin's predicate.
 func (ssn *Session) asksPredicate(plugin string) bool {
 	return slices.ContainsFunc(ssn.Tiers, func(tier conf.Tier) bool {
 		return slices.ContainsFunc(tier.Plugins, func(o conf.PluginOption) bool {

@@ -8,7 +8,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// turn is whose turn it is in a session.
+// turn is the job that a session currently works on.
 type turn struct {
 	// begins is called with each turn.
 	begins func()
@@ -17,8 +17,8 @@ type turn struct {
 	job api.JobID
 }
 
-// Turn notes that what the session does from now on it does for the job, so that a panic can be laid at its door. It is a sign of life of
-// the session: preempt for thousands of pods may take minutes.
+// Turn records that the session works on the job from here on, so that a panic can be attributed to it. It also shows that the
+// session makes progress: preempt for thousands of pods may take minutes.
 func (ssn *Session) Turn(job api.JobID) {
 	ssn.turn.begins()
 	ssn.turn.mu.Lock()
@@ -26,11 +26,10 @@ func (ssn *Session) Turn(job api.JobID) {
 	ssn.turn.job = job
 }
 
-// OnTurn has the function called with each turn of a job in sessions. It is called before the first session is opened.
+// OnTurn sets a function that is called when a session begins to work on a job. It is called before the first session is opened.
 func (r *Registry) OnTurn(begins func()) { r.turnBegins = begins }
 
-// Turn returns whose turn it was last in the session that was opened last; empty when it was nobody's. It is safe for
-// concurrent use.
+// Turn returns the job that the last opened session worked on last; empty if there was none. It is safe for concurrent use.
 func (r *Registry) Turn() api.JobID {
 	r.mu.Lock()
 	last := r.last

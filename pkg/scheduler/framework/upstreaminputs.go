@@ -7,28 +7,28 @@ import (
 	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
 )
 
-// verdictInputs are what the verdicts and scores of a plugin of upstream's depend on.
+// verdictInputs describes the inputs of the verdicts and scores of an upstream plugin.
 type verdictInputs struct {
 	scope VerdictScope
 	reads PodKeys
-	// ofQueue is true of verdicts that are PerJob and equal for all jobs of a queue.
+	// ofQueue reports whether verdicts are PerJob and equal for all jobs of a queue.
 	ofQueue bool
-	// onlyScores is true of a plugin without a predicate.
+	// onlyScores reports whether the plugin has no predicate.
 	onlyScores bool
-	// onTheClock is true of a plugin that refuses nodes by the time of day, or by the age of its measurements.
+	// onTheClock reports whether the plugin refuses nodes by the time of day, or by the age of its measurements.
 	onTheClock bool
-	// asksServer is true of a plugin that asks a server for its verdicts, one call each.
+	// asksServer reports whether the plugin asks a server for its verdicts, one call each.
 	asksServer bool
 }
 
-// perTaskClass are the inputs of a plugin that tells no tasks of a class apart, and of labels and annotations reads the keys
+// perTaskClass describes a plugin with equal verdicts for all tasks of a class. Of labels and annotations it reads the keys
 // only.
 func perTaskClass(keys ...string) verdictInputs {
 	return verdictInputs{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
-// upstreamInputs are those of upstream's plugins. Those without predicate or score are PerTaskClass: there is nothing to keep.
-// A plugin that is not listed, such as one loaded from a shared object, is Uncached and reads everything.
+// upstreamInputs describes upstream's plugins. Plugins without predicate or score are PerTaskClass: they have nothing to
+// cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and reads everything.
 var upstreamInputs = map[string]verdictInputs{
 	"binpack":                perTaskClass(),
 	"capacity":               perTaskClass(),
@@ -36,14 +36,14 @@ var upstreamInputs = map[string]verdictInputs{
 	"conformance":            perTaskClass(),
 	"drf":                    perTaskClass(),
 	"gang":                   perTaskClass(),
-	"extender":               {scope: Uncached, asksServer: true}, // its servers are sent the whole pod
+	"extender":               {scope: Uncached, asksServer: true}, // its servers receive the whole pod
 	"network-topology-aware": {scope: Uncached, reads: SomePodKeys(), onlyScores: true},
 	"nodegroup":              {scope: PerJob, reads: SomePodKeys(), ofQueue: true}, // its affinity is the queue's
 	"nodeorder":              perTaskClass(),
 	"numa-aware":             {scope: Uncached, reads: SomePodKeys(v1beta1.NumaPolicyKey)},
 	"overcommit":             perTaskClass(),
 	"pdb":                    perTaskClass(),
-	"predicates":             perTaskClass(), // allocate finds the tasks it must be asked about each time
+	"predicates":             perTaskClass(), // allocate finds the tasks that need a call for each
 	"priority":               perTaskClass(),
 	"proportion":             perTaskClass(),
 	"rescheduling":           perTaskClass(),
@@ -55,5 +55,5 @@ var upstreamInputs = map[string]verdictInputs{
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true},
 }
 
-// AsksServer is true of the plugin of upstream's that asks a server for its verdicts, one call each.
+// AsksServer reports whether the upstream plugin asks a server for its verdicts, one call each.
 func AsksServer(plugin string) bool { return upstreamInputs[plugin].asksServer }

@@ -7,22 +7,22 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// VerdictScope is how far a plugin's predicate and node scores for a task hold: for which tasks besides the one it was asked about. It
-// tells allocate how long it may keep them. The zero value is the most careful.
+// VerdictScope is the set of tasks that a plugin's predicate result and node scores for one task also apply to. Allocate caches
+// them accordingly. The zero value is the most careful.
 type VerdictScope int
 
 const (
-	// Uncached is asked again on every node for every task: a verdict may depend on what is placed on other nodes.
+	// Uncached verdicts are requested for every task on every node: they may depend on placements on other nodes.
 	Uncached VerdictScope = iota
-	// PerJob holds for tasks of one class (see PerTaskClass) in one job, or in the jobs that have one key (JobSigner): it is
-	// kept for these, and asked again on a node that has changed.
+	// PerJob verdicts apply to tasks of one class (see PerTaskClass) in one job, or in the jobs with the same key (JobSigner).
+	// They are cached for these, and requested again for a node that has changed.
 	PerJob
-	// PerTaskClass holds for all tasks of a class: those with equal requests, constraints, priority and role, and equal labels
-	// and annotations as far as the plugin reads them. It is kept for the tasks of a class in all jobs of the session, and
-	// asked again on a node that has changed.
+	// PerTaskClass verdicts apply to all tasks of a class: tasks with equal requests, constraints, priority and role, and with
+	// equal labels and annotations as far as the plugin reads them. They are cached for the tasks of a class in all jobs of the
+	// session, and requested again for a node that has changed.
 	PerTaskClass
-	// NoVerdict is of a task on which the plugin has no say: its predicate refuses the task no node, and its scores are the same on all.
-	// It is not asked.
+	// NoVerdict means that the plugin does not affect the task: its predicate accepts every node, and its scores are the same on
+	// all. It is not called.
 	NoVerdict
 )
 
@@ -35,26 +35,27 @@ func (NoVerdicts) SignTask(*api.TaskInfo) VerdictScope { return NoVerdict }
 // PodKeys implements Signer.
 func (NoVerdicts) PodKeys() PodKeys { return SomePodKeys() }
 
-// Verdicts is what is known of the predicates and node scores of a session's plugins: what they depend on, and who has any.
+// Verdicts describes the predicates and node scores of a session's plugins: which plugins have them, and the inputs that they
+// depend on.
 type Verdicts struct {
-	// ours are the plugins of this project's kind that have opened. All others are upstream's.
+	// ours are the opened plugins of this project's kind. All others are upstream's.
 	ours map[string]signature
 	// added is what plugins have added with methods of the Session.
 	added   map[string]added
 	volumes ofPlugin[VolumeSigner]
 	claims  ofPlugin[ClaimSigner]
-	// explained are the resources of which a plugin says better than sums what a node is short of.
+	// explained are the resources whose shortage a plugin explains better than sums can.
 	explained map[v1.ResourceName]bool
 }
 
-// signature is what a plugin signs; nil what it does not.
+// signature holds the Signer interfaces of a plugin; nil for an interface that it does not implement.
 type signature struct {
 	tasks Signer
 	jobs  JobSigner
 	nodes NodeSigner
 }
 
-// added is what a plugin has added. One with a choice, or with scores that are scaled, is asked for each task.
+// added records the functions that a plugin has added. A plugin with a choice, or with scaled scores, is called for each task.
 type added struct{ predicate, score, choice bool }
 
 func newVerdicts() Verdicts {
@@ -82,7 +83,7 @@ func (v *Verdicts) add(name string, plugin, inSession any) {
 	}
 }
 
-// note records what a plugin has added.
+// note records a function that a plugin has added.
 func (v *Verdicts) note(plugin string, one added) {
 	known := v.added[plugin]
 	v.added[plugin] = added{known.predicate || one.predicate, known.score || one.score, known.choice || one.choice}
@@ -91,7 +92,7 @@ func (v *Verdicts) note(plugin string, one added) {
 // Signs reports whether the plugin is a Signer.
 func (v *Verdicts) Signs(plugin string) bool { return v.ours[plugin].tasks != nil }
 
-// Scope returns how far the plugin's verdicts and scores for the task hold.
+// Scope returns the scope of the plugin's verdicts and scores for the task.
 func (v *Verdicts) Scope(plugin string, task *api.TaskInfo) VerdictScope {
 	if v.added[plugin].choice {
 		return Uncached
@@ -120,7 +121,7 @@ func (v *Verdicts) PodKeys(plugin string) PodKeys {
 	return upstreamInputs[plugin].reads
 }
 
-// ReadsAnything reports whether the plugin may look at anything of a task. It is asked for every task.
+// ReadsAnything reports whether the plugin may read any property of a task. It is then called for every task.
 func (v *Verdicts) ReadsAnything(plugin string) bool {
 	if v.Signs(plugin) && !v.added[plugin].choice {
 		return false
@@ -148,7 +149,7 @@ func (v *Verdicts) NodeKey(plugin string, node *api.NodeInfo) (key uint64, ok bo
 	return key, ok
 }
 
-// VolumeKey returns the key of a volume with a claim; false when no plugin says, or it panics.
+// VolumeKey returns the key of a volume with a claim; false when no plugin signs volumes, or it panics.
 func (v *Verdicts) VolumeKey(pod *v1.Pod, volume *v1.Volume) (key string, ok bool) {
 	if volume.PersistentVolumeClaim == nil && volume.Ephemeral == nil || v.volumes.is == nil {
 		return "", false
@@ -157,7 +158,7 @@ func (v *Verdicts) VolumeKey(pod *v1.Pod, volume *v1.Volume) (key string, ok boo
 	return key, ok
 }
 
-// ClaimKey returns the key of a pod's claim; false when no plugin says, or it panics.
+// ClaimKey returns the key of a pod's claim; false when no plugin signs claims, or it panics.
 func (v *Verdicts) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string, ok bool) {
 	if v.claims.is != nil {
 		guarded(v.claims.plugin, func() { key, ok = v.claims.is.SignClaim(pod, claim), true })
@@ -165,30 +166,32 @@ func (v *Verdicts) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string
 	return key, ok
 }
 
-// Judges reports whether a plugin of this project's kind may refuse nodes, by what only it knows. Of a Signer its predicate is known.
+// Judges reports whether a plugin of this project's kind may refuse nodes for reasons that only it knows. Only Signers declare
+// whether they have a predicate.
 func (v *Verdicts) Judges(plugin string) bool {
 	s, ours := v.ours[plugin]
 	return ours && (s.tasks == nil || v.added[plugin].predicate)
 }
 
-// MayScore reports whether the plugin may have a say in which of the nodes that fit is best. Of Signers alone it is known that they have none.
+// MayScore reports whether the plugin may affect which of the feasible nodes is best. Only for Signers it is known that they do
+// not.
 func (v *Verdicts) MayScore(plugin string) bool {
 	return !v.Signs(plugin) || v.added[plugin].score
 }
 
-// MayRefuse is false of a plugin that never refuses a node.
+// MayRefuse reports whether the plugin may refuse a node.
 func (v *Verdicts) MayRefuse(plugin string) bool {
 	_, ours := v.ours[plugin]
 	return ours || !upstreamInputs[plugin].onlyScores
 }
 
-// OnTheClock reports whether the plugin's verdicts may be others in the next session though nothing has changed.
+// OnTheClock reports whether the plugin's verdicts may differ in the next session although nothing has changed.
 func (v *Verdicts) OnTheClock(plugin string) bool {
 	_, ours := v.ours[plugin]
 	return !ours && upstreamInputs[plugin].onTheClock
 }
 
-// IsShortageExplained is true of a resource that a ShortageExplainer names.
+// IsShortageExplained reports whether a ShortageExplainer names the resource.
 func (v *Verdicts) IsShortageExplained(resource string) bool {
 	return v.explained[v1.ResourceName(resource)]
 }

@@ -16,57 +16,58 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Reasons for which a gang waits, as its PodGroup's condition has them. What plugins give as the reason of a JobValid verdict
-// comes beside them.
+// Reasons why a gang waits, as in its PodGroup's condition. Plugins may give further reasons in a JobValid verdict.
 const (
 	NotEnoughResources  = v1beta1.NotEnoughResourcesReason
 	NotEnoughPods       = v1beta1.NotEnoughPodsReason
 	NotEnoughPodsOfTask = v1beta1.NotEnoughPodsOfTaskReason
-	// SchedulingGated: too few pods are left when those with scheduling gates are not counted.
+	// SchedulingGated: the pods without scheduling gates are too few.
 	SchedulingGated = "SchedulingGated"
-	// NotEnqueued: the PodGroup is Pending because a plugin did not let it in.
+	// NotEnqueued: the PodGroup is Pending because a plugin did not admit it.
 	NotEnqueued = "NotEnqueued"
 	// QueueFull: the gang's queue may take no more.
 	QueueFull = "QueueFull"
-	// QueueNotOpen, QueueNotFound and QueueHasChildren: the gang's queue takes nothing, is not there, or is for queues alone.
+	// QueueNotOpen, QueueNotFound and QueueHasChildren: the gang's queue admits nothing, does not exist, or may contain only
+	// queues.
 	QueueNotOpen     = "QueueNotOpen"
 	QueueNotFound    = "QueueNotFound"
 	QueueHasChildren = "QueueHasChildren"
-	// PodGroupNotFound: pods name a PodGroup that is not there.
+	// PodGroupNotFound: pods name a PodGroup that does not exist.
 	PodGroupNotFound = "PodGroupNotFound"
-	// WaitingForGroup: not all gangs of the gang's group are there. InvalidGangGroup: what they say of it does not agree.
+	// WaitingForGroup: not all gangs of the gang's group exist. InvalidGangGroup: their settings of it contradict each other.
 	WaitingForGroup  = "WaitingForGroup"
 	InvalidGangGroup = "InvalidGangGroup"
-	// PreBindFailed and BindFailed: what the gang's last transaction failed of. BindBackoff: it waits after that.
+	// PreBindFailed and BindFailed: the failure of the gang's last transaction. BindBackoff: the wait after it.
 	PreBindFailed = "PreBindFailed"
 	BindFailed    = "BindFailed"
 	BindBackoff   = "BindBackoff"
 )
 
-// GangTimeLimit is the type of the condition of a gang that was let in, or sent back when its waiting time was up.
+// GangTimeLimit is the type of the condition of a gang that was admitted, or returned to Pending when its waiting time had
+// passed.
 const GangTimeLimit scheduling.PodGroupConditionType = "GangTimeLimit"
 
-// GangTimedOut is that condition's reason once the gang's waiting time was up.
+// GangTimedOut is the reason of that condition once the gang's waiting time has passed.
 const GangTimedOut = "GangTimedOut"
 
-// Wait says why a gang waits, in the words that its PodGroup and its pods show. Equal worlds give equal words.
+// Wait says why a gang waits, in the words of its PodGroup and its pods. Equal states of the cluster give equal words.
 type Wait struct {
 	Reason, Message string
 }
 
-// ExplainWait keeps why a gang was not placed by an action of this session.
+// ExplainWait records why a gang was not placed by an action of this session.
 func (ssn *Session) ExplainWait(job api.JobID, wait Wait) { ssn.waits[job] = wait }
 
-// Wait is why the gang waits, as far as an action has told; all of it is known once the session closes.
+// Wait returns why the gang waits, as far as actions have recorded it; it is complete once the session closes.
 func (ssn *Session) Wait(job api.JobID) (Wait, bool) {
 	wait, ok := ssn.waits[job]
 	return wait, ok
 }
 
-// explainWaits finds for every gang that waits, and for no other, one explanation: what the session's data say of it, and
-// else what actions found when they tried to place it. It costs a look at the gang's tasks and, for a PodGroup that was not
-// let in, another round of its plugins' votes. Plugins that write conditions of their own when they close find the same text,
-// and not the verdicts of every node for every pod. What gangs were told before bounds how often that is another text.
+// explainWaits finds one explanation for every gang that waits, and for no other: from the session's data or, failing that,
+// from the actions that tried to place it. It costs a pass over the gang's tasks and, for a PodGroup that was not admitted,
+// another round of its plugins' votes. Plugins that write conditions of their own when they close find the same text, instead
+// of the verdicts of every node for every pod. The last reports to gangs limit how often the text changes.
 func (ssn *Session) explainWaits(told tellings) {
 	var waiting []*api.JobInfo
 	for uid, job := range ssn.Jobs {
@@ -76,7 +77,7 @@ func (ssn *Session) explainWaits(told tellings) {
 			delete(ssn.waits, uid)
 		}
 	}
-	// Plugins that count what they let in answer by whom they were asked about before.
+	// Plugins that account for admitted gangs answer depending on the gangs they were asked about before.
 	slices.SortFunc(waiting, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	for _, job := range waiting {
 		wait := ssn.waitOf(job)
@@ -89,8 +90,8 @@ func (ssn *Session) explainWaits(told tellings) {
 	told.keep(ssn.waits)
 }
 
-// Waits is true if members of the gang wait, or are missing: of one that is completed none are, but upstream calls one so whose
-// minMember is 0, too, while its pods wait.
+// Waits reports whether members of the gang wait or are missing. A completed gang misses none; but upstream also calls a gang
+// with minMember 0 completed while its pods wait.
 func Waits(job *api.JobInfo) bool {
 	if job.PodGroup == nil {
 		return false
@@ -98,13 +99,13 @@ func Waits(job *api.JobInfo) bool {
 	return waiting(job) > 0 || job.PodGroup.Status.Phase != scheduling.PodGroupCompleted && len(job.TaskStatusIndex[api.Binding]) == 0 && !job.IsReady()
 }
 
-// waiting is how many tasks wait to be placed.
+// waiting returns how many tasks wait to be placed.
 func waiting(job *api.JobInfo) int {
 	return len(job.TaskStatusIndex[api.Pending]) + len(job.TaskStatusIndex[api.Pipelined])
 }
 
-// waitOf finds why the gang waits, the first cause first: that it was not let in, for the pods of a Volcano Job are made after
-// that; then what it lacks itself; then room.
+// waitOf returns why the gang waits, in order of causes: first that it was not admitted, because the pods of a Volcano Job are
+// created after that; then pods that it lacks; then resources.
 func (ssn *Session) waitOf(job *api.JobInfo) Wait {
 	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass &&
 		verdict.Reason != NotEnoughPods && verdict.Reason != NotEnoughPodsOfTask {
@@ -128,7 +129,7 @@ func (ssn *Session) waitOf(job *api.JobInfo) Wait {
 	return Wait{NotEnoughResources, untold(job)}
 }
 
-// untold is what is known of a gang that no action has explained.
+// untold explains a gang that no action has explained.
 func untold(job *api.JobInfo) string {
 	if job.JobFitErrors != "" {
 		return job.JobFitErrors
@@ -148,9 +149,9 @@ func untold(job *api.JobInfo) string {
 	return "no action of the configuration has tried to place it yet"
 }
 
-// show puts the explanation on the PodGroup that the session writes: as its Unschedulable condition while the gang's minimum
-// is not bound, and else as the message of its Scheduled condition, for then some of its members wait and the gang does not.
-// In between its bind transaction has the word.
+// show writes the explanation to the PodGroup that the session writes: as its Unschedulable condition while the gang's minimum
+// is not bound, and afterwards as the message of its Scheduled condition, because then some members wait and the gang does not.
+// In between, the bind transaction reports.
 func (w Wait) show(job *api.JobInfo, session string) {
 	status := &job.PodGroup.Status
 	at := func(kind scheduling.PodGroupConditionType) int {

@@ -13,11 +13,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// GangObserver is told what becomes of gangs, for metrics. Its methods must not block.
+// GangObserver receives the outcomes of gangs, for metrics. Its methods must not block.
 type GangObserver interface {
-	// GangWaited tells for how long a gang, whose wait has come to that end, waited for that reason.
+	// GangWaited reports how long a gang waited for the reason, once its wait has ended in the given way.
 	GangWaited(reason WaitReason, end WaitEnd, waited time.Duration)
-	// GangTimedOut tells that a gang was sent back because its waiting time was up.
+	// GangTimedOut reports that a gang was returned to Pending because its waiting time had passed.
 	GangTimedOut()
 }
 
@@ -27,12 +27,12 @@ type unobserved struct{}
 func (unobserved) GangWaited(WaitReason, WaitEnd, time.Duration) {}
 func (unobserved) GangTimedOut()                                 {}
 
-// WaitReason says what a gang waits for, in few words that tenants do not choose.
+// WaitReason classifies why a gang waits, in a fixed set of values that tenants do not control.
 type WaitReason string
 
 // The reasons.
 const (
-	// WaitUnseen is the time from when the PodGroup was made to the first session of this process that saw it.
+	// WaitUnseen is the time from the creation of the PodGroup to the first session of this process that saw it.
 	WaitUnseen      WaitReason = "unseen"
 	WaitIncomplete  WaitReason = "incomplete"
 	WaitGated       WaitReason = "gated"
@@ -47,7 +47,7 @@ const (
 	WaitOther   WaitReason = "other"
 )
 
-// WaitReasons are all there are.
+// WaitReasons are all reasons.
 var WaitReasons = []WaitReason{
 	WaitUnseen, WaitIncomplete, WaitGated, WaitGroup, WaitNotAdmitted, WaitQueue, WaitResources, WaitBackoff, WaitBinding, WaitOther,
 }
@@ -55,13 +55,13 @@ var WaitReasons = []WaitReason{
 // WaitEnd says how a wait ended.
 type WaitEnd string
 
-// The ends of a wait. One of a gang that is deleted has none.
+// The ends of a wait. The wait of a deleted gang has none.
 const (
 	EndBound    WaitEnd = "bound"
 	EndTimedOut WaitEnd = "timed_out"
 )
 
-// ReasonOf is what the explanation comes down to.
+// ReasonOf classifies the explanation.
 func ReasonOf(wait Wait) WaitReason {
 	switch wait.Reason {
 	case NotEnoughPods, NotEnoughPodsOfTask, PodGroupNotFound:
@@ -84,19 +84,19 @@ func ReasonOf(wait Wait) WaitReason {
 	return WaitOther
 }
 
-// waitClocks are those of the gangs whose minimum is not bound.
+// waitClocks are the clocks of the gangs whose minimum is not bound.
 type waitClocks map[api.JobID]*waitClock
 
-// waitClock says how long a gang has waited for what.
+// waitClock measures how long a gang has waited for each reason.
 type waitClock struct {
 	podGroup types.UID
 	spent    map[WaitReason]time.Duration
-	// reason is what it waits for since then.
+	// reason is the current reason, since the given time.
 	reason WaitReason
 	since  time.Time
 }
 
-// tick has the clocks go on by what the session has found.
+// tick updates the clocks from the explanations of the session.
 func (clocks waitClocks) tick(ssn *Session, now time.Time) {
 	maps.DeleteFunc(clocks, func(uid api.JobID, c *waitClock) bool {
 		job := ssn.Jobs[uid]
@@ -124,7 +124,7 @@ func someHaveNodes(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Succeeded]) > 0
 }
 
-// TimedOut tells that the gang is sent back now, because its waiting time was up.
+// TimedOut records that the gang is returned to Pending because its waiting time has passed.
 func (ssn *Session) TimedOut(gang api.JobID) {
 	ssn.observer.GangTimedOut()
 	if c := ssn.clocks[gang]; c != nil {
@@ -134,7 +134,7 @@ func (ssn *Session) TimedOut(gang api.JobID) {
 	}
 }
 
-// Observer is told what becomes of gangs.
+// Observer returns the observer of gangs.
 func (ssn *Session) Observer() GangObserver { return ssn.observer }
 
 func reasonOf(job *api.JobInfo, wait Wait) WaitReason {
@@ -144,7 +144,8 @@ func reasonOf(job *api.JobInfo, wait Wait) WaitReason {
 	return ReasonOf(wait)
 }
 
-// newWaitClock is the clock of a gang that was not known to wait: since it was made, or sent back, unless it ran before.
+// newWaitClock returns the clock of a gang that was not known to wait. It starts when the gang was created, or returned
+// to Pending, unless the gang ran before.
 func newWaitClock(job *api.JobInfo, now time.Time) *waitClock {
 	c := &waitClock{podGroup: job.PodGroup.UID, spent: map[WaitReason]time.Duration{}, reason: WaitUnseen, since: job.PodGroup.CreationTimestamp.Time}
 	for _, condition := range job.PodGroup.Status.Conditions {
@@ -161,13 +162,13 @@ func newWaitClock(job *api.JobInfo, now time.Time) *waitClock {
 	return c
 }
 
-// goOn has the gang wait for the reason from now on.
+// goOn switches the clock to the reason.
 func (c *waitClock) goOn(reason WaitReason, now time.Time) {
 	c.spent[c.reason] += max(0, now.Sub(c.since))
 	c.reason, c.since = reason, now
 }
 
-// end tells for what the gang has waited how long, each reason that it was told.
+// end reports the time that the gang has waited for each reason.
 func (c *waitClock) end(end WaitEnd, observer GangObserver, now time.Time) {
 	c.goOn(c.reason, now)
 	for reason, spent := range c.spent {
