@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -22,50 +21,48 @@ import (
 // topologyLabel is what the object is called in messages.
 const topologyLabel = "ClusterNetworkTopology " + v1alpha1.DefaultTopologyName
 
-// topologies reads the ClusterNetworkTopology of the scheduler that was last asked for, once a gang wants to know of it. It is one for all
-// configurations.
+// topologies reads the ClusterNetworkTopology, once a gang asks for it.
 type topologies struct {
-	mu     sync.Mutex
-	handle framework.Handle
+	watch framework.Kept[*topologyWatch]
+}
+
+type topologyWatch struct {
 	lister listers.ClusterNetworkTopologyLister
 	synced func() bool
 }
 
 // of returns the topology, or why there is none.
 func (t *topologies) of(h framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.lister == nil || t.handle != h {
-		if err := t.watch(h); err != nil {
-			return nil, err
-		}
+	watch, err := t.watch.Of(h, watchTopology)
+	if err != nil {
+		return nil, err
 	}
-	if !t.synced() {
+	if !watch.synced() {
 		return nil, errors.New(topologyLabel + " is not read yet: the scheduler has just begun to look for it, or the API server does not serve it")
 	}
-	found, err := t.lister.Get(v1alpha1.DefaultTopologyName)
+	found, err := watch.lister.Get(v1alpha1.DefaultTopologyName)
 	if err != nil { // a lister has no other error than that it is not there
 		return nil, errors.New("there is no " + topologyLabel + ", which names the layers of the network")
 	}
 	return found, nil
 }
 
-func (t *topologies) watch(h framework.Handle) error {
+func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInformer, error) {
 	client, err := clientset.NewForConfig(h.RestConfig())
 	if err != nil {
-		return fmt.Errorf("making a client for %s: %w", topologyLabel, err)
+		return nil, nil, fmt.Errorf("making a client for %s: %w", topologyLabel, err)
 	}
 	objects := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().ClusterNetworkTopologies()
 	informer := objects.Informer()
 	changed := func(any) { h.Wake() }
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, now any) { h.Wake() }}); err != nil {
-		return fmt.Errorf("watching %s: %w", topologyLabel, err)
+		return nil, nil, fmt.Errorf("watching %s: %w", topologyLabel, err)
 	}
+	// Sessions ask for the topology again and again; no reload waits for a kind that may not be served.
 	if err := h.StartInformers(informer); err != nil {
-		return err
+		return nil, nil, err
 	}
-	t.handle, t.lister, t.synced = h, objects.Lister(), informer.HasSynced
-	return nil
+	return &topologyWatch{objects.Lister(), informer.HasSynced}, nil, nil
 }
 
 const (

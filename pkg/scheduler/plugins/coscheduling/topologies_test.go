@@ -25,7 +25,7 @@ type wakingHandle struct {
 func (h *wakingHandle) Wake() { h.woken <- struct{}{} }
 
 func (h *wakingHandle) StartInformers(informers ...cache.SharedIndexInformer) error {
-	h.started++
+	h.started += len(informers)
 	if h.refuses != nil {
 		return h.refuses
 	}

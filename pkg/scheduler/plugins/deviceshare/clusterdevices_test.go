@@ -50,8 +50,7 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 	cluster := sessiontest.New(sessiontest.World{Devices: []*schedulingv1alpha1.Device{device(1)}})
 	t.Cleanup(cluster.Close)
 	h := &wakeful{Handle: cluster.Handle()}
-	known := &keeper{}
-	devices, err := known.devicesOf(h)
+	devices, err := (&framework.Kept[*clusterDevices]{}).Of(h, watchDevices)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 	}
 	node := schedtest.MakeNode().Name("n1").Obj()
 	node.Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: "huawei"}
-	inventories := known.inventoriesOf(devices, allocator.InventoryOptions{})
+	inventories := devices.inventoriesOf(allocator.InventoryOptions{})
 	nodes := map[string]*api.NodeInfo{"n1": {Name: "n1", Node: node}}
 	supplied := &supplies{}
 	gpus := func() (n int) {

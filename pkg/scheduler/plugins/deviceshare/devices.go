@@ -40,59 +40,46 @@ type clusterDevices struct {
 	had sync.Map
 	// informer shows the Device objects.
 	informer cache.SharedIndexInformer
-}
 
-// keeper keeps the devices of the scheduler that was last asked for: they are one for all configurations.
-type keeper struct {
 	mu        sync.Mutex
-	handle    framework.Handle
-	devices   *clusterDevices
 	templates map[string]*templates
 	// inventories are by how Device objects are read.
 	inventories map[allocator.InventoryOptions]*inventories
 }
 
-func (k *keeper) devicesOf(h framework.Handle) (*clusterDevices, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.devices != nil && k.handle == h {
-		return k.devices, h.StartInformers(k.devices.informer) // a reload before may have waited for it in vain
-	}
+// watchDevices returns the devices of the scheduler, with the informer that must run. They are one for all configurations.
+func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInformer, error) {
 	client, err := clientset.NewForConfig(h.RestConfig())
 	if err != nil {
-		return nil, fmt.Errorf("making a client for Device objects: %w", err)
+		return nil, nil, fmt.Errorf("making a client for Device objects: %w", err)
 	}
 	made, err := newClusterDevices(h, client)
 	if err != nil {
-		return nil, err
-	}
-	if err := h.StartInformers(made.informer); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	h.CountResources(made.counter)
-	k.handle, k.devices, k.templates, k.inventories = h, made, map[string]*templates{}, map[allocator.InventoryOptions]*inventories{}
-	return made, nil
+	return made, []cache.SharedIndexInformer{made.informer}, nil
 }
 
 // inventoriesOf returns the nodes' devices, read so. They are what nodes are counted by from now on.
-func (k *keeper) inventoriesOf(devices *clusterDevices, options allocator.InventoryOptions) *inventories {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	known := k.inventories[options]
+func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inventories {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.inventories[options]
 	if known == nil {
-		known = newInventories(devices, options)
-		k.inventories[options] = known
+		known = newInventories(d, options)
+		d.inventories[options] = known
 	}
-	devices.counter.inventories.Store(known)
+	d.counter.inventories.Store(known)
 	return known
 }
 
 // templatesOf returns the templates of the ConfigMap.
-func (k *keeper) templatesOf(h framework.Handle, config templatesConfig) (*templates, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (d *clusterDevices) templatesOf(h framework.Handle, config templatesConfig) (*templates, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	name := config.Namespace + "/" + config.Name
-	if known := k.templates[name]; known != nil {
+	if known := d.templates[name]; known != nil {
 		return known, h.StartInformers(known.informer)
 	}
 	made, err := watchTemplates(h.KubeClient(), config, h.Wake)
@@ -102,13 +89,14 @@ func (k *keeper) templatesOf(h framework.Handle, config templatesConfig) (*templ
 	if err := h.StartInformers(made.informer); err != nil {
 		return nil, err
 	}
-	k.templates[name] = made
+	d.templates[name] = made
 	return made, nil
 }
 
 func newClusterDevices(h framework.Handle, client clientset.Interface) (*clusterDevices, error) {
 	informer := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().Devices()
-	d := &clusterDevices{kube: h.KubeClient(), lister: informer.Lister(), podsOn: h.PodsOn, counter: &counter{}, informer: informer.Informer()}
+	d := &clusterDevices{kube: h.KubeClient(), lister: informer.Lister(), podsOn: h.PodsOn, counter: &counter{}, informer: informer.Informer(),
+		templates: map[string]*templates{}, inventories: map[allocator.InventoryOptions]*inventories{}}
 	changed := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 			d.counter.note(key)

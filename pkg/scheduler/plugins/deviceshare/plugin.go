@@ -40,7 +40,7 @@ const Name = upstream.PluginName
 
 // Spec tells of the plugin. What it knows of devices is shared by all that are built of one Spec for the same scheduler.
 func Spec() framework.PluginSpec {
-	known := &keeper{}
+	known := &framework.Kept[*clusterDevices]{}
 	return framework.PluginSpec{
 		Name:      Name,
 		Doc:       "Gives pods GPUs, NICs and FPGAs by the Device objects of nodes, with their topology; and shares devices by upstream's backends.",
@@ -54,15 +54,15 @@ func Spec() framework.PluginSpec {
 			if err != nil {
 				return nil, err
 			}
-			devices, err := known.devicesOf(h)
+			devices, err := known.Of(h, watchDevices)
 			if err != nil {
 				return nil, err
 			}
-			templates, err := known.templatesOf(h, settings.templates)
+			templates, err := devices.templatesOf(h, settings.templates)
 			if err != nil {
 				return nil, err
 			}
-			inventories := known.inventoriesOf(devices, allocator.InventoryOptions{AffinityKey: settings.nicTopology})
+			inventories := devices.inventoriesOf(allocator.InventoryOptions{AffinityKey: settings.nicTopology})
 			return newPlugin(settings, inventories, templates), nil
 		},
 		Extends:     true,

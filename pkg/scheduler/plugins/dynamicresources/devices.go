@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	feature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
@@ -77,35 +76,6 @@ func (l classLister) List() ([]*resourceapi.DeviceClass, error) {
 	return l.DeviceClassLister.List(labels.Everything())
 }
 
-// keeper keeps the devices of the informers that were last asked for.
-type keeper struct {
-	mu        sync.Mutex
-	factory   informers.SharedInformerFactory
-	devices   *devices
-	informers []cache.SharedIndexInformer
-}
-
-func (k *keeper) devicesOf(h framework.Handle) (*devices, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	factory := h.InformerFactory()
-	if k.devices != nil && k.factory == factory {
-		return k.devices, h.StartInformers(k.informers...) // a reload before may have waited for them in vain
-	}
-	if err := served(h.KubeClient().Discovery()); err != nil {
-		return nil, err
-	}
-	made, informers, err := newDevices(h.KubeClient(), factory)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.StartInformers(informers...); err != nil {
-		return nil, err
-	}
-	k.factory, k.devices, k.informers = factory, made, informers
-	return made, nil
-}
-
 // served is an error if the API server knows no claims of this version. One that cannot be asked now may.
 func served(api discovery.DiscoveryInterface) error {
 	group := resourceapi.SchemeGroupVersion.String()
@@ -125,7 +95,11 @@ func served(api discovery.DiscoveryInterface) error {
 }
 
 // newDevices returns the informers that must run, too.
-func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFactory) (*devices, []cache.SharedIndexInformer, error) {
+func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, error) {
+	if err := served(h.KubeClient().Discovery()); err != nil {
+		return nil, nil, err
+	}
+	factory := h.InformerFactory()
 	resources, enabled := factory.Resource().V1(), feature.DefaultFeatureGate.Enabled
 	features := structured.Features{
 		AdminAccess:          enabled(features.DRAAdminAccess),
@@ -137,7 +111,7 @@ func newDevices(kube kubernetes.Interface, factory informers.SharedInformerFacto
 		PrioritizedList:      enabled(features.DRAPrioritizedList),
 	}
 	d := &devices{
-		kube:   kube,
+		kube:   h.KubeClient(),
 		claims: resources.ResourceClaims().Lister(),
 		nodes:  factory.Core().V1().Nodes().Lister(),
 		catalog: catalog{

@@ -41,7 +41,7 @@ const stepGrace = time.Minute
 
 // Spec tells of the plugin. What it assumes is shared by all that are built of one Spec on the same informers.
 func Spec() framework.PluginSpec {
-	known := &keeper{}
+	known := &framework.Kept[*devices]{}
 	return framework.PluginSpec{
 		Name:      Name,
 		Doc:       "Allocates devices for the resource claims (DRA) of pods, gang by gang, in place of `predicates`.",
@@ -55,7 +55,7 @@ func Spec() framework.PluginSpec {
 			if err != nil {
 				return nil, err
 			}
-			devices, err := known.devicesOf(h)
+			devices, err := known.Of(h, newDevices)
 			if err != nil {
 				return nil, err
 			}

@@ -40,7 +40,7 @@ const stepGrace = 5 * time.Second
 
 // Spec tells of the plugin. What it assumes is shared by all that are built of one Spec on the same informers.
 func Spec() framework.PluginSpec {
-	known := &keeper{}
+	known := &framework.Kept[*volumes]{}
 	return framework.PluginSpec{
 		Name:      Name,
 		Doc:       "Finds, reserves and binds the volumes of claims, gang by gang, in place of `predicates`; and keeps pods apart that may not share a volume.",
@@ -55,7 +55,7 @@ func Spec() framework.PluginSpec {
 			if err != nil {
 				return nil, err
 			}
-			volumes, err := known.volumesOf(h)
+			volumes, err := known.Of(h, newVolumes)
 			if err != nil {
 				return nil, err
 			}

@@ -43,7 +43,7 @@ func allocated(t *testing.T, cluster *sessiontest.Cluster, spec framework.Plugin
 	registry.RegisterPlugin(spec)
 	registry.RegisterAction(allocate.New())
 	ssn := cluster.Open(registry, conf)
-	made, err := spec.New(nil, handle{kube: cluster.Kube(), factory: cluster.Cache().SharedInformerFactory()})
+	made, err := spec.New(nil, cluster.Handle())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,37 +70,12 @@ type source struct {
 	read cache.InformerSynced
 }
 
-// keeper keeps the volumes of the informers that were last asked for.
-type keeper struct {
-	mu        sync.Mutex
-	factory   informers.SharedInformerFactory
-	volumes   *volumes
-	informers []cache.SharedIndexInformer
-}
-
-func (k *keeper) volumesOf(h framework.Handle) (*volumes, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	factory := h.InformerFactory()
-	if k.volumes != nil && k.factory == factory {
-		return k.volumes, h.StartInformers(k.informers...) // a reload before may have waited for them in vain
-	}
-	made, informers, err := newVolumes(h.KubeClient(), factory)
-	if err != nil {
-		return nil, err
-	}
-	if err := h.StartInformers(informers...); err != nil {
-		return nil, err
-	}
-	k.factory, k.volumes, k.informers = factory, made, informers
-	return made, nil
-}
-
 // unbounded is as long as the binder may wait for claims: how long it waits is said by the context of each call.
 const unbounded = time.Duration(math.MaxInt64)
 
 // newVolumes returns the informers that must run, too.
-func newVolumes(kube kubernetes.Interface, factory informers.SharedInformerFactory) (*volumes, []cache.SharedIndexInformer, error) {
+func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, error) {
+	kube, factory := h.KubeClient(), h.InformerFactory()
 	core, storage, enabled := factory.Core().V1(), factory.Storage().V1(), feature.DefaultFeatureGate.Enabled
 	if err := addIndexes(core.PersistentVolumes().Informer(), volumeIndexes); err != nil {
 		return nil, nil, fmt.Errorf("indexing volumes: %w", err)

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"sync"
+
+	"k8s.io/client-go/tools/cache"
+)
+
+// Kept is the state that a plugin keeps from session to session and from configuration to configuration. The plugin's PluginSpec owns it. The zero
+// value is ready for use, also by several goroutines.
+type Kept[S any] struct {
+	mu        sync.Mutex
+	handle    Handle
+	state     S
+	informers []cache.SharedIndexInformer
+}
+
+// Of returns the state. If there is none for this scheduler, it calls make, whose second result are the informers that the state is read from. It
+// starts them. After an error the former state is kept.
+func (k *Kept[S]) Of(h Handle, make func(Handle) (S, []cache.SharedIndexInformer, error)) (S, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.handle == h {
+		return k.state, h.StartInformers(k.informers...) // the reload that asked for them first may not have waited until they were read
+	}
+	state, informers, err := make(h)
+	if err == nil {
+		err = h.StartInformers(informers...)
+	}
+	if err != nil {
+		return *new(S), err
+	}
+	k.handle, k.state, k.informers = h, state, informers
+	return state, nil
+}
