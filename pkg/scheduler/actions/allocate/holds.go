@@ -30,16 +30,20 @@ func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 	return false
 }
 
-// noteHold records that the unit's gangs hold idle resources, if one of their kept placements does.
-func noteHold(run *state.Run, placed search.PlacedGangs) {
-	holds := false
+// noteHolds records which of the kept placements hold idle resources, none of them if evictions for one of the gangs are under way. bound reports
+// whether the gangs are ready.
+func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
+	var holders, gangs []*api.JobInfo
 	for _, p := range placed {
-		holds = holds || holdsIdle(run, &p.Result, false)
+		gangs = append(gangs, p.Attempt.Job)
+		if holdsIdle(run, &p.Result, bound) {
+			holders = append(holders, p.Attempt.Job)
+		}
 	}
-	if !holds {
+	if len(holders) == 0 || run.IsPromised(gangs) {
 		return
 	}
-	for _, p := range placed {
-		run.NoteHold(p.Attempt.Job)
+	for _, job := range holders {
+		run.Memory.Holds.Note(job.Namespace, run.Now())
 	}
 }

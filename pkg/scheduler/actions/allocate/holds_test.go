@@ -3,29 +3,35 @@
 package allocate_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// served plays sessions for the minutes and returns the minutes in which pods began or ceased to be bound, and in how many they were. Nothing that a
-// session decides comes true. It also returns the longest text of gang a in a minute with binds.
-func (c *counting) served(t *testing.T, minutes int) (changes []int, served int, text string) {
+// served plays sessions for the minutes, each after the change, and returns the minutes in which pods began or ceased to be bound, and in how many they
+// were. Nothing that a session decides comes true. It also returns the longest text of gang a in a minute with binds.
+func (c *counting) served(t *testing.T, minutes int, change func(minute int)) (changes []int, served int, text string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		was := false
 		for minute := range minutes {
 			bound := 0
+			change(minute)
 			c.look(func(ssn *sessiontest.Session) {
 				bound = len(ssn.Binds())
 				if says := ssn.Jobs["ns/a"].JobFitErrors; bound > 0 && len(says) > len(text) {
@@ -60,52 +66,72 @@ func (p promises) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return only, len(only) > 0
 }
 
+// leaver is a pod that leaves the node without end.
+func leaver(node, cpu string) *v1.Pod {
+	return schedtest.MakePod().Name("leaves-" + node).Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Terminating().Obj()
+}
+
+// promising has pods evicted for the named task.
+func promising(c *counting, task string) *counting {
+	c.registry.RegisterPlugin(plugin("promises", func(*framework.Session) {}, promises(task)))
+	c.conf += "  - name: promises\n"
+	return c
+}
+
 // TestAGangHoldsIdleNodesForAWhile: while it waits for a pod that is being released, which never ends, others get none of the nodes that are idle.
-// After 5 minutes they do, for a pause that doubles.
+// After 5 minutes they do, for a pause of 20.
 func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
-	leaves := func(cpu string) *v1.Pod {
-		return schedtest.MakePod().Name("leaves").Node("n2").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Terminating().Obj()
-	}
 	other, otherGroup := gang("other", "1")
 	// alone is a gang of 4 cpu on each of the nodes, and what leaves one of them.
 	alone := func(leaving string, nodes ...*v1.Node) func(*testing.T) *counting {
 		return func(t *testing.T) *counting {
 			requests := []string{"4", "4"}
 			pods, podGroup := gang("a", requests[:len(nodes)]...)
-			return newCounting(t, sessiontest.World{Nodes: nodes, Pods: append(pods, leaves(leaving)), PodGroups: []*v1beta1.PodGroup{podGroup}})
+			return newCounting(t, sessiontest.World{Nodes: nodes, Pods: append(pods, leaver("n2", leaving)), PodGroups: []*v1beta1.PodGroup{podGroup}})
 		}
 	}
+	two := alone("4", node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
 	group := func(t *testing.T) *counting {
 		c := newGroup(t, []string{"4"}, []string{"4"}, node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))
-		c.world.Pods = append(c.world.Pods, leaves("4"))
+		c.world.Pods = append(c.world.Pods, leaver("n2", "4"))
 		return c
 	}
-	bounded := []int{5, 10, 15, 25, 30, 50, 55, 95}
-	// evictor is the gang for whose second member the pod was evicted.
-	evictor := func(t *testing.T) *counting {
-		c := alone("4", node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))(t)
-		c.registry.RegisterPlugin(plugin("promises", func(*framework.Session) {}, promises("a-1")))
-		c.conf += "  - name: promises\n"
+	queues := func(t *testing.T) *counting {
+		c := two(t)
+		for i := range 25 {
+			c.world.Queues = append(c.world.Queues, schedtest.MakeQueue().Name(fmt.Sprintf("a%d", i)).Obj())
+		}
 		return c
 	}
+	bounded := []int{5, 25, 30, 50, 55, 75, 80}
 	tests := map[string]struct {
-		world func(*testing.T) *counting
-		// want are the first changes; of a group not all, because coscheduling has its gangs take turns with others.
+		world  func(*testing.T) *counting
+		change func(c *counting, minute int)
+		// want are the first changes; of a group not all, and others are served in some more, because coscheduling has its gangs take turns with others.
 		want   []int
 		served [2]int
 	}{
-		"a gang":                        {world: alone("4", node("n1", "ib-a", "4"), node("n2", "ib-a", "4")), want: bounded, served: [2]int{75, 75}},
-		"a group of gangs":              {world: group, want: bounded[:1], served: [2]int{75, 85}},
-		"the idle rest of a node":       {world: alone("10m", node("n2", "ib-a", "4")), want: bounded, served: [2]int{75, 75}},
-		"evictions are for it":          {world: evictor},
+		"a gang":                        {world: two, want: bounded, served: [2]int{80, 80}},
+		"a group of gangs":              {world: group, want: bounded[:1], served: [2]int{70, 85}},
+		"the idle rest of a node":       {world: alone("10m", node("n2", "ib-a", "4")), want: bounded, served: [2]int{80, 80}},
+		"evictions are for it":          {world: func(t *testing.T) *counting { return promising(two(t), "a-1") }},
+		"evictions are for its group":   {world: func(t *testing.T) *counting { return promising(group(t), "b-0") }, served: [2]int{0, 40}},
 		"only what is released is held": {world: alone("4", node("n2", "ib-a", "4"))},
+		"its queue changes": {world: queues, want: bounded, served: [2]int{80, 80}, change: func(c *counting, minute int) {
+			c.world.PodGroups[0] = c.world.PodGroups[0].DeepCopy()
+			c.world.PodGroups[0].Spec.Queue = fmt.Sprintf("a%d", minute/4)
+		}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := tt.world(t)
 			c.world.Pods, c.world.PodGroups = append(c.world.Pods, other...), append(c.world.PodGroups, otherGroup)
-			changes, served, text := c.served(t, 100)
-			if diff := cmp.Diff(tt.want, changes[:min(len(changes), len(tt.want))]); diff != "" {
+			changes, served, text := c.served(t, 100, func(minute int) {
+				if tt.change != nil {
+					tt.change(c, minute)
+				}
+			})
+			if diff := cmp.Diff(tt.want, changes[:min(len(changes), len(tt.want))], cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("minutes (-want +got):\n%s", diff)
 			}
 			if want := tt.served; served < want[0] || served > want[1] {
@@ -114,6 +140,50 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 			if tt.want != nil && !strings.Contains(text, "only idle resources count until ") {
 				t.Errorf("in a pause the gang says %q", text)
 			}
+		})
+	}
+}
+
+// TestOnlyTheGangOfAGroupThatHoldsIsPaused: of a group in two namespaces one gang holds the idle node, the other waits for a pod to be released. Only
+// other gangs of the first namespace hold none afterwards.
+func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
+	nodes := []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4"), node("n3", "ib-a", "4"), node("n4", "ib-a", "4")}
+	on := func(namespace, name string, nodes ...string) ([]*v1.Pod, *v1beta1.PodGroup) {
+		pods, podGroup := gang(name, slices.Repeat([]string{"4"}, len(nodes))...)
+		for i, pod := range pods {
+			pod.Namespace, pod.UID = namespace, types.UID(namespace+"-"+pod.Name)
+			pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: nodes[i]}
+		}
+		podGroup.Namespace = namespace
+		return pods, podGroup
+	}
+	for namespace, want := range map[string]int{"holds": 0, "waits": 1} {
+		t.Run(namespace, func(t *testing.T) {
+			c := newGroup(t, nil, nil, nodes...)
+			c.world.PodGroups, c.world.Pods = nil, []*v1.Pod{leaver("n2", "4"), leaver("n4", "4")}
+			add := func(pods []*v1.Pod, podGroup *v1beta1.PodGroup) {
+				c.world.Pods, c.world.PodGroups = append(c.world.Pods, pods...), append(c.world.PodGroups, podGroup)
+			}
+			add(on("holds", "a", "n1"))
+			add(on("waits", "b", "n2"))
+			for _, podGroup := range c.world.PodGroups {
+				podGroup.Annotations = map[string]string{gangs.GroupsAnnotation: `["holds/a","waits/b"]`}
+			}
+			synctest.Test(t, func(t *testing.T) {
+				for range 6 * 6 {
+					c.look(func(*sessiontest.Session) {})
+					time.Sleep(10 * time.Second)
+				}
+				add(on(namespace, "late", "n3", "n4"))
+				c.look(func(ssn *sessiontest.Session) {
+					if says := ssn.Jobs["waits/b"].JobFitErrors; !strings.Contains(says, "only idle resources count until ") {
+						t.Errorf("the gang that does not fit says %q", says)
+					}
+					if got := len(ssn.Jobs[api.JobID(namespace+"/late")].TaskStatusIndex[api.Allocated]); got != want {
+						t.Errorf("another gang of the namespace holds %d nodes, want %d", got, want)
+					}
+				})
+			})
 		})
 	}
 }

@@ -55,13 +55,11 @@ func finish(r *state.Attempt, result trial.Result) bool {
 		r.Pending.RememberFitErrors(r.Job)
 		r.Pending.KeepOnly(result.Rest)
 		result.RecordHyperNodes(r.Run.Session, r.Job)
-		if holdsIdle(r.Run, &result, true) {
-			r.Run.NoteHold(r.Job)
-		}
+		noteHolds(r.Run, search.PlacedGangs{{Attempt: r, Result: result}}, true)
 		return true
 	case result.Outcome != trial.NotPlaced:
 		r.Run.Failed.NotePlaced()
-		noteHold(r.Run, search.PlacedGangs{{Attempt: r, Result: result}})
+		noteHolds(r.Run, search.PlacedGangs{{Attempt: r, Result: result}}, false)
 	default:
 		explain.RecordMisfit(r)
 	}

@@ -56,7 +56,7 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 		u.Explain(failed, "")
 		return unitWaits
 	case placed.Outcome() == trial.Pipelined:
-		noteHold(s.run, placed)
+		noteHolds(s.run, placed, false)
 		return unitWaits
 	}
 	for _, p := range placed {

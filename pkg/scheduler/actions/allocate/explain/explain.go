@@ -82,7 +82,7 @@ func paused(r *state.Attempt) string {
 	if r.IdleOnlyUntil.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("; only idle resources count until %s, because gangs of this namespace and queue held some for 5 minutes while they waited for others",
+	return fmt.Sprintf("; only idle resources count until %s, because gangs of its namespace or group held some for 5 minutes while they waited for others",
 		r.IdleOnlyUntil.UTC().Format(time.TimeOnly+" UTC"))
 }
 

@@ -5,75 +5,65 @@ package memory
 import (
 	"maps"
 	"time"
-
-	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
 // A gang that waits for resources being released keeps its placement in each session, with idle resources for its other members. Pods that leave
-// may follow one another without end, so this is bounded: the gangs of a namespace in a queue hold idle resources for holdsFor in all, then they are
-// placed on idle resources only for a pause. The pause is firstPause, and twice the last one up to longestPause if gangs hold again. An hour in
-// which they neither hold nor pause ends that.
+// may follow one another without end, so a leaky bucket bounds this for each namespace: the time in which its gangs hold idle resources fills the
+// bucket, and a quarter of the time in which they do not drains it. When 5 minutes are in it the namespace's gangs are placed on idle resources only
+// until it is empty. So a namespace holds idle resources for at most a fifth of a long time, and is never paused if it holds them for less.
 const (
-	holdsFor     = 5 * time.Minute
-	firstPause   = 5 * time.Minute
-	longestPause = time.Hour
-	holdsKept    = time.Hour
+	holdsFor = 5 * time.Minute
+	// drainsIn is how many times as long held time takes to drain.
+	drainsIn = 4
+	pause    = drainsIn * holdsFor
 )
 
-// Holder is who holds idle resources: all gangs of a namespace in a queue, because PodGroups can be made again.
-type Holder struct {
-	Queue     api.QueueID
-	Namespace string
-}
-
-// HolderOf returns the holder that the job counts for.
-func HolderOf(job *api.JobInfo) Holder { return Holder{job.Queue, job.Namespace} }
-
-// Holds are how long holders have held idle resources, and their pauses.
+// Holds is how long gangs have held idle resources, by namespace: queues and PodGroups are the tenant's to choose and to make again.
 type Holds struct {
-	of map[Holder]*hold
+	of map[string]*hold
 	// session numbers the sessions.
 	session uint64
 }
 
 type hold struct {
-	// spent is how long the holder has held since its last pause; it held last in that session, at that time.
-	spent   time.Duration
+	// held is the time in the bucket, at most holdsFor, when gangs of the namespace held last: in that session, at that time.
+	held    time.Duration
 	session uint64
 	at      time.Time
-	// pause is the length of its last pause; zero before the first.
-	pause time.Duration
+	// until is the end of the last pause.
 	until time.Time
 }
 
+// beginSession forgets namespaces whose buckets are empty.
 func (h *Holds) beginSession(now time.Time) {
 	h.session++
-	maps.DeleteFunc(h.of, func(_ Holder, of *hold) bool { return now.Sub(of.at) > holdsKept && now.Sub(of.until) > holdsKept })
+	maps.DeleteFunc(h.of, func(_ string, of *hold) bool { return now.Sub(of.at) > pause })
 }
 
-// Note records that the holder holds idle resources in this session. The time since the session before counts if it held in that one too.
-func (h *Holds) Note(holder Holder, now time.Time) {
-	of := h.of[holder]
+// Note records that a gang of the namespace holds idle resources in this session. The time since the session before counts if one did in that too.
+func (h *Holds) Note(namespace string, now time.Time) {
+	of := h.of[namespace]
 	if of == nil {
 		if h.of == nil {
-			h.of = map[Holder]*hold{}
+			h.of = map[string]*hold{}
 		}
 		of = &hold{at: now}
-		h.of[holder] = of
+		h.of[namespace] = of
 	}
-	if of.session == h.session-1 {
-		of.spent += now.Sub(of.at)
+	if passed := now.Sub(of.at); of.session+1 >= h.session {
+		of.held = min(of.held+passed, holdsFor)
+	} else {
+		of.held = max(of.held-passed/drainsIn, 0)
 	}
 	of.session, of.at = h.session, now
-	if of.spent >= holdsFor {
-		of.spent, of.pause = 0, min(max(2*of.pause, firstPause), longestPause)
-		of.until = now.Add(of.pause)
+	if of.held == holdsFor {
+		of.until = now.Add(pause)
 	}
 }
 
-// PausedUntil returns when the holder's pause ends; zero if it may hold idle resources.
-func (h *Holds) PausedUntil(holder Holder, now time.Time) time.Time {
-	if of := h.of[holder]; of != nil && now.Before(of.until) {
+// PausedUntil returns when the namespace's pause ends; zero if its gangs may hold idle resources.
+func (h *Holds) PausedUntil(namespace string, now time.Time) time.Time {
+	if of := h.of[namespace]; of != nil && now.Before(of.until) {
 		return of.until
 	}
 	return time.Time{}

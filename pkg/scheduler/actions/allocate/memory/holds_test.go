@@ -3,54 +3,65 @@
 package memory
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// sessionsOf plays a session every 10 s and returns the pauses of the holder, as minute of the beginning and length in minutes. The holder holds in
-// sessions in which it wants to and may.
-func sessionsOf(h *Holds, minutes int, wants func(session int, minute float64) bool) (pauses [][2]int) {
-	begin, former := time.Unix(1_000_000, 0), time.Time{}
+// play has a session every 10 s and returns the minutes in which pauses of a namespace begin, the longest of them, and for how many minutes its gangs
+// kept others from idle resources. They hold in sessions in which they want to and may.
+func play(h *Holds, minutes int, wants func(session int, minute float64) bool) (pauses []int, longest, kept float64) {
+	begin, former, holds := time.Unix(1_000_000, 0), time.Time{}, false
 	for session := range minutes * 6 {
 		now := begin.Add(time.Duration(session) * 10 * time.Second)
 		h.beginSession(now)
-		holder := Holder{"q", "a"}
-		if h.PausedUntil(holder, now).IsZero() && wants(session, now.Sub(begin).Minutes()) {
-			h.Note(holder, now)
+		held := holds
+		holds = h.PausedUntil("a", now).IsZero() && wants(session, now.Sub(begin).Minutes())
+		if holds {
+			h.Note("a", now)
+			h.Note("a", now) // another gang
 		}
-		if until := h.PausedUntil(holder, now); !until.IsZero() && until != former {
+		if held && holds {
+			kept += 1. / 6
+		}
+		if until := h.PausedUntil("a", now); !until.IsZero() && until != former {
 			former = until
-			pauses = append(pauses, [2]int{int(now.Sub(begin).Minutes()), int(until.Sub(now).Minutes())})
+			pauses, longest = append(pauses, int(now.Sub(begin).Minutes())), max(longest, until.Sub(now).Minutes())
 		}
 	}
-	return pauses
+	return pauses, longest, kept
 }
 
-// TestHoldsAreBounded: gangs of a namespace in a queue hold idle resources for 5 minutes in all, and then pause.
+// TestHoldsAreBounded: gangs of a namespace that hold idle resources for 5 minutes pause for 20, unless they hold them for less than a fifth of the time.
 func TestHoldsAreBounded(t *testing.T) {
 	tests := map[string]struct {
 		wants func(session int, minute float64) bool
-		want  [][2]int
+		want  []int
 	}{
 		"always": {
 			wants: func(int, float64) bool { return true },
-			want:  [][2]int{{5, 5}, {15, 10}, {30, 20}, {55, 40}, {100, 60}, {165, 60}, {230, 60}},
+			want:  []int{5, 30, 55, 80, 105, 130, 155, 180, 205, 230},
 		},
 		"for a minute of each two, as with gangs that are made again": {
 			wants: func(_ int, minute float64) bool { return int(minute)%2 == 0 && minute < 20 },
-			want:  [][2]int{{10, 5}},
+			want:  []int{16},
 		},
+		"for 2 minutes of each 12":                            {wants: func(_ int, minute float64) bool { return int(minute)%12 < 2 }},
+		"for 4 minutes of each 24":                            {wants: func(_ int, minute float64) bool { return int(minute)%24 < 4 }},
+		"for 6 minutes of each 75":                            {wants: func(_ int, minute float64) bool { return int(minute)%75 < 6 }, want: []int{5, 80, 155, 230}},
 		"in every second session, with others served between": {wants: func(session int, _ float64) bool { return session%2 == 0 }},
-		"for 4 minutes every 75":                              {wants: func(_ int, minute float64) bool { return int(minute)%75 < 4 }},
-		"for 6 minutes every 75: the doubling ends":           {wants: func(_ int, minute float64) bool { return int(minute)%75 < 6 }, want: [][2]int{{5, 5}, {80, 5}, {155, 5}, {230, 5}}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			h := &Holds{}
-			if diff := cmp.Diff(tt.want, sessionsOf(h, 240, tt.wants)); diff != "" {
+			pauses, longest, _ := play(h, 240, tt.wants)
+			if diff := cmp.Diff(tt.want, pauses); diff != "" {
 				t.Errorf("pauses (-want +got):\n%s", diff)
+			}
+			if longest > 20 {
+				t.Errorf("a pause lasts for %.1f minutes, want 20", longest)
 			}
 			late := time.Unix(2_000_000, 0)
 			if h.beginSession(late); len(h.of) > 0 {
@@ -60,17 +71,45 @@ func TestHoldsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAPauseIsOfItsHolder: other namespaces in the queue, and other queues of the namespace, hold idle resources as before.
-func TestAPauseIsOfItsHolder(t *testing.T) {
+// TestATenantHoldsForAFifthOfTheTime: however its gangs come and go.
+func TestATenantHoldsForAFifthOfTheTime(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	most := 0.
+	for range 200 {
+		on, off := 2+random.IntN(60), random.IntN(60)
+		begins := random.IntN(60)
+		_, _, kept := play(&Holds{}, 24*60, func(session int, _ float64) bool { return (session+begins)%(on+off) < on })
+		most = max(most, kept)
+	}
+	if day := 24 * 60.; most > day/5+10 || most < day/5-5 {
+		t.Errorf("a tenant keeps others from idle resources for %.0f of %.0f minutes, want a fifth at most", most, day)
+	}
+}
+
+// TestALongSessionCountsForNoLongerPause: a namespace whose gangs hold in two sessions that are 15 minutes apart pauses for 20 minutes.
+func TestALongSessionCountsForNoLongerPause(t *testing.T) {
 	h, now := &Holds{}, time.Unix(1_000_000, 0)
-	for range 40 {
+	h.beginSession(now)
+	h.Note("a", now)
+	now = now.Add(15 * time.Minute)
+	h.beginSession(now)
+	h.Note("a", now)
+	if got, want := h.PausedUntil("a", now), now.Add(20*time.Minute); got != want {
+		t.Errorf("the pause ends at %v, want %v", got, want)
+	}
+}
+
+// TestAPauseIsOfItsNamespace: others hold idle resources as before.
+func TestAPauseIsOfItsNamespace(t *testing.T) {
+	h, now := &Holds{}, time.Unix(1_000_000, 0)
+	for range 31 {
 		h.beginSession(now)
-		h.Note(Holder{"q", "a"}, now)
+		h.Note("a", now)
 		now = now.Add(10 * time.Second)
 	}
-	for holder, want := range map[Holder]bool{{"q", "a"}: true, {"q", "b"}: false, {"r", "a"}: false} {
-		if got := !h.PausedUntil(holder, now).IsZero(); got != want {
-			t.Errorf("%v is paused: %t, want %t", holder, got, want)
+	for namespace, want := range map[string]bool{"a": true, "b": false} {
+		if got := !h.PausedUntil(namespace, now).IsZero(); got != want {
+			t.Errorf("%s is paused: %t, want %t", namespace, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package search
 
 import (
 	"slices"
+	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -22,6 +23,8 @@ type Unit struct {
 	Gangs []*api.JobInfo
 	// idleOnly is true while what is being released does not count.
 	idleOnly bool
+	// idleOnlyUntil is the end of the pause of one of the gangs (state.Attempt); zero for none.
+	idleOnlyUntil time.Time
 	// fingerprint is of all that decides on the unit, 0 when that is more than can be named; cut is true if the session had not the
 	// steps for all ways, or something that is not in the fingerprint refused one.
 	fingerprint uint64

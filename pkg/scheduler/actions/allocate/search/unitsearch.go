@@ -28,8 +28,9 @@ const (
 // Solve places all gangs, or none and says which found no room.
 func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 	var first *Misfit
+	u.idleOnlyUntil = u.run.PausedUntil(u.Gangs...)
 	for _, u.idleOnly = range []bool{true, false} {
-		if !u.idleOnly && (u.paused() || !u.run.Index.Releases(u.run.Index.All)) {
+		if !u.idleOnly && (!u.idleOnlyUntil.IsZero() || !u.run.Index.Releases(u.run.Index.All)) {
 			break
 		}
 		placed, failed := u.solveNow(first == nil)
@@ -39,13 +40,6 @@ func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 		first = cmp.Or(first, failed)
 	}
 	return nil, first
-}
-
-// paused reports whether one of the gangs may not hold idle resources now.
-func (u *Unit) paused() bool {
-	return slices.ContainsFunc(u.Gangs, func(job *api.JobInfo) bool {
-		return !u.run.PausedUntil(job).IsZero()
-	})
 }
 
 // solveNow tries the gangs in a few orders, then with other groups for them, then as one packing. The first misfit is explained where
@@ -137,7 +131,7 @@ func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain
 	if err != nil {
 		return nil, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()}
 	}
-	r.Phases = []bool{u.idleOnly}
+	r.Phases, r.IdleOnlyUntil = []bool{u.idleOnly}, u.idleOnlyUntil
 	if r.Groups != nil && len(leftOut) > 0 {
 		groups := *r.Groups
 		groups.Candidates = slices.DeleteFunc(slices.Clone(groups.Candidates), func(g *topology.Group) bool { return leftOut[g] })

@@ -49,26 +49,27 @@ func (s *Run) RecordWait(job *api.JobInfo, wait framework.Wait) {
 	s.Session.ExplainWait(job.UID, wait)
 }
 
-// isPromised reports whether resources are being released for the job's tasks, which a plugin bounds in time: it holds idle ones beside them, and
-// what was evicted for it would be in vain if it could not.
-func (s *Run) isPromised(job *api.JobInfo) bool {
-	urgency, urgent := s.Session.Placement.Urgency(job)
-	return urgent && len(urgency.Only) > 0
+// IsPromised reports whether resources are being released for tasks of one of the jobs, which are placed together, and a plugin bounds that in time:
+// they hold idle ones beside them, and what was evicted for them would be in vain if they could not.
+func (s *Run) IsPromised(jobs []*api.JobInfo) bool {
+	return slices.ContainsFunc(jobs, func(job *api.JobInfo) bool {
+		urgency, urgent := s.Session.Placement.Urgency(job)
+		return urgent && len(urgency.Only) > 0
+	})
 }
 
-// PausedUntil returns until when the job may not hold idle resources; zero if it may.
-func (s *Run) PausedUntil(job *api.JobInfo) time.Time {
-	if until := s.Memory.Holds.PausedUntil(memory.HolderOf(job), s.Now()); !until.IsZero() && !s.isPromised(job) {
-		return until
+// PausedUntil returns until when the jobs, which are placed together, may not hold idle resources; zero if they may.
+func (s *Run) PausedUntil(jobs ...*api.JobInfo) time.Time {
+	var last time.Time
+	for _, job := range jobs {
+		if until := s.Memory.Holds.PausedUntil(job.Namespace, s.Now()); until.After(last) {
+			last = until
+		}
 	}
-	return time.Time{}
-}
-
-// NoteHold records that the job holds idle resources.
-func (s *Run) NoteHold(job *api.JobInfo) {
-	if !s.isPromised(job) {
-		s.Memory.Holds.Note(memory.HolderOf(job), s.Now())
+	if !last.IsZero() && s.IsPromised(jobs) {
+		return time.Time{}
 	}
+	return last
 }
 
 // SearchOf is the search for room for tasks of the job in the named set.
