@@ -5,6 +5,7 @@ package cache
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -156,7 +157,8 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 		if err := w.Evict(api.NewTaskInfo(victim), "test"); err != nil {
 			t.Fatal(err)
 		}
-		w.runsAndIsDeleted(w.cluster.Pod("victim-0"), year)
+		synctest.Wait() // the cluster deletes it at once, and the watch shows that it has a year
+		w.runsAndIsDeleted(victim, year)
 		w.comes("big", schedtest.Queue, "64", 2)
 		w.comes("other", schedtest.Queue, "1", 1)
 		var minute int
