@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Action is the allocate action. It takes over upstream's name and arguments.
+// Action is the allocate action. It has upstream's name and arguments.
 type Action struct {
 	observe  func(result string)
 	defaults *options.ServerOption
@@ -20,7 +20,7 @@ type Action struct {
 
 var _ framework.Action = (*Action)(nil)
 
-// Option refines the action.
+// Option configures the action.
 type Option func(*Action)
 
 // WithTrialObserver calls observe after every trial placement of a gang in a node group, with its result: ready, waiting
@@ -41,7 +41,7 @@ func New(opts ...Option) *Action {
 // Name is the action's name in volcano-scheduler.conf.
 func (*Action) Name() string { return "allocate" }
 
-// Execute places the gangs of the session that fit: those that are urgent, and then queue by queue and job by job as the
+// Execute places the gangs of the session that fit: urgent ones first, and then queue by queue and job by job as the
 // plugins order them.
 func (a *Action) Execute(ssn *framework.Session) {
 	a.memory.BeginSession()

@@ -22,10 +22,10 @@
 // A scheduler lists the jobs that have tasks to be placed (jobQueues) and gives each its turn, in the plugins' order: a state.Attempt.
 //
 //  1. Where may it lie? The plugins name node groups for the job (framework.NodeGroups), or it may lie anywhere. If it did not
-//     fit in the session before and all that decides on it is as it was (its fingerprint), its explanation is reported again and
-//     its turn is over (explain.Reuse).
-//  2. In which order is it tried (search.Solve)? On idle resources before those that are being released; whole in one group before
-//     spread over several; without the nodes it is to avoid before with them (tryInOrder).
+//     fit in the last session and nothing that decides on it has changed (its fingerprint), its explanation is reported again
+//     and its turn is over (explain.Reuse).
+//  2. In which order is it tried (search.Solve)? On idle resources before resources being released; whole in one group before
+//     spread over several; without the nodes it should avoid before with them (tryInOrder).
 //  3. Which groups may hold it? Its demand is counted class by class. Groups whose nodes have room for fewer tasks, by an upper
 //     bound or by what package packing refutes in numbers, are left out (candidates). The others are tried, best first,
 //     and in each the narrower groups before the whole (tryGroup).
@@ -39,22 +39,22 @@
 //     the trial is taken back, the last first. Where a plugin scores finished placements all groups are tried and
 //     the best one is tried again, not replayed: volumes and devices that a trial chose were taken back with it.
 //  7. A job that is ready is committed (finish): its statements hand the tasks to the cache, which makes a bind transaction of them.
-//     It gets another turn for what is left of it. A pipelined one holds its place until the session ends. One that was not placed
+//     It gets another turn for its remaining tasks. A pipelined one holds its place until the session ends. One that was not placed
 //     is explained, group by group (explain.RecordMisfit), from the shortfalls of its trials.
 //
 // # Where to add a rule
 //
 // A rule about a task and a node is a plugin's predicate or score, whose Signer says how long it holds; nothing here
-// needs to know of it. Where a job may lie and which groups are better is a plugin's, too (PlacementGenerator, PlacementScorer,
-// Avoider). What changes here is how gangs are searched for, in package search: another way to arrange a gang's tasks is a step of
+// needs to know of it. Plugins also decide where a job may lie and which groups are better (PlacementGenerator,
+// PlacementScorer, Avoider). The search for a placement is changed here, in package search: another way to arrange a gang's tasks is a step of
 // retryRearranged, another order of places one of tryInOrder, a cheaper reason to leave a group out one of
 // candidates (it must never refuse what a trial could place). A new field of pods on which verdicts depend belongs into
-// the class key of package feasible, whose test fails until it is there.
+// the class key of package feasible, whose test fails until it is added.
 //
 // # Invariants
 //
-// A trial is kept or taken back whole: between trials the session is as it was. Nothing depends on the order of maps: nodes,
-// groups and HyperNodes are looked at by name, equals are told apart by name. What is remembered from one session to the next
-// (package memory) is what would be found again. Every search has a bound, in work and not in time, so that equal
+// A trial is kept or taken back whole: between trials the session is unchanged. Nothing depends on the order of maps: nodes,
+// groups and HyperNodes are processed by name, ties are broken by name. Results kept from one session to the next
+// (package memory) would be found again. Every search has a bound, in work and not in time, so that equal
 // sessions have equal answers on any machine.
 package allocate

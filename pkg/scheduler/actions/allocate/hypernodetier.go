@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// resolveTierNames puts the tier that has the name in place of names of tiers, in the session's PodGroup, and makes the
-// sub-jobs anew, which keep a copy of their topology.
+// resolveTierNames replaces names of tiers in the session's PodGroup by the tiers' numbers, and rebuilds the sub-jobs,
+// which have a copy of their topology.
 func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 	podGroup := job.PodGroup.Clone()
 	topologies := []*scheduling.NetworkTopologySpec{podGroup.Spec.NetworkTopology}
@@ -48,7 +48,7 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-// namesTiers is true of a PodGroup that names a tier instead of giving its number.
+// namesTiers reports whether a PodGroup names a tier instead of giving its number.
 func namesTiers(job *api.JobInfo) bool {
 	names := func(t *scheduling.NetworkTopologySpec) bool {
 		return t != nil && t.HighestTierName != "" && t.HighestTierAllowed == nil
@@ -57,9 +57,9 @@ func namesTiers(job *api.JobInfo) bool {
 		func(policy scheduling.SubGroupPolicySpec) bool { return names(policy.NetworkTopology) })
 }
 
-// lowestHyperNode is the HyperNode of the lowest tier that holds all placed members of the job; empty when none does or
-// none is placed. Upstream finds it for jobs whose sub-jobs have a topology of their own only;
-// a member that comes back must join those that run (https://github.com/volcano-sh/volcano/pull/3971).
+// lowestHyperNode returns the HyperNode of the lowest tier that holds all placed members of the job; empty when none
+// does or no member is placed. Upstream finds it only for jobs whose sub-jobs have a topology of their own; but a
+// replaced member must join the running ones (https://github.com/volcano-sh/volcano/pull/3971).
 func lowestHyperNode(ssn *framework.Session, job *api.JobInfo) string {
 	nodes := sets.New[string]()
 	for status, tasks := range job.TaskStatusIndex {

@@ -9,14 +9,14 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// jobQueue holds the jobs of a queue that wait for a turn. Asking the plugins which of two jobs goes first is costly, so jobs are sorted once by
-// what usually decides, and the plugins are asked about neighbors: n questions where they agree, where a heap has 2 n log n.
+// jobQueue holds the jobs of a queue that wait for a turn. Comparing two jobs with the plugins is costly, so jobs are sorted once
+// by the usual criteria, and plugins compare only neighbors: n calls where the orders agree, instead of the 2 n log n of a heap.
 type jobQueue struct {
 	// first reports whether the left job goes before the right one.
 	first func(l, r any) bool
-	// ask calls sort, which asks the plugins about the jobs. It may leave out plugins to which all of them are equal.
+	// ask calls sort, which compares the jobs with the plugins. It may leave out plugins that treat all of them as equal.
 	ask func(jobs []*api.JobInfo, sort func())
-	// jobs are in order once sorted is true, which the first pop makes it.
+	// jobs are in order once sorted is set, which the first pop does.
 	jobs   []*api.JobInfo
 	sorted bool
 }
@@ -43,7 +43,8 @@ func (q *jobQueue) pop() *api.JobInfo {
 	return job
 }
 
-// reorder puts those of the jobs that wait in the queue where they belong now: they were placed with their unit, without a turn of their own.
+// reorder moves jobs of the queue to their new place in the order, after they were placed with their unit, without a turn of
+// their own.
 func (q *jobQueue) reorder(jobs []*api.JobInfo) {
 	if !q.sorted {
 		return
@@ -61,7 +62,7 @@ func (q *jobQueue) reorder(jobs []*api.JobInfo) {
 	}
 }
 
-// compare asks once, as no two jobs are equal.
+// compare calls first only once, because no two jobs are equal.
 func (q *jobQueue) compare(l, r *api.JobInfo) int {
 	if q.first(l, r) {
 		return -1
@@ -69,7 +70,7 @@ func (q *jobQueue) compare(l, r *api.JobInfo) int {
 	return 1
 }
 
-// usualOrder is the order that the priority plugin and the session's fallback make.
+// usualOrder is the order of the priority plugin and the session's fallback.
 func usualOrder(l, r *api.JobInfo) int {
 	return cmp.Or(cmp.Compare(r.Priority, l.Priority), l.CreationTimestamp.Compare(r.CreationTimestamp.Time), cmp.Compare(l.UID, r.UID))
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// jobQueues are what is to be placed: the jobs of each queue in the plugins' order, and each job's tasks.
+// jobQueues are the jobs of each queue in the plugins' order, and each job's tasks to be placed.
 type jobQueues struct {
 	queues *util.PriorityQueue
 	jobs   map[api.QueueID]*jobQueue
-	// urgent are jobs that go before the queues, by the plugins that want it, and then in the plugins' order.
+	// urgent are jobs that go before the queues, in order of the plugins that select them, and then in the plugins' job order.
 	urgent  []urgentJob
 	pending map[api.JobID]*state.Pending
 }
@@ -31,7 +31,8 @@ type urgentJob struct {
 	framework.Urgency
 }
 
-// newJobQueues lists what is to be placed. Jobs are pushed by their keys, so that the order among equals is always the same.
+// newJobQueues lists the jobs to be placed. Jobs are pushed in order of their keys, so that the order among equals is always the
+// same.
 func newJobQueues(s *state.Run) *jobQueues {
 	q := &jobQueues{
 		queues:  util.NewPriorityQueue(s.Session.QueueOrderFn),
@@ -69,7 +70,7 @@ func newJobQueues(s *state.Run) *jobQueues {
 	return q
 }
 
-// pushQueues pushes the queues that have jobs, by their order now.
+// pushQueues pushes the queues that have jobs, in their current order.
 func (q *jobQueues) pushQueues(ssn *framework.Session) {
 	for _, uid := range slices.Sorted(maps.Keys(q.jobs)) {
 		q.queues.Push(ssn.Queues[uid])
@@ -86,7 +87,7 @@ func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) 
 	s.Session.WithTiers(s.Progress.NotGang, sort)
 }
 
-// reorder puts jobs that were placed with their unit where they belong now.
+// reorder moves jobs that were placed with their unit to their new place in the order.
 func (q *jobQueues) reorder(placed []*api.JobInfo) {
 	queues := map[*jobQueue]bool{}
 	for _, job := range placed {
@@ -97,7 +98,7 @@ func (q *jobQueues) reorder(placed []*api.JobInfo) {
 	}
 }
 
-// wanted is true of a job that is to be placed in this session.
+// wanted reports whether the job is to be placed in this session.
 func wanted(ssn *framework.Session, job *api.JobInfo) bool {
 	key := klog.KRef(job.Namespace, job.Name)
 	if job.IsPending() {

@@ -10,12 +10,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// placeJobs gives turns to the jobs that are urgent, and then to the others, queue by queue.
+// placeJobs gives turns to the urgent jobs, and then to the others, queue by queue.
 func (s *scheduler) placeJobs() {
 	q := s.waiting
 	for _, job := range q.urgent {
 		if s.run.Session.Overused(s.run.Session.Queues[job.Queue]) {
-			q.jobs[job.Queue].push(job.JobInfo) // it is told so with the others
+			q.jobs[job.Queue].push(job.JobInfo) // explained with the queue's other jobs
 			continue
 		}
 		s.run.Session.Turn(job.UID)
@@ -65,11 +65,11 @@ func (s *scheduler) serveQueue(queue *api.QueueInfo) {
 	s.waiting.queues.Push(queue)
 }
 
-// takeTurn places what it can of the job, and puts the job back into its queue while there is more of it to be placed. alone
-// is true if no other job is left.
+// takeTurn places as many of the job's tasks as it can, and puts the job back into its queue while it has more. alone reports
+// whether no other job is left.
 func (s *scheduler) takeTurn(job *api.JobInfo, alone bool) {
 	pending := s.waiting.pending[job.UID]
-	if pending.Empty() || s.takeUnitTurn(job) { // it has had its turn with its unit
+	if pending.Empty() || s.takeUnitTurn(job) { // it had its turn with its unit
 		return
 	}
 	if s.placeJob(job, pending, alone) && !pending.Empty() {
@@ -80,7 +80,7 @@ func (s *scheduler) takeTurn(job *api.JobInfo, alone bool) {
 	s.run.Progress.Forget(job)
 }
 
-// explainOverused tells the jobs of a queue that has no turn in this session any more.
+// explainOverused explains to the jobs of an overused queue why they get no further turn in this session.
 func (s *scheduler) explainOverused(queue *api.QueueInfo) {
 	for jobs := s.waiting.jobs[queue.UID]; !jobs.empty(); {
 		job := jobs.pop()

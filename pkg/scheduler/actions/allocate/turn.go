@@ -17,19 +17,19 @@ import (
 // scheduler gives turns to the jobs of a session.
 type scheduler struct {
 	run *state.Run
-	// waiting is what is to be placed.
+	// waiting are the jobs and tasks to be placed.
 	waiting *jobQueues
-	// units are those of several gangs that had their turn.
+	// units are the results of units of several gangs that had their turn.
 	units map[*binding.Unit]unitTurn
 }
 
-// newScheduler lists what is to be placed in the run.
+// newScheduler lists the jobs to be placed in the run.
 func newScheduler(run *state.Run) *scheduler {
 	return &scheduler{run: run, waiting: newJobQueues(run), units: map[*binding.Unit]unitTurn{}}
 }
 
-// placeJob places what makes the job ready, or more of a job that is. It returns true if something was handed over to be
-// bound: a job that is not ready, or waits for resources being released, is not looked at again in this session.
+// placeJob places enough tasks to make the job ready, or more of a job that is. It reports whether tasks were handed over to
+// be bound: a job that is not ready, or waits for resources being released, has no further turn in this session.
 func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone bool) bool {
 	r, err := state.NewAttempt(s.run, job, pending, alone)
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 	return finish(r, search.Solve(r))
 }
 
-// finish hands a result that makes the job ready over to be bound, keeps one that waits in the session, and explains why there
-// is none. It returns true if something was handed over.
+// finish hands a ready result over to be bound, keeps a waiting one in the session, and explains a missing one. It reports
+// whether tasks were handed over.
 func finish(r *state.Attempt, result trial.Result) bool {
 	switch {
 	case result.Outcome == trial.Ready && r.Run.Progress.JobReady(r.Job):

@@ -13,11 +13,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// A unit of several gangs is placed whole: the minimum of each of its gangs, in one trial. Once that is so its gangs take turns of
-// their own for what is left of them.
+// A unit of several gangs is placed whole: the minimum of each of its gangs, in one trial. After that its gangs take turns of
+// their own for their remaining tasks.
 
-// takeUnitTurn gives the turn of the job to its unit, where it has one of several gangs that is not placed yet. It returns false
-// when the job is to have its turn by itself.
+// takeUnitTurn gives the job's turn to its unit, if it has one of several gangs that is not placed yet. It returns false when the
+// job is to have its turn by itself.
 func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {
 	unit := s.run.Session.Placement.Unit(job)
 	if unit == nil || len(unit.Gangs) < 2 {
@@ -29,7 +29,7 @@ func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {
 	return s.units[unit] != unitPlaced
 }
 
-// placeUnit places those of the unit's gangs that lack members, and hands them over to be bound.
+// placeUnit places the unit's gangs that lack members, and hands them over to be bound.
 func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 	u := search.NewUnit(s.run, unit, s.waiting.pending)
 	for _, terms := range unit.Gangs {
@@ -66,8 +66,9 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 	return unitPlaced
 }
 
-// keepsUnit returns why the gang keeps its unit from being placed now; empty when it does not. lacks reports whether it lacks members, which
-// are placed with the unit. A gang that counts as ready with a best-effort member that fits nowhere lacks another one.
+// keepsUnit returns why the gang prevents its unit from being placed now; empty when it does not. lacks reports whether it lacks
+// members, which are placed with the unit. A gang that counts as ready with a best-effort member that fits nowhere lacks another
+// member.
 func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {
 		return "is not there", false

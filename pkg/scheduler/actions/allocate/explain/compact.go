@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// maxExplanation bounds the compact explanation, in bytes: a group begins below it. With what ends the text it is about
-	// the 1 kB that messages to users may have.
+	// maxExplanation bounds the compact explanation, in bytes: a group is added only below it. With the end of the text the
+	// message stays near 1 kB, the usual limit of messages to users.
 	maxExplanation = 900
-	// maxReasons bounds how many reasons are told of a group, maxReason how much of each in bytes, and maxText how much of
-	// what is told instead of reasons: so that a few groups have their say in 900 bytes, a plugin's long words do not take
-	// all of them, and those that name a claim and its class have room.
+	// maxReasons bounds how many reasons a group has, maxReason the bytes of each, and MaxText the bytes of a text that
+	// replaces reasons. So a few groups fit into 900 bytes, a plugin's long words do not crowd out the others, and reasons
+	// that name a claim and its class fit.
 	maxReasons = 3
 	maxReason  = 125
 	MaxText    = 200
 )
 
-// compact puts an explanation into one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted". Of a gang that
-// is ready further members wait, so many.
+// compact formats an explanation in one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted". For a ready
+// gang it reports the number of further members that wait.
 func compact(e framework.GangExplanation, further int) string {
 	var b strings.Builder
 	named := len(e.Groups) != 1 || e.Groups[0].Group != ""
@@ -64,12 +64,12 @@ func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) stri
 	return head + ": " + text
 }
 
-// head is of which group it is told, and how many members fit there.
+// head names the group, and how many members fit there.
 func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	var count string
 	switch {
-	case ready: // they are not needed, and come one by one
-	case g.Group == "" && g.Queue != "" && g.Fits == 0: // that says nothing of room
+	case ready: // further members are optional, and placed one by one
+	case g.Group == "" && g.Queue != "" && g.Fits == 0: // says nothing about room
 	case g.Fits >= needed:
 		count = fmt.Sprintf("no room for the %d together", needed)
 		if needed == 1 {
@@ -86,7 +86,7 @@ func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	return strings.TrimSpace(g.Group + " " + count)
 }
 
-// Stopped is what stops the next member.
+// Stopped returns the reason that stops the next member.
 func Stopped(g framework.NodeGroupExplanation) string {
 	switch {
 	case g.Stopped != "":
@@ -111,7 +111,7 @@ func Stopped(g framework.NodeGroupExplanation) string {
 	return strings.Join(parts, ", ")
 }
 
-// noun is what the first of the parts counts.
+// noun is the noun that the first of the parts counts.
 func noun(parts []string, count int) string {
 	if len(parts) > 0 {
 		return ""
@@ -126,7 +126,7 @@ func verb(count int, one, several string) string {
 	return several
 }
 
-// Plural is the noun in the number of the count.
+// Plural is the noun in singular or plural, depending on the count.
 func Plural(count int, noun string) string {
 	if count == 1 {
 		return noun

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package explain says why a job was not placed (RecordMisfit): of each place where it may lie, how many of the members that it needs fit, and
-// what stops the next. That is what trials found there, or arithmetic that equal gangs share. Reuse gives the explanation of the session
-// before again, where all that decides on the job is as it was.
+// Package explain says why a job was not placed (RecordMisfit): for each place where it may lie, how many of the needed members
+// fit, and the reason that stops the next. The answer comes from trials, or from arithmetic that equal gangs share. Reuse repeats
+// the explanation of the last session if nothing that affects the job has changed.
 package explain

@@ -11,8 +11,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// estimate finds how many members of the gang the set takes, the smallest first, and what stops the next: in numbers, each task
-// on the node that has the most left. After a class that finds no room no other of its role is tried, as in a trial.
+// estimate computes how many members of the gang the set takes, the smallest first, and the reason that stops the next. It uses
+// numbers only, and puts each task on the node with the most room left. After a class without room, no other class of its role
+// is tried, as in a trial.
 func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
 	for place, node := range set.Nodes {
@@ -51,14 +52,15 @@ func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 type estimate struct {
 	in  *state.PackingInput
 	set *nodeset.Set
-	// room and slots are what is left of each node, by place in the set, and members the nodes that tasks were put on.
+	// room and slots are the remaining resources of each node, by place in the set, and members the nodes with tasks of the
+	// estimate.
 	room    [][]float64
 	slots   []int
 	ports   map[int]map[string]bool
 	members map[int32]bool
 }
 
-// place puts as many tasks of the class on nodes as fit.
+// place puts as many tasks of the class on nodes as fit, and returns their number.
 func (e *estimate) place(class int) int {
 	kind, cache := &e.in.Problem.Kinds[class], e.in.Caches[class]
 	for placed := range e.in.Tasks[class] {
@@ -106,7 +108,7 @@ func (e *estimate) taken(place int, ports []string) bool {
 	return slices.ContainsFunc(ports, func(port string) bool { return e.ports[place][port] })
 }
 
-// refusals count the nodes by what stops the next task of the class, beside members that lie there already.
+// refusals counts the nodes by the reason that stops the next task of the class. already are nodes with members of the gang.
 func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Refusals {
 	request := e.in.Problem.Kinds[class].Request
 	member := func(node int32) bool { return e.members[node] || already.Known[node] }
@@ -122,7 +124,7 @@ func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Ref
 	})
 }
 
-// short are the resources that a node has too little left of; host ports when it is none.
+// short returns the resources that the node has too little left of; host ports when there is none.
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {

@@ -27,9 +27,9 @@ type explainedPlace struct {
 	group *topology.Group
 }
 
-// RecordMisfit notes why the job was not placed: of each place where it may lie how many of the members that it needs fit, and what
-// stops the next. That is what was found when it was tried there, or arithmetic that equal gangs share, so it costs at the most
-// a look at each node for each of a few classes.
+// RecordMisfit records why the job was not placed: for each place where it may lie, how many of the needed members fit, and the
+// reason that stops the next. It uses results of trials, or arithmetic that equal gangs share, so it costs at most a look at each
+// node for each of a few classes.
 func RecordMisfit(r *state.Attempt) {
 	if reason := r.Found.BestEffortReason; reason != "" {
 		r.Run.RecordWait(r.Job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
@@ -66,7 +66,7 @@ func RecordMisfit(r *state.Attempt) {
 	}
 	e.Message += paused(r)
 	if r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers() {
-		r.Found.Fingerprint = 0 // what is not known to be vain is tried again
+		r.Found.Fingerprint = 0 // without proof that the gang cannot fit, the next session tries again
 	}
 	found := memory.Explanation{Fingerprint: r.Found.Fingerprint, Explanation: e, Wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
 	if r.Groups == nil && r.Gathering == nil {
@@ -77,7 +77,7 @@ func RecordMisfit(r *state.Attempt) {
 	recordExplanation(r, found)
 }
 
-// paused says that the gang may not hold idle resources now while it waits for others.
+// paused returns a message if the gang may not hold idle resources now while it waits for others.
 func paused(r *state.Attempt) string {
 	if r.IdleOnlyUntil.IsZero() {
 		return ""
@@ -102,17 +102,17 @@ func rememberAnywhere(r *state.Attempt, found memory.Explanation) {
 	r.Run.Memory.Gangs[found.Fingerprint] = found
 }
 
-// changeable is true of a group of which the queue's or a plugin's words are told.
+// changeable reports whether the group's reason is a text of the queue or of a plugin, which may change with time.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
-// recordExplanation keeps why a gang that is to be placed in groups was not, in this session and for the next.
+// recordExplanation records, for this session and the next, why a gang with node groups was not placed.
 func recordExplanation(r *state.Attempt, found memory.Explanation) {
 	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		r.Run.Memory.Gangs[found.Fingerprint] = found
 	}
 	r.Run.RecordWait(r.Job, found.Wait)
 	r.Run.Session.Explain(r.Job.UID, found.Explanation)
-	errs := api.NewFitErrors() // of every task: the group is what none of them fits into
+	errs := api.NewFitErrors() // errors of every task: none of them fits into the group
 	errs.SetError(found.Explanation.Message)
 	for _, tasks := range r.Pending.Tasks {
 		for _, task := range tasks {
@@ -121,7 +121,7 @@ func recordExplanation(r *state.Attempt, found memory.Explanation) {
 	}
 }
 
-// reasonOfWait is the queue's, when that stops the gang wherever it may lie.
+// reasonOfWait is the queue's reason, if the queue stops the gang in every place; otherwise a lack of resources.
 func reasonOfWait(e framework.GangExplanation) string {
 	reason := ""
 	for _, g := range e.Groups {
@@ -153,15 +153,15 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 	slices.SortFunc(out, func(l, o explainedPlace) int {
 		return cmp.Or(cmp.Compare(l.name, o.name), len(o.set.Nodes)-len(l.set.Nodes))
 	})
-	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name }) // the other is without nodes to be avoided
+	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name }) // the duplicate leaves out nodes to avoid
 	if len(out) == 0 {
 		out = append(out, explainedPlace{set: r.Run.Index.All})
 	}
 	return out
 }
 
-// explainPlace explains what happened in a trial there. A place that arithmetic left out is tried for that where arithmetic
-// does not tell how many fit.
+// explainPlace explains the result of a trial there. A place that arithmetic left out is tried now, if arithmetic cannot compute
+// how many members fit.
 func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	last, attempted := r.Found.Shortfalls[at.set]
@@ -185,8 +185,8 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// toldByNumbers is true if numbers tell what happens in the set. Where a trial was made there they must decide on all; where they alone
-// refuse it, and the job is too large to be tried everywhere for what else there may be to be told, they need not.
+// toldByNumbers reports whether numbers suffice to explain the result in the set. After a trial there, numbers must decide on all
+// tasks. If numbers alone refused the set, they need not: a large job is not tried everywhere just to find further reasons.
 func toldByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false
@@ -202,8 +202,8 @@ func toldByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	return !attempted && !probed && r.Refuted(set, state.Options{IdleOnly: true})
 }
 
-// countByClass counts what of the demand the set takes, each class by itself, and by what the nodes refuse the first class of
-// which they do not take all.
+// countByClass counts how many tasks of the demand the set takes, each class by itself, and the reasons why nodes refuse the
+// first class that does not fit completely.
 func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int, refusals *feasible.Refusals) {
 	short := d.Classes[0]
 	for _, class := range d.Classes {
@@ -215,7 +215,7 @@ func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int
 	return min(fits, d.Needed), short.Refusals(set, r.Members.Known)
 }
 
-// tooLarge is what a member that the minimum needs asks for beyond what any node has.
+// tooLarge names the resources that a needed member requests more of than any node has.
 func tooLarge(s *state.Run, d *state.Demand) string {
 	largest := s.Index.LargestNode()
 	for _, class := range d.Classes {
@@ -233,7 +233,7 @@ func tooLarge(s *state.Run, d *state.Demand) string {
 	return ""
 }
 
-// explainGathered tells what the domains take, and what stops members on nodes if these are too few in all.
+// explainGathered reports how much the domains take, and the reasons of nodes if these are too few in all.
 func explainGathered(r *state.Attempt, e *framework.GangExplanation) {
 	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
 	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }
@@ -246,8 +246,8 @@ func explainGathered(r *state.Attempt, e *framework.GangExplanation) {
 	}
 }
 
-// Reuse explains a gang as an equal one in this session, or in the one before, if that follows from the same. It returns false
-// where it does not, and the gang must be tried.
+// Reuse gives the gang the explanation of an equal gang of this session or the last one, if nothing that it depends on has
+// changed. It returns false if there is none, and the gang must be tried.
 func Reuse(r *state.Attempt) bool {
 	if r.Found.Fingerprint = r.FingerprintOf(); r.Found.Fingerprint == 0 {
 		return false

@@ -8,15 +8,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// maxProbed bounds how many tasks are placed for explanations alone, in one run of the action: two gangs of 1,000. Beyond it
-// explanations are of upper bounds, which cost no placement.
+// maxProbed bounds how many tasks are placed only for explanations, in one run of the action: two gangs of 1,000. Beyond it,
+// explanations use upper bounds, which need no placement.
 const maxProbed = 2_000
 
-// maxProbedOfJob bounds it for one job where numbers suffice to tell that it fits nowhere: eight members in 32 node groups.
+// maxProbedOfJob bounds it for one job whose misfit is proved by numbers: eight members in 32 node groups.
 const maxProbedOfJob = 256
 
-// probe places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to note what stops
-// the next. There is a bound to that, and jobs whose sub-jobs choose among HyperNodes are not probed.
+// probeGroup places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to record the
+// reason that stops the next. The number is bounded, and jobs whose sub-jobs choose among HyperNodes are not probed.
 func probeGroup(r *state.Attempt, group *topology.Group) {
 	uid := r.Job.DefaultSubJobID()
 	tasks := r.Pending.Tasks[uid]

@@ -16,19 +16,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// sessionAntiAffinity is the required anti-affinity of pods placed in this session. The Kubernetes predicate keeps a list of
-// the nodes with such pods from the session's beginning, so pods that have no affinity of their own would not be kept away
-// from them.
+// sessionAntiAffinity is the required anti-affinity of pods placed in this session. The Kubernetes predicate has a list,
+// from the session's beginning, of nodes with such pods; it would not keep pods without affinity of their own away from pods
+// placed since.
 //
-// Equal terms are one, since members of a gang have the same ones: a task is matched once against each.
+// Equal terms are stored once, because members of a gang share them: a task is matched once against each.
 type sessionAntiAffinity struct {
 	ssn     *framework.Session
 	enabled bool
 	terms   map[string]*antiAffinityTerm
-	// held are the terms that placed tasks have.
+	// held are the terms of each placed task.
 	held map[api.TaskID][]heldTerm
-	// version counts the terms that came. matched are those of that version that match the task last asked for, which is
-	// asked for on many nodes; one that went has no holders.
+	// version counts the terms that were added. matched are the terms of that version that match the task asked for last,
+	// because it is asked for on many nodes; a removed term has no holders.
 	version int
 	matched struct {
 		task    *api.TaskInfo
@@ -37,11 +37,11 @@ type sessionAntiAffinity struct {
 	}
 }
 
-// antiAffinityTerm is a term that placed tasks have.
+// antiAffinityTerm is a term of placed tasks.
 type antiAffinityTerm struct {
 	fwk.AffinityTerm
 	key string
-	// holders is how many terms of placed tasks there are by the value of the topology label. None is 0.
+	// holders is the number of placed tasks' terms by the value of the topology label. There are no entries of 0.
 	holders map[string]int
 }
 
@@ -61,7 +61,7 @@ func newSessionAntiAffinity(ssn *framework.Session) *sessionAntiAffinity {
 	return s
 }
 
-// add takes in a task that was placed.
+// add adds the terms of a placed task.
 func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
 	if !s.enabled {
 		return
@@ -79,9 +79,10 @@ func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
 	}
 }
 
-// term returns what stands for the pod's term; nil when it cannot be read, and the predicate has refused the pod everywhere.
+// term returns the shared entry of the pod's term; nil when the term cannot be parsed, and the predicate has refused the pod
+// everywhere.
 func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiAffinityTerm {
-	key := string(appendMessage(appendString(nil, pod.Namespace), term)) // without namespaces it means the pod's
+	key := string(appendMessage(appendString(nil, pod.Namespace), term)) // without namespaces, a term refers to the pod's namespace
 	if known, ok := s.terms[key]; ok {
 		return known
 	}
@@ -95,7 +96,7 @@ func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiA
 	return made
 }
 
-// remove takes out a task that was taken back.
+// remove removes the terms of a task that was taken back.
 func (s *sessionAntiAffinity) remove(task *api.TaskInfo) {
 	for _, h := range s.held[task.UID] {
 		if h.holders[h.value]--; h.holders[h.value] > 0 {
@@ -124,7 +125,7 @@ func (s *sessionAntiAffinity) verdict(task *api.TaskInfo, node *api.NodeInfo) er
 	return nil
 }
 
-// heldBy is how many of the term's holders are the task itself.
+// heldBy returns how many of the term's holders are the task itself.
 func (s *sessionAntiAffinity) heldBy(task *api.TaskInfo, term heldTerm) (n int) {
 	for _, h := range s.held[task.UID] {
 		if h == term {
@@ -153,7 +154,7 @@ func (s *sessionAntiAffinity) matching(task *api.TaskInfo) []*antiAffinityTerm {
 	return m.terms
 }
 
-// excludes is true if required anti-affinity of the one task keeps the other from nodes.
+// excludes reports whether required anti-affinity of the first task keeps the other from its nodes.
 func (s *sessionAntiAffinity) excludes(one, other *api.TaskInfo) bool {
 	if !s.enabled {
 		return false

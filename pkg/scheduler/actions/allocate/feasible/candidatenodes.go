@@ -19,14 +19,14 @@ import (
 // errOtherShard is the verdict on nodes of other schedulers when shards are hard.
 var errOtherShard = errors.New("node isn't in scheduler node shard")
 
-// candidatesKey tells the candidate nodes of one class apart.
+// candidatesKey identifies candidate nodes of one class.
 type candidatesKey struct {
 	set *nodeset.Set
-	// job is the key of the jobs that the verdicts hold for; empty for all jobs.
+	// job is the key of the jobs that the verdicts apply to; empty for all jobs.
 	job string
 }
 
-// CandidateNodes are the nodes of a set that take a task of a class, best first. Their verdicts leave out the uncached plugins.
+// CandidateNodes are the nodes of a set that take a task of a class, best first. They do not consider uncached plugins.
 type CandidateNodes struct {
 	finder *Finder
 	key    candidatesKey
@@ -34,23 +34,23 @@ type CandidateNodes struct {
 	set    *nodeset.Set
 	// ranking has the nodes that fit, by place in the set.
 	ranking rankHeap
-	// perJob is the layer cachedPerJob, as far as it is asked, and representative the task that it is asked about; nil when
-	// there is nothing to ask.
+	// perJob is the layer cachedPerJob, without the plugins not to be asked, and representative the task that is used to ask; nil
+	// when there is nothing to ask.
 	perJob         []conf.Tier
 	representative *representative
-	// together are the scores of plugins that score nodes together, scored the places that were among them. newcomer is true
-	// if a node came to fit that was not: in a trial another task had filled it.
+	// together are the scores of plugins that score nodes together, scored the places that were included. newcomer reports
+	// whether a node that was not included has become feasible: in a trial another task had filled it.
 	together map[string]float64
 	scored   []bool
 	newcomer bool
-	// keptAway are the nodes that anti-affinity of the tasks of the class, or of pods placed against them, keeps them from. More
-	// pods only keep them from more nodes, so that it holds until one is taken back: it is of the finder's takenBack.
+	// keptAway are nodes that are excluded by anti-affinity, of tasks of the class or of placed pods against them. Placing more
+	// pods only excludes more nodes, so an entry stays valid until a task is taken back: it belongs to the finder's takenBack.
 	keptAway   map[int32]error
 	keptAwayOf int
-	// state is of the index, as far as it is taken in.
+	// state is the state of the index that is reflected here.
 	state int
-	// lookedAt is how many of the set's nodes have been looked at, in steps from place to place, and enough how many of those that
-	// fit are looked for (sampling.go). looked are the places.
+	// lookedAt is how many of the set's nodes have been checked, in steps of step places; enough is how many feasible nodes are
+	// wanted (sampling.go). looked marks the checked places.
 	lookedAt, step, enough int
 	looked                 []bool
 	// errors are the verdicts when nothing fits, at the state errorsState.
@@ -68,14 +68,14 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is a task that is asked about, where verdicts are per job, for all tasks of a class in jobs of one key.
+// representative is the task that is used to get PerJob verdicts for all tasks of a class in jobs of one key.
 type representative struct {
 	task *api.TaskInfo
-	// err is of the task's pre-predicate, which has run.
+	// err is the error of the task's pre-predicate, which has run.
 	err error
 }
 
-// representativeOf returns whom to ask about for the task: a task of its own job, or of one with the same key.
+// representativeOf returns the representative for the task: a task of its own job, or of one with the same key.
 func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *representative {
 	if r, ok := c.representatives[jobKey]; ok {
 		return r
@@ -88,7 +88,7 @@ func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *repres
 	return r
 }
 
-// update takes in what has changed on nodes.
+// update processes the changes of nodes since the last call.
 func (n *CandidateNodes) update() {
 	n.forgetKeptAway()
 	changed := n.finder.index.Changed(n.state)
@@ -106,7 +106,7 @@ func (n *CandidateNodes) update() {
 	}
 }
 
-// lookEverywhere looks at all nodes. It returns true if some had not been looked at.
+// lookEverywhere checks all nodes. It reports whether some had not been checked.
 func (n *CandidateNodes) lookEverywhere() bool {
 	if n.lookedAt == len(n.set.Nodes) {
 		return false
@@ -116,7 +116,7 @@ func (n *CandidateNodes) lookEverywhere() bool {
 	return true
 }
 
-// lookFurther looks at nodes not seen yet until there are enough that fit.
+// lookFurther checks further nodes until enough feasible ones are known.
 func (n *CandidateNodes) lookFurther() {
 	var fresh []*api.NodeInfo
 	var places []int32
@@ -138,7 +138,7 @@ func (n *CandidateNodes) lookFurther() {
 	}
 }
 
-// look brings one node's place in the heap up to date.
+// look updates one node's place in the heap.
 func (n *CandidateNodes) look(place int32) {
 	node := n.set.Nodes[place]
 	if n.verdict(node) != nil {
@@ -149,7 +149,7 @@ func (n *CandidateNodes) look(place int32) {
 	n.ranking.set(place, rank{class: n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]), score: n.score(node)})
 }
 
-// verdict is what the plugins whose verdicts are cached make of the node, and those that keep the class away from it.
+// verdict returns the refusal of the node by cached plugins, or by anti-affinity that excludes the class.
 func (n *CandidateNodes) verdict(node int32) error {
 	if err := n.cachedVerdict(node); err != nil {
 		return err
@@ -157,7 +157,7 @@ func (n *CandidateNodes) verdict(node int32) error {
 	return n.keptAway[node]
 }
 
-// cachedVerdict is what the plugins whose verdicts are cached make of the node.
+// cachedVerdict returns the verdict of the cached plugins on the node.
 func (n *CandidateNodes) cachedVerdict(node int32) error {
 	f := n.finder
 	info := f.index.Nodes[node]
@@ -177,7 +177,7 @@ func (n *CandidateNodes) cachedVerdict(node int32) error {
 	return n.perJobVerdict(info)
 }
 
-// perJobVerdict is what the plugins whose verdicts are per job make of the node.
+// perJobVerdict returns the verdict of the plugins with PerJob verdicts on the node.
 func (n *CandidateNodes) perJobVerdict(node *api.NodeInfo) error {
 	switch {
 	case n.representative == nil:
@@ -189,11 +189,11 @@ func (n *CandidateNodes) perJobVerdict(node *api.NodeInfo) error {
 	}
 }
 
-// best is the place of the best node; there must be one.
+// best returns the place of the best node; there must be one.
 func (n *CandidateNodes) best() int32 { return n.ranking.places[0] }
 
-// Full is true if no node takes a task of the class; with idleOnly none does by its idle resources. Then no node need be asked
-// about for one more. The errors are nil when there are nodes that will take it.
+// Full reports whether no node takes a task of the class; with idleOnly, whether none does on idle resources. Then no node need
+// be asked for another task. The errors are nil if some nodes will take it once resources are released.
 func (n *CandidateNodes) Full(idleOnly bool) (bool, *api.FitErrors) {
 	room := func() bool { return n.ranking.Len() > 0 && (!idleOnly || n.ranking.rank[n.best()].class.idle()) }
 	if !room() {
@@ -209,13 +209,13 @@ func (n *CandidateNodes) Full(idleOnly bool) (bool, *api.FitErrors) {
 	}
 }
 
-// holds is true if a task of the class may be placed on the node at the place, by what is cached.
+// holds reports whether, by cached verdicts, a task of the class may be placed on the node at the place.
 func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 	return n.ranking.has(place) && (!idleOnly || n.ranking.rank[place].class.idle())
 }
 
-// Packs is true if a task of the class may be packed on the node at the place in the set: by what is cached, or would be. Whom
-// members of the gang keep away is not known before these have their places.
+// Packs reports whether a task of the class may be packed on the node at the place in the set, by cached verdicts. Anti-affinity
+// against members of the gang is ignored, because their final places are not known yet.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	n.lookEverywhere()
 	if node := n.set.Nodes[place]; n.keptAway[node] != nil {
@@ -225,15 +225,15 @@ func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 		return false
 	}
 	if !n.finder.layering.nothingCached {
-		return true // else it would have no place in the ranking
+		return true // otherwise it would have no place in the ranking
 	}
 	node := n.set.Nodes[place]
 	info := n.finder.index.Nodes[node]
 	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobVerdict(info) == nil
 }
 
-// Admits is true if plugins that are asked for every task leave the node at the place to this one, too. The task's pre-predicate must have
-// run. Plugins that ask over the network are not asked.
+// Admits reports whether the uncached plugins accept the node at the place for the task, too. The task's pre-predicate must have
+// run. Plugins that make network calls are not asked.
 func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
 	if !n.cache.OneByOne() || !n.cache.layers.uncachedVerdicts || n.cache.layers.overNetwork {
 		return true
@@ -245,7 +245,7 @@ func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
 	return err == nil
 }
 
-// fitErrors are the verdicts on every node of the set, for a task that fits on none. Equal tasks share them.
+// fitErrors returns the verdicts on every node of the set, for a task that fits on none. Equal tasks share them.
 func (n *CandidateNodes) fitErrors() *api.FitErrors {
 	if n.errorsState == n.state {
 		return n.errors
@@ -254,7 +254,7 @@ func (n *CandidateNodes) fitErrors() *api.FitErrors {
 	return n.errors
 }
 
-// errorsOf are the verdicts on every node of the set, with those of the uncached plugins.
+// errorsOf returns the verdicts on every node of the set, including the given verdicts of uncached plugins.
 func (n *CandidateNodes) errorsOf(uncached map[int32]error) *api.FitErrors {
 	errs := api.NewFitErrors()
 	for _, node := range n.set.Nodes {
@@ -284,7 +284,7 @@ func (n *CandidateNodes) score(node int32) float64 {
 	return steady(score)
 }
 
-// scoreTogetherAnew scores all nodes that fit together.
+// scoreTogetherAnew scores all feasible nodes together.
 func (n *CandidateNodes) scoreTogetherAnew() {
 	n.together, n.newcomer = nil, false
 	fit := slices.Clone(n.ranking.places)
@@ -298,7 +298,7 @@ func (n *CandidateNodes) scoreTogetherAnew() {
 	}
 }
 
-// scoreTogether asks the plugins that score nodes together. A node's score stays what it was among the nodes it was asked
+// scoreTogether calls the plugins that score nodes together. A node keeps the score that it got among the nodes it was scored
 // with.
 func (n *CandidateNodes) scoreTogether(nodes []*api.NodeInfo) {
 	if n.finder.layering.nothingCached {

@@ -9,8 +9,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// checks are what upstream's predicates plugin checks of a pod on a node, by the conf: the number of pods, its host ports, its tolerations,
-// and its node selector and affinity.
+// checks are the checks of upstream's predicates plugin that the conf enables: the number of pods, host ports, tolerations, and
+// node selector and affinity.
 type checks struct{ podSlots, ports, taints, affinity bool }
 
 func newChecks(ssn *framework.Session) (c checks) {

@@ -10,11 +10,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// Where is where nodes are looked for.
+// Where is the set of nodes to search.
 type Where struct {
 	Set *nodeset.Set
-	// ChosenBy is the plugin that named the node group that the set is of. Having named it, it is not asked for its per-job
-	// verdict on the nodes in it. Empty elsewhere.
+	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob verdict is not requested for nodes of the
+	// group.
 	ChosenBy string
 }
 
@@ -24,16 +24,16 @@ type Choice struct {
 	class roomClass
 }
 
-// Idle is true if the node has room now, and not only when what is being released is free.
+// Idle reports whether the node has room now, and not only when resources are released.
 func (c Choice) Idle() bool { return c.class.idle() }
 
-// Choose returns the best node for the task, which is of the class: with idleOnly one that has room now, and none in skip.
-// When there is none it returns the verdicts. The task's pre-predicate must have run.
+// Choose returns the best node for the task of the class: with idleOnly one that has room now, and none in skip. When there is
+// none it returns the verdicts. The task's pre-predicate must have run.
 func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	n := f.Candidates(task, c, where)
 	if place, ok := f.nominated(task, n); ok && !skip[n.set.Nodes[place]] {
 		chosen := n.choice(place)
-		return chosen, !idleOnly || chosen.Idle(), nil // it waits for the room made for it
+		return chosen, !idleOnly || chosen.Idle(), nil // it waits for resources being released for it
 	}
 	choose := f.chooseByRank
 	if c.layers.uncachedScores || len(c.layers.uncached) > 0 && volumesScored(task.Pod) {
@@ -46,7 +46,7 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 	return chosen, ok, errs
 }
 
-// Accepts returns the node as a choice for the task, which is of the class, when all verdicts allow it.
+// Accepts returns the node as a choice for the task of the class, if all verdicts allow it.
 func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node int32, idleOnly bool) (Choice, bool) {
 	n := f.Candidates(task, c, where)
 	n.lookEverywhere()
@@ -62,8 +62,8 @@ func (n *CandidateNodes) choice(place int32) Choice {
 	return Choice{n.set.Nodes[place], n.ranking.rank[place].class}
 }
 
-// nominated returns the place of the task's nominated node when it lies in the set and takes the task: what was made free for
-// it there by preemption is not left to others.
+// nominated returns the place of the task's nominated node if it is in the set and takes the task, so that resources freed for
+// the task by preemption are not left to others.
 func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) {
 	name := task.Pod.Status.NominatedNodeName
 	if name == "" {
@@ -78,7 +78,7 @@ func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) 
 	return place, n.ranking.has(place) && f.uncachedVerdict(task, n.cache, node) == nil
 }
 
-// chooseByRank returns the first node in rank order that the uncached plugins leave. That is the best one where they do not
+// chooseByRank returns the first node in rank order that the uncached plugins accept. That is the best one if they do not
 // score.
 func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	refused := map[int32]error{}
@@ -106,11 +106,11 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 	return Choice{}, false, n.errorsWith(refused)
 }
 
-// chooseByScore asks the uncached plugins about every node that the cached verdicts leave, for their scores are among all that
-// fit; where they ask over the network, about as many as upstream samples.
+// chooseByScore asks the uncached plugins about every node that the cached verdicts accept, because they score among all
+// feasible nodes; if they make network calls, about as many nodes as upstream samples.
 func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	open := slices.Clone(n.ranking.places)
-	if n.cache.layers.overNetwork { // about a sample: the best
+	if n.cache.layers.overNetwork { // only a sample, the best ones
 		open = slices.Collect(n.ranking.byRank())
 	}
 	open = slices.DeleteFunc(open, func(place int32) bool { return !n.holds(place, idleOnly) || skip[n.set.Nodes[place]] })

@@ -11,26 +11,27 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// ClassCache is what is known of nodes for the tasks of a class.
+// ClassCache holds the cached results on nodes for the tasks of a class.
 type ClassCache struct {
 	finder *Finder
 	layers *layers
-	// task is one of the class. Its pre-predicate has run, so predicates asked for it have their cycle state.
+	// task is one of the class. Its pre-predicate has run, so predicates called for it have their cycle state.
 	task *api.TaskInfo
-	// expected is how many tasks of the class the session is to place; 0 when that is not known.
+	// expected is how many tasks of the class the session is to place; 0 when unknown.
 	expected int
 	// verdicts are by node number.
 	verdicts []NodeVerdict
-	// reached are the only nodes that the tasks can go to, by node number, and unreached is the verdict on all others; nil for all.
+	// reached marks, by node number, the only nodes that the tasks can go to, and unreached is the verdict on all others; nil for
+	// all nodes.
 	reached    []bool
 	unreached  *NodeVerdict
 	candidates map[candidatesKey]*CandidateNodes
 	// representatives are by job key.
 	representatives map[string]*representative
-	// refusedForGood are the nodes that an uncached plugin refuses to all tasks of the class, whatever is placed where.
+	// refusedForGood are the nodes that an uncached plugin refuses to all tasks of the class, regardless of placements.
 	refusedForGood map[int32]error
 	rooms          map[*nodeset.Set]*Room
-	// reasons are verdicts in few words, as far as explanations asked for them.
+	// reasons are short forms of verdicts, as far as explanations needed them.
 	reasons map[*api.FitError]string
 }
 
@@ -58,22 +59,22 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 // Task is one of the class.
 func (c *ClassCache) Task() *api.TaskInfo { return c.task }
 
-// OneByOne is true if a plugin is asked for every task of the class.
+// OneByOne reports whether a plugin is called for every task of the class.
 func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
-// NodeVerdict is what the cached plugins make of a task of the class on one node.
+// NodeVerdict is the result of the cached plugins for a task of the class on one node.
 type NodeVerdict struct {
-	// version is 1 + the node's when the verdict was asked, 0 for never; scored likewise for the score.
+	// version is 1 + the node's version when the verdict was requested, 0 for never; scored is the same for the score.
 	version, scored uint32
-	// Copies is how many tasks of the class the node takes by its idle resources, 0 when the predicates refuse it.
+	// Copies is how many tasks of the class fit into the node's idle resources, 0 when the predicates refuse it.
 	Copies int32
-	// Fits is true if the predicates accept the node and the task fits at least once what is being released is free.
+	// Fits reports whether the predicates accept the node and at least one task fits once resources are released.
 	Fits  bool
 	score float64
 	err   error
 }
 
-// Verdict returns what the cached plugins make of the node, up to date.
+// Verdict returns the current result of the cached plugins for the node.
 func (c *ClassCache) Verdict(node int32) *NodeVerdict {
 	if c.reached != nil && !c.reached[node] {
 		return c.unreached
@@ -99,7 +100,8 @@ func (c *ClassCache) Verdict(node int32) *NodeVerdict {
 	return v
 }
 
-// shortage is the verdict on a node that is short of these resources: that of the plugins where one of them knows more of all of them.
+// shortage returns the verdict on a node that is short of these resources: the plugins', if one of them explains all of these
+// shortages.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	if !slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Verdicts.IsShortageExplained(name) }) {
 		if err := c.finder.predicate(c.layers.cached, c.task, node); err != nil {
@@ -123,19 +125,19 @@ func (c *ClassCache) score(node int32) float64 {
 	return v.score
 }
 
-// Room is how many tasks of a class a set of nodes takes now. It counts each node by itself and leaves out the verdicts of
-// plugins that are asked for every task or job, so it is an upper bound.
+// Room is how many tasks of a class a set of nodes takes now. It counts each node by itself and ignores plugins that are called
+// for every task or job, so it is an upper bound.
 type Room struct {
 	Total int
-	// Copies is what each node takes, by place in the set.
+	// Copies is the number for each node, by place in the set.
 	Copies []int32
-	// state is of the index when it was counted.
+	// state is the state of the index that was counted.
 	state int
-	// refusals count the nodes by what stops the next task; nil before they are asked for.
+	// refusals counts the nodes by the reason that stops the next task; nil before the first use.
 	refusals *Refusals
 }
 
-// Room returns the set's room for tasks of the class, up to date.
+// Room returns the set's current room for tasks of the class.
 func (c *ClassCache) Room(set *nodeset.Set) *Room {
 	r, index := c.rooms[set], c.finder.index
 	if r == nil {
@@ -155,14 +157,14 @@ func (c *ClassCache) Room(set *nodeset.Set) *Room {
 	return r
 }
 
-// count brings one place up to date.
+// count updates one place.
 func (r *Room) count(place, copies int32) {
 	r.Total += int(copies - r.Copies[place])
 	r.Copies[place] = copies
 	r.refusals = nil
 }
 
-// FutureIdle is what the node has when all that is being released is free and all that waits for it is placed.
+// FutureIdle returns the node's idle resources after all releases are done and all tasks waiting for them are placed.
 func FutureIdle(node *api.NodeInfo) *api.Resource {
 	if node.Releasing.IsEmpty() && node.Pipelined.IsEmpty() {
 		return node.Idle
@@ -170,7 +172,7 @@ func FutureIdle(node *api.NodeInfo) *api.Resource {
 	return node.FutureIdle()
 }
 
-// insufficient returns the resources of which the node will not have enough, by name.
+// insufficient returns, by name, the resources that the node will not have enough of.
 func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	idle := FutureIdle(node)
 	if request.LessEqual(idle, api.Zero) {
@@ -181,7 +183,7 @@ func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	return short
 }
 
-// copies is how many such requests the node's idle resources take, by arithmetic.
+// copies returns how many such requests fit into the node's idle resources, by arithmetic.
 func (f *Finder) copies(request *api.Resource, node *api.NodeInfo) int32 {
 	if !request.LessEqual(node.Idle, api.Zero) {
 		return 0
@@ -201,8 +203,8 @@ func (f *Finder) copies(request *api.Resource, node *api.NodeInfo) int32 {
 	return int32(min(max(n, 1), math.MaxInt32))
 }
 
-// PodSlots is how many more pods the node takes. The predicate does not count those that were evicted in the session, which the node's tasks
-// still have.
+// PodSlots returns how many more pods the node takes. As in the predicate, pods that were evicted in the session do not count,
+// although the node's tasks still include them.
 func (f *Finder) PodSlots(node *api.NodeInfo) int {
 	if !f.checks.podSlots {
 		return math.MaxInt32

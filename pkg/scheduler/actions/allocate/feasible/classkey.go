@@ -12,15 +12,15 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// claimKeys tell claims apart as plugins do: framework.Verdicts.VolumeKey and ClaimKey.
+// claimKeys are the plugins' keys of equivalent claims: framework.Verdicts.VolumeKey and ClaimKey.
 type claimKeys struct {
 	volume func(pod *v1.Pod, volume *v1.Volume) (string, bool)
 	device func(pod *v1.Pod, claim *v1.PodResourceClaim) (string, bool)
 }
 
-// A class key is all that verdicts on a task may depend on besides its identity: equal bytes mean equal tasks. Each field is
-// of a fixed length or begins with its own, lists and maps with how many entries they have, and what may be nil with whether
-// it is, so that no two tasks have one key by chance.
+// A class key encodes everything that verdicts on a task may depend on except its identity: equal bytes mean equal tasks.
+// Fields have a fixed length or begin with their length, lists and maps begin with their number of entries, and optional
+// values with a flag, so that different tasks cannot have the same key.
 
 // appendClassKey appends the class key of the task.
 func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys, memory *Memory) []byte {
@@ -36,7 +36,7 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, cla
 	return appendVolumes(appendResourceClaims(b, pod, claims), pod, claims)
 }
 
-// appendResourceClaims appends the claims of devices by what tells them apart, if a plugin says that.
+// appendResourceClaims appends the claims of devices by their keys, if a plugin has keys.
 func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	b = binary.AppendUvarint(b, uint64(len(pod.Spec.ResourceClaims)))
 	for i := range pod.Spec.ResourceClaims {
@@ -51,8 +51,8 @@ func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	return b
 }
 
-// appendVolumes appends the volumes that are not made on any node: those with claims by what tells claims apart, if a plugin
-// says that.
+// appendVolumes appends the volumes that the kubelet does not create on any node: volumes with claims by the claims' keys,
+// if a plugin has keys.
 func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -94,7 +94,7 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 func appendContainer(b []byte, c *v1.Container) []byte {
 	b = appendString(b, c.Image)
 	b = appendResources(b, &c.Resources)
-	// A sidecar (KEP-753) counts beside the containers, another init container before them.
+	// A sidecar (KEP-753) counts in addition to the containers, another init container before them.
 	b = appendOptional(b, c.RestartPolicy, func(b []byte, policy v1.ContainerRestartPolicy) []byte { return appendString(b, string(policy)) })
 	for i := range c.Ports {
 		if c.Ports[i].HostPort != 0 {
@@ -104,7 +104,7 @@ func appendContainer(b []byte, c *v1.Container) []byte {
 	return appendBool(b, false)
 }
 
-// madeOnNode is true of a volume that the kubelet makes wherever the pod is.
+// madeOnNode reports whether the kubelet creates the volume on any node.
 func madeOnNode(volume *v1.Volume) bool {
 	source := &volume.VolumeSource
 	return source.EmptyDir != nil || source.HostPath != nil || source.Secret != nil || source.ConfigMap != nil || source.DownwardAPI != nil || source.Projected != nil
@@ -125,7 +125,7 @@ func appendFloat(b []byte, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 }
 
-// appendOptional appends what may be nil.
+// appendOptional appends a value that may be nil.
 func appendOptional[T any](b []byte, v *T, appendValue func([]byte, T) []byte) []byte {
 	if v == nil {
 		return appendBool(b, false)
@@ -161,10 +161,10 @@ func appendResource(b []byte, r *api.Resource) []byte {
 	return b
 }
 
-// usualNames are the resources that most pods have and no others, sorted.
+// usualNames are the resources that most pods request, and no others, sorted.
 var usualNames = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods}
 
-// namesOf appends the names of the resources, sorted. Looking the usual ones up takes less time than iterating over a map.
+// namesOf appends the names of the resources, sorted. Looking up the usual ones takes less time than iterating over a map.
 func namesOf[V any](resources map[v1.ResourceName]V, names []v1.ResourceName) []v1.ResourceName {
 	for _, name := range usualNames {
 		if _, ok := resources[name]; ok {
@@ -210,7 +210,7 @@ func appendMessage(b []byte, m message) []byte {
 	start := len(b)
 	b = slices.Grow(b, size)[:start+size]
 	if _, err := m.MarshalToSizedBuffer(b[start:]); err != nil {
-		panic(err) // a buffer of the size it asked for
+		panic(err) // the buffer has the size that the message reported
 	}
 	return b
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Caches of classes are kept up to a number at a time, which is maxVerdicts over the number of nodes, as a cache holds some 50
-// bytes per node: so all of them hold some 32 MB at the most. It is no less than minCaches, so that the gangs of a session of
-// 10,000 nodes and more do not make caches anew in turns.
+// The number of classes with a cache is maxVerdicts divided by the number of nodes. A cache holds some 50 bytes per node, so all
+// of them hold at most some 32 MB. The number is at least minCaches, so that the gangs of a session of 10,000 nodes and more do
+// not evict each other's caches all the time.
 const (
 	maxVerdicts = 640_000
 	minCaches   = 64
@@ -33,7 +33,7 @@ type Finder struct {
 	index     *nodeset.Index
 	layering  *layering
 	labelKeys *selectorLabelKeys
-	// antiAffinity is of the pods placed in the session.
+	// antiAffinity is the anti-affinity of the pods placed in the session.
 	antiAffinity *sessionAntiAffinity
 	// takenBack counts the tasks that were taken back.
 	takenBack int
@@ -44,23 +44,23 @@ type Finder struct {
 	classes     map[string]*TaskClass
 	classOfTask map[*api.TaskInfo]*TaskClass
 	keyBuffer   []byte
-	// caching are the classes whose cache is kept, at the most maxCaches.
+	// caching are the classes that have a cache, at most maxCaches.
 	caching   []*TaskClass
 	maxCaches int
-	// perJob are the candidate nodes that hold for the current job only.
+	// perJob are the candidate nodes that apply to the current job only.
 	perJob []*CandidateNodes
 
-	// sampled reports whether the user wishes some nodes left out.
+	// sampled reports whether the user's flags leave out some nodes.
 	sampled bool
-	// rareLooks counts the looks at nodes for rare classes.
+	// rareLooks counts the checks of nodes for rare classes.
 	rareLooks   int
 	checks      checks
 	selection   selection
 	overNetwork networkRefusals
 }
 
-// New returns the finder of a session, which has the nodes of the index. Flags that differ from the defaults may wish that
-// some nodes are left out. The memory is the one that the finder of the session before had.
+// New returns the finder of a session, which has the nodes of the index. Flags that differ from the defaults may leave out some
+// nodes. The memory is the one of the last session's finder.
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, memory *Memory) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
@@ -85,21 +85,21 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	return f
 }
 
-// Exclude is true if required anti-affinity keeps the two tasks from lying on one node, where it has the labels that they name.
+// Exclude reports whether required anti-affinity keeps the two tasks from sharing a node that has the labels they name.
 func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
 	return f.antiAffinity.excludes(l, r) || f.antiAffinity.excludes(r, l)
 }
 
-// ReadsAnything is true if a plugin may look at anything of a task, so that tasks of one class need not be equal to it.
+// ReadsAnything reports whether a plugin may read any property of a task, so that it may treat tasks of one class differently.
 func (f *Finder) ReadsAnything() bool { return f.layering.readsAnything }
 
-// ChecksPorts is true if nodes are refused for a pod's host ports.
+// ChecksPorts reports whether nodes are refused because of a pod's host ports.
 func (f *Finder) ChecksPorts() bool { return f.checks.ports }
 
-// MaxCaches is how many classes keep what was found of nodes at a time.
+// MaxCaches returns how many classes can have a cache at a time.
 func (f *Finder) MaxCaches() int { return f.maxCaches }
 
-// ForgetJob drops what holds for one job only. It is called when another job's turn comes.
+// ForgetJob drops results that apply to one job only. It is called when another job's turn begins.
 func (f *Finder) ForgetJob() {
 	for _, c := range f.perJob {
 		delete(c.cache.candidates, c.key)
@@ -108,7 +108,7 @@ func (f *Finder) ForgetJob() {
 	f.perJob = nil
 }
 
-// Placed takes note of a task that was placed on the node, TakenBack of one that was taken back, wherever it was.
+// Placed records a task that was placed on the node; TakenBack removes it, wherever it was.
 func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
 
 // TakenBack undoes Placed.
@@ -117,42 +117,42 @@ func (f *Finder) TakenBack(task *api.TaskInfo) {
 	f.takenBack++
 }
 
-// PrePredicate asks the plugins' pre-predicates, but for those that only prepare for preemption and take their time to.
+// PrePredicate runs the plugins' pre-predicates, except slow ones that only prepare for preemption.
 func (f *Finder) PrePredicate(task *api.TaskInfo) (err error) {
 	f.ssn.WithTiers(f.prePredicates, func() { err = f.ssn.PrePredicateFn(task) })
 	return err
 }
 
-// AskCachedAgain asks the plugins whose verdicts are cached for the task itself: some choose, in that call, what is then
-// reserved for it.
+// AskCachedAgain calls the plugins with cached verdicts for the task itself: some choose, in that call, the devices that they
+// then reserve.
 func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) error {
 	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
 }
 
-// DecidedByNumbers is true of a task if numbers and cached verdicts are all that decides on which nodes take it: it is decided by its class, and no
-// plugin of this project refuses any by what only it knows.
+// DecidedByNumbers reports whether only numbers and cached verdicts decide which nodes take the task: DecidedByClass holds, and
+// no plugin of this project refuses nodes for reasons that only it knows.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	return len(f.Judges(task)) == 0 && f.DecidedByClass(task, chosenBy)
 }
 
-// DecidedByClass is true of a task if cached verdicts are all that decides on which nodes take it: no plugin that may refuse one is asked about it one
-// by one, no plugin but chosenBy has verdicts of its job's own, and no pod that was placed in the session keeps it away.
+// DecidedByClass reports whether only cached verdicts decide which nodes take the task: no plugin that may refuse nodes is called
+// for each task, no plugin but chosenBy has verdicts of its own for the job, and no pod placed in the session keeps it away.
 func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	return !f.layering.readsAnything && !f.layering.nothingCached && !f.layering.onTheClock && !f.Class(task).layers.uncachedVerdicts &&
 		!f.PerJobBut(task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
 }
 
-// Judges are the plugins of this project that refuse nodes to tasks of the task's class, by what only they know.
+// Judges returns the plugins of this project that refuse nodes to tasks of the task's class for reasons that only they know.
 func (f *Finder) Judges(task *api.TaskInfo) []string { return f.Class(task).layers.judges }
 
-// PerJobBut is true if a plugin other than the named one has verdicts on the task that hold for some jobs only.
+// PerJobBut reports whether a plugin other than the named one has verdicts on the task that apply to some jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
 	return slices.ContainsFunc(f.Class(task).layers.perJobPlugins, func(p string) bool {
 		return p != plugin && f.ssn.Verdicts.JobKey(p, f.ssn.Jobs[task.Job]) != ""
 	})
 }
 
-// predicate asks the layer's predicates as upstream's allocate does.
+// predicate calls the layer's predicates as upstream's allocate does.
 func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (err error) {
 	if len(layer) == 0 {
 		return nil
@@ -163,7 +163,7 @@ func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	return f.oneVerdict(task, node, f.ssn.PredicateForAllocateAction(task, node))
 }
 
-// nodeScore sums the layer's scores of single nodes. A plugin that fails gives none, and the log has why.
+// nodeScore sums the layer's scores of single nodes. A plugin that fails adds none, and the error is logged.
 func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (score float64) {
 	if len(layer) == 0 {
 		return 0
@@ -178,7 +178,7 @@ func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	return score
 }
 
-// uncachedVerdict is what must be asked for the task itself, on a node that the cached verdicts leave.
+// uncachedVerdict calls the uncached plugins for the task itself, on a node that the cached verdicts accept.
 func (f *Finder) uncachedVerdict(task *api.TaskInfo, c *ClassCache, node int32) error {
 	if err := f.antiAffinity.verdict(task, f.index.Nodes[node]); err != nil {
 		return err
@@ -186,11 +186,11 @@ func (f *Finder) uncachedVerdict(task *api.TaskInfo, c *ClassCache, node int32) 
 	return f.predicate(c.layers.uncached, task, f.index.Nodes[node])
 }
 
-// steady rounds a sum of scores to the sixth decimal. Upstream's plugins add them up in the order of a map, and what is cached
-// is added up in another order than what is asked: without it a tie would be broken by the last bit of a float.
+// steady rounds a sum of scores to the sixth decimal. Upstream's plugins are summed in the order of a map, and cached scores in
+// another order than fresh ones: without rounding, ties would be broken by the last bit of a float.
 func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
 
-// Candidates returns the nodes that take tasks such as this one, which is of the class, by what is cached, up to date.
+// Candidates returns the nodes that take tasks such as this one, by cached verdicts, up to date.
 func (f *Finder) Candidates(task *api.TaskInfo, c *ClassCache, where Where) *CandidateNodes {
 	perJob, jobKey := c.layers.forJob(f.ssn, f.ssn.Jobs[task.Job], where.ChosenBy)
 	key := candidatesKey{set: where.Set, job: jobKey}

@@ -13,28 +13,28 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// selectorLabelKeys are the labels and annotations of pods on which a verdict in this session may depend. Pods that differ in
+// selectorLabelKeys are the labels and annotations of pods that a verdict in this session may depend on. Pods that differ only in
 // others are equal: every pod has some that only name it or its job.
 type selectorLabelKeys struct {
-	// read are those that plugins look at.
+	// read are the keys that plugins read.
 	read framework.PodKeys
 	// selected are the labels that selectors of pods refer to.
 	selected map[string]*mentionedValues
 }
 
-// mentionedValues are the values of a label that selectors name. They tell others from these, but not from one another. every
-// is true if they tell all from one another.
+// mentionedValues are the values of a label that selectors name. All other values are equivalent. every reports that all values
+// are distinguished.
 type mentionedValues struct {
 	values map[string]bool
 	every  bool
 }
 
-// newSelectorLabelKeys gathers what plugins say that they read, and the selectors of
-//   - required anti-affinity of pods on nodes, which keeps pods away that have no affinity themselves;
+// newSelectorLabelKeys collects the keys that plugins declare, and the selectors of
+//   - required anti-affinity of pods on nodes, which keeps away pods that have no affinity themselves;
 //   - required affinity, anti-affinity and spread of the pods to be placed, which may select one another.
 //
-// Preferred affinity, and Services, by which pods are spread, move scores: of the pods they concern nodeorder keeps none. pending counts the
-// pods to be placed.
+// Preferred affinity, and Services, which spread pods, affect scores only: nodeorder caches none for the pods concerned. pending
+// counts the pods to be placed.
 func newSelectorLabelKeys(ssn *framework.Session, plugins []string) (k *selectorLabelKeys, pending int) {
 	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
 	for _, plugin := range plugins {
@@ -101,7 +101,7 @@ func (k *selectorLabelKeys) addSelector(selector *metav1.LabelSelector) {
 	}
 }
 
-// addKeys takes in labels whose values are compared among pods: matchLabelKeys and mismatchLabelKeys (KEP-3633, and KEP-3243 for
+// addKeys adds labels whose values are compared among pods: matchLabelKeys and mismatchLabelKeys (KEP-3633, and KEP-3243 for
 // topology spread).
 func (k *selectorLabelKeys) addKeys(keys []string) {
 	for _, key := range keys {
@@ -118,7 +118,7 @@ func (k *selectorLabelKeys) mentioned(key string) *mentionedValues {
 	return m
 }
 
-// appendLabels appends of the labels what tells pods apart.
+// appendLabels appends the labels that distinguish pods.
 func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []byte {
 	if len(k.selected) == 0 && k.read.None() {
 		return append(b, 0)
@@ -142,7 +142,7 @@ func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []b
 	return b
 }
 
-// appendAnnotations appends those that tell pods apart.
+// appendAnnotations appends the annotations that distinguish pods.
 func (k *selectorLabelKeys) appendAnnotations(b []byte, annotations map[string]string) []byte {
 	if k.read.None() {
 		return append(b, 0)

@@ -16,55 +16,55 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// layer is how long a plugin's verdicts and scores for a task are kept.
+// layer is how long a plugin's verdicts and scores for a task are cached.
 type layer = byte
 
 const (
 	cached       layer = 'c' // for its class and a node, until the node changes
 	cachedPerJob layer = 'j' // for its class, the job's key and a node, until the node changes
-	uncached     layer = 'u' // not at all
-	scoreCached  layer = 's' // the score as cached, the verdict not at all
-	skipped      layer = '-' // it has no say
+	uncached     layer = 'u' // never
+	scoreCached  layer = 's' // the score as cached, the verdict never
+	skipped      layer = '-' // it does not affect the task
 )
 
-// layers are the conf's plugins, divided by how long what they say of a class of tasks is kept. Each layer is the conf's tiers
-// with the plugins of that layer only, in conf order.
+// layers are the conf's plugins, divided by how long their verdicts on a class of tasks are cached. Each layer is the conf's
+// tiers with the plugins of that layer only, in conf order.
 type layers struct {
-	// Where nothing is to be cached, uncached is all plugins, and the others are asked only where node groups are chosen and
-	// tasks are packed by numbers: which of them are tried is the same then.
+	// If nothing is to be cached, uncached contains all plugins, and the other layers are used only where node groups are
+	// chosen and tasks are packed by numbers, so that the same groups are tried.
 	cached, cachedPerJob, uncached []vcconf.Tier
-	// oneByOne is true if a plugin is uncached for such tasks, whatever the conf wishes.
+	// oneByOne reports whether a plugin is uncached for such tasks, regardless of the conf.
 	oneByOne bool
-	// cachedScores is cached without the predicates plugin, which scores nodes together by a pod's claims only and takes its
-	// time to say that there are none.
+	// cachedScores is cached without the predicates plugin, which scores nodes together by a pod's claims only, and is slow to
+	// find that there are none.
 	cachedScores []vcconf.Tier
-	// uncachedScores is true if uncached has plugins that may have a say in which of the nodes that fit is best. That is all
-	// but the predicates plugin, which has one only where volumesScored says so.
+	// uncachedScores reports whether uncached has plugins that may affect which feasible node is best. The predicates plugin
+	// counts only where volumesScored says so.
 	uncachedScores bool
-	// uncachedVerdicts is true if uncached has plugins that may refuse a node.
+	// uncachedVerdicts reports whether uncached has plugins that may refuse a node.
 	uncachedVerdicts bool
-	// overNetwork is true if uncached has a plugin that asks somebody over the network about each node.
+	// overNetwork reports whether uncached has a plugin that makes a network call for each node.
 	overNetwork bool
 	// judges are the plugins of this project that refuse nodes to tasks of a class.
 	judges []string
 	// perJobPlugins are the plugins of cachedPerJob.
 	perJobPlugins []string
-	// signature tells layers apart: the layer of each plugin that takes part, in conf order.
+	// signature identifies layers: the layer of each participating plugin, in conf order.
 	signature string
 }
 
 // layering finds the layers of a task; equal ones are shared.
 type layering struct {
 	ssn *framework.Session
-	// nothingCached asks every plugin for every task, as predicateErrorCacheEnable: false wishes.
+	// nothingCached reports whether every plugin is called for every task, as predicateErrorCacheEnable: false requests.
 	nothingCached bool
-	// plugins are those that are asked, in conf order.
+	// plugins are the participating plugins, in conf order.
 	plugins []string
-	// readsAnything is true if one of them may look at anything of a task.
+	// readsAnything reports whether one of them may read any property of a task.
 	readsAnything bool
-	// onTheClock is true if one of them refuses nodes by the time of day, or of its measurements.
+	// onTheClock reports whether one of them refuses nodes by the time of day, or by the age of its measurements.
 	onTheClock bool
-	// deviceClasses are by the extended resource that stands for them, for which pods need no claim.
+	// deviceClasses are device classes by their extended resource, which pods can request without a claim.
 	deviceClasses map[v1.ResourceName]string
 	reserves      *reserves
 	known         map[string]*layers
@@ -86,7 +86,7 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 	return l
 }
 
-// takesPart is true of a plugin that takes part in predicates, scores or the choice among scored nodes at all.
+// takesPart reports whether the plugin takes part in predicates, scores or the choice among scored nodes.
 func takesPart(option vcconf.PluginOption) bool {
 	on := func(b *bool) bool { return b != nil && *b }
 	return on(option.EnabledPredicate) || on(option.EnabledNodeOrder) || on(option.EnabledBestNode)
@@ -119,7 +119,7 @@ func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	return made
 }
 
-// make makes the layers of the signature.
+// make builds the layers of the signature.
 func (l *layering) make(signature string) *layers {
 	made := &layers{signature: signature, oneByOne: strings.ContainsAny(signature, string([]layer{uncached, scoreCached}))}
 	for _, tier := range l.ssn.Tiers {
@@ -162,7 +162,7 @@ func (l *layering) make(signature string) *layers {
 	return made
 }
 
-// noteUncached notes what the plugin, which is uncached, may do.
+// noteUncached records the extension points of the uncached plugin.
 func (l *layering) noteUncached(made *layers, plugin string) {
 	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Verdicts.MayScore(plugin)
 	made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.Verdicts.MayRefuse(plugin)
@@ -176,7 +176,7 @@ func appendTier(tiers []vcconf.Tier, tier vcconf.Tier) []vcconf.Tier {
 	return append(tiers, tier)
 }
 
-// forJob returns the layer cachedPerJob without the named plugin, and a key of all that it depends on of the job.
+// forJob returns the layer cachedPerJob without the named plugin, and a key of all properties of the job that it depends on.
 func (l *layers) forJob(ssn *framework.Session, job *vcapi.JobInfo, without string) ([]vcconf.Tier, string) {
 	if len(l.perJobPlugins) == 0 {
 		return nil, ""

@@ -16,7 +16,8 @@ type rank struct {
 	score float64
 }
 
-// roomClass is where a node's room for a task is: idle before being released, this scheduler's shard before others.
+// roomClass is the kind of a node's room for a task: idle before being released, this scheduler's shard before
+// others.
 type roomClass uint8
 
 const (
@@ -38,7 +39,7 @@ func (r rank) before(other rank) (less, equal bool) {
 	return false, true
 }
 
-// roomClassOf returns where the node's room for the task is; the node must have it.
+// roomClassOf returns the kind of the node's room for the task; the node must have room.
 func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 	class := futureInShard
 	if task.InitResreq.LessEqual(node.Idle, api.Zero) {
@@ -50,12 +51,12 @@ func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 	return class
 }
 
-// rankHeap is places of a set of nodes, the best first.
+// rankHeap is a heap of places of a set of nodes, the best first.
 type rankHeap struct {
-	// places are the entries; entry is a place's or -1.
+	// places are the entries; entry is the index of a place's entry or -1.
 	places []int32
 	entry  []int32
-	// rank is of each place.
+	// rank is the rank of each place.
 	rank []rank
 }
 
@@ -83,13 +84,13 @@ func (h *rankHeap) Swap(i, j int) {
 	h.entry[h.places[i]], h.entry[h.places[j]] = int32(i), int32(j)
 }
 
-// Push is the heap's; use set.
+// Push implements heap.Interface; use set.
 func (h *rankHeap) Push(x any) {
 	h.entry[x.(int32)] = int32(len(h.places))
 	h.places = append(h.places, x.(int32))
 }
 
-// Pop is the heap's; use drop.
+// Pop implements heap.Interface; use drop.
 func (h *rankHeap) Pop() any {
 	last := h.places[len(h.places)-1]
 	h.places = h.places[:len(h.places)-1]
@@ -97,10 +98,10 @@ func (h *rankHeap) Pop() any {
 	return last
 }
 
-// has is true if the place is in the heap.
+// has reports whether the place is in the heap.
 func (h *rankHeap) has(place int32) bool { return h.entry[place] >= 0 }
 
-// set puts the place where it belongs by the rank.
+// set adds or moves the place according to the rank.
 func (h *rankHeap) set(place int32, r rank) {
 	h.rank[place] = r
 	if h.has(place) {
@@ -110,7 +111,7 @@ func (h *rankHeap) set(place int32, r rank) {
 	}
 }
 
-// drop takes the place out, if it is in.
+// drop removes the place, if it is in the heap.
 func (h *rankHeap) drop(place int32) {
 	if h.has(place) {
 		heap.Remove(h, int(h.entry[place]))

@@ -7,11 +7,11 @@ import (
 	"iter"
 )
 
-// byRank yields the places in the heap, the best first, and sorts no more of them than are taken. The heap must not change
-// meanwhile.
+// byRank yields the places in the heap, the best first, and sorts no more of them than are consumed. The heap must not
+// change meanwhile.
 func (h *rankHeap) byRank() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
-		if len(h.places) == 0 || !yield(h.places[0]) { // mostly the first is taken
+		if len(h.places) == 0 || !yield(h.places[0]) { // mostly only the first is consumed
 			return
 		}
 		next := &rankIterator{of: h}
@@ -26,7 +26,7 @@ func (h *rankHeap) byRank() iter.Seq[int32] {
 	}
 }
 
-// rankIterator is the entries of a heap that may be the next best: those whose parent was taken. It is a heap itself.
+// rankIterator contains the entries of a heap that may be next: entries whose parent was consumed. It is a heap itself.
 type rankIterator struct {
 	of   *rankHeap
 	open []int
@@ -34,7 +34,7 @@ type rankIterator struct {
 
 var _ heap.Interface = (*rankIterator)(nil)
 
-// addBelow adds the entries whose parent was taken.
+// addBelow adds the children of a consumed entry.
 func (n *rankIterator) addBelow(parent int) {
 	for child := 2*parent + 1; child <= 2*parent+2 && child < len(n.of.places); child++ {
 		heap.Push(n, child)
@@ -45,10 +45,10 @@ func (n *rankIterator) Len() int           { return len(n.open) }
 func (n *rankIterator) Less(i, j int) bool { return n.of.Less(n.open[i], n.open[j]) }
 func (n *rankIterator) Swap(i, j int)      { n.open[i], n.open[j] = n.open[j], n.open[i] }
 
-// Push is the heap's.
+// Push implements heap.Interface.
 func (n *rankIterator) Push(entry any) { n.open = append(n.open, entry.(int)) }
 
-// Pop is the heap's.
+// Pop implements heap.Interface.
 func (n *rankIterator) Pop() any {
 	last := n.open[len(n.open)-1]
 	n.open = n.open[:len(n.open)-1]

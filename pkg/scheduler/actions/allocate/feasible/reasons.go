@@ -18,30 +18,29 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// shortOf begins the reason of a node that has too little left.
+// shortOf begins the reason of a node that has too little of a resource.
 const shortOf = "short of "
 
-// Refusals count the nodes of a set by why they do not take the next member of a gang, each node once.
+// Refusals counts the nodes of a set by the reason why they do not take the next member of a gang, each node once.
 type Refusals struct {
 	Reasons map[string]int
-	// Filled is how many nodes are full because of members of this very gang, and filledOf of which resources they are then
-	// short.
+	// Filled is how many nodes are full because of members of this gang, and filledOf the resources that they are then short of.
 	Filled   int
 	filledOf map[string]bool
 	// Takes is how many nodes would take it.
 	Takes int
-	// free is what the nodes that are short of one resource have of it.
+	// free is the free amount of a resource on nodes that are short of only that one.
 	free map[v1.ResourceName]free
 }
 
-// free is how much there is of a resource: on one node at most, and on all together.
+// free is the free amount of a resource: the largest on one node, and the sum.
 type free struct{ most, all float64 }
 
 func newRefusals() *Refusals {
 	return &Refusals{Reasons: map[string]int{}, filledOf: map[string]bool{}, free: map[v1.ResourceName]free{}}
 }
 
-// add counts a node. One that is short of something and has members of the gang is full because of them.
+// add counts a node. A node that is short of a resource and has members of the gang is full because of them.
 func (r *Refusals) add(reason string, node *api.NodeInfo, members bool) {
 	if short, ok := strings.CutPrefix(reason, shortOf); ok {
 		if members {
@@ -55,7 +54,8 @@ func (r *Refusals) add(reason string, node *api.NodeInfo, members bool) {
 	r.Reasons[reason]++
 }
 
-// addFragmentation adds what is free to reasons that the request would not have if it were on one node that is large enough.
+// addFragmentation adds the free amounts to reasons where the free resources would satisfy the request if they were on one node,
+// and a node could be large enough.
 func (r *Refusals) addFragmentation(request *api.Resource, index *nodeset.Index) *Refusals {
 	for name, free := range r.free {
 		reason, asked := shortOf+string(name), request.Get(name)
@@ -75,10 +75,10 @@ func (r *Refusals) fill(resources []string) {
 	}
 }
 
-// FilledOf are the resources that nodes filled by the gang are short of, by name.
+// FilledOf returns, by name, the resources that nodes filled by the gang are short of.
 func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filledOf)) }
 
-// ReasonOf puts a verdict into few words.
+// ReasonOf returns the short form of a verdict.
 func ReasonOf(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
@@ -103,8 +103,8 @@ func ReasonOf(err error) string {
 	return strings.Join(slices.Compact(other), ", ")
 }
 
-// ofNodes rewrites a reason so that it can follow a number of nodes: "have no free device for claim c", where the plugin says "claim c:
-// node(s) have no free device". Of a taint it keeps the key, since values may differ from node to node.
+// ofNodes rewrites a reason so that it can follow a number of nodes: "have no free device for claim c", where the plugin says
+// "claim c: node(s) have no free device". Of a taint it keeps the key, because values may differ from node to node.
 func ofNodes(reason string) string {
 	if _, taint, tainted := strings.Cut(reason, "untolerated taint"); tainted {
 		_, key, _ := strings.Cut(taint, "{")
@@ -129,7 +129,7 @@ func ofNodes(reason string) string {
 	return strings.TrimPrefix(reason, "node(s) ")
 }
 
-// reasonFor is the reason of a node that the cached verdicts refuse.
+// reasonFor returns the reason of a node that the cached verdicts refuse.
 func (c *ClassCache) reasonFor(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
@@ -143,8 +143,8 @@ func (c *ClassCache) reasonFor(err error) string {
 	return reason
 }
 
-// Refusals counts the nodes of the set by what stops the next task of the class when as many are placed as fit. Gangs that
-// have no members on nodes yet share the count until a node of the set changes.
+// Refusals counts the nodes of the set by the reason that stops the next task of the class after as many as fit are placed. Gangs
+// that have no members on nodes yet share the count until a node of the set changes.
 func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusals {
 	r := c.Room(set)
 	shared := len(members) == 0
@@ -164,8 +164,8 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	return counted.addFragmentation(c.task.InitResreq, c.finder.index)
 }
 
-// RefusalsBeside counts the nodes of the set by what stops the next task of the class beside the gang's members. short are the
-// resources of which the node at a place is short because of members that are placed there now; nil where none are.
+// RefusalsBeside counts the nodes of the set by the reason that stops the next task of the class, given the gang's members. short
+// returns the resources that the node at a place is short of because of members being placed there; nil if there are none.
 func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bool, short func(place int) []string) *Refusals {
 	counted := newRefusals()
 	for place, node := range set.Nodes {
@@ -180,8 +180,8 @@ func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bo
 	return counted.addFragmentation(c.task.InitResreq, c.finder.index)
 }
 
-// RefusalsOf counts the nodes by what stops the task there as things stand in a trial. member is true of nodes with members of
-// its gang. It is nil when nobody has looked at nodes for such tasks.
+// RefusalsOf counts the nodes by the reason that stops the task in the current state of a trial. member reports nodes with
+// members of its gang. It returns nil when nodes were never checked for such tasks.
 func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node int32) bool) *Refusals {
 	c := f.Class(task).cache
 	if c == nil {
@@ -216,14 +216,14 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 	return counted.addFragmentation(task.InitResreq, f.index)
 }
 
-// releasedLater is the reason of a node that has room once resources are released.
+// releasedLater returns the reason of a node that has room once resources are released.
 func (c *ClassCache) releasedLater(node *api.NodeInfo) string {
 	_, missing := c.task.InitResreq.LessEqualWithResourcesName(node.Idle, api.Zero)
 	slices.Sort(missing)
 	return shortOf + strings.Join(missing, " and ") + " until it is released"
 }
 
-// shortAfter are the resources of which the node is short after it has taken the copies that fit.
+// shortAfter returns the resources that the node is short of after it has taken the copies that fit.
 func (c *ClassCache) shortAfter(node *api.NodeInfo, copies int32) []string {
 	left := node.Idle.Clone()
 	for range copies {

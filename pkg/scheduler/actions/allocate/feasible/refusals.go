@@ -13,8 +13,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// takeOut takes out, of the nodes that an uncached plugin refused for a task, those that it refuses to all tasks of the class: for
-// good, or until a task is taken back. They need not be asked about for each of them.
+// takeOut removes nodes that an uncached plugin refuses to all tasks of the class, permanently or until a task is taken back, so
+// that the plugin is not called again for each of them. refused are the nodes it refused for one task.
 func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	for node, err := range refused {
 		switch {
@@ -33,7 +33,7 @@ func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	}
 }
 
-// forgetKeptAway lets tasks in again from which pods were kept away that are gone.
+// forgetKeptAway restores nodes that anti-affinity excluded, after tasks were taken back.
 func (n *CandidateNodes) forgetKeptAway() {
 	if n.keptAway == nil || n.keptAwayOf == n.finder.takenBack {
 		return
@@ -46,7 +46,7 @@ func (n *CandidateNodes) forgetKeptAway() {
 	}
 }
 
-// forGood is true of a refusal by the predicates plugin that is by the node's own labels, taints or being cordoned, which do
+// forGood reports whether the refusal, by the predicates plugin, is due to the node's labels, taints or being cordoned, which do
 // not change in a session.
 func forGood(err error) bool {
 	return refusedBecause(err, func(reason string) bool {
@@ -55,7 +55,7 @@ func forGood(err error) bool {
 	})
 }
 
-// keepsAway is true of a refusal by anti-affinity, which no further pod undoes.
+// keepsAway reports whether the refusal is due to anti-affinity, which no further pod resolves.
 func keepsAway(err error) bool {
 	return refusedBecause(err, func(reason string) bool {
 		return reason == interpodaffinity.ErrReasonAntiAffinityRulesNotMatch || reason == interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch

@@ -14,14 +14,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// reserves are the cpu and memory that resource-strategy-fit keeps on each node for those who ask for what is scarce there, in proportion to
-// how much of it is idle. They shrink when such tasks are placed. So a node that refuses a task may take it beside other members of its gang,
-// and a bound that counts on its refusal would leave the gang out.
+// reserves are the cpu and memory that resource-strategy-fit reserves on each node for tasks that request a scarce resource of
+// it, in proportion to its idle amount. They shrink when such tasks are placed. So a node that refuses a task may take it beside
+// other members of its gang, and a bound that relies on the refusal would wrongly leave the gang out.
 type reserves struct {
 	ssn *framework.Session
-	// of are the scarce resources; none when nothing is kept.
+	// of are the scarce resources; none when nothing is reserved.
 	of []v1.ResourceName
-	// shrink says of jobs whether a pending task asks for one of them.
+	// shrink reports, by job, whether a pending task requests one of them.
 	shrink map[api.JobID]bool
 }
 
@@ -43,7 +43,7 @@ func newReserves(ssn *framework.Session) *reserves {
 	return r
 }
 
-// shrinkFor is true of a task that is kept off reserves which other members of its gang may make smaller.
+// shrinkFor reports whether the task is kept off reserves that other members of its gang may reduce.
 func (r *reserves) shrinkFor(task *api.TaskInfo) bool {
 	if len(r.of) == 0 || r.askedBy(task) {
 		return false

@@ -11,14 +11,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxRareLooks bounds how many looks at nodes a session spends on tasks of rare classes beyond what upstream would: 50 of them on 1,000
-// nodes. It takes about 0.2 s.
+// maxRareLooks bounds how many checks of nodes a session spends on tasks of rare classes beyond upstream's number: 50 of them on
+// 1,000 nodes. It takes about 0.2 s.
 const maxRareLooks = 50_000
 
-// enough is how many nodes of the set that fit are looked for, for tasks of the class: all, unless upstream's sampling flags were set, or a
-// session has so many rare classes that looking at all nodes for each is too much. Upstream looks for a sample for each task; what is
-// found here is kept for all tasks of the class, so a class is rare when it has fewer tasks than samples make all nodes. Where tasks are
-// asked about one by one, have volumes, or lie in one group, all nodes are looked at.
+// enough returns how many feasible nodes of the set to look for, for tasks of the class: all, unless upstream's sampling flags
+// are set, or a session has so many rare classes that checking all nodes for each is too slow. Upstream takes a sample for each
+// task; here all tasks of a class share the result, so a class is rare when it has fewer tasks than the number of samples that
+// cover all nodes. All nodes are checked for tasks that are placed one by one, have volumes, or lie in one group.
 func (f *Finder) enough(set *nodeset.Set, c *ClassCache) int {
 	nodes := len(set.Nodes)
 	sample := int(util.CalculateNumOfFeasibleNodesToFind(int32(nodes)))
@@ -37,8 +37,8 @@ func (f *Finder) enough(set *nodeset.Set, c *ClassCache) int {
 	return c.expected * sample
 }
 
-// stepFor is how far apart the nodes of a sample are, so that it has some of all parts of the cluster. Steps of it come to each node once
-// before they come to the first again.
+// stepFor returns the distance between the nodes of a sample, so that it covers all parts of the cluster. Repeated steps visit
+// each node once before they return to the first.
 func stepFor(enough, nodes int) int {
 	step := nodes / max(enough, 1)
 	for step > 1 && gcd(step, nodes) > 1 {
@@ -54,8 +54,8 @@ func gcd(a, b int) int {
 	return a
 }
 
-// samplingWanted is true if a user has set one of upstream's flags that leave nodes out, of which the others have these
-// defaults.
+// samplingWanted reports whether a user has set one of upstream's sampling flags to a value that leaves out nodes; defaults are
+// their default values.
 func samplingWanted(defaults *options.ServerOption) bool {
 	set := options.ServerOpts
 	if percentage := set.PercentageOfNodesToFind; percentage > 0 {
@@ -64,7 +64,7 @@ func samplingWanted(defaults *options.ServerOption) bool {
 	return set.MinNodesToFind != defaults.MinNodesToFind || set.MinPercentageOfNodesToFind != defaults.MinPercentageOfNodesToFind
 }
 
-// DefaultFlags are upstream's flags as they are when none is set.
+// DefaultFlags returns upstream's flags with their default values.
 func DefaultFlags() *options.ServerOption {
 	defaults := options.NewServerOption()
 	defaults.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))

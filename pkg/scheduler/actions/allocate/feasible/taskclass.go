@@ -8,15 +8,15 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TaskClass is tasks that have one class key, and so are equal to every plugin but for their identity and their job, and for
-// which the same plugins are asked every time. It is one pointer for the session. That members of one job or role are equal
-// cannot be taken for granted (https://github.com/volcano-sh/volcano/issues/3527 and 3666).
+// TaskClass is a set of tasks with one class key. They are equal to every plugin except for their identity and their job,
+// and the same plugins are called every time. A class has one pointer in a session. Members of one job or role are not
+// necessarily equal (https://github.com/volcano-sh/volcano/issues/3527 and 3666).
 type TaskClass struct {
 	number      int
 	fingerprint uint64
 	layers      *layers
 	expected    int
-	// cache is nil before one is asked for, and when it was dropped to save memory.
+	// cache is nil before the first use, and after it was dropped to save memory.
 	cache *ClassCache
 }
 
@@ -36,23 +36,23 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 	return class
 }
 
-// Expect takes note of a task that is to be placed in the session.
+// Expect records a task that is to be placed in the session.
 func (f *Finder) Expect(task *api.TaskInfo) { f.Class(task).expected++ }
 
-// Number tells classes of a session apart.
+// Number identifies a class in a session.
 func (c *TaskClass) Number() int { return c.number }
 
-// Fingerprint tells classes apart, and is the same in each session.
+// Fingerprint identifies a class across sessions.
 func (c *TaskClass) Fingerprint() uint64 { return c.fingerprint }
 
-// OneByOne is true if a plugin is asked for every task of the class.
+// OneByOne reports whether a plugin is called for every task of the class.
 func (c *TaskClass) OneByOne() bool { return c.layers.oneByOne }
 
-// Cache returns what is known of nodes for the class; nil when nothing is.
+// Cache returns the class's cache; nil when it has none.
 func (c *TaskClass) Cache() *ClassCache { return c.cache }
 
-// Cache returns what is known of nodes for the task's class, and begins to find out if nothing is. The error is of the
-// pre-predicate of the task that is then the first.
+// Cache returns the cache of the task's class, and creates it if needed. The error is of the pre-predicate of the task,
+// which then represents the class.
 func (f *Finder) Cache(task *api.TaskInfo) (*ClassCache, error) {
 	class := f.Class(task)
 	if class.cache == nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// dependsOnOtherNodes is true of a pod on which the Kubernetes predicates' verdict depends on what is placed on other nodes:
-// one with required pod affinity of its own, hard topology spread, or, where they look for these, claims on devices (KEP-4381) or on
-// volumes that are not bound yet.
+// dependsOnOtherNodes reports whether the Kubernetes predicates' verdict on the pod depends on placements on other nodes: it has
+// required pod affinity of its own, hard topology spread, or, if they check these, device claims (KEP-4381) or claims of unbound
+// volumes.
 //
-// Anti-affinity of pods that ran before the session is part of what the predicates keep per task; sessionAntiAffinity has
-// that of pods placed in the session.
+// The predicates keep, per task, the anti-affinity of pods that ran before the session; sessionAntiAffinity has that of pods
+// placed in the session.
 func dependsOnOtherNodes(ssn *framework.Session, pod *v1.Pod) bool {
 	if len(k8sframework.GetPodAffinityTerms(pod.Spec.Affinity)) > 0 || len(k8sframework.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0 {
 		return true
@@ -35,7 +35,7 @@ func dependsOnOtherNodes(ssn *framework.Session, pod *v1.Pod) bool {
 		claimsWait(ssn, pod) && looksFor(ssn, predicates.VolumeBindingEnable)
 }
 
-// claimsWait is true of a pod with claims that have no volume yet, as far as is known.
+// claimsWait reports whether the pod is known to have claims without a volume.
 func claimsWait(ssn *framework.Session, pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume v1.Volume) bool {
 		return volume.Ephemeral != nil ||
@@ -43,8 +43,8 @@ func claimsWait(ssn *framework.Session, pod *v1.Pod) bool {
 	})
 }
 
-// looksFor is true unless the conf says that the predicates plugin leaves these claims alone. Another plugin that looks for what is
-// claimed has its own say.
+// looksFor reports whether the predicates plugin checks these claims, according to the conf. Another plugin that checks them has
+// its own verdict.
 func looksFor(ssn *framework.Session, claims string) bool {
 	finds := true
 	if option, found := ssn.PluginOption(predicates.PluginName); found {
@@ -53,7 +53,7 @@ func looksFor(ssn *framework.Session, claims string) bool {
 	return finds
 }
 
-// deviceClassesByResource are the device classes by the extended resource that stands for them (KEP-5004).
+// deviceClassesByResource returns the device classes by their extended resource (KEP-5004).
 func deviceClassesByResource(ssn *framework.Session) map[v1.ResourceName]string {
 	if manager := ssn.SharedDRAManager(); manager != nil && feature.DefaultFeatureGate.Enabled(features.DRAExtendedResource) {
 		classes, err := extended.DeviceClassMapping(manager)
@@ -65,7 +65,7 @@ func deviceClassesByResource(ssn *framework.Session) map[v1.ResourceName]string 
 	return nil
 }
 
-// asksFor is true of a pod that asks for one of the resources.
+// asksFor reports whether the pod requests one of the resources.
 func asksFor(pod *v1.Pod, classes map[v1.ResourceName]string) bool {
 	if len(classes) == 0 {
 		return false
@@ -78,19 +78,19 @@ func asksFor(pod *v1.Pod, classes map[v1.ResourceName]string) bool {
 	return false
 }
 
-// prefersByOtherNodes is true of a pod that may prefer nodes by the pods on others.
+// prefersByOtherNodes reports whether the pod's preferences may depend on the pods of other nodes.
 func prefersByOtherNodes(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0
 }
 
-// volumesScored is true of a pod for which the predicates plugin scores nodes: by the volumes it would be given there
-// (KEP-4049, an alpha feature of Kubernetes).
+// volumesScored reports whether the predicates plugin scores nodes for the pod, by the volumes it would be given there (KEP-4049,
+// an alpha feature of Kubernetes).
 func volumesScored(pod *v1.Pod) bool {
 	return framework.HasClaims(pod) && feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
 }
 
-// claimBound is true of a claim that has its volume; not of one that cannot be read.
+// claimBound reports whether the claim has its volume; false for one that cannot be read.
 func claimBound(ssn *framework.Session, namespace, name string) bool {
 	factory := ssn.InformerFactory()
 	if factory == nil {

@@ -12,18 +12,17 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// networkCalls bounds how many calls of one task are under way at a time. It is the number of workers that upstream asks
-// predicates with.
+// networkCalls bounds the concurrent calls for one task. It equals upstream's number of predicate workers.
 const networkCalls = 16
 
-// networkRefusals are the nodes that were refused for a task when somebody was last asked over the network: explanations do
-// not ask again.
+// networkRefusals are the nodes that plugins with network calls refused for a task in the last calls: explanations do not
+// repeat the calls.
 type networkRefusals struct {
 	task    *api.TaskInfo
 	refused map[int32]error
 }
 
-// uncachedVerdicts asks for the places in their order, and returns the verdicts on as many of them as it has asked for.
+// uncachedVerdicts calls the uncached plugins for the places in order, and returns the verdicts of the places it came to.
 func (f *Finder) uncachedVerdicts(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	out := make([]error, 0, len(places))
 	if !n.cache.layers.overNetwork {
@@ -50,7 +49,7 @@ func (f *Finder) uncachedVerdicts(task *api.TaskInfo, n *CandidateNodes, places 
 	return out
 }
 
-// askConcurrently asks the uncached plugins for the places at the same time, as upstream does with all predicates.
+// askConcurrently calls the uncached plugins for the places concurrently, as upstream does with all predicates.
 func (f *Finder) askConcurrently(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	errs := make([]error, len(places))
 	for i, place := range places {

@@ -18,10 +18,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// oneVerdict puts a refusal into the form that it has whatever the order in which upstream asked: it asks the Kubernetes
-// predicates in the order of a map and stops at one that no eviction helps against, so of several reasons it gives now the one
-// and then the other. A reason that lasts drives out those that do not; of several that last the first of an order is told, or
-// all that it may be where looking costs too much.
+// oneVerdict makes a refusal independent of the order in which upstream called its predicates: that is the order of a map, up
+// to the first refusal that no eviction resolves, so with several reasons the result varies. A lasting reason replaces others;
+// of several lasting reasons the first in a fixed order is reported, or all candidates where a check costs too much.
 func (f *Finder) oneVerdict(task *api.TaskInfo, node *api.NodeInfo, err error) error {
 	var fit *api.FitError
 	if node.Node == nil || !errors.As(err, &fit) {
@@ -34,7 +33,7 @@ func (f *Finder) oneVerdict(task *api.TaskInfo, node *api.NodeInfo, err error) e
 	return err
 }
 
-// lastingReason is the reason of the Kubernetes predicates that no eviction helps against; empty when there is none.
+// lastingReason returns the Kubernetes predicates' reason that no eviction resolves; empty when there is none.
 func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) string {
 	if forGood(fit) {
 		taint, tainted := untolerated(pod, node)
@@ -59,7 +58,7 @@ func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) st
 	return fit.Status[lasting].Reason
 }
 
-// mayLast are the rules of a pod by which a node may be refused for good, beside those that are looked at one by one.
+// mayLast returns the rules of a pod that may exclude a node permanently, besides rules that are checked one by one.
 func mayLast(pod *v1.Pod, node *v1.Node) []string {
 	var rules []string
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
@@ -89,13 +88,13 @@ func untolerated(pod *v1.Pod, node *v1.Node) (v1.Taint, bool) {
 	})
 }
 
-// selection is a pod's node selector and required affinity, read once for all nodes that are explained in a row.
+// selection is a pod's node selector and required affinity, parsed once for all nodes that are explained in a row.
 type selection struct {
 	pod      *v1.Pod
 	required nodeaffinity.RequiredNodeAffinity
 }
 
-// selected is true if the pod's node selector and required affinity take the node.
+// selected reports whether the pod's node selector and required affinity match the node.
 func (f *Finder) selected(pod *v1.Pod, node *v1.Node) bool {
 	if f.selection.pod != pod {
 		f.selection = selection{pod, nodeaffinity.GetRequiredNodeAffinity(pod)}

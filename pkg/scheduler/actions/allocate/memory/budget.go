@@ -11,23 +11,22 @@ import (
 )
 
 const (
-	// maxPackingSteps bounds a search for a plan: looks at a class of tasks on a node. It takes about 150 ms.
+	// maxPackingSteps bounds one search for a plan, in looks at a class of tasks on a node. It takes about 150 ms.
 	maxPackingSteps = 1_500_000
 	// sessionPackingSteps bounds all of them in a session (Budget).
 	sessionPackingSteps = 2_000_000
-	// MaxFurtherLooks bounds what further tries for one gang may cost: each task that is placed is a look at a node for each class. It is
-	// one further try of the largest gangs the random suites place, 1,000 tasks of 8 classes; smaller ones get more.
+	// MaxFurtherLooks bounds the cost of further tries for one gang: each placed task costs a look at a node for each class. It
+	// allows one further try of the largest gangs in the random tests, 1,000 tasks of 8 classes; smaller gangs get more tries.
 	MaxFurtherLooks = 8_000
-	// sessionLooks bounds what trials of other orders may take in a session: looks as MaxFurtherLooks counts
-	// them. It takes about 200 ms.
+	// sessionLooks bounds trials of other orders in a session, in looks as MaxFurtherLooks counts them. It takes about 200 ms.
 	sessionLooks = 3 * MaxFurtherLooks
 )
 
-// turnsKept is for how many sessions a search keeps its place among those that wait while it does not ask.
+// turnsKept is for how many sessions a waiting search keeps its place while it does not ask.
 const turnsKept = 10
 
-// Search is a search for room for tasks of a job in a set of nodes, on behalf of the unit of gangs that the job is placed with. It is the same
-// when the nodes or the tasks change.
+// Search identifies a search for room for tasks of a job in a set of nodes, on behalf of the job's unit of gangs. It stays the
+// same when the nodes or the tasks change.
 type Search struct {
 	Unit     string
 	Job      api.JobID
@@ -35,22 +34,22 @@ type Search struct {
 	IdleOnly bool
 }
 
-// Budget divides the steps that searches may take in a session. Searches for which the steps do not suffice wait, and in each session one of
-// them has all the steps of a search, whatever searches before it take: one of the namespace whose last turn was longest ago, of its units the one that
-// has waited longest for a turn, and of this unit the search that has waited longest. So each namespace has its turn after as many sessions as
-// others wait, and each of its units after as many of these turns as units waited before it, however many searches it makes and whatever
-// changes between the sessions.
+// Budget divides the steps that searches may take in a session. Searches that need more steps wait. In each session one of them
+// has its turn, with all the steps of a search, whatever other searches use: first by namespace, the one whose last turn was
+// longest ago; then by unit, the one that has waited longest for a turn; then the search that has waited longest. So each
+// namespace has a turn after as many sessions as other namespaces wait, and each of its units after as many of these turns as
+// units waited before it, regardless of the number of searches and of changes between sessions.
 type Budget struct {
 	session int
 	// Left is how many steps searches may still take in the session.
 	Left int
-	// Next is whose turn it is in this session, if it is anybody's and has not been used.
+	// Next is the search whose turn it is in this session; nil if there is none, or it was used.
 	Next *Search
-	// units are those that wait, by name. asked counts what began to wait, and so orders it.
+	// units are the waiting units, by name. asked is a counter that orders the beginnings of waits.
 	units map[string]*waitingUnit
 	asked int
-	// served is when namespaces of which units wait had their last turn, or began to wait since, counted as asked is. A namespace that comes and goes
-	// is behind the others each time.
+	// served is when namespaces with waiting units had their last turn, or began to wait since, in units of asked. A namespace
+	// that comes again is behind the others.
 	served map[string]int
 }
 
@@ -64,8 +63,8 @@ type waitingUnit struct {
 // waitingSearch is when the search began to wait, and in which session it asked last.
 type waitingSearch struct{ since, asked int }
 
-// beginSession begins a session of so many steps. The search that has its turn waits no longer, whether or not it asks: if its turn does not
-// suffice it waits again, behind the others.
+// beginSession begins a session with so many steps. The search that has its turn waits no longer, whether or not it asks: if its
+// turn does not suffice it waits again, behind the others.
 func (b *Budget) beginSession(steps int) {
 	b.session++
 	b.Left = steps
@@ -104,8 +103,8 @@ func (b *Budget) forgetAbsent() {
 	b.served = served
 }
 
-// fairShare is how many steps a search for a plan may take, which is one of so many that its job has still to make: its share of what is
-// left.
+// fairShare returns how many steps a search for a plan may take: its share of the remaining steps, given how many searches its
+// job still has to make.
 func (b *Budget) fairShare(of Search, searches int) int {
 	left := b.Left
 	if b.Next != nil {
@@ -117,10 +116,11 @@ func (b *Budget) fairShare(of Search, searches int) int {
 	return max(0, min(maxPackingSteps, left/max(searches, 1)))
 }
 
-// Open is true if AcquireAll will be.
+// Open reports whether AcquireAll would succeed.
 func (b *Budget) Open(of Search) bool { return b.Left > 0 || b.Next != nil && *b.Next == of }
 
-// AcquireAll is true if a search may be made that cannot be made in part and takes so many steps: while there are steps left.
+// AcquireAll takes the steps of a search that cannot be made in part. It succeeds while steps remain, or in the search's turn;
+// otherwise the search waits.
 func (b *Budget) AcquireAll(of Search, steps int) bool {
 	if !b.take(of) && b.Left <= 0 {
 		b.Wait(of)
@@ -130,7 +130,7 @@ func (b *Budget) AcquireAll(of Search, steps int) bool {
 	return true
 }
 
-// take takes the search's turn, if it is that.
+// take uses the search's turn, and reports whether it was that search's turn.
 func (b *Budget) take(of Search) bool {
 	if b.Next == nil || *b.Next != of {
 		return false
@@ -139,7 +139,7 @@ func (b *Budget) take(of Search) bool {
 	return true
 }
 
-// Wait notes that the search has not had steps enough.
+// Wait records that the search needs more steps.
 func (b *Budget) Wait(of Search) {
 	b.asked++
 	unit := b.units[of.Unit]
@@ -160,5 +160,5 @@ func (b *Budget) Wait(of Search) {
 	unit.searches[of].asked = b.session
 }
 
-// Finish gives up the search's turn, which it has no need of.
+// Finish ends the search's turn, because it needs no further steps.
 func (b *Budget) Finish(of Search) { b.take(of) }

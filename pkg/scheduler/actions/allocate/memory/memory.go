@@ -13,21 +13,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Memory is what the action remembers from one session to the next: what would be found again, if the session had the steps
-// for it. What a session has no use for is forgotten after the next.
+// Memory keeps results from one session to the next. Everything in it would be found again, if the session had the steps for it.
+// Entries that a session does not use are dropped after the next.
 type Memory struct {
-	// Seed is of all hashes.
+	// Seed is the seed of all hashes.
 	Seed maphash.Seed
-	// Tasks is what the finder remembers.
+	// Tasks is the memory of the finder.
 	Tasks *feasible.Memory
-	// solutions are of packing problems, which depend on nothing but their numbers, by a hash of these; former are those of the
-	// session before.
+	// solutions are the answers to packing problems, by a hash of the problem's numbers; former are the answers of the last
+	// session.
 	solutions, former map[uint64]Solution
-	// Packing is the budget of searches for a plan, Orders that of trials of other orders.
+	// Packing is the budget of searches for a plan, Orders the budget of trials of other orders.
 	Packing, Orders Budget
-	// Gangs are why gangs fit nowhere, by the fingerprint of what decides on them, and formerGangs those of the session before.
+	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything that decides on them, and formerGangs those
+	// of the last session.
 	Gangs, formerGangs map[uint64]Explanation
-	// Units are the units that fit nowhere, by name, and formerUnits those of the session before.
+	// Units are the units that fit nowhere, by name, and FormerUnits the ones of the last session.
 	Units, FormerUnits map[string]UnitWaits
 	// Nodes are the fingerprints of nodes.
 	Nodes Nodes
@@ -40,7 +41,7 @@ type Explanation struct {
 	Fingerprint uint64
 	Explanation framework.GangExplanation
 	Wait        framework.Wait
-	// Tasks is the message of each task, in task order, of a gang that may lie anywhere; empty for tasks that have none.
+	// Tasks is the message of each task, in task order, for a gang that may lie anywhere; empty for tasks that have none.
 	Tasks []string
 }
 
@@ -60,7 +61,7 @@ func New() *Memory {
 	return m
 }
 
-// BeginSession forgets what the session before had no use for.
+// BeginSession drops entries that the last session did not use.
 func (m *Memory) BeginSession() {
 	m.former, m.solutions = m.solutions, map[uint64]Solution{}
 	m.Packing.beginSession(sessionPackingSteps)
@@ -71,7 +72,7 @@ func (m *Memory) BeginSession() {
 	m.Holds.beginSession(time.Now())
 }
 
-// KnownExplanation returns why a gang of the fingerprint did not fit, in this session or in the one before.
+// KnownExplanation returns why a gang with the fingerprint did not fit, in this session or in the last one.
 func (m *Memory) KnownExplanation(fingerprint uint64) (Explanation, bool) {
 	found, ok := m.Gangs[fingerprint]
 	if !ok {
@@ -89,7 +90,7 @@ type Solution struct {
 	steps int
 }
 
-// known returns the solution with the key, of this session or of the one before.
+// known returns the solution with the key, from this session or the last one.
 func (m *Memory) known(key uint64) (Solution, bool) {
 	found, ok := m.solutions[key]
 	if !ok {
@@ -100,7 +101,7 @@ func (m *Memory) known(key uint64) (Solution, bool) {
 	return found, ok
 }
 
-// Refute looks for a reason why the problem cannot be solved.
+// Refute looks for a proof that the problem cannot be solved.
 func (m *Memory) Refute(problem *packing.Problem) packing.Answer {
 	key := maphash.String(m.Seed, "refute "+problem.Key())
 	found, ok := m.known(key)
@@ -111,8 +112,9 @@ func (m *Memory) Refute(problem *packing.Problem) packing.Answer {
 	return found.Answer
 }
 
-// Solve looks for a plan, for a search that is one of so many of its job. The problem's nodes are in the order of their keys, so
-// that problems of one key have one plan. It returns false where the session's steps did not suffice to look everywhere.
+// Solve looks for a plan. of identifies the search, and searches is how many its job makes. The problem's nodes are in the order
+// of their keys, so that problems with one key have one plan. It returns false if the session's steps did not suffice for a
+// complete search.
 func (m *Memory) Solve(problem *packing.Problem, of Search, searches int) (Solution, bool) {
 	key := maphash.String(m.Seed, "solve "+problem.Key())
 	found, ok := m.known(key)
@@ -132,28 +134,28 @@ func (m *Memory) Solve(problem *packing.Problem, of Search, searches int) (Solut
 	return found, found.final()
 }
 
-// Way is a way to look for room for tasks.
+// Way is a strategy to look for room for tasks.
 type Way string
 
-// The ways are the first orders of the tasks, further ones, and all that are known.
+// The ways: the first orders of the tasks, further orders, and all that are known.
 const (
 	FirstOrders Way = "first"
 	OtherOrders Way = "others"
 	AnyWay      Way = "any"
 )
 
-// IsVain is true if the way has led nowhere, for what the key names.
+// IsVain reports whether the way is known to fail for the key.
 func (m *Memory) IsVain(in Way, key string) bool {
 	_, vain := m.known(m.vainKey(in, key))
 	return vain
 }
 
-// NoteVain notes that the way leads nowhere.
+// NoteVain records that the way fails.
 func (m *Memory) NoteVain(in Way, key string) { m.solutions[m.vainKey(in, key)] = Solution{} }
 
 func (m *Memory) vainKey(in Way, key string) uint64 {
 	return maphash.String(m.Seed, string(in)+" vain "+key)
 }
 
-// final is true if more steps would not be granted, or are not needed.
+// final reports whether more steps would not be granted, or are not needed.
 func (s *Solution) final() bool { return s.Answer != packing.Unknown || s.steps >= maxPackingSteps }

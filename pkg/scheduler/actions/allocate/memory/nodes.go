@@ -12,30 +12,32 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Nodes has the fingerprints of nodes from one session to the next. Most nodes do not change in between, and their fingerprints need not be
-// computed again.
+// Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
+// need not be computed again.
 type Nodes struct {
-	// nodes are those of the session by number, which is the order of their names, and former those of the session before.
+	// nodes are the records of the session's nodes by number, which is the order of their names, and former the ones of the last
+	// session.
 	nodes, former []nodeRecord
 	// numbered counts the objects that have a number.
 	numbered uint64
 }
 
-// nodeRecord is what is remembered of a node.
+// nodeRecord is the remembered data of a node.
 type nodeRecord struct {
 	name string
-	// object is the Node, and number tells it from other objects, also from one that is put where it was.
+	// object is the Node, and number identifies it, even if another object reuses its address.
 	object *v1.Node
 	number uint64
-	// kept is the session's copy of the node as it was when the fingerprint was computed; its info is nil before that.
+	// kept is the state of the session's copy of the node when the fingerprint was computed; its info is nil before that.
 	kept        nodeState
 	fingerprint uint64
 }
 
-// nodeState is what the fingerprint of a node depends on.
+// nodeState is the state that the fingerprint of a node depends on.
 //
-// The tasks are counted, not compared. The next session is given the same copy only if the copy has the tasks that it was made with (package snapshot),
-// and a session takes out of a copy only tasks that it has added. So a copy with as many tasks as it was made with has these tasks.
+// The tasks are counted, not compared. The next session is given the same copy only if the copy has its original tasks (package
+// snapshot), and a session removes from a copy only tasks that it has added. So a copy with its original number of tasks has the
+// original tasks.
 type nodeState struct {
 	info                         *api.NodeInfo
 	idle, releasing, pipelined   *snapshot.Amount
@@ -46,7 +48,7 @@ type nodeState struct {
 	oversubscribed, jobsEvicting bool
 }
 
-// beginSession forgets the nodes that the session before did not ask for.
+// beginSession forgets the nodes that the last session did not ask for.
 func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
 
 // recordOf returns the record of a node of the session, which has these nodes.
@@ -70,10 +72,11 @@ func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	return r
 }
 
-// NumberOf returns the number of the node's object, which it has for as long as sessions have it. No two objects have one number.
+// NumberOf returns the number of the node's object, which stays the same as long as sessions have the object. No two objects
+// share a number.
 func (m *Nodes) NumberOf(node int32, all []*api.NodeInfo) uint64 { return m.recordOf(node, all).number }
 
-// formerPlace returns the number that the named node had in the session before, which mostly is the number that it has now.
+// formerPlace returns the number that the named node had in the last session, which usually is its current number.
 func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	if now < len(m.former) && m.former[now].name == name {
 		return now, true
@@ -81,7 +84,7 @@ func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	return slices.BinarySearchFunc(m.former, name, func(r nodeRecord, name string) int { return cmp.Compare(r.name, name) })
 }
 
-// FingerprintOf returns the fingerprint that was computed for the node as it is now, or else the one that compute returns.
+// FingerprintOf returns the fingerprint that was computed for the node's current state, or else the one that compute returns.
 func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, compute func(number uint64) uint64) uint64 {
 	r, info := m.recordOf(node, all), all[node]
 	if r.kept.is(info) {
@@ -104,7 +107,7 @@ func hasPlaced(info *api.NodeInfo) bool {
 	return false
 }
 
-// stateOf returns the state of the node, which shares with another node what is equal.
+// stateOf returns the state of the node. Equal parts are shared with another node's state.
 func stateOf(info *api.NodeInfo, other *nodeState) nodeState {
 	amount := func(r *api.Resource, shared *snapshot.Amount) *snapshot.Amount {
 		if shared != nil && shared.Is(r) {

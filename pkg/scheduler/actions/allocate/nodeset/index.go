@@ -16,7 +16,7 @@ import (
 
 // Index numbers the session's nodes and logs the changes to them.
 type Index struct {
-	// Nodes are the session's, by number. They are not to be changed.
+	// Nodes are the session's nodes, by number. They are read-only.
 	Nodes []*api.NodeInfo
 	// All is the set of the nodes that the session schedules on.
 	All *Set
@@ -28,17 +28,17 @@ type Index struct {
 	changes  []int32
 	// releasing are the nodes on which resources are being released.
 	releasing map[int32]bool
-	// largest is of each resource the most that a node has; nil before it is asked for.
+	// largest is the largest amount that a node has, for each resource; nil before the first use.
 	largest *api.Resource
 
 	groups     map[*topology.Group]*Set
 	hyperNodes map[string]*Set
-	// remainders are all nodes but some, by these nodes' names.
+	// remainders are sets of all nodes but some, by the names of the excluded nodes.
 	remainders    map[string]*Set
 	intersections map[[2]*Set]*Set
 }
 
-// New returns the index of the session's nodes, which follows what the session places from now on.
+// New returns the index of the session's nodes. It follows the session's placements from then on.
 func New(ssn *framework.Session) *Index {
 	names := slices.Sorted(maps.Keys(ssn.Nodes))
 	x := &Index{
@@ -87,16 +87,17 @@ func (x *Index) Number(name string) (int32, bool) {
 	return node, ok
 }
 
-// Version counts the changes of the node.
+// Version returns the number of changes of the node.
 func (x *Index) Version(node int32) uint32 { return x.versions[node] }
 
-// State counts the changes of all nodes.
+// State returns the number of changes of all nodes.
 func (x *Index) State() int { return len(x.changes) }
 
 // Changed lists the nodes that changed after the state, in order, each as often as it did.
 func (x *Index) Changed(after int) []int32 { return x.changes[after:] }
 
-// Releases is true if resources are being released on a node of the set, so that waiting for them can be worth while.
+// Releases reports whether resources are being released on a node of the set, so that waiting for them may be
+// worthwhile.
 func (x *Index) Releases(s *Set) bool {
 	for node := range x.releasing {
 		if s.Has(node) {
@@ -106,7 +107,7 @@ func (x *Index) Releases(s *Set) bool {
 	return false
 }
 
-// LargestNode is of each resource the most that a node has.
+// LargestNode returns, for each resource, the largest amount that a node has.
 func (x *Index) LargestNode() *api.Resource {
 	if x.largest == nil {
 		x.largest = api.EmptyResource()
@@ -158,7 +159,7 @@ func (x *Index) Group(g *topology.Group) *Set {
 	return s
 }
 
-// GroupOfAll makes a group that all nodes are in, with the groups right below it.
+// GroupOfAll returns a group that contains all nodes, with the given groups as its children.
 func (x *Index) GroupOfAll(children []*topology.Group) *topology.Group {
 	all := &topology.Group{Level: -1, Children: children}
 	x.groups[all] = x.All

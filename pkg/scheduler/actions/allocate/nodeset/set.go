@@ -4,9 +4,9 @@ package nodeset
 
 import "slices"
 
-// Set is a set of nodes that tasks may be placed on. It does not change.
+// Set is an immutable set of nodes that tasks may be placed on.
 type Set struct {
-	// Name is the HyperNode's or the path of the node group; empty for all nodes.
+	// Name is the name of the HyperNode or the path of the node group; empty for all nodes.
 	Name string
 	// Nodes are the numbers of the nodes, in ascending order.
 	Nodes []int32
@@ -14,7 +14,7 @@ type Set struct {
 	places map[int32]int32
 }
 
-// newSet returns the set of the nodes, which may come in any order and more than once. It takes the slice over.
+// newSet returns the set of the nodes, which may be unsorted and contain duplicates. It takes over the slice.
 func newSet(name string, nodes []int32) *Set {
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
@@ -31,7 +31,7 @@ func (s *Set) Place(node int32) (int32, bool) {
 	return place, ok
 }
 
-// Has is true if the node is in the set.
+// Has reports whether the node is in the set.
 func (s *Set) Has(node int32) bool {
 	_, ok := s.places[node]
 	return ok

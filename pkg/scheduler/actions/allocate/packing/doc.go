@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packing finds room for the tasks of a gang on nodes, in numbers only: tasks are so many of each kind, a node is
-// what is left of its resources. It knows nothing of scheduling, so its answers depend on the numbers alone: equal problems
-// have equal answers, on any machine.
+// Package packing finds room for the tasks of a gang on nodes, in numbers only: a task is one of a kind, a node is a vector
+// of remaining resources. It knows nothing of scheduling, so its answers depend on the numbers alone: equal problems have
+// equal answers, on any machine.
 //
-// Solve looks, in this order, for
+// Solve tries, in this order, to find
 //
-//   - a reason why there is no room: sums, and a coarser problem in which kinds of about one size are taken for the least of
-//     them, and which a search exhausts;
+//   - a proof that there is no room: by sums, and by a coarser problem that a search exhausts, in which kinds of similar size
+//     are treated as the smallest of them;
 //   - a plan by best fit decreasing;
-//   - a plan by a short search: node by node, each filled with what leaves the least waste, remembering what was in vain. It
+//   - a plan by a short search: node by node, each filled so that the least is wasted, remembering failed states. It
 //     exhausts small problems;
-//   - a mixture: how nodes are best filled if they can be divided (a linear program). If that leaves too little room there is
-//     none, and else its whole nodes are filled as it says, which are all but about as many as there are kinds;
-//   - a plan that mends the mixture, by short searches on the nodes it does not fill and a few that it does;
+//   - a mixture: the best way to fill nodes if they could be divided (a linear program). If even that has too little room,
+//     there is none. Otherwise its whole nodes are filled accordingly; the others are about as many as there are kinds;
+//   - a plan that repairs the mixture, by short searches on the nodes that it does not fill and a few that it does;
 //   - a plan by long searches.
 //
-// Where not all tasks are wanted the mixture is of the smallest that do.
+// Where not all tasks are wanted, the mixture is of the smallest tasks that suffice.
 //
-// The cost grows with the kinds and the nodes that differ, little with the tasks, and is bounded in steps.
+// The cost grows with the kinds and with the number of different nodes, little with the tasks, and is bounded in steps.
 package packing

@@ -4,7 +4,7 @@ package packing
 
 import "slices"
 
-// filling is nodes with tasks on them.
+// filling is nodes with the tasks placed on them.
 type filling struct {
 	*Problem
 	room  [][]float64
@@ -23,7 +23,7 @@ func (p *Problem) newFilling() *filling {
 	return f
 }
 
-// takes is true if the node has room for one more task of the kind.
+// takes reports whether the node has room for one more task of the kind.
 func (f *filling) takes(n, k int) bool {
 	kind := &f.Kinds[k]
 	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(kind.Request, f.room[n]) &&

@@ -4,11 +4,11 @@ package packing
 
 import "slices"
 
-// loading is one node with tasks on it.
+// loading is one node with the tasks placed on it.
 type loading struct {
 	*Problem
 	node *Node
-	// left is how many tasks of each kind there are to take from, taken how many of them are on the node.
+	// left is how many tasks of each kind remain, taken how many of them are on the node.
 	left, taken []int
 	room        []float64
 	slots       int
@@ -20,7 +20,7 @@ func (p *Problem) newLoading(node *Node, left []int) loading {
 		slots: min(node.Slots, p.Tasks()), ports: map[string]bool{}}
 }
 
-// most is how many tasks of the kind the node takes besides those it has.
+// most returns how many further tasks of the kind the node takes.
 func (l *loading) most(k int) int {
 	kind := &l.Kinds[k]
 	most := min(l.left[k]-l.taken[k], l.slots)
@@ -38,7 +38,7 @@ func (l *loading) most(k int) int {
 	return max(most, 0)
 }
 
-// take puts so many tasks of the kind on the node, or takes them back when the count is negative.
+// take puts count tasks of the kind on the node, or removes them when the count is negative.
 func (l *loading) take(k, count int) {
 	if count == 0 {
 		return

@@ -4,7 +4,7 @@ package packing
 
 import "math"
 
-// invert brings the left half of the matrix to the unit matrix, by Gauss and Jordan; false if that does not go.
+// invert reduces the left half of the matrix to the identity matrix (Gauss-Jordan); false if it is singular.
 func invert(matrix [][]float64) bool {
 	for i := range matrix {
 		pivot := i

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// mixtureShare and mendShare are the parts, in hundredths, that a mixture and then mending may have of the steps.
+	// mixtureShare and mendShare are the percentages of the steps that a mixture, and then its repair, may use.
 	mixtureShare, mendShare = 50, 70
-	// mendSteps bounds one search for room on some of the nodes, mendLooks what finding the ways to fill one of them may take of
-	// it: few ways on many nodes find more than all ways on few.
+	// mendSteps bounds one search for room on some of the nodes, and mendLooks the part of it spent on finding ways to fill one
+	// node: few ways on many nodes find more than all ways on few.
 	mendSteps, mendLooks = 10_000, 600
-	// mostFurther is how many nodes at the most are emptied again for such a search.
+	// mostFurther bounds how many filled nodes are emptied again for such a search.
 	mostFurther = 12
-	// certain is by how much there is too little room for all tasks, as a part of them, when it is not for rounding.
+	// certain is the part of all tasks that must lack room before the lack cannot be a rounding error.
 	certain = 1e-6
 	// whole is by how much a share of nodes may be short of a whole number.
 	whole = 1e-4
 )
 
-// mended looks for room for all tasks by a mixture, and mends that.
+// mended looks for room for all tasks by a mixture, and repairs the mixture.
 func (p *Problem) mended(left *int) (Plan, Answer) {
 	share := *left * mixtureShare / 100
 	*left -= share
@@ -46,8 +46,8 @@ func (p *Problem) mended(left *int) (Plan, Answer) {
 	return d.plan, Fits
 }
 
-// mending makes a plan of a mixture: as many whole nodes as it has are filled as it says, and the others by search. If that fails,
-// some nodes drawn at random are emptied and the search goes on with these as well.
+// mending turns a mixture into a plan: whole nodes are filled as the mixture says, and the others by search. If that fails, some
+// nodes drawn at random are emptied and the search includes them.
 type mending struct {
 	*Problem
 	plan Plan
@@ -72,7 +72,7 @@ func (p *Problem) newMending(m *mixture) *mending {
 	return d
 }
 
-// fill puts the tasks on the node, as far as there are any left.
+// fill puts the tasks on the node, as far as any remain.
 func (d *mending) fill(n int, tasks []int) {
 	taken := slices.Clone(tasks)
 	for k := range taken {
@@ -83,7 +83,7 @@ func (d *mending) fill(n int, tasks []int) {
 	d.filled = append(d.filled, n)
 }
 
-// mend searches in so many steps.
+// mend searches with the given number of steps.
 func (d *mending) mend(steps *int) bool {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for try := 0; *steps > 0; try++ {

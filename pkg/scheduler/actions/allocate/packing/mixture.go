@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// slight is what rounding makes of nothing.
+	// slight is the size of values that are zero but for rounding errors.
 	slight = 1e-9
-	// spread parts the kinds' rows, so that a pivot gains something: without it many would be equally full.
+	// spread perturbs the kinds' rows, so that each pivot improves the solution: without it many rows would tie.
 	spread = 1e-7
-	// plenty is how much more than all there may be room for until no more of it is looked for.
+	// plenty is the multiple of the demand at which the search for more room stops.
 	plenty = 1.02
 )
 
-// group is nodes that are alike.
+// group is a set of equal nodes.
 type group struct {
 	*Node
 	nodes []int
 }
 
-// groups divides the nodes into those that are alike, in the order of the first of each.
+// groups divides the nodes into groups of equal nodes, in the order of the first of each.
 func (p *Problem) groups() []group {
 	var out []group
 	at := map[string]int{}
@@ -44,16 +44,16 @@ func (p *Problem) groups() []group {
 type part struct {
 	group int
 	taken []int
-	// nodes is how many they are, not a whole number.
+	// nodes is the number of nodes, not necessarily whole.
 	nodes float64
 }
 
-// mixture is the best way to fill the nodes when they can be divided: the linear program of Gilmore and Gomory (A linear
-// programming approach to the cutting stock problem, 1961), with a row for each kind and each group of alike nodes, and a column for
-// each way to fill a node, made when its price calls for it. It asks for the largest part of all tasks that there is room for.
+// mixture is the best way to fill the nodes if they could be divided: the linear program of Gilmore and Gomory (A linear
+// programming approach to the cutting stock problem, 1961), with a row for each kind and each group of equal nodes, and a column
+// for each way to fill a node, generated when its price requires it. It maximizes the part of all tasks that has room.
 //
-// Each group has one way that fills what no other of its ways does, its key, so that the basis is no larger than there are kinds:
-// generalized upper bounding (Dantzig and Van Slyke, 1967).
+// Each group has a key: a way that fills the nodes not filled in its other ways. So the basis is no larger than the number of
+// kinds: generalized upper bounding (Dantzig and Van Slyke, 1967).
 type mixture struct {
 	*Problem
 	groups []group
@@ -61,14 +61,14 @@ type mixture struct {
 	demand []float64
 	keys   [][]int
 	basis  []variable
-	// values are of the basis, portion is the value of the variable of that kind.
+	// values are the values of the basis, portion is the value of the variable of that kind.
 	values  []float64
 	portion float64
-	// prices are of one task of each kind; all that are wanted are worth 1.
+	// prices are the prices of one task of each kind; all wanted tasks together are worth 1.
 	prices  []float64
 	inverse [][]float64
-	// worth is, for the last prices, a bound of what a node of each group is worth; sound says that it is known of all for the same
-	// prices.
+	// worth is an upper bound of the worth of a node of each group at the last prices; sound reports that all bounds are for the
+	// same prices.
 	worth []float64
 	sound bool
 	steps int
@@ -77,9 +77,9 @@ type mixture struct {
 type sort int
 
 const (
-	// portion is the part of all tasks that there is room for.
+	// portion is the part of all tasks that has room.
 	portion sort = iota
-	// surplus is how much more room there is for a kind than for that part.
+	// surplus is by how much the room for a kind exceeds that part.
 	surplus
 	// way is how many nodes of a group are filled in one way.
 	way
@@ -93,7 +93,7 @@ type variable struct {
 	taken []int
 }
 
-// mix solves the linear program; nil when the steps run out, or figures fail, before anything of use is known.
+// mix solves the linear program; nil when the steps run out, or the numerics fail, before there is a useful result.
 func (p *Problem) mix(steps *int) *mixture {
 	m := &mixture{Problem: p, groups: p.groups(), steps: *steps, prices: make([]float64, len(p.Kinds))}
 	defer func() { *steps = m.steps }()
@@ -120,7 +120,7 @@ func (p *Problem) mix(steps *int) *mixture {
 	return m
 }
 
-// bound is the most that the portion may be. All tasks together are worth 1, so it is what all nodes are worth.
+// bound is an upper bound of the portion. All tasks together are worth 1, so it is the total worth of all nodes.
 func (m *mixture) bound() (sum float64) {
 	for g, worth := range m.worth {
 		sum += worth * float64(len(m.groups[g].nodes))
@@ -128,7 +128,7 @@ func (m *mixture) bound() (sum float64) {
 	return sum
 }
 
-// begin makes a basis of one way for each group, by the sizes of tasks.
+// begin builds a basis of one way for each group, by the sizes of tasks.
 func (m *mixture) begin() bool {
 	scale := m.scale()
 	for k := range m.Kinds {
@@ -158,12 +158,12 @@ func (m *mixture) begin() bool {
 	return m.solve()
 }
 
-// spread is how much of the kind there is room for without a node.
+// spread is how much room for the kind there is without any node.
 func (m *mixture) spread(k int) float64 {
 	return spread * max(m.demand[k], 1) * (1 + math.Mod(float64(k+1)*0.618, 1))
 }
 
-// column is the variable's column, less the one of its group's key.
+// column is the variable's column, less the column of its group's key.
 func (m *mixture) column(v variable) []float64 {
 	out := make([]float64, len(m.Kinds))
 	switch v.sort {
@@ -181,7 +181,7 @@ func (m *mixture) column(v variable) []float64 {
 	return out
 }
 
-// solve makes the inverse of the basis anew, and with it the values and prices.
+// solve recomputes the inverse of the basis, and with it the values and prices.
 func (m *mixture) solve() bool {
 	size := len(m.basis)
 	m.steps -= size * size
@@ -231,8 +231,8 @@ func (m *mixture) times(column []float64) []float64 {
 	return out
 }
 
-// enter takes in a way to fill the group's nodes, or a surplus, that makes the portion larger; it says whether there was one, and
-// whether figures hold.
+// enter adds a way to fill the group's nodes, or a surplus, that increases the portion. It reports whether there was one, and
+// whether the numerics are sound.
 func (m *mixture) enter(g int) (improved, ok bool) {
 	for k, price := range m.prices {
 		if price < -slight {
@@ -250,7 +250,7 @@ func (m *mixture) enter(g int) (improved, ok bool) {
 	return true, m.pivot(variable{sort: way, group: g, taken: taken})
 }
 
-// pivot takes the variable into the basis, in place of the one that is the first to be used up.
+// pivot adds the variable to the basis, in place of the first one that drops to zero.
 func (m *mixture) pivot(v variable) bool {
 	rates := m.times(m.column(v))
 	leaving, least := -1, math.Inf(1)
@@ -293,7 +293,7 @@ func (m *mixture) pivot(v variable) bool {
 	return m.solve()
 }
 
-// others are, by group, the places in the basis of its ways; of the variable's group also when there are none.
+// others returns, by group, the places in the basis of its ways; also for the variable's group when it has none.
 func (m *mixture) others(v variable) map[int][]int {
 	out := map[int][]int{}
 	if v.sort == way {
@@ -307,7 +307,7 @@ func (m *mixture) others(v variable) map[int][]int {
 	return out
 }
 
-// parts lists how the groups' nodes are filled.
+// parts returns how the groups' nodes are filled.
 func (m *mixture) parts() []part {
 	var out []part
 	rest := make([]float64, len(m.groups))

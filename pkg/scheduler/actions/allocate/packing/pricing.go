@@ -8,18 +8,18 @@ import (
 	"slices"
 )
 
-// maxPricing bounds the search for the most that a node is worth, in looks at a kind.
+// maxPricing bounds the search for the largest worth of a node, in looks at a kind.
 const maxPricing = 3_000
 
-// pricing finds what fills a node so that the prices of the tasks on it are the most: an integer knapsack problem of several
-// resources, solved by branch and bound, with the bound that any one resource gives when tasks can be divided.
+// pricing finds the tasks that fill a node with the largest total price: an integer knapsack problem with several resources,
+// solved by branch and bound. The bound is the one of any single resource if tasks could be divided.
 type pricing struct {
 	loading
 	prices []float64
-	// order are the kinds that have a price, those first that bring the most for what they take.
+	// order are the kinds that have a price, in order of price per resource taken, highest first.
 	order []int
-	// yield is the most that a unit of each resource brings, of kinds from a place in the order on; without end where one of them
-	// does not take of it.
+	// yield is the highest price per unit of each resource, among the kinds from a place in the order on; infinite where one of
+	// them does not take any of it.
 	yield [][]float64
 	value float64
 	best  []int
@@ -27,8 +27,8 @@ type pricing struct {
 	cut   bool
 }
 
-// dearest returns what fills the node so that it is worth the most, that worth, and a bound of it, which is more where the
-// search was cut short.
+// dearest returns the tasks that fill the node with the largest worth, that worth, and an upper bound of it, which is larger if
+// the search was cut short.
 func (p *Problem) dearest(node *Node, prices []float64, steps *int) (taken []int, value, bound float64) {
 	v := &pricing{loading: p.newLoading(node, p.counts()), prices: prices, best: make([]int, len(p.Kinds)), steps: maxPricing}
 	size := func(k int) (sum float64) {
@@ -83,7 +83,7 @@ func (v *pricing) from(i int, value float64) {
 	}
 }
 
-// atMost bounds what the kinds from a place in the order on bring in the room that is left.
+// atMost bounds the worth of kinds from a place in the order on, in the remaining room.
 func (v *pricing) atMost(i int) float64 {
 	bound := math.Inf(1)
 	for r, yield := range v.yield[i] {

@@ -9,29 +9,29 @@ import (
 	"slices"
 )
 
-// Kind is tasks that are alike.
+// Kind is a set of equal tasks.
 type Kind struct {
-	// Request is what one task asks for, of each resource.
+	// Request is the request of one task, by resource.
 	Request []float64
 	Count   int
-	// Ports are what only one task on a node can have; a task that has some excludes its like.
+	// Ports are resources that only one task on a node can have; a task with ports excludes others of its kind.
 	Ports []string
-	// Excludes says by kind of which tasks none may lie on a node with one of these; nil is none. It is the same both ways.
+	// Excludes reports, by kind, whose tasks may not lie on a node with one of these; nil for none. It is symmetric.
 	Excludes []bool
 	// Role is a place in Problem.Roles; tasks of no role have -1.
 	Role int
 }
 
-// Node is what is left of a node.
+// Node is the remaining capacity of a node.
 type Node struct {
 	Room []float64
-	// Slots is how many more tasks it takes of any kind.
+	// Slots is how many more tasks of any kind it takes.
 	Slots int
-	// Takes says by kind whether the node may take such tasks at all.
+	// Takes reports, by kind, whether the node may take such tasks at all.
 	Takes []bool
 }
 
-// Problem asks for room for so many of the tasks.
+// Problem asks for room for a number of the tasks.
 type Problem struct {
 	Kinds []Kind
 	Nodes []Node
@@ -53,11 +53,11 @@ const (
 	Impossible
 )
 
-// Tolerance is by how much a request may exceed what is left, for rounding.
+// Tolerance is by how much a request may exceed the remaining room, for rounding errors.
 const Tolerance = 0.01
 
-// fits is true if the request is no more than the room. Of what it does not ask for the room may be negative: a node that has lost a
-// device takes tasks that need none.
+// fits reports whether the request fits into the room. The room of a resource that is not requested may be negative: a node that
+// has lost a device takes tasks that need none.
 func fits(request, room []float64) bool {
 	for r, value := range request {
 		if value > 0 && value > room[r]+Tolerance {
@@ -87,10 +87,10 @@ func (p *Problem) Exclude(l, r int) {
 	}
 }
 
-// alone is true if no two tasks of the kind, the i-th, may lie on one node.
+// alone reports whether no two tasks of the kind, the i-th, may lie on one node.
 func (k *Kind) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
 
-// excluded is true if one of the tasks that are on a node, so many of each kind, excludes the kind.
+// excluded reports whether a task on the node, given the number of each kind, excludes the kind.
 func (k *Kind) excluded(taken []int) bool {
 	if k.Excludes == nil {
 		return false
@@ -105,10 +105,10 @@ func (k *Kind) excluded(taken []int) bool {
 
 func (k *Kind) excludes(other int) bool { return k.Excludes != nil && k.Excludes[other] }
 
-// FitsInto is true if the room is enough for one task.
+// FitsInto reports whether the room is enough for one task.
 func (k *Kind) FitsInto(room []float64) bool { return fits(k.Request, room) }
 
-// copies is how many tasks of the kind the node takes when it takes no others.
+// copies returns how many tasks of the kind the node takes if it takes no others.
 func (p *Problem) copies(k, n int) int {
 	kind, node := &p.Kinds[k], &p.Nodes[n]
 	if !node.Takes[k] {
@@ -126,8 +126,8 @@ func (p *Problem) copies(k, n int) int {
 	return max(most, 0)
 }
 
-// Key is equal for problems that differ in the order of their nodes only: the same nodes in another order take the same
-// tasks. Lists begin with their length, so that no part can be read as another.
+// Key is equal for problems that differ only in the order of their nodes: these have the same solutions. Lists begin with their
+// length, so that different problems cannot have the same key.
 func (p *Problem) Key() string {
 	b := binary.AppendVarint(nil, int64(p.Wanted))
 	b = binary.AppendUvarint(b, uint64(len(p.Roles)))
@@ -156,7 +156,7 @@ func (p *Problem) Key() string {
 	return string(b)
 }
 
-// Key is equal for nodes that are alike.
+// Key is equal for equal nodes.
 func (n *Node) Key() string {
 	return string(appendBits(appendFloats(binary.AppendVarint(nil, int64(n.Slots)), n.Room), n.Takes))
 }
@@ -180,7 +180,7 @@ func appendFloats(b []byte, values []float64) []byte {
 	return b
 }
 
-// Tasks is how many tasks there are.
+// Tasks is the number of tasks.
 func (p *Problem) Tasks() (n int) {
 	for i := range p.Kinds {
 		n += p.Kinds[i].Count
@@ -188,7 +188,7 @@ func (p *Problem) Tasks() (n int) {
 	return n
 }
 
-// counts is how many tasks of each kind there are.
+// counts is the number of tasks of each kind.
 func (p *Problem) counts() []int {
 	counts := make([]int, len(p.Kinds))
 	for k := range p.Kinds {
@@ -197,7 +197,7 @@ func (p *Problem) counts() []int {
 	return counts
 }
 
-// scale is what all nodes have of each resource, 1 for what they have none of.
+// scale is the total of each resource over all nodes, 1 for resources that no node has.
 func (p *Problem) scale() []float64 {
 	sum := make([]float64, len(p.Kinds[0].Request))
 	for i := range p.Nodes {
@@ -219,7 +219,7 @@ func size(amounts, scale []float64) (part float64) {
 	return part
 }
 
-// byName orders kinds for no other reason than to have an order.
+// compareKinds orders kinds by their content, only for a fixed order.
 func compareKinds(l, r *Kind) int {
 	return cmp.Or(slices.Compare(l.Request, r.Request), cmp.Compare(l.Count, r.Count), slices.Compare(l.Ports, r.Ports), cmp.Compare(l.Role, r.Role))
 }

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// strategy is in which order a search goes through nodes, and through what may fill one.
+// strategy is the order of nodes, and of ways to fill one, in a search.
 type strategy int
 
 const (
-	// leastWaste fills the smallest nodes first, each so that the least is left over.
+	// leastWaste fills the smallest nodes first, each so that the least remains.
 	leastWaste strategy = iota
 	// largestNodes is the same with the largest nodes first.
 	largestNodes
@@ -21,35 +21,35 @@ const (
 )
 
 const (
-	// maxFills bounds how many ways to fill a node are tried, maxLooks how many looks at a kind it takes to find them.
+	// maxFills bounds how many ways to fill a node are tried, maxLooks how many looks at a kind are spent on finding them.
 	maxFills = 400
 	maxLooks = 4_000
 )
 
-// search fills node by node, depth first. What fills a node is maximal: if there is a solution, there is one in which a task
-// of a later node lies here when it fits.
+// search fills node by node, depth first. Each node is filled maximally: if there is a solution, there is one in which no
+// task of a later node would fit here.
 type search struct {
 	*Problem
 	strategy strategy
 	steps    int
-	// looks bounds what finding the ways to fill one node may take of the steps.
+	// looks bounds the steps spent on finding the ways to fill one node.
 	looks int
-	// cut is true if something was left out: steps have run out, or there were more ways to fill a node than are looked at.
+	// cut reports whether the search is incomplete: steps have run out, or a node has more ways to fill it than are tried.
 	cut bool
 	// nodes are in the order of the search, kinds the largest first. left is how many tasks of each kind are to be placed.
 	nodes, kinds []int
 	left         []int
 	scale, tight []float64
 	plan         Plan
-	// supply, slots and copies are what the nodes from one on have together: of each resource, slots, and how many tasks of
-	// each kind each of them takes.
+	// supply, slots and copies are the totals of the nodes from one on: of each resource, of slots, and of tasks of each
+	// kind that each of them takes.
 	supply [][]float64
 	slots  []int
 	copies [][]int
-	// failed are the states, a node and what is left, that were in vain.
+	// failed are the states (a node and the remaining tasks) that have no solution.
 	failed map[string]bool
 	key    []byte
-	// ascending are, by resource, the kinds that ask for the least of it first.
+	// ascending are, by resource, the kinds in order of their request for it, smallest first.
 	ascending [][]int
 }
 
@@ -73,7 +73,7 @@ func (p *Problem) newSearch(st strategy, steps int) *search {
 	return s
 }
 
-// orderNodes orders nodes by their size in what is scarce; those that are alike follow each other.
+// orderNodes orders nodes by their amount of scarce resources; equal nodes are adjacent.
 func (s *search) orderNodes() {
 	sizes, keys := make([]float64, len(s.Nodes)), make([]string, len(s.Nodes))
 	for n := range s.Nodes {
@@ -114,7 +114,7 @@ func (s *search) sumUp() {
 	}
 }
 
-// from fills the nodes from the i-th on; so many tasks are placed.
+// from fills the nodes from the i-th on, when so many tasks are placed.
 func (s *search) from(i, placed int) bool {
 	if placed >= s.Wanted && s.rolesMet() {
 		return true
@@ -165,7 +165,7 @@ func (s *search) rolesMet() bool {
 	return !slices.ContainsFunc(lacking, func(n int) bool { return n > 0 })
 }
 
-// hopeful is true if the nodes from the i-th on may have room for what is lacking, by sums.
+// hopeful reports whether, by sums, the nodes from the i-th on may have room for the missing tasks.
 func (s *search) hopeful(i, placed int) bool {
 	need := max(s.Wanted-placed, 0)
 	can, roles := 0, slices.Clone(s.Roles)
@@ -200,7 +200,7 @@ type fill struct {
 	waste float64
 }
 
-// fills lists ways to fill the node, the i-th of the search, the most promising first.
+// fills returns ways to fill the i-th node of the search, the most promising first.
 func (s *search) fills(i int) []fill {
 	e := &enumeration{s: s, loading: s.newLoading(&s.Nodes[s.nodes[i]], s.left), looks: min(s.steps, s.looks)}
 	if s.Wanted == s.Tasks() && s.slots[i] > s.slots[i+1] {
@@ -214,7 +214,7 @@ func (s *search) fills(i int) []fill {
 	return e.found
 }
 
-// spare is how much of each resource the nodes from the i-th on have more than all that is left asks for.
+// spare is how much more of each resource the nodes from the i-th on have than all remaining tasks request.
 func (s *search) spare(i int) []float64 {
 	spare := slices.Clone(s.supply[i])
 	for k, left := range s.left {
@@ -225,11 +225,11 @@ func (s *search) spare(i int) []float64 {
 	return spare
 }
 
-// enumeration goes through the ways to fill a node, with the most of the largest tasks first.
+// enumeration enumerates the ways to fill a node, with the most of the largest tasks first.
 type enumeration struct {
 	loading
 	s *search
-	// spare is how much of each resource may be left over; nil for any.
+	// spare is how much of each resource may remain unused; nil for any.
 	spare []float64
 	found []fill
 	looks int
@@ -267,12 +267,12 @@ func (e *enumeration) from(i int) {
 	}
 }
 
-// maximal is true if no further task fits.
+// maximal reports whether no further task fits.
 func (e *enumeration) maximal() bool {
 	return !slices.ContainsFunc(e.s.kinds, func(k int) bool { return e.most(k) > 0 })
 }
 
-// tolerable is true if the others have room for what is left when the node is filled like this.
+// tolerable reports whether the other nodes have room for the remaining tasks when the node is filled like this.
 func (e *enumeration) tolerable() bool {
 	for r, spare := range e.spare {
 		if e.room[r] > spare+Tolerance*float64(1+e.Wanted) {
@@ -282,7 +282,7 @@ func (e *enumeration) tolerable() bool {
 	return true
 }
 
-// waste is how much is left over, what is scarce counting most.
+// waste is the amount of unused resources, weighted by scarcity.
 func (e *enumeration) waste() (sum float64) {
 	for r, value := range e.room {
 		sum += e.s.tight[r] * max(value, 0) / e.s.scale[r]

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// searches is in how many ways the steps that are left in the end are searched in.
+	// searches is the number of strategies among which the final steps are divided.
 	searches = 3
-	// firstSteps bounds the search that comes first, which exhausts small problems; coarseSteps bounds it for a coarser problem.
+	// firstSteps bounds the first search, which exhausts small problems; coarseSteps bounds it for a coarser problem.
 	firstSteps  = 20_000
 	coarseSteps = 4_000
-	// mostCoarse is of how many kinds a coarser problem is at the most.
+	// mostCoarse bounds the number of kinds of a coarser problem.
 	mostCoarse = 4
 )
 
-// Solve looks for room in so many steps, each a look at a kind on a node, and says how many it has taken.
+// Solve looks for room in at most so many steps, each a look at a kind on a node, and returns the number of steps taken.
 func (p *Problem) Solve(steps int) (Plan, Answer, int) {
 	left := steps
 	plan, answer := p.solve(&left)
@@ -38,7 +38,7 @@ func (p *Problem) solve(left *int) (Plan, Answer) {
 		if plan := chosen.bestFit(left); plan != nil {
 			return plan, Fits
 		}
-		if plan, _ := chosen.mended(left); plan != nil { // that the smallest have no room is no proof that no others have
+		if plan, _ := chosen.mended(left); plan != nil { // a lack of room for the smallest tasks does not prove a lack for others
 			return plan, Fits
 		}
 	} else if plan, answer := p.mended(left); answer != Unknown {
@@ -52,7 +52,7 @@ func (p *Problem) solve(left *int) (Plan, Answer) {
 	return nil, Unknown
 }
 
-// searched looks for room in so many of the steps that are left.
+// searched looks for room in so many of the remaining steps.
 func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	share := min(steps, *left)
 	s := p.newSearch(st, share)
@@ -68,7 +68,7 @@ func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	}
 }
 
-// choose takes of a problem that wants not all of its tasks the smallest. It is nil when all are wanted.
+// choose returns the problem of the smallest tasks that suffice; nil when all tasks are wanted.
 func (p *Problem) choose() *Problem {
 	if p.Wanted == p.Tasks() {
 		return nil
@@ -78,7 +78,7 @@ func (p *Problem) choose() *Problem {
 	return p.chooseFirst(order)
 }
 
-// chooseFirst takes the first tasks by the order of their kinds: those that each role lacks, and then of any.
+// chooseFirst takes the first tasks in the order of their kinds: as many as each role lacks, and then others.
 func (p *Problem) chooseFirst(order []int) *Problem {
 	chosen := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: p.Nodes}
 	for k := range chosen.Kinds {
@@ -102,7 +102,7 @@ func (p *Problem) chooseFirst(order []int) *Problem {
 	return chosen
 }
 
-// Refute looks for a reason why there is no room, and for nothing else.
+// Refute only looks for a proof that there is no room.
 func (p *Problem) Refute() (Answer, int) {
 	left := mostCoarse * coarseSteps
 	return p.refute(&left), mostCoarse*coarseSteps - left
@@ -115,8 +115,9 @@ func (p *Problem) refute(left *int) Answer {
 	return Unknown
 }
 
-// refuteChoice looks for a reason why no choice of the tasks has room, where not all are wanted: the tasks that ask for the least of a
-// resource have none, though of the others each asks for no more than any task does, and goes wherever any may.
+// refuteChoice looks for a proof that no choice of the tasks has room, where not all are wanted: it takes the tasks with the
+// smallest requests for one resource, with the other requests reduced to the smallest of any task, and allows them on any node
+// that takes some task.
 func (p *Problem) refuteChoice(left *int) Answer {
 	if p.Wanted >= p.Tasks() || len(p.Nodes) == 0 {
 		return Unknown
@@ -135,7 +136,7 @@ func (p *Problem) refuteChoice(left *int) Answer {
 	return Unknown
 }
 
-// alikeBut is a problem that has room wherever this one has: its tasks differ in one resource only.
+// alikeBut returns a relaxed problem, whose tasks differ in one resource only: it has room wherever this one has.
 func (p *Problem) alikeBut(resource int) *Problem {
 	out := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: slices.Clone(p.Nodes), Wanted: p.Wanted, Roles: p.Roles}
 	least := slices.Clone(p.Kinds[0].Request)
@@ -156,7 +157,7 @@ func (p *Problem) alikeBut(resource int) *Problem {
 	return out
 }
 
-// refuteAny looks for a reason in tasks of any choice, of few kinds.
+// refuteAny looks for a proof with tasks of any choice, of few kinds.
 func (p *Problem) refuteAny(left *int) Answer {
 	if p.Wanted > p.Tasks() || len(p.Kinds) == 0 || len(p.Nodes) == 0 {
 		if p.Wanted > 0 {
@@ -184,8 +185,8 @@ func (p *Problem) refuteAny(left *int) Answer {
 	return Unknown
 }
 
-// coarser is a problem of fewer kinds that has room wherever this one has: kinds that follow each other in size, with no
-// large step between them, are taken for the least of them.
+// coarser returns a relaxed problem of fewer kinds, which has room wherever this one has: neighboring kinds in the order of size,
+// with no large step between them, are treated as the smallest of them.
 func (p *Problem) coarser(kinds int) *Problem {
 	scale := p.scale()
 	order := make([]int, len(p.Kinds))
@@ -200,7 +201,7 @@ func (p *Problem) coarser(kinds int) *Problem {
 		steps = append(steps, i)
 	}
 	slices.SortStableFunc(steps, func(l, r int) int {
-		return cmp.Compare(of(order[r-1])*of(order[l]), of(order[l-1])*of(order[r])) // the ratio of neighbours, without dividing by 0
+		return cmp.Compare(of(order[r-1])*of(order[l]), of(order[l-1])*of(order[r])) // compares the ratios of neighbors, without dividing by 0
 	})
 	first := append([]int{0}, steps[:kinds-1]...)
 	slices.Sort(first)
@@ -241,8 +242,8 @@ func (p *Problem) largestFirst() []int {
 	return order
 }
 
-// bestFit places the tasks one by one, the largest first, each on the node that it fills best; nil when one finds no room
-// that is needed.
+// bestFit places the tasks one by one, the largest first, each on the node that it fills best; nil when a needed task finds no
+// room.
 func (p *Problem) bestFit(left *int) Plan {
 	scale := p.scale()
 	f := p.newFilling()
@@ -274,7 +275,7 @@ func (p *Problem) bestFit(left *int) Plan {
 	return f.plan
 }
 
-// enough is true if the plan has what is wanted.
+// enough reports whether the plan places the wanted tasks.
 func (p *Problem) enough(plan Plan) bool {
 	placed, roles := 0, slices.Clone(p.Roles)
 	for _, taken := range plan {

@@ -18,14 +18,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Members without requests are placed by backfill, after allocate, and the gang plugin counts those that wait as ready, since
-// they would otherwise wait for each other (https://github.com/volcano-sh/volcano/issues/646). When
-// one that the minimum needs fits nowhere the gang cannot be bound, and its other members would hold their nodes against
-// other gangs in every session, for nothing.
+// Members without requests are placed by backfill, after allocate, and the gang plugin counts waiting ones as ready, because
+// otherwise both would wait for each other (https://github.com/volcano-sh/volcano/issues/646). If a needed one fits nowhere the
+// gang cannot be bound, and its other members would hold their nodes against other gangs in every session, for nothing.
 
-// withBestEffort returns the result that place has, unless the job's minimum needs a member without requests that fits nowhere
-// beside what was placed: then it counts on none of these and has place try again, and when that does not help nothing is
-// placed, and the reason is noted.
+// withBestEffort returns the result of place, unless the job's minimum needs a member without requests that fits nowhere beside
+// the placed tasks. Then it stops counting these members and calls place again; if that does not help, nothing is placed, and the
+// reason is recorded.
 func withBestEffort(r *state.Attempt, opts state.Options, place func() trial.Result) trial.Result {
 	job := r.Job
 	result := place()
@@ -51,15 +50,15 @@ func withBestEffort(r *state.Attempt, opts state.Options, place func() trial.Res
 	return trial.Result{}
 }
 
-// countOn lets the gang plugin count these tasks as ready, or not.
+// countOn makes the gang plugin count these tasks as ready, or not.
 func countOn(job *api.JobInfo, tasks map[api.TaskID]bool, count bool) {
 	for uid := range tasks {
 		job.Tasks[uid].BestEffort = count
 	}
 }
 
-// neededBestEffort finds the job's tasks without requests that fit nowhere, if its minimum needs one of them beside what was
-// placed, and notes the reason.
+// neededBestEffort returns the job's tasks without requests that fit nowhere, if its minimum needs one of them beside the placed
+// tasks, and records the reason.
 func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options) (unfit map[api.TaskID]bool) {
 	job := r.Job
 	if result.Outcome == trial.NotPlaced || !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(job) {
@@ -83,8 +82,8 @@ func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options
 	return unfit
 }
 
-// short is true if the tasks that count are too few for the minimum that the job has in the session: its PodGroup's, unless a plugin has set
-// another.
+// short reports whether the tasks that count are too few for the minimum that the job has in the session: its PodGroup's, unless
+// a plugin has set another.
 func short(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	least := binding.LeastMembers(job.PodGroup)
 	if job.MinAvailable >= least && binding.ShortOf(job, &job.PodGroup.Spec, counts) != nil {
@@ -109,7 +108,7 @@ func short(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	return all < job.MinAvailable
 }
 
-// pendingBestEffort lists the job's tasks that backfill is to place, and those that wait for their gates, by name.
+// pendingBestEffort returns the job's tasks that backfill is to place, also gated ones, sorted by name.
 func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -121,8 +120,7 @@ func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 	return tasks
 }
 
-// unfitBestEffort finds which of the tasks fit nowhere, each by itself, beside what was placed, and what stops the first of
-// them.
+// unfitBestEffort returns which of the tasks fit nowhere, each by itself, beside the placed tasks, and the reason of the first.
 func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *trial.Result, opts state.Options) (unfit map[api.TaskID]bool, reason string) {
 	unfit = map[api.TaskID]bool{}
 	failed := map[*feasible.TaskClass]bool{}
@@ -146,8 +144,8 @@ func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *trial.Resu
 	return unfit, reason
 }
 
-// stopsBestEffort returns what stops the task; empty when some node takes it. Backfill knows of no groups, so the verdicts of
-// whoever named them count.
+// stopsBestEffort returns why the task fits nowhere; empty when some node takes it. Backfill does not know node groups, so it
+// asks the plugin that named them, too.
 func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *trial.Result, opts state.Options) string {
 	if task.SchGated {
 		return "has a scheduling gate"
@@ -173,7 +171,7 @@ func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *trial.Result,
 	return nowhere + brief.Cut(text, explain.MaxText)
 }
 
-// LacksBestEffort is why backfill cannot complete a gang that counts as ready; empty when it can.
+// LacksBestEffort returns why backfill cannot complete a gang that counts as ready; empty when it can.
 func LacksBestEffort(run *state.Run, job *api.JobInfo) string {
 	if len(pendingBestEffort(job)) == 0 {
 		return ""

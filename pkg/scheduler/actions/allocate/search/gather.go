@@ -18,15 +18,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang that a plugin gathers (framework.Gathering) is placed by the plugin's plans. They are made of numbers: how many members each
-// node takes. A trial tells whether every plugin agrees; where a node takes fewer after all, plans are made anew with what it took.
+// A gang that a plugin gathers (framework.Gathering) is placed by the plugin's plans. They are based on how many members each
+// node takes, by numbers. A trial shows whether every plugin agrees; if a node takes fewer, plans are recomputed with the actual
+// number.
 
 const (
-	// maxGatherTrials bounds how many plans of a gang are tried in one place, beside maxFurtherLooks tasks in all of them.
+	// maxGatherTrials bounds how many plans of a gang are tried in one place, in addition to the bound of MaxFurtherLooks on all
+	// of their tasks.
 	maxGatherTrials = 64
-	// maxGatherProbes bounds how many tasks of a gang are placed to find out what nodes take where numbers do not tell.
+	// maxGatherProbes bounds how many tasks of a gang are placed to find out how many a node takes, where numbers cannot show it.
 	maxGatherProbes = 5_000
-	// furtherAtOnce is how many members beyond the minimum a gathered gang is given in one turn: plans are made anew in each.
+	// furtherAtOnce is how many members beyond the minimum a gathered gang gets in one turn: each turn recomputes the plans.
 	furtherAtOnce = 64
 )
 
@@ -35,13 +37,13 @@ type gatherRun struct {
 	part    *trial.Part
 	attempt *state.Attempt
 	run     *state.Run
-	// atOnce is how many tasks beyond the minimum are placed at the most.
+	// atOnce bounds how many tasks beyond the minimum are placed.
 	atOnce int
-	// queueRefused is true if the queue had no room for a task of a trial.
+	// queueRefused reports whether the queue had no room for a task of a trial.
 	queueRefused bool
-	// may is true if the session has the steps for probes, and for trials beyond the first.
+	// may reports whether the session has the steps for probes, and for trials beyond the first.
 	may bool
-	// tried counts the tasks that were placed in vain.
+	// tried counts the tasks that were placed and taken back.
 	tried int
 }
 
@@ -89,7 +91,7 @@ func gatherIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Res
 	})
 }
 
-// place tries plans, with what nodes turn out to take, until one holds.
+// place tries plans, corrected by the number of tasks that nodes actually took, until one works.
 func (g *gatherRun) place() trial.PartResult {
 	failed := trial.PartResult{Rest: g.part.Tasks}
 	if len(g.part.Tasks) == 0 || len(g.part.Scope.Set.Nodes) == 0 {
@@ -104,7 +106,7 @@ func (g *gatherRun) place() trial.PartResult {
 	slots := g.slots(classes)
 	plans := g.attempt.Gathering.On(slots, len(g.part.Tasks))
 	tasks, plan := g.nextPlan(plans)
-	if plan != nil && !exact && g.granted() { // without a plan by numbers, which are the most that nodes take, there is none
+	if plan != nil && !exact && g.granted() { // numbers are upper bounds: without a plan by numbers there is none
 		g.probe(slots)
 		plans = g.attempt.Gathering.On(slots, len(g.part.Tasks))
 		tasks, plan = g.nextPlan(plans)
@@ -140,7 +142,8 @@ func (g *gatherRun) place() trial.PartResult {
 	return failed
 }
 
-// granted is true if the session has the steps to find out more than the first trial tells. Gangs for which it has not take turns (memory.Budget).
+// granted reports whether the session has the steps to continue after the first trial. Otherwise gangs take turns
+// (memory.Budget).
 func (g *gatherRun) granted() bool {
 	if !g.may {
 		g.may = g.run.Memory.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.Scope.Set.Name, g.part.IdleOnly), 0)
@@ -152,20 +155,20 @@ func (g *gatherRun) granted() bool {
 	return g.may
 }
 
-// charge takes the tasks that were placed in vain from the steps that are left.
+// charge subtracts tasks that were placed and taken back from the remaining steps.
 func (g *gatherRun) charge(tasks int) {
 	g.tried += tasks
 	g.run.Memory.Orders.Left -= tasks * planLooks
 }
 
-// lower writes down what nodes took of their shares; false when they took all.
+// lower corrects the slots by the number of tasks that nodes took; false when they took all.
 func lower(slots, took map[string]int) bool {
 	maps.Copy(slots, took)
 	return len(took) > 0
 }
 
-// nextPlan is the best plan, and the tasks that are placed by it: the job's minimum, in a domain for all its tasks if there is one; of a
-// job that is ready as many as may be placed.
+// nextPlan returns the best plan, and the tasks to place by it: the job's minimum, in a domain for all its tasks if there is one;
+// for a ready job, as many as may be placed.
 func (g *gatherRun) nextPlan(plans framework.GatherPlans) ([]*api.TaskInfo, []framework.NodeShare) {
 	all := len(g.part.Tasks)
 	needed := g.attempt.NeededByJob()
@@ -185,7 +188,7 @@ func (g *gatherRun) nextPlan(plans framework.GatherPlans) ([]*api.TaskInfo, []fr
 	return nil, nil
 }
 
-// chosen are so many of the tasks, by rank: those that the minima of roles need, and the first of the others, in task order and by rank.
+// chosen returns n of the tasks, by rank: tasks that the minima of roles need, then others in task order and by rank.
 func (g *gatherRun) chosen(n int) []*api.TaskInfo {
 	if n >= len(g.part.Tasks) {
 		return g.part.Tasks
@@ -215,8 +218,8 @@ func (g *gatherRun) chosen(n int) []*api.TaskInfo {
 	return out
 }
 
-// placeByShares places the tasks by the plan. Where some find no place nothing is placed, and it returns what nodes took that took fewer
-// than their share.
+// placeByShares places the tasks by the plan. If some find no place, nothing is placed, and it returns the number of tasks of the
+// nodes that took fewer than their share.
 func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShare) (trial.PartResult, map[string]int) {
 	result, misfit := trial.TryShares(g.part, tasks, plan)
 	if misfit.QueueRefused {
@@ -225,14 +228,14 @@ func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeSh
 	return result, misfit.Took
 }
 
-// gatherClass is tasks of a gang that are alike.
+// gatherClass is a class of tasks of a gang.
 type gatherClass struct {
 	candidates *feasible.CandidateNodes
 	request    *api.Resource
 	count      int
 }
 
-// classesToGather are the classes of the tasks. exact is true if numbers tell how many of them a node takes.
+// classesToGather returns the classes of the tasks. exact reports whether numbers show how many of them a node takes.
 func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err error) {
 	at := map[*feasible.TaskClass]*gatherClass{}
 	exact = true
@@ -252,7 +255,7 @@ func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err e
 	return classes, exact, nil
 }
 
-// slots counts by numbers how many of the tasks each node takes at the most, one after the other; of tasks that are alike, how many it
+// slots returns, by numbers, an upper bound of how many tasks each node takes, one after the other; for equal tasks, how many it
 // would take if there were more.
 func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 	slots := map[string]int{}
@@ -264,7 +267,7 @@ func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 	return slots
 }
 
-// probe finds out what nodes take where numbers do not tell.
+// probe places tasks to find out how many a node takes, where numbers cannot show it.
 func (g *gatherRun) probe(slots map[string]int) {
 	for _, node := range g.part.Scope.Set.Nodes {
 		name := g.run.Index.Nodes[node].Name
@@ -275,7 +278,7 @@ func (g *gatherRun) probe(slots map[string]int) {
 	}
 }
 
-// slotsByNumbers counts them for the node at the place, by what is cached of it and what is left of its resources.
+// slotsByNumbers computes it for the node at the place, from cached verdicts and the node's remaining resources.
 func (g *gatherRun) slotsByNumbers(classes []*gatherClass, place int) (n int) {
 	node := g.run.Index.Nodes[g.part.Scope.Set.Nodes[place]]
 	free := node.Idle
@@ -300,7 +303,7 @@ func (g *gatherRun) slotsByNumbers(classes []*gatherClass, place int) (n int) {
 	return n
 }
 
-// copiesIn is how many such requests fit into what is free, up to most.
+// copiesIn returns how many such requests fit into the free resources, at most most.
 func copiesIn(request, free *api.Resource, most int) int {
 	n := float64(most)
 	bound := func(request, free float64) {

@@ -18,25 +18,26 @@ import (
 
 const (
 	// maxNarrower bounds how many groups of each narrower level are tried before the candidate itself: numbers and scores put
-	// them in order, so when the first three fail it is what only a trial tells, and the wider group is the next best.
+	// them in order, so if the first three fail, the cause is one that only trials reveal, and the wider group is the next
+	// best choice.
 	maxNarrower = 3
-	// maxNarrowerVerdicts bounds instead, of each level, the verdicts for tasks that are placed one by one, of which numbers
-	// do not tell which groups hold them: 20 such members are tried in all groups of 1,000 nodes.
+	// maxNarrowerVerdicts bounds instead, for each level, the number of verdicts for tasks that are placed one by one, where
+	// numbers do not show which groups hold them: 20 such members are tried in all groups of 1,000 nodes.
 	maxNarrowerVerdicts = 20_000
 )
 
 // candidateGroup is a node group a gang may be placed in.
 type candidateGroup struct {
 	group *topology.Group
-	// room is what the group takes now of the class that it takes most of, spare what is left when what is needed is placed,
-	// both in dominant shares. spare is negative when the group cannot take what is needed.
+	// room is how many tasks the group takes now of the class that it takes most of, spare the rest after the needed tasks are
+	// placed, both in dominant shares. spare is negative when the group cannot take the needed tasks.
 	room, spare float64
 	score       float64
 }
 
-// placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of those that hold it
-// now, else of those that hold it once what is being released is free. A gang that only prefers groups and fits into none
-// now is spread over the fewest, before it waits.
+// placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of the groups that hold
+// it now, else of the groups that hold it once resources are released. A gang that only prefers groups and fits into none now
+// is spread over as few as possible before it waits.
 func placeInGroups(r *state.Attempt) trial.Result {
 	d, err := r.DemandOf()
 	if err != nil {
@@ -82,7 +83,7 @@ func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Resu
 	return tryGroup(r, candidates[best].group, d, opts) // the trial is made again, not replayed
 }
 
-// score asks the plugins for their score of the group; false when one fails, which leaves the group out.
+// scoreGroup asks the plugins for their score of the group; false when one fails, which excludes the group.
 func scoreGroup(r *state.Attempt, c *candidateGroup, d *state.Demand, placement map[api.TaskID]string) (float64, bool) {
 	score, err := r.Run.Session.Placement.NodeGroupScore(r.Job, trialOf(c, d, placement))
 	if err != nil {
@@ -100,8 +101,8 @@ func trialOf(c *candidateGroup, d *state.Demand, placement map[api.TaskID]string
 	return &framework.NodeGroupTrial{Group: c.group, Fill: fill, Placement: placement}
 }
 
-// candidates lists those of the groups that may hold what is needed, the best by the scores that are known before a trial
-// first. Trials of groups that cannot are what takes upstream its time (https://github.com/volcano-sh/volcano/issues/4899).
+// candidates returns the groups that may hold the needed tasks, the best by the scores that are known before a trial first.
+// Upstream spends its time on trials of groups that cannot (https://github.com/volcano-sh/volcano/issues/4899).
 func candidates(r *state.Attempt, groups []*topology.Group, d *state.Demand, opts state.Options) []candidateGroup {
 	var out []candidateGroup
 	for _, group := range groups {
@@ -125,7 +126,7 @@ func candidates(r *state.Attempt, groups []*topology.Group, d *state.Demand, opt
 	return out
 }
 
-// candidate finds what the group takes now.
+// roomIn computes how many tasks the group takes now.
 func roomIn(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) candidateGroup {
 	c := candidateGroup{group: group}
 	set := r.Run.GroupSet(group, opts.Within)
@@ -151,8 +152,8 @@ func roomIn(r *state.Attempt, group *topology.Group, d *state.Demand, opts state
 	return c
 }
 
-// tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in the fewest of
-// its groups.
+// tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in as few of its
+// groups as possible.
 func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) trial.Result {
 	for _, g := range append(narrower(r, group, d, opts), group) {
 		result := placeIn(r, r.Run.GroupScope(g, opts.Within, r.Groups.Plugin), opts)
@@ -164,8 +165,8 @@ func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 	return trial.Result{}
 }
 
-// narrower lists groups in the group that may hold what is needed: the narrowest level first, in a level the best by score,
-// then the one with the least to spare, and of each level a few.
+// narrower returns groups in the group that may hold the needed tasks: the narrowest level first, within a level the best by
+// score, then the one with the least to spare, and a few of each level.
 func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) []*topology.Group {
 	byLevel := map[int][]candidateGroup{}
 	var collect func(g *topology.Group)
@@ -203,7 +204,7 @@ func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 }
 
 // spread places a gang that no candidate holds over several: in one of the groups around them, the narrowest level first, else
-// over the fewest groups of the widest, and over nodes in none last.
+// over as few groups of the widest level as possible, and outside of groups last.
 func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	around := r.Groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {
@@ -219,7 +220,7 @@ func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result 
 	return placeIn(r, r.Run.GroupScope(r.Run.Index.GroupOfAll(around), opts.Within, ""), opts)
 }
 
-// parents lists the groups right around the groups, which are sorted by path; those with none around them stay.
+// parents returns the parents of the groups, which are sorted by path; groups without a parent stay.
 func parents(groups []*topology.Group) []*topology.Group {
 	out := slices.Clone(groups)
 	for i, g := range out {

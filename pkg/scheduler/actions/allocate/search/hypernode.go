@@ -21,7 +21,7 @@ func placeIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Resu
 	return withBestEffort(r, opts, func() trial.Result { return placeRequests(r, scope, opts) })
 }
 
-// placeRequests places the job's tasks that ask for resources.
+// placeRequests places the job's tasks that request resources.
 func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	if r.DividesItself() {
 		return placeInHyperNodes(r, scope, opts)
@@ -30,13 +30,13 @@ func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) tria
 	return trial.ResultOf(subJob, placeSubJob(r, subJob, r.Pending.Tasks[subJob.UID], scope, opts))
 }
 
-// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and makes the best trial
-// of the first gradient with one again: one that is ready before one that waits, then the highest score, then the name. It is
-// made again, not replayed, since volumes and devices that a trial chose are taken back with it.
+// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and repeats the best trial of
+// the first gradient with a successful one: a ready one before a waiting one, then the highest score, then the name. The trial is
+// repeated, not replayed, because volumes and devices that it chose were taken back with it.
 func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	top := r.Run.Session.HyperNodes[vcframework.ClusterTopHyperNode]
 	for _, gradient := range r.Run.Session.HyperNodeGradientForJobFn(r.Job, top) {
-		if len(gradient) == 1 { // there is nothing to choose
+		if len(gradient) == 1 { // nothing to choose
 			if result := placeSubJobs(r, gradient[0], scope, opts); result.Outcome != trial.NotPlaced {
 				return result
 			}
@@ -59,8 +59,9 @@ func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) 
 	return trial.Result{}
 }
 
-// placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until the job is ready. A sub-job that finds no room
-// may be kept out by one before it that could lie elsewhere, so it comes first in another try.
+// placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until
+// the job is ready. A sub-job without room may be blocked by an earlier one that could lie elsewhere, so it comes first in
+// another try.
 func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) trial.Result {
 	if set := r.Run.HyperNodeScope(hyperNode.Name, scope, opts).Set; r.Refuted(set, opts) {
 		r.Found.NoteTried(set)
@@ -81,8 +82,8 @@ func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Sc
 	}
 }
 
-// mayReorderSubJobs is true if the session has looks left for trying the sub-jobs in another order, or it is this job's turn. It takes as
-// many as the last order, in which so many tasks were tried.
+// mayReorderSubJobs reports whether the session has looks left to try the sub-jobs in another order, or it is this job's turn.
+// The try is charged as many looks as the last order, which tried so many tasks.
 func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts state.Options, tried int) bool {
 	classes := 1
 	if r.Packing != nil {
@@ -91,8 +92,8 @@ func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts stat
 	return r.Run.Memory.Orders.AcquireAll(r.Run.SearchOf(r.Job, hyperNode.Name, opts.IdleOnly), tried*classes)
 }
 
-// trySubJobs tries the sub-jobs in order, those with the highest number in first before others. It also returns the first
-// one that found no room.
+// trySubJobs tries the sub-jobs in order, the highest number in first before the others. It also returns the first one that found
+// no room.
 func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (result trial.Result, blocked api.SubJobID) {
 	r.Job.ResetFitErr()
 	result = trial.Result{Rest: map[api.SubJobID][]*api.TaskInfo{}, HyperNode: hyperNode.Name, SubJobs: map[api.SubJobID]string{}, Former: map[api.SubJobID]string{}}
@@ -145,7 +146,7 @@ func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api
 		return placeSubJob(r, subJob, tasks, r.Run.HyperNodeScope(name, scope, opts), opts)
 	}
 	for _, gradient := range r.Run.Session.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
-		if len(gradient) == 1 { // there is nothing to choose
+		if len(gradient) == 1 { // nothing to choose
 			name := gradient[0].Name
 			_, score := bestHyperNode(r.Run.Session, subJob, map[string]trial.Outcome{name: trial.Ready})
 			if result := place(name); result.Outcome != trial.NotPlaced {

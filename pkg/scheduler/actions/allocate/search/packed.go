@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// maxPlans bounds how many plans are tried in a place: each leaves out a node that a plugin refused in the one before. Those beyond the
-	// first take of what other orders may take in a session (memory.Budget).
+	// maxPlans bounds how many plans are tried in a place: each leaves out a node that a plugin refused in the last one. Plans
+	// after the first are charged to the session's budget for other orders (memory.Budget).
 	maxPlans = 8
-	// planLooks is how many looks of a session a task costs that is placed to find out whether plugins agree with a plan.
+	// planLooks is the cost, in looks of a session, of a task that is placed to check whether plugins agree with a plan.
 	planLooks = 4
 )
 
-// tryPacked looks for a plan for so many of the first tasks and places them by it, when every plugin still agrees.
+// tryPacked looks for a plan for wanted of the first tasks, and places them by it if every plugin still agrees.
 func (s *partSearch) tryPacked(first, wanted int) trial.PartResult {
 	in := s.attempt.NewPackingInput(s.part.Tasks[:first], wanted, s.part.NeededByRole())
 	if in == nil || in.FillCaches() != nil {

@@ -19,36 +19,36 @@ type partSearch struct {
 	part    *trial.Part
 	attempt *state.Attempt
 	run     *state.Run
-	// places is in how many places the job is still to be tried, with this one.
+	// places is the number of places where the job is still to be tried, including this one.
 	places int
-	// refused is how many trials of the attempt were refused beyond numbers before this search.
+	// refused is how many trials of the attempt had been refused for reasons beyond numbers before this search.
 	refused int
-	// key names what decides on the part, once it is keyed; empty when that is more than can be named.
+	// key names everything that decides on the part, once keyed is set; empty when that cannot be named.
 	key   string
 	keyed bool
 }
 
-// orderSearch is the search for an order of the tasks in which they find room.
+// orderSearch identifies the search for an order of the tasks in which they find room.
 func (s *partSearch) orderSearch() memory.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
-// isVain is true if the way has led nowhere for the sub-job, and all that decides on it is as it was.
+// isVain reports whether the way is known to fail for the sub-job in an equal situation.
 func (s *partSearch) isVain(in memory.Way) bool {
 	key, known := s.vainKey()
 	return known && s.run.Memory.IsVain(in, key)
 }
 
-// noteVain notes that the way leads nowhere for the sub-job.
+// noteVain records that the way fails for the sub-job.
 func (s *partSearch) noteVain(in memory.Way) {
 	if key, known := s.vainKey(); known {
 		s.run.Memory.NoteVain(in, key)
 	}
 }
 
-// vainKey names all that decides on whether there is a way to place the tasks in the scope: the job, what it needs, the numbers of a
-// problem, which have the room that counts, and what verdicts on any node may depend on. It returns false where that is more than can be named. It is asked for where
-// nothing of the sub-job is placed. Sub-groups have none: numbers tell of the whole job what stops it.
+// vainKey names everything that decides whether the tasks can be placed in the scope: the job, its needs, the numbers of the
+// packing problem, which include all relevant room, and the inputs of verdicts on any node. It returns false where these cannot
+// be named. It is used while no task of the sub-job is placed. Sub-groups have no key, because numbers cover only the whole job.
 func (s *partSearch) vainKey() (string, bool) {
 	if !s.keyed {
 		s.keyed, s.key = true, s.makeVainKey()
@@ -73,13 +73,13 @@ func (s *partSearch) makeVainKey() string {
 	return fmt.Sprintf("%s %d %s", s.attempt.Job.UID, session, problem.Key())
 }
 
-// gangName names what decides whether a gang of unlike tasks fits into the scope: their classes in task order, how many of them are
-// needed, of which roles, and in which queue. Of equal gangs only the first is tried in every way while nothing else is placed. The name is
-// empty where that is more than can be named. Gangs that have members, a topology, nominated nodes, or verdicts of their own have none, nor has
-// any where a plugin looks at more of a task than its class.
+// gangName names everything that decides whether a gang of different tasks fits into the scope: their classes in task order, the
+// number needed, their roles, and the queue. Of equal gangs only the first is then tried in every way while nothing
+// else is placed. The name is empty where that cannot be named: for gangs with placed members, a topology, nominated nodes, or
+// verdicts of their own, and where a plugin reads more of a task than its class.
 func (s *partSearch) gangName() string {
 	if s.run.Finder.ReadsAnything() || len(s.attempt.Members.Nodes) > 0 || s.attempt.Job.ContainsSubJobPolicy() || s.part.SubJob.WithNetworkTopology() || s.run.SameClass(s.part.Tasks) == len(s.part.Tasks) {
-		return "" // of tasks that are all alike the first is known at once; the last condition looks at all of them
+		return "" // equal tasks are known from the first one; the last condition looks at all tasks
 	}
 	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.part.Scope.Set, s.part.IdleOnly, s.part.Needed, s.attempt.Job.Queue, s.part.NeededByRole(), s.part.Scope.ChosenBy)
 	for rest := s.part.Tasks; len(rest) > 0; {

@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// placeSubJob places tasks of the sub-job, which are in task order, in the scope until the sub-job is ready. When it is not
-// placed nothing is, and the job's fit errors have why.
+// placeSubJob places tasks of the sub-job, given in task order, in the scope until the sub-job is ready. If that fails, nothing
+// is placed, and the job's fit errors contain the reason.
 func placeSubJob(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope state.Scope, opts state.Options) trial.PartResult {
 	if len(scope.Set.Nodes) == 0 || len(tasks) == 0 {
 		return trial.PartResult{Rest: tasks}
@@ -29,11 +29,11 @@ func placeSubJob(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo
 func (s *partSearch) place() trial.PartResult {
 	failed := trial.PartResult{Rest: s.part.Tasks}
 	unfinished := s.attempt.Found.Unfinished
-	if s.ruledOut() { // the explanation tells why
+	if s.ruledOut() { // the explanation has the reason
 		return failed
 	}
 	known := s.gangName()
-	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // the explanation tells why
+	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // the explanation has the reason
 		return failed
 	}
 	if s.attempt.Packing != nil && s.isVain(memory.FirstOrders) && !s.run.Memory.Orders.Open(s.orderSearch()) {
@@ -62,7 +62,8 @@ func (s *partSearch) place() trial.PartResult {
 	return failed
 }
 
-// tryFirstOrders tries the tasks by rank, where a plugin knows ranks, and the largest first. It also returns the classes that found no room.
+// tryFirstOrders tries the tasks by rank, where a plugin knows ranks, and the largest first. It also returns the classes that
+// found no room.
 func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) {
 	if first := min(s.part.Needed, len(s.part.Tasks)); s.attempt.Compare != nil && s.run.SameClass(s.part.Tasks[:first]) < first {
 		if result, _ := trial.Try(s.part, first, trial.Arrangement{ByRank: true}); result.Outcome != trial.NotPlaced {
@@ -72,7 +73,7 @@ func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) 
 	return trial.Try(s.part, s.part.Needed, trial.Arrangement{Order: trial.LargestFirst})
 }
 
-// ruledOut is true if it is known before a trial that there is no room.
+// ruledOut reports whether a lack of room is known before a trial.
 func (s *partSearch) ruledOut() bool {
 	switch {
 	case s.firstTaskFitsNowhere():
@@ -88,8 +89,8 @@ func (s *partSearch) ruledOut() bool {
 	}
 }
 
-// firstTaskFitsNowhere is true if the first task is known to fit nowhere and the sub-job cannot be ready without it. That is
-// then noted.
+// firstTaskFitsNowhere reports whether the first task is known to fit nowhere and the sub-job cannot be ready without it. It
+// records this.
 func (s *partSearch) firstTaskFitsNowhere() bool {
 	task := s.part.Tasks[0]
 	cache := s.run.Finder.Class(task).Cache()
@@ -105,7 +106,7 @@ func (s *partSearch) firstTaskFitsNowhere() bool {
 	return !s.attempt.Job.NeedContinueAllocating(s.part.SubJob.UID)
 }
 
-// refutedInNumbers is true if numbers alone leave no room in the scope for what the sub-job needs, so that there is no way.
+// refutedInNumbers reports whether, by numbers alone, the scope has no room for the needed tasks of the sub-job.
 func (s *partSearch) refutedInNumbers() bool {
 	needed := s.attempt.NeededBySubJob(s.part.SubJob)
 	if !s.run.Progress.GangDecides || needed < 1 || needed > len(s.part.Tasks) {

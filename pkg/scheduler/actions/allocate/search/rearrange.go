@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// maxOrders bounds how many orders of classes, or of sub-jobs, are tried: each brings one more that found no room to the
-	// front, and gangs have a handful of roles, so that six bring each of them there.
+	// maxOrders bounds how many orders of classes, or of sub-jobs, are tried: each moves one more that found no room to the
+	// front. Gangs have few roles, so six suffice to move each of them there.
 	maxOrders = 6
-	// maxUncachedVerdicts bounds it when tasks are placed one by one, which asks plugins on every node for each: 500 tasks on
-	// 1,000 nodes are tried once more than three times.
+	// maxUncachedVerdicts bounds it when tasks are placed one by one, with verdicts of plugins on every node for each: with 500
+	// tasks on 1,000 nodes only one more order is tried.
 	maxUncachedVerdicts = 500_000
 )
 
-// retryRearranged looks for another way when tasks of different classes may have got into each other's way, as in
-// https://github.com/volcano-sh/volcano/issues/1297: a packing of the
-// first tasks that make the minimum; then orders in which the class that found no room comes first, as often as it is another
-// one; and where the minimum needs not all tasks, other choices of them: the smallest, then a packing of any.
+// retryRearranged looks for another way when tasks of different classes may have blocked each other, as in
+// https://github.com/volcano-sh/volcano/issues/1297: a packing of the first tasks that make up the minimum; then orders in which
+// the class that found no room comes first, while that is a different class each time; and where the minimum needs not all
+// tasks, other choices of them: the smallest, then a packing of any.
 func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartResult {
 	minimum := min(s.part.Needed, len(s.part.Tasks))
 	classes := s.run.ClassesOf(s.part.Tasks)
@@ -59,8 +59,8 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 	return trial.PartResult{}
 }
 
-// tryOrders tries orders in which the class that found no room comes first, as often as it is another one, and at the most so many; then
-// task order, and where not all are needed the smallest first. All in all it tries no more often than given.
+// tryOrders tries orders in which the class that found no room comes first, while that is a different class each time, up to
+// orders times; then task order, and where not all are needed the smallest first. It makes at most most tries.
 func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) trial.PartResult {
 	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}
@@ -98,7 +98,7 @@ func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, ord
 	return trial.PartResult{}
 }
 
-// neededFirst are the tasks with those first that the minima of roles need; nil where these need none.
+// neededFirst returns the tasks with the ones that the minima of roles need first; nil where these need none.
 func (s *partSearch) neededFirst() []*api.TaskInfo {
 	lacking := s.part.NeededByRole()
 	var needed, others []*api.TaskInfo

@@ -7,8 +7,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// Solve places the job: on idle resources before it waits for those being released, whole in one group before it is spread
-// over several, and without the nodes it is to avoid before with them.
+// Solve places the job. It tries idle resources before ones being released, one whole group before several, and without
+// the nodes to avoid before with them.
 func Solve(r *state.Attempt) trial.Result {
 	switch {
 	case r.Gathering != nil:

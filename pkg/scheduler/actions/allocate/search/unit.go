@@ -19,9 +19,9 @@ type Unit struct {
 	run     *state.Run
 	unit    *binding.Unit
 	pending map[api.JobID]*state.Pending
-	// Gangs are those to be placed.
+	// Gangs are the gangs to be placed.
 	Gangs []*api.JobInfo
-	// idleOnly is true while what is being released does not count.
+	// idleOnly reports whether resources being released do not count.
 	idleOnly bool
 	// idleOnlyUntil is the end of the pause of one of the gangs (state.Attempt); zero for none.
 	idleOnlyUntil time.Time
@@ -55,7 +55,7 @@ func (p PlacedGangs) discard() {
 func (p *PlacedGang) takeBack() {
 	p.Result.Discard(p.Attempt.Job)
 	p.Attempt.Run.Finder.ForgetJob()
-	p.Attempt.Run.Failed.NotePlaced() // what did not fit beside it may fit now
+	p.Attempt.Run.Failed.NotePlaced() // a gang that did not fit beside it may fit now
 }
 
 // Outcome is ready if all of them are.

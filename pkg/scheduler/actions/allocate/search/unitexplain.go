@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Explain says on each of the unit's gangs why they wait: on the one that found no room by its own explanation, on the others by its
-// name.
+// Explain records why each of the unit's gangs waits: the gang that found no room gets its own explanation, the others name that
+// gang.
 func (u *Unit) Explain(failed *Misfit, why string) {
 	if failed != nil {
 		why = fmt.Sprintf("gang %s does not fit with it: %s", failed.job.UID, brief.Part(failed.wait.Message))
@@ -38,7 +38,7 @@ func (u *Unit) Explain(failed *Misfit, why string) {
 	u.remember(waits, failed)
 }
 
-// Reuse tells the unit's gangs what they were told in the session before, if that follows from the same.
+// Reuse repeats the last session's explanations for the unit's gangs, if nothing that they depend on has changed.
 func (u *Unit) Reuse() bool {
 	if u.fingerprint = state.FingerprintOfUnit(u.run, u.Gangs, u.pending); u.fingerprint == 0 {
 		return false
@@ -58,7 +58,7 @@ func (u *Unit) Reuse() bool {
 	return true
 }
 
-// remember keeps what the gangs are told, for the next session.
+// remember keeps the explanations for the next session.
 func (u *Unit) remember(waits map[api.JobID]framework.Wait, failed *Misfit) {
 	if u.cut {
 		return

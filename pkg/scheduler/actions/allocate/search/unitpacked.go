@@ -12,22 +12,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// maxAssignments bounds in how many ways the gangs of a unit are assigned to node groups to be packed there.
+// maxAssignments bounds how many assignments of a unit's gangs to node groups are tried by packing.
 const maxAssignments = 64
 
 // packedGang is a gang of a unit as part of a packing.
 type packedGang struct {
 	attempt *state.Attempt
-	// scopes are where it may lie, each by itself.
+	// scopes are the places where it may lie.
 	scopes []state.Scope
-	// scope is where it is assigned to.
+	// scope is the place it is assigned to.
 	scope  state.Scope
 	tasks  []*api.TaskInfo
 	needed int
 }
 
-// packed places the gangs by a plan that gives all of them room at once, in numbers: for each way to assign them to groups, up to a
-// bound. Trials one after the other miss it where gangs share nodes, and what one leaves is not what the next one needs.
+// packed places the gangs by a plan that has room for all of them at once, in numbers: for each assignment of gangs to groups, up
+// to a bound. Trials of one gang after the other miss such plans where gangs share nodes.
 func (u *Unit) packed() PlacedGangs {
 	var all []*packedGang
 	for _, job := range u.Gangs {
@@ -41,7 +41,7 @@ func (u *Unit) packed() PlacedGangs {
 	return u.assign(all, 0, &left)
 }
 
-// packedGang is nil for a gang of which numbers do not tell.
+// packedGang returns nil for a gang that numbers do not decide on.
 func (u *Unit) packedGang(job *api.JobInfo) *packedGang {
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil || r.Gathering != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
@@ -67,7 +67,7 @@ func (u *Unit) packedGang(job *api.JobInfo) *packedGang {
 	return g
 }
 
-// assign assigns the gangs from one on to scopes, and places all of them when the last one is.
+// assign assigns the gangs from next on to scopes, and places all of them once the last one is assigned.
 func (u *Unit) assign(all []*packedGang, next int, left *int) PlacedGangs {
 	if next == len(all) {
 		*left--
@@ -91,7 +91,7 @@ type kindOfTask struct {
 	tasks []*api.TaskInfo
 }
 
-// placePacked places the gangs where they are assigned to, if there is a plan and every plugin agrees with it.
+// placePacked places the gangs where they are assigned, if there is a plan and every plugin agrees with it.
 func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
 	problem, kinds, nodes := u.problemOf(all)
 	if problem == nil {
@@ -128,7 +128,7 @@ func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
 			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
 		})
 		if result.Outcome == trial.NotPlaced {
-			u.cut = true // numbers have a plan, and something else refuses it
+			u.cut = true // numbers have a plan, so another reason refused it
 			placed.discard()
 			return nil
 		}
@@ -138,8 +138,8 @@ func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
 	return placed
 }
 
-// problemOf is the packing problem of the gangs where they are assigned to, its kinds, and the nodes it is on; nil where numbers do not
-// tell.
+// problemOf returns the packing problem of the gangs where they are assigned, its kinds, and its nodes; nil if numbers cannot
+// describe it.
 func (u *Unit) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, []int32) {
 	var tasks []*api.TaskInfo
 	for _, g := range all {

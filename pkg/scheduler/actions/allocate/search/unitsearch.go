@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// maxUnitOrders bounds how many orders of a unit's gangs are tried: each has the gang that found no room come first.
+	// maxUnitOrders bounds how many orders of a unit's gangs are tried: in each the gang that found no room comes first.
 	maxUnitOrders = 6
-	// maxUnitTrials bounds how many gangs are placed in trials of a unit beyond these, to find groups in which all have room.
+	// maxUnitTrials bounds how many further gangs are placed in trials of a unit, to find groups in which all have room.
 	maxUnitTrials = 512
 )
 
-// Solve places all gangs, or none and says which found no room.
+// Solve places all gangs, or none; then it returns a gang that found no room.
 func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 	var first *Misfit
 	u.idleOnlyUntil = u.run.PausedUntil(u.Gangs...)
@@ -73,7 +73,8 @@ func (u *Unit) solveNow(explained bool) (PlacedGangs, *Misfit) {
 	return u.packed(), first
 }
 
-// granted is true if the session has the steps to try more than one order. Units for which it has not take turns (memory.Budget).
+// granted reports whether the session has the steps to try more than one order. Otherwise units take turns
+// (memory.Budget).
 func (u *Unit) granted() bool {
 	tasks := 0
 	for _, job := range u.Gangs {
@@ -95,7 +96,7 @@ func orderKey(order []*api.JobInfo) string {
 	return key
 }
 
-// largestFirst orders the gangs by what their minima ask for in all.
+// largestFirst orders the gangs by the total request of their minima.
 func (u *Unit) largestFirst() []*api.JobInfo {
 	order := slices.Clone(u.Gangs)
 	shares := map[api.JobID]float64{}
@@ -108,7 +109,7 @@ func (u *Unit) largestFirst() []*api.JobInfo {
 	return order
 }
 
-// placeInOrder places the gangs one beside the other. Where one finds no room all are taken back.
+// placeInOrder places the gangs one after the other. If one finds no room, all are taken back.
 func (u *Unit) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *Misfit) {
 	var placed PlacedGangs
 	for _, job := range order {
@@ -123,8 +124,8 @@ func (u *Unit) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, 
 	return placed, nil
 }
 
-// place places the gang beside those that are placed, in none of the groups that are left out. Without room it is nil, and the wait says
-// why if that is to be explained.
+// place places the gang beside the gangs already placed, in none of the groups that are left out. Without room it returns nil,
+// with a Wait that says why if explained is set.
 func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.Wait) {
 	u.run.Session.Turn(job.UID)
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
@@ -151,14 +152,14 @@ func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain
 	return nil, wait
 }
 
-// unitSearch is a search beyond the orders. It counts its trials and their tasks, which are no more than maxFurtherLooks.
+// unitSearch is a search beyond the orders. It counts its trials and their tasks, which are no more than MaxFurtherLooks.
 type unitSearch struct {
 	unit          *Unit
 	trials, tasks int
 }
 
-// place places the gangs that are left beside those that are placed, each in all of its groups in turn until the others have room,
-// too. It is nil when there is no way, or none within the bound.
+// place places the remaining gangs beside the ones already placed, each in all of its groups in turn until the others have room,
+// too. It returns nil when there is no way, or none within the bound.
 func (u *unitSearch) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs {
 	if len(left) == 0 {
 		return placed
@@ -182,14 +183,14 @@ func (u *unitSearch) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs 
 	return nil
 }
 
-// affords counts a trial, and is true while the search is within its bound.
+// affords counts a trial, and reports whether the search is still within its bound.
 func (u *unitSearch) affords(job *api.JobInfo) bool {
 	u.trials++
 	u.tasks += len(job.TaskStatusIndex[api.Pending])
 	return u.trials <= maxUnitTrials && u.tasks <= memory.MaxFurtherLooks
 }
 
-// candidateOf is the group among the gang's candidates that it lies in; nil when it lies in none of them alone.
+// candidateOf returns the candidate group that contains the gang; nil when no single one does.
 func (p *PlacedGang) candidateOf() *topology.Group {
 	if p.Attempt.Groups == nil {
 		return nil

@@ -12,61 +12,62 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Attempt is one attempt to place a job: what it asks for, and where it may lie.
+// Attempt is one attempt to place a job: its tasks, and where it may lie.
 type Attempt struct {
 	Run     *Run
 	Job     *api.JobInfo
 	Pending *Pending
-	// Groups are where the job may lie; nil for anywhere.
+	// Groups are the node groups where the job may lie; nil for anywhere.
 	Groups *framework.NodeGroups
-	// Gathering is how its tasks are divided over nodes; nil where no plugin says.
+	// Gathering is how its tasks are divided over domains; nil when no plugin gathers it.
 	Gathering *framework.Gathering
 	// Compare is the rank order of the job's tasks; nil when it has none.
 	Compare func(l, r *api.TaskInfo) int
-	// alone is true if no other job is left, so that no other job waits while all of the job's tasks are placed at once.
+	// alone reports whether no other job is left, so that no other job waits while all of the job's tasks are placed at once.
 	alone   bool
 	Members *MemberNodes
-	// Packing is what the job asks for in numbers; nil when these say nothing of it.
+	// Packing is the job's demand in numbers; nil when numbers cannot describe it.
 	Packing *PackingInput
-	// Phases are whether only idle resources count, in the order in which that is tried.
+	// Phases are the values of IdleOnly to try, in order.
 	Phases []bool
-	// IdleOnlyUntil is the end of the pause in which only idle resources count, because gangs held such for too long; zero for none.
+	// IdleOnlyUntil is the end of the pause in which only idle resources count, because gangs held idle resources for too long;
+	// zero for none.
 	IdleOnlyUntil time.Time
 	Found         Findings
 }
 
-// Findings are what an attempt found out, for its explanation.
+// Findings are the results of an attempt, for its explanation.
 type Findings struct {
-	// Fingerprint is of all that decides on the job, 0 when that is more than can be named.
+	// Fingerprint is the fingerprint of everything that decides on the job, 0 when that cannot be named.
 	Fingerprint uint64
-	// Unfinished is how many searches go on in another session, or failed by what no fingerprint names.
+	// Unfinished is how many searches continue in another session, or failed for a reason that no fingerprint covers.
 	Unfinished int
-	// Refused counts the trials in which tasks enough had room, and something that numbers do not know refused them.
+	// Refused counts the trials in which enough tasks had room, but were refused for reasons beyond numbers.
 	Refused int
-	// SubJobTasks counts the tasks of sub-jobs that were tried, again in each place.
+	// SubJobTasks counts the tasks of sub-jobs that were tried, once for each place.
 	SubJobTasks int
-	// Tried are the sets of nodes in which the job was tried, and shortfalls how far trials came there; nil before the first.
+	// Tried are the sets of nodes in which the job was tried, and Shortfalls how far trials came there; nil before the first.
 	Tried      map[*nodeset.Set]bool
 	Shortfalls map[*nodeset.Set]Shortfall
 	// GatherText is why there is no plan to gather the job.
 	GatherText string
-	// BestEffortReason is why the job cannot be completed by backfill; empty elsewhere.
+	// BestEffortReason is why backfill cannot complete the job; empty otherwise.
 	BestEffortReason string
 }
 
-// NoteRefused notes that tasks enough had room, and something that numbers do not know refused them: that is more than can be named.
+// NoteRefused records that enough tasks had room, but were refused for reasons beyond numbers, which no fingerprint covers.
 func (f *Findings) NoteRefused() {
 	f.Refused++
 	f.Unfinished++
 }
 
-// NoteTried notes that the job was tried in the set.
+// NoteTried records that the job was tried in the set.
 func (f *Findings) NoteTried(set *nodeset.Set) { note(&f.Tried, set, true) }
 
-// NoteShortfall keeps how far a trial came in the set.
+// NoteShortfall records how far a trial came in the set.
 func (f *Findings) NoteShortfall(set *nodeset.Set, found Shortfall) { note(&f.Shortfalls, set, found) }
 
-// RefusedBeyondNumbers reports whether a trial failed by what a plugin or the queue says now.
+// RefusedBeyondNumbers reports whether a trial failed for a reason of a plugin or the queue beyond numbers.
 func (f *Findings) RefusedBeyondNumbers() bool {
 	for _, found := range f.Shortfalls {
 		if found.BeyondNumbers {
@@ -76,7 +77,7 @@ func (f *Findings) RefusedBeyondNumbers() bool {
 	return false
 }
 
-// NewAttempt asks the plugins where the job may lie now. An error is why it may lie nowhere.
+// NewAttempt asks the plugins where the job may lie now. An error says why it may lie nowhere.
 func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attempt, error) {
 	groups, err := s.Session.Placement.NodeGroups(job)
 	if err != nil {
@@ -99,29 +100,29 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	}
 	if groups != nil {
 		r.Compare = groups.Compare
-		r.alone = false // all at once would be all in one group: what it has no room for may go to another
+		r.alone = false // all tasks at once would lie in one group: tasks that it has no room for may go to another
 	}
 	return r, nil
 }
 
-// Shortfall is how far a trial came in a set of nodes, and what stopped it: nodes, or else a text, which is the queue's or a
-// pre-predicate's.
+// Shortfall is how far a trial came in a set of nodes, and what stopped it: refusals of nodes, or else a text of the queue or of
+// a pre-predicate.
 type Shortfall struct {
 	Placed   int
 	Refusals *feasible.Refusals
 	Reason   string
-	// Queue is the kind of reason when it is the queue's text.
+	// Queue is the kind of reason when the text is the queue's.
 	Queue string
-	// BeyondNumbers is true if a task was refused that had room: by a plugin that cannot reserve for it, or by its queue.
+	// BeyondNumbers reports whether a task that had room was refused: by a plugin that cannot reserve for it, or by its queue.
 	BeyondNumbers bool
 }
 
-// RefusalsOf counts the nodes by what stops the task there, with members of the job on the nodes of placed.
+// RefusalsOf counts the nodes by the reason that stops the task there, with members of the job also on the nodes of placed.
 func (r *Attempt) RefusalsOf(task *api.TaskInfo, where feasible.Where, placed map[int32]bool) *feasible.Refusals {
 	return r.Run.Finder.RefusalsOf(task, where, func(node int32) bool { return placed[node] || r.Members.Known[node] })
 }
 
-// DividesItself is true of a job that goes through HyperNodes, sub-job by sub-job.
+// DividesItself reports whether the job is placed in HyperNodes, sub-job by sub-job.
 func (r *Attempt) DividesItself() bool {
 	return r.Job.ContainsHardTopology() || r.Job.ContainsSubJobPolicy()
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// classCounts counts a sub-job's tasks by class, from one turn to the next: tasks are mostly taken from the beginning, so that
-// only those need to be counted off.
+// classCounts counts a sub-job's tasks by class, from one turn to the next: tasks are mostly removed from the beginning, so
+// that only these need to be subtracted.
 type classCounts struct {
 	tasks  []*api.TaskInfo
 	counts map[*feasible.TaskClass]int
@@ -31,7 +31,7 @@ func newClassCounts(class classOf, tasks []*api.TaskInfo) *classCounts {
 	return c
 }
 
-// countOff brings the counts to the tasks, if they are the last of those that were counted.
+// countOff updates the counts to the tasks, if they are the last of the counted ones.
 func (c *classCounts) countOff(class classOf, tasks []*api.TaskInfo) bool {
 	gone := len(c.tasks) - len(tasks)
 	if gone < 0 || &c.tasks[gone] != &tasks[0] {

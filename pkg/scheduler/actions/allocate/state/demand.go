@@ -13,35 +13,35 @@ import (
 )
 
 const (
-	// maxDemandClasses bounds of how many classes a gang's demand is known, as each costs a look at every node. Gangs have a
-	// handful of roles; where members have claims of their own, each is a class. Room for some of them is room for fewer than
-	// all, so groups are still never left out wrongly.
+	// maxDemandClasses bounds the number of known classes in a gang's demand, because each costs a look at every node. Gangs
+	// have few roles; where members have claims of their own, each is a class. The room for some of the tasks is an upper bound
+	// for all, so groups are still never left out wrongly.
 	maxDemandClasses = 8
-	// maxFurtherTasks bounds how many tasks besides those needed are looked at one by one where any will do: so many that those
-	// needed can be chosen among them, without going through thousands of surplus members in each turn.
+	// maxFurtherTasks bounds how many tasks besides the needed ones are considered one by one when any will do: enough to
+	// choose among, without going through thousands of surplus members in each turn.
 	maxFurtherTasks = 64
 )
 
-// Demand is what must be placed for a gang to be ready: so many tasks, and of each class that is known.
+// Demand is the tasks that must be placed for a gang to be ready: their number, and the number of each known class.
 type Demand struct {
-	// caches are the tasks' classes', kept here as a class may lose its own to another that needs one.
+	// caches are the caches of the tasks' classes, kept here because a class may lose its cache to another.
 	caches  map[*feasible.TaskClass]*feasible.ClassCache
 	Classes []*feasible.ClassCache
-	// Counts is how many tasks of each class there are: those needed, or when choice is set, all that may be taken.
+	// Counts is how many tasks of each class there are: the needed ones or, if Choice is set, all that may be taken.
 	Counts map[*feasible.ClassCache]int
-	// Further is how many tasks, of classes that are not known, ask for as much as those of a class that is.
+	// Further is how many tasks of unknown classes request as much as the tasks of a known class.
 	Further map[*feasible.ClassCache]int
-	// Beyond is how many tasks of each class there are behind those that are counted.
+	// Beyond is how many further tasks of each class there are behind the counted ones.
 	Beyond map[*feasible.ClassCache]int
 	Needed int
-	// Share is what those needed ask for together, in dominant shares; of any choice and of unknown classes on the average of
-	// those that are counted.
+	// Share is the total request of the needed tasks, in dominant shares; where any tasks may be chosen, or classes are
+	// unknown, from the average of the counted ones.
 	Share float64
-	// Choice is true if there are more tasks than are needed, unknown if there are tasks whose class is not known.
+	// Choice reports whether there are more tasks than needed, Unknown whether there are tasks of unknown classes.
 	Choice, Unknown bool
 }
 
-// DemandOf finds what the job's minimum needs at least, and of which tasks that may be.
+// DemandOf returns the smallest demand of the job's minimum, and the tasks that can satisfy it.
 func (r *Attempt) DemandOf() (*Demand, error) {
 	d := &Demand{caches: map[*feasible.TaskClass]*feasible.ClassCache{}, Counts: map[*feasible.ClassCache]int{}, Further: map[*feasible.ClassCache]int{}, Beyond: map[*feasible.ClassCache]int{}, Needed: r.leastNeeded()}
 	left := 0
@@ -82,7 +82,7 @@ func (r *Attempt) DemandOf() (*Demand, error) {
 	return d, nil
 }
 
-// cacheFor returns the cache of the task's class, one for as long as there is the demand.
+// cacheFor returns the cache of the task's class, the same one during the life of the demand.
 func (r *Attempt) cacheFor(task *api.TaskInfo, d *Demand) (*feasible.ClassCache, error) {
 	class := r.Run.Finder.Class(task)
 	if known := d.caches[class]; known != nil {
@@ -123,7 +123,7 @@ func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first 
 	}
 }
 
-// addUnknown takes in a task of a class beyond those that are known.
+// addUnknown adds a task of a class beyond the known ones.
 func (d *Demand) addUnknown(task *api.TaskInfo) {
 	d.Unknown = true
 	like := func(c *feasible.ClassCache) bool { return c.Task().InitResreq.Equal(task.InitResreq, api.Zero) }
@@ -132,8 +132,8 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 	}
 }
 
-// Together bounds how many of the needed tasks the set takes now, of all classes together. Where each class asks for as much as
-// the next in everything, a node takes no more of them than of the one it takes the most of.
+// Together returns an upper bound of how many of the needed tasks the set takes now, of all classes together. If each class
+// requests at least as much of everything as the next, a node takes no more of them than of the class that it takes most of.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
 		return d.Needed // tasks of other classes may do, or one class decides
@@ -151,7 +151,7 @@ func (d *Demand) Together(set *nodeset.Set) int {
 	return sum
 }
 
-// nested is true if each class, the largest first, asks for no less than the next of everything.
+// nested reports whether each class, the largest first, requests at least as much of everything as the next.
 func (d *Demand) nested() bool {
 	for i := 1; i < len(d.Classes); i++ {
 		if !d.Classes[i].Task().InitResreq.LessEqual(d.Classes[i-1].Task().InitResreq, api.Zero) {
@@ -161,13 +161,13 @@ func (d *Demand) nested() bool {
 	return true
 }
 
-// OneByOne is true if a task is needed that is placed one by one.
+// OneByOne reports whether a needed task is placed one by one.
 func (d *Demand) OneByOne() bool {
 	return slices.ContainsFunc(d.Classes, (*feasible.ClassCache).OneByOne)
 }
 
-// Countable is true if the members that fit into a group can be counted node by node: they are alike and do not exclude each
-// other.
+// Countable reports whether the members that fit into a group can be counted node by node: they are equal and do not exclude
+// each other.
 func (d *Demand) Countable() bool {
 	for class, count := range d.Beyond {
 		if count > 0 && d.Counts[class] == 0 {

@@ -2,21 +2,21 @@
 
 package state
 
-// Failures are the gangs that fit nowhere in a run, by name. What is placed, or taken back, may be what one of them needed, so
-// they count until then.
+// Failures are the gangs that fit nowhere in a run, by name. An entry expires when anything is placed or taken back, because
+// the gang may then fit.
 type Failures struct {
 	at map[string]int
-	// placed counts the jobs of which something was placed, or taken back.
+	// placed counts how often a job's tasks were placed or taken back.
 	placed int
 }
 
-// NotePlaced notes that something was placed for good, or in a unit's trial, or taken back.
+// NotePlaced records that tasks were placed for good, or in a unit's trial, or taken back.
 func (f *Failures) NotePlaced() { f.placed++ }
 
 // Has reports whether an equal gang has fit nowhere and nothing was placed since.
 func (f *Failures) Has(gang string) bool { return gang != "" && f.at[gang] == f.placed+1 }
 
-// Note notes that the gang fits nowhere.
+// Note records that the gang fits nowhere.
 func (f *Failures) Note(gang string) {
 	if gang != "" {
 		note(&f.at, gang, f.placed+1)

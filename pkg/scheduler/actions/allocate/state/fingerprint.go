@@ -20,26 +20,27 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang of unlike members that fits nowhere is searched for long, thousands of small ones take as long together, and mostly the next session
-// finds what the last one did. So why it did not fit is carried over from session to session, with a fingerprint of all that it
-// follows from: the gang, the nodes it may lie on, and what verdicts on these may depend on. Where that is more than can be named, the
-// fingerprint is 0 and nothing is carried over.
+// The search for a gang of different members that fits nowhere is long, also for thousands of small ones together, and mostly the
+// next session has the same result. So the reason is carried over from session to session, with a fingerprint of everything that
+// it depends on: the gang, the nodes it may lie on, and the inputs of verdicts on these. If that cannot be named, the fingerprint
+// is 0 and nothing is carried over.
 
-// Fingerprinter makes fingerprints.
+// Fingerprinter computes fingerprints.
 type Fingerprinter struct {
 	ssn    *framework.Session
 	index  *nodeset.Index
 	finder *feasible.Finder
 	memory *memory.Memory
-	// nodes are the fingerprints of nodes, by number, and versions 1 + the version that each is of; nil before the first.
+	// nodes are the fingerprints of nodes, by number, and versions 1 + the version of the node that each is for; nil before the
+	// first.
 	nodes    []uint64
 	versions []uint32
-	// all is of all nodes, and allState the state of the index that it is of.
+	// all is the fingerprint of all nodes, and allState the state of the index that it is for.
 	all      uint64
 	allState int
-	// judged are of what plugins know of all nodes, by plugin.
+	// judged are the fingerprints of plugins' keys of all nodes, by plugin.
 	judged map[string]judgedNodes
-	// session is of what verdicts on any node may depend on; 0 when that is more than can be named.
+	// session is the fingerprint of the inputs of verdicts on any node; 0 when these cannot be named.
 	session uint64
 	known   bool
 }
@@ -50,14 +51,13 @@ func newFingerprinter(ssn *framework.Session, index *nodeset.Index, finder *feas
 
 func (f *Fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.memory.Seed, b) }
 
-// Sharded is true if the nodes are divided between schedulers.
+// Sharded reports whether the nodes are divided between schedulers.
 func Sharded() bool {
 	mode := options.ServerOpts.ShardingMode
 	return mode != vcutil.NoneShardingMode && mode != ""
 }
 
-// What is appended is of a fixed length or begins with its own, so that no two gangs have one fingerprint by what they put
-// where.
+// Appended values have a fixed length or begin with their length, so that different gangs cannot have the same bytes.
 
 func appendNumber(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
 
@@ -74,7 +74,7 @@ func appendFlag(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// ofAll is the fingerprint of all nodes.
+// ofAll returns the fingerprint of all nodes.
 func (f *Fingerprinter) ofAll() uint64 {
 	if state := f.index.State(); f.allState != state {
 		f.allState, f.all = state, f.ofSet(f.index.All)
@@ -82,13 +82,14 @@ func (f *Fingerprinter) ofAll() uint64 {
 	return f.all
 }
 
-// judgedNodes is the fingerprint of what a plugin knows of all nodes, in a state of the index; 0 where it has no key for that.
+// judgedNodes is the fingerprint of a plugin's keys of all nodes, in a state of the index; 0 if it has no keys.
 type judgedNodes struct {
 	state       int
 	fingerprint uint64
 }
 
-// appendJudges appends what plugins of this project, which refuse nodes to tasks of these classes, know of all nodes; nil where one has no key for that.
+// appendJudges appends the keys of all nodes of the plugins of this project that refuse nodes to tasks of these classes; nil if
+// one has no keys.
 func (f *Fingerprinter) appendJudges(b []byte, classes [][]*api.TaskInfo) []byte {
 	for _, tasks := range classes {
 		for _, plugin := range f.finder.Judges(tasks[0]) {
@@ -131,8 +132,8 @@ func (f *Fingerprinter) ofSet(set *nodeset.Set) uint64 {
 	return f.bytes(b)
 }
 
-// ofNode is the fingerprint of a node as it is now: of its object, which is another when it changes, of what is left of it, and of
-// the pods on it.
+// ofNode returns the fingerprint of a node's current state: its object, which is replaced when it changes, its remaining
+// resources, and its pods.
 func (f *Fingerprinter) ofNode(node int32) uint64 {
 	if f.nodes == nil {
 		f.nodes, f.versions = make([]uint64, len(f.index.Nodes)), make([]uint32, len(f.index.Nodes))
@@ -154,7 +155,7 @@ func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	}
 	b = appendNumber(b, uint64(node.Allocatable.MaxTaskNum))
 	pods := uint64(0)
-	for _, task := range node.Tasks { // which are by name: another of its name may lie there
+	for _, task := range node.Tasks { // the map is by name: another pod of that name may have replaced it
 		pods += maphash.String(f.memory.Seed, string(task.UID))
 	}
 	b = appendNumber(appendNumber(b, uint64(len(node.Tasks))), pods)
@@ -176,8 +177,8 @@ func (f *Fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	return appendNumber(b, scalars)
 }
 
-// OfSession is the fingerprint of the conf, of the cluster's resources, in shares of which tasks are large or small, and of the pods that keep
-// others away by required anti-affinity. Where these select namespaces by label it is 0.
+// OfSession returns the fingerprint of the conf, of the cluster's resources, which determine the size of tasks in shares, and of
+// the pods with required anti-affinity. If their terms select namespaces by label, it is 0.
 func (f *Fingerprinter) OfSession() uint64 {
 	if f.known {
 		return f.session

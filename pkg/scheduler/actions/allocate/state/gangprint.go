@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// FingerprintOf returns the fingerprint of what decides on the job; 0 for none.
+// FingerprintOf returns the fingerprint of everything that decides on the job; 0 for none.
 func (r *Attempt) FingerprintOf() uint64 {
 	if Sharded() || !(r.Run.Progress.GangDecides && r.Pending.IsShort(r.Job)) && r.Run.Progress.JobReady(r.Job) {
 		return 0
@@ -26,7 +26,7 @@ func (r *Attempt) FingerprintOf() uint64 {
 	}
 	if r.Groups == nil || !r.Groups.Required {
 		b = appendNumber(b, r.Run.Prints.ofAll())
-	} else { // explanations tell of the largest of all nodes
+	} else { // explanations name the largest of all nodes
 		b = r.Run.Prints.appendResource(b, r.Run.Index.LargestNode())
 	}
 	return max(r.Run.Prints.bytes(b), 1)
@@ -44,7 +44,7 @@ func (r *Attempt) appendGroups(b []byte) []byte {
 	return b
 }
 
-// appendGang appends what decides on the gang, which has tasks of these classes to be placed, in task order.
+// appendGang appends everything in the gang that decides on it. Its tasks to be placed are of these classes, in task order.
 func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	job := r.Job
 	b = appendNumber(appendText(b, string(job.Queue)), uint64(r.IdleOnlyUntil.Unix()))
@@ -55,7 +55,7 @@ func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	}
 	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
 	b = appendNumber(appendNumber(b, uint64(len(classes))), uint64(len(job.Tasks)))
-	if len(classes) < len(job.Tasks) { // otherwise all that the minimum asks for is lacking
+	if len(classes) < len(job.Tasks) { // otherwise everything that the minimum requires is lacking
 		lacking := r.NeededByRole()
 		b = appendNumber(b, uint64(len(lacking)))
 		for _, role := range sortedRoles(lacking) {
@@ -68,7 +68,7 @@ func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	return b
 }
 
-// sortedRoles lists the roles. Most gangs have none.
+// sortedRoles returns the roles, sorted. Most gangs have none.
 func sortedRoles(counts map[string]int32) []string {
 	if len(counts) == 0 {
 		return nil
@@ -76,7 +76,7 @@ func sortedRoles(counts map[string]int32) []string {
 	return slices.Sorted(maps.Keys(counts))
 }
 
-// QueueTakes is true if the gang's queue has room for all of the tasks together, so that it refuses none of them.
+// QueueTakes reports whether the gang's queue has room for all of the tasks together, so that it refuses none of them.
 func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
 	all := *tasks[0]
 	all.Resreq, all.InitResreq = all.Resreq.Clone(), all.InitResreq.Clone()
@@ -87,7 +87,7 @@ func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
 	return r.Run.Session.Allocatable(r.Run.Session.Queues[r.Job.Queue], &all)
 }
 
-// FingerprintOfUnit returns the fingerprint of all that decides on a unit of these gangs; 0 where that is more than can be named.
+// FingerprintOfUnit returns the fingerprint of everything that decides on a unit of these gangs; 0 when that cannot be named.
 func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pending) uint64 {
 	session := run.Prints.OfSession()
 	if session == 0 || Sharded() {
@@ -107,7 +107,7 @@ func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pe
 	return max(run.Prints.bytes(b), 1)
 }
 
-// appendUnitGang appends what decides on one of the unit's gangs; nil where that is more than can be named.
+// appendUnitGang appends everything that decides on one of the unit's gangs; nil when that cannot be named.
 func (r *Attempt) appendUnitGang(b []byte) []byte {
 	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
 	if len(tasks) == 0 || r.Gathering != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||

@@ -10,14 +10,14 @@ import (
 
 // MemberNodes are the nodes where members of a job lie.
 type MemberNodes struct {
-	// Nodes are in the order in which members came, each once.
+	// Nodes are in the order in which members were placed, each once.
 	Nodes []int32
 	Known map[int32]bool
-	// sets are those asked about.
+	// sets caches the answers of In.
 	sets map[*nodeset.Set]presence
 }
 
-// presence is whether one of the first nodes, so many of which were asked about, lies in a set.
+// presence is whether one of the first asked nodes lies in a set.
 type presence struct {
 	asked int
 	some  bool
@@ -44,7 +44,7 @@ func memberNodesOf(index *nodeset.Index, job *api.JobInfo) *MemberNodes {
 
 func (m *MemberNodes) add(node int32) {
 	if !m.Known[node] {
-		if m.Known == nil { // of a gang that waits there is no member anywhere
+		if m.Known == nil { // a waiting gang has no members on nodes
 			m.Known = map[int32]bool{}
 		}
 		m.Known[node] = true
@@ -52,7 +52,7 @@ func (m *MemberNodes) add(node int32) {
 	}
 }
 
-// In is true if a member lies in the set. Each node is looked up once for a set.
+// In reports whether a member lies in the set. Each node is looked up once for a set.
 func (m *MemberNodes) In(set *nodeset.Set) bool {
 	if m.sets == nil {
 		m.sets = map[*nodeset.Set]presence{}

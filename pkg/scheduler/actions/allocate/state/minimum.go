@@ -9,8 +9,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// NeededAtOnce is how many of so many tasks must be placed at least before the sub-job can be ready: 1 when that is not known,
-// all when nobody is kept waiting by that.
+// NeededAtOnce returns how many of so many tasks must at least be placed before the sub-job can be ready: 1 when that is
+// unknown, all when no other job waits meanwhile.
 func (r *Attempt) NeededAtOnce(subJob *api.SubJobInfo, tasks int) int {
 	if !r.Run.Progress.GangDecides {
 		return 1
@@ -22,7 +22,7 @@ func (r *Attempt) NeededAtOnce(subJob *api.SubJobInfo, tasks int) int {
 	return max(needed, 1)
 }
 
-// NeededBySubJob is how many more tasks the gang plugin needs to call the sub-job ready.
+// NeededBySubJob returns how many more tasks the sub-job needs to be ready for the gang plugin.
 func (r *Attempt) NeededBySubJob(subJob *api.SubJobInfo) int {
 	if !r.Job.ContainsSubJobPolicy() {
 		return r.NeededByJob()
@@ -33,7 +33,7 @@ func (r *Attempt) NeededBySubJob(subJob *api.SubJobInfo) int {
 	return int(subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum())
 }
 
-// NeededByJob is the same of the job, for which it may ask for more.
+// NeededByJob returns the same for the job, which may need more.
 func (r *Attempt) NeededByJob() int {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(r.Job) {
 		return 0
@@ -58,8 +58,8 @@ func (r *Attempt) NeededByRole() map[string]int32 {
 	return needed
 }
 
-// leastNeeded is how many tasks the job's minimum needs at least: of each policy the smallest sub-jobs of those that may be made
-// ready, and no fewer than the job needs as a whole. A job that is ready takes any sub-job further.
+// leastNeeded returns how many tasks the job's minimum needs at least: for each policy the smallest of the sub-jobs that may
+// become ready, and no fewer than the job needs as a whole. A ready job may continue with any sub-job.
 func (r *Attempt) leastNeeded() int {
 	if !r.Job.ContainsSubJobPolicy() {
 		subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]

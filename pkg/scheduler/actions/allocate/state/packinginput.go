@@ -18,14 +18,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PackingInput is what unlike tasks ask for, in numbers: so many of each class, of which so many are wanted. What numbers refuse
-// no trial can place, as plugins only refuse more.
+// PackingInput describes different tasks in numbers: so many of each class, and how many of them are wanted. If numbers refuse
+// them, no trial can place them, because plugins only refuse more.
 type PackingInput struct {
 	Run     *Run
 	Classes []*feasible.TaskClass
-	// Caches are the classes', once they are filled.
+	// Caches are the caches of the classes, once they are filled.
 	Caches []*feasible.ClassCache
-	// Tasks are those of each class.
+	// Tasks are the tasks of each class.
 	Tasks [][]*api.TaskInfo
 	Names []v1.ResourceName
 	// Problem has no nodes yet.
@@ -33,19 +33,19 @@ type PackingInput struct {
 }
 
 const (
-	// MaxPackingClasses bounds of how many classes a problem is that is to be solved.
+	// MaxPackingClasses bounds the number of classes of a problem that is to be solved.
 	MaxPackingClasses = 64
-	// MaxRefutedClasses bounds it for one that is only to be refuted, mostly with classes taken together.
+	// MaxRefutedClasses bounds it for a problem that is only to be refuted, mostly with classes merged.
 	MaxRefutedClasses = 256
 )
 
-// NewPackingInput returns the input for the tasks of which so many are wanted, and of each role as many as minima has; nil when the tasks
-// are alike, or of too many classes.
+// NewPackingInput returns the input for the tasks, when wanted of them are to be placed, with the given minima of roles; nil when
+// the tasks are equal, or of too many classes.
 func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
 }
 
-// PackingInputOf is the same for tasks of so many classes at the most.
+// PackingInputOf is the same for tasks of at most most classes.
 func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
@@ -86,7 +86,7 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	return in
 }
 
-// jobInput is the input for the job, of which so many tasks are wanted as its minimum needs at the least. A job that is ready has none.
+// jobInput returns the input for the job, where as many tasks are wanted as its minimum needs at least. A ready job has none.
 func (r *Attempt) jobInput() *PackingInput {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
 		return nil
@@ -101,19 +101,19 @@ func (r *Attempt) jobInput() *PackingInput {
 	return r.NewPackingInput(tasks, min(r.leastNeeded(), len(tasks)), r.NeededByRole())
 }
 
-// TakesFn is true if the node at a place of a set may take tasks of a class, which is named by its place in the input.
+// TakesFn reports whether the node at a place of a set may take tasks of a class, given by its place in the input.
 type TakesFn func(class int, place int) bool
 
-// anyNode takes all that there is room for.
+// anyNode accepts every node.
 func anyNode(int, int) bool { return true }
 
-// ByCachedVerdicts asks the cached verdicts, but not those that are the job's.
+// ByCachedVerdicts accepts nodes by the cached verdicts, without the PerJob ones.
 func (in *PackingInput) ByCachedVerdicts(set *nodeset.Set) TakesFn {
 	return func(class, place int) bool { return in.Caches[class].Verdict(set.Nodes[place]).Fits }
 }
 
-// ProblemOn returns the problem on the set, and the nodes it is on: those that take a task of some class, and of nodes that are
-// alike no more than there are tasks. Nodes that are alike follow each other.
+// ProblemOn returns the problem on the set, and its nodes: nodes that take a task of some class, with at most as many equal nodes
+// as there are tasks. Equal nodes are adjacent.
 func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn) (*packing.Problem, []int32) {
 	type keyed struct {
 		packing.Node
@@ -152,7 +152,7 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 	return &problem, nodes
 }
 
-// FillCaches makes sure that all classes have their caches. These are kept here, as a class may lose its own to another that needs one.
+// FillCaches makes sure that all classes have their caches. They are kept here, because a class may lose its cache to another.
 func (in *PackingInput) FillCaches() error {
 	if in.Caches != nil {
 		return nil
@@ -169,7 +169,7 @@ func (in *PackingInput) FillCaches() error {
 	return nil
 }
 
-// BySize are the places of the classes, the smallest first.
+// BySize returns the places of the classes, the smallest first.
 func (in *PackingInput) BySize() []int {
 	order := make([]int, len(in.Classes))
 	for class := range order {
@@ -181,13 +181,13 @@ func (in *PackingInput) BySize() []int {
 	return order
 }
 
-// Refuted is true if numbers alone leave no room in the set for what the job asks for.
+// Refuted reports whether, by numbers alone, the set has no room for the job's demand.
 func (r *Attempt) Refuted(set *nodeset.Set, opts Options) bool {
 	return r.RefutedAs(r.Packing, set, opts.IdleOnly)
 }
 
-// RefutedAs is true if numbers alone leave no room in the set for the input, of tasks of the job. Those that wait for resources being
-// released already are not in it.
+// RefutedAs reports whether, by numbers alone, the set has no room for the input, of tasks of the job. It does not apply to jobs
+// with members that already wait for resources being released.
 func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) bool {
 	if in == nil || !idleOnly && len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return false
@@ -196,8 +196,8 @@ func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) b
 	return r.Run.Memory.Refute(problem) == packing.Impossible
 }
 
-// Packable answers whether there is room in the set for what the job asks for, on nodes that the cached verdicts leave. Of a job that
-// divides itself that is not known.
+// Packable answers whether the set has room for the job's demand on nodes that the cached verdicts accept. The answer is unknown
+// for a job with sub-groups.
 func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	if r.Packing == nil || r.Job.ContainsSubJobPolicy() || r.Packing.FillCaches() != nil {
 		return packing.Unknown
@@ -215,10 +215,10 @@ func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly 
 	return found
 }
 
-// allAddresses is the host IP of ports that name none.
+// allAddresses is the host IP of ports that specify none.
 const allAddresses = "0.0.0.0"
 
-// ResourceNames are the scalar resources that the tasks ask for.
+// ResourceNames returns the scalar resources that the tasks request.
 func ResourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	var names []v1.ResourceName
 	for _, task := range tasks {
@@ -238,7 +238,7 @@ type hostPort struct {
 	port     int32
 }
 
-// hostPorts are the host ports that the pod asks for, and the addresses that it asks for each of.
+// hostPorts returns the host ports that the pod requests, with the addresses of each.
 func hostPorts(pod *v1.Pod) map[hostPort][]string {
 	ports := map[hostPort][]string{}
 	for i := range pod.Spec.Containers {
@@ -252,11 +252,11 @@ func hostPorts(pod *v1.Pod) map[hostPort][]string {
 	return ports
 }
 
-// HasHostPorts reports whether the pod asks for host ports.
+// HasHostPorts reports whether the pod requests host ports.
 func HasHostPorts(pod *v1.Pod) bool { return len(hostPorts(pod)) > 0 }
 
-// exclusivePorts names for each of the pods what no two tasks on a node can both have: its host ports by address. One that is asked for of
-// all addresses is all that any of them asks for. There is none where no plugin looks at ports.
+// exclusivePorts returns, for each of the pods, names of ports that no two tasks on a node can share: its host ports by address.
+// A port requested for all addresses stands for all addresses that any pod requests. There are none if no plugin checks ports.
 func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	if !s.Finder.ChecksPorts() {
 		return make([][]string, len(pods))
@@ -283,7 +283,7 @@ func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	return out
 }
 
-// Vector lists the amounts of cpu, memory and the named resources.
+// Vector returns the amounts of cpu, memory and the named resources.
 func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
 	out := []float64{r.MilliCPU, r.Memory}
 	for _, name := range names {
@@ -292,14 +292,14 @@ func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
 	return out
 }
 
-// DecidedByNumbers is true if numbers and the cached verdicts are all that decides on where the tasks go, in groups that the
-// plugin has named: no task is asked about one by one, has claims or devices, or is nominated to a node, and no pod that was
-// placed in the session keeps it away.
+// DecidedByNumbers reports whether only numbers and the cached verdicts decide where the tasks go, in groups that the plugin has
+// named: no task is placed one by one, has claims or devices, or is nominated to a node, and no pod placed in the session keeps
+// it away.
 func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
 	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
 }
 
-// decidedBy is the same for all that decides on a task of each class.
+// decidedBy reports the same with the given test for a task of each class.
 func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
 	for _, tasks := range in.Tasks {
 		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.Run.asksDevices(tasks[0]) {
@@ -312,8 +312,8 @@ func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy stri
 	return true
 }
 
-// Exclude has plans keep classes from each other's nodes that exclude each other by anti-affinity. Numbers that are to refute a problem
-// know nothing of it: where a node lacks a label it excludes none.
+// Exclude makes plans keep classes apart that exclude each other by anti-affinity. Problems that are only to be refuted do not
+// use it: where a node lacks a label, it excludes none.
 func (in *PackingInput) Exclude() {
 	for i := range in.Classes {
 		for j := range i + 1 {

@@ -15,23 +15,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Pending are what of a job is to be placed: the sub-jobs that have such tasks, and these.
+// Pending is the part of a job that is to be placed: sub-jobs and their tasks.
 type Pending struct {
 	SubJobs []*api.SubJobInfo
 	// Tasks are a sub-job's tasks to be placed, in task order.
 	Tasks map[api.SubJobID][]*api.TaskInfo
 	// needed are the sub-jobs that the job's minimum needs.
 	needed map[api.SubJobID]bool
-	// fitErrors are why tasks fitted nowhere that are not looked at again, while others of the job were.
+	// fitErrors are the fit errors of tasks that are not tried again while others of the job are.
 	fitErrors map[api.TaskID]*api.FitErrors
-	// IdleOnly is true if others of the job wait for resources being released: of those no more are kept for it.
+	// IdleOnly reports whether members of the job already wait for resources being released: no further resources being released
+	// are reserved for it.
 	IdleOnly bool
 }
 
 // Empty reports whether nothing is to be placed.
 func (p *Pending) Empty() bool { return len(p.Tasks) == 0 }
 
-// First is the first task to be placed.
+// First returns the first task to be placed.
 func (p *Pending) First() *api.TaskInfo {
 	for _, subJob := range p.SubJobs {
 		if tasks := p.Tasks[subJob.UID]; len(tasks) > 0 {
@@ -41,7 +42,8 @@ func (p *Pending) First() *api.TaskInfo {
 	return nil
 }
 
-// IsShort reports whether the job is surely short of its minimum: its other tasks are too few, whatever they are. It is false for some that are.
+// IsShort reports whether the job is surely short of its minimum: its other tasks are too few, whatever their status. It may
+// return false for a job that is short.
 func (p *Pending) IsShort(job *api.JobInfo) bool {
 	others := len(job.Tasks)
 	for _, subJob := range p.SubJobs {
@@ -50,7 +52,7 @@ func (p *Pending) IsShort(job *api.JobInfo) bool {
 	return others < int(job.MinAvailable)
 }
 
-// RememberFitErrors keeps why tasks of the job fitted nowhere, before they are reset in its next turn.
+// RememberFitErrors keeps the fit errors of the job's tasks, before they are reset in its next turn.
 func (p *Pending) RememberFitErrors(job *api.JobInfo) {
 	if p.fitErrors == nil && len(job.NodesFitErrors) > 0 {
 		p.fitErrors = map[api.TaskID]*api.FitErrors{}
@@ -58,7 +60,7 @@ func (p *Pending) RememberFitErrors(job *api.JobInfo) {
 	maps.Copy(p.fitErrors, job.NodesFitErrors)
 }
 
-// RestoreFitErrors puts back those of the tasks that still wait.
+// RestoreFitErrors restores the fit errors of tasks that still wait.
 func (p *Pending) RestoreFitErrors(job *api.JobInfo) {
 	for uid, errs := range p.fitErrors {
 		if job.NodesFitErrors[uid] == nil && job.Tasks[uid].Status == api.Pending {
@@ -67,7 +69,7 @@ func (p *Pending) RestoreFitErrors(job *api.JobInfo) {
 	}
 }
 
-// KeepOnly leaves of the sub-jobs that are named only the given tasks.
+// KeepOnly leaves, in the named sub-jobs, only the given tasks.
 func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	done := false
 	for uid, tasks := range rest {
@@ -83,7 +85,8 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside leaves only the given tasks to be placed, and returns the others for putBack; nil if there are none, and if only is nil.
+// SetAside leaves only the given tasks to be placed, and returns the others for PutBack; nil if there are none, and if only is
+// nil.
 func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
@@ -101,7 +104,7 @@ func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	return whole
 }
 
-// PutBack puts back those tasks of the whole that still wait.
+// PutBack restores the tasks of the whole that still wait.
 func (p *Pending) PutBack(whole *Pending) {
 	p.SubJobs, p.Tasks = whole.SubJobs, whole.Tasks
 	rest := map[api.SubJobID][]*api.TaskInfo{}
@@ -111,8 +114,8 @@ func (p *Pending) PutBack(whole *Pending) {
 	p.KeepOnly(rest)
 }
 
-// NewPendingTasks lists what of the job is to be placed. Gated tasks (KEP-3521) wait for their gates, tasks without requests
-// for backfill.
+// NewPendingTasks returns the tasks of the job that are to be placed. Gated tasks (KEP-3521) wait for their gates, tasks without
+// requests for backfill.
 func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 	p := &Pending{Tasks: map[api.SubJobID][]*api.TaskInfo{}}
 	for uid, subJob := range job.SubJobs {
@@ -132,9 +135,8 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 	return p
 }
 
-// sortTasks sorts tasks by the session's task order. The order upstream falls back to is costly to ask for each pair, and
-// is no order where only some names end in a number, so tasks are sorted by what it looks at first, and asked for where that
-// may not agree.
+// sortTasks sorts tasks by the session's task order. Upstream's fallback order is costly to call for each pair, and inconsistent
+// if only some names end in a number. So tasks are sorted by its first criteria, and compared with it where these may not agree.
 func sortTasks(ssn *framework.Session, tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return
@@ -159,7 +161,7 @@ func sortTasks(ssn *framework.Session, tasks []*api.TaskInfo) {
 	for i := range sorted {
 		tasks[i] = sorted[i].task
 	}
-	inOrder := func(l, r *api.TaskInfo) int { return ssn.TaskCompareFns(l, r) } // beyond it, upstream's is the order above
+	inOrder := func(l, r *api.TaskInfo) int { return ssn.TaskCompareFns(l, r) } // beyond it, upstream uses the order above
 	if 0 < without && without < len(tasks) {
 		inOrder = ByOrder[*api.TaskInfo](ssn.TaskOrderFn)
 	}
@@ -168,7 +170,8 @@ func sortTasks(ssn *framework.Session, tasks []*api.TaskInfo) {
 	}
 }
 
-// indexOf is the number that a pod's name ends in after its second hyphen or a later one, by which upstream orders tasks; false if there is none.
+// indexOf returns the number that a pod's name ends in, after its second or a later hyphen. Upstream orders tasks by it. It
+// returns false if there is none.
 func indexOf(name string) (int, bool) {
 	last := strings.LastIndexByte(name, '-')
 	if last < 0 || strings.IndexByte(name, '-') == last {
@@ -178,8 +181,8 @@ func indexOf(name string) (int, bool) {
 	return number, err == nil
 }
 
-// neededSubJobs are those the job's minimum needs: of each policy the first in order that are not ready, up to the number
-// it needs. With a single one there is no order to decide, and the map is nil.
+// neededSubJobs returns the sub-jobs that the job's minimum needs: for each policy the first ones in order that are not ready, up
+// to the number it needs. With a single sub-job there is no order to decide, and the map is nil.
 func neededSubJobs(s *Progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
 	if len(subJobs) < 2 {
 		return nil
@@ -208,8 +211,8 @@ func (p *Progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 	return ready
 }
 
-// SubJobQueue are the sub-jobs in the order in which they are placed: those with the highest number in first before others,
-// then those the minimum needs, then by the session's order, which is another for a sub-job once more of it is placed.
+// SubJobQueue returns the sub-jobs in order of placement: by the number in first, highest first, then sub-jobs that the minimum
+// needs, then the session's order, which changes for a sub-job once more of it is placed.
 func SubJobQueue(ssn *framework.Session, p *Pending, first map[api.SubJobID]int) *util.PriorityQueue {
 	queue := util.NewPriorityQueue(func(l, r any) bool {
 		left, right := l.(*api.SubJobInfo), r.(*api.SubJobInfo)
@@ -222,7 +225,7 @@ func SubJobQueue(ssn *framework.Session, p *Pending, first map[api.SubJobID]int)
 	return queue
 }
 
-// ByOrder makes a comparison of one of the session's order functions, which are true if the left one comes first.
+// ByOrder returns a comparison from one of the session's order functions, which report whether the left one comes first.
 func ByOrder[T any](first func(l, r any) bool) func(l, r T) int {
 	return func(l, r T) int {
 		switch {

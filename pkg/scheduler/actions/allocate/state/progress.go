@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Progress is how far jobs have come, from one turn to the next, so that more of a job is placed without counting all of its tasks
-// again. It asks the plugins what is ready.
+// Progress is how far jobs have come, from one turn to the next, so that further tasks of a job are placed without counting all
+// of its tasks again. It asks the plugins what is ready.
 type Progress struct {
 	ssn   *framework.Session
 	index *nodeset.Index
@@ -24,11 +24,11 @@ type Progress struct {
 
 // JobProgress is how far a job has come.
 type JobProgress struct {
-	// ready is true once the job's minimum is handed over to be bound, subJobs once a sub-job's is.
+	// ready is set once the job's minimum is handed over to be bound, subJobs once a sub-job's is.
 	ready   bool
 	subJobs map[api.SubJobID]bool
 	Members *MemberNodes
-	// counts are of the sub-jobs' tasks to be placed.
+	// counts are the class counts of the sub-jobs' tasks to be placed.
 	counts map[api.SubJobID]*classCounts
 }
 
@@ -40,7 +40,7 @@ func newProgress(ssn *framework.Session, index *nodeset.Index) *Progress {
 	}
 }
 
-// Job returns how far the job has come.
+// Job returns the progress of the job.
 func (p *Progress) Job(job *api.JobInfo) *JobProgress {
 	known, ok := p.of[job.UID]
 	if !ok {
@@ -50,10 +50,10 @@ func (p *Progress) Job(job *api.JobInfo) *JobProgress {
 	return known
 }
 
-// Forget forgets how far the job has come: it has no other turn, or all is counted again.
+// Forget drops the progress of the job: it has no other turn, or everything is counted again.
 func (p *Progress) Forget(job *api.JobInfo) { delete(p.of, job.UID) }
 
-// Advance takes in the tasks of a ready job that were handed over. Where some were refused all is counted again.
+// Advance adds the tasks of a ready job that were handed over. If some were refused everything is counted again.
 func (p *Progress) Advance(job *api.JobInfo, placed []*api.TaskInfo) {
 	of := p.of[job.UID]
 	for _, task := range placed {
@@ -67,7 +67,7 @@ func (p *Progress) Advance(job *api.JobInfo, placed []*api.TaskInfo) {
 			return
 		}
 		if uid := job.TaskToSubJob[task.UID]; !of.subJobs[uid] && job.ContainsSubJobPolicy() && job.SubJobs[uid].IsReady() {
-			note(&of.subJobs, uid, true) // of a gang that waits no sub-job is placed
+			note(&of.subJobs, uid, true) // no sub-job of a waiting gang is placed
 		}
 	}
 	of.ready = p.GangDecides
@@ -85,8 +85,8 @@ func (p *Progress) subJobPlaced(job *api.JobInfo, subJob *api.SubJobInfo) bool {
 	return known != nil && known.subJobs[subJob.UID]
 }
 
-// JobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks to say so, and cannot
-// change its mind by more being placed. Where it decides, a job that is short of its minimum is ready to no plugin.
+// JobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks, and its answer stays true
+// when more are placed. Where it decides, a job that is short of its minimum is not ready, whatever other plugins say.
 func (p *Progress) JobReady(job *api.JobInfo) (ready bool) {
 	if !p.MinimumPlaced(job) {
 		return (!p.GangDecides || job.IsReady()) && p.ssn.JobReady(job)
@@ -107,7 +107,7 @@ func (p *Progress) SubJobReady(job *api.JobInfo, subJob *api.SubJobInfo) (ready 
 	return ready
 }
 
-// JobOrder orders jobs as the plugins do. To the gang plugin jobs that are both ready are equal.
+// JobOrder orders jobs as the plugins do. The gang plugin treats jobs that are both ready as equal.
 func (p *Progress) JobOrder(l, r any) (first bool) {
 	if !p.MinimumPlaced(l.(*api.JobInfo)) || !p.MinimumPlaced(r.(*api.JobInfo)) {
 		return p.ssn.JobOrderFn(l, r)
@@ -116,7 +116,7 @@ func (p *Progress) JobOrder(l, r any) (first bool) {
 	return first
 }
 
-// note enters the value in the map, which is made for its first.
+// note sets the value in the map, which it creates if needed.
 func note[K comparable, V any](values *map[K]V, key K, value V) {
 	if *values == nil {
 		*values = map[K]V{}

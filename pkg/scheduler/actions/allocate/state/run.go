@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Run is one run of the action on a session: what all attempts to place a job share.
+// Run is one run of the action on a session: the data that all attempts to place a job share.
 type Run struct {
 	Session *framework.Session
 	Index   *nodeset.Index
@@ -23,13 +23,14 @@ type Run struct {
 	Memory  *memory.Memory
 	Observe func(result string)
 	Now     func() time.Time
-	// Progress is of the jobs that have had a turn.
+	// Progress is the progress of the jobs that have had a turn.
 	Progress *Progress
 	// Failed are the gangs that fit nowhere.
 	Failed Failures
 	// Probed counts the tasks placed for explanations alone.
 	Probed int
-	// devicesOn is a node with devices of each make, and prints makes fingerprints; devicesOn is nil before the first use.
+	// devicesOn is, for each vendor, a node with its devices, and prints computes fingerprints; devicesOn is nil before the first
+	// use.
 	devicesOn map[string]*api.NodeInfo
 	Prints    *Fingerprinter
 }
@@ -43,7 +44,7 @@ func NewRun(ssn *framework.Session, m *memory.Memory, defaults *options.ServerOp
 	return s
 }
 
-// RecordWait keeps why the job is not placed.
+// RecordWait records why the job is not placed.
 func (s *Run) RecordWait(job *api.JobInfo, wait framework.Wait) {
 	job.JobFitErrors = wait.Message
 	s.Session.ExplainWait(job.UID, wait)
@@ -72,7 +73,7 @@ func (s *Run) PausedUntil(jobs ...*api.JobInfo) time.Time {
 	return last
 }
 
-// SearchOf is the search for room for tasks of the job in the named set.
+// SearchOf returns the key of the search for room for tasks of the job in the named set.
 func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) memory.Search {
 	of := memory.Search{Unit: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
 	if unit := s.Session.Placement.Unit(job); unit != nil && len(unit.Gangs) > 1 {
@@ -94,7 +95,7 @@ func (s *Run) ClassesOf(tasks []*api.TaskInfo) []*feasible.TaskClass {
 	return classes
 }
 
-// SameClass is how many tasks at the beginning are of one class.
+// SameClass returns how many tasks at the beginning are of one class.
 func (s *Run) SameClass(tasks []*api.TaskInfo) int {
 	n := 1
 	for n < len(tasks) && s.Finder.Class(tasks[n]) == s.Finder.Class(tasks[0]) {
@@ -103,7 +104,7 @@ func (s *Run) SameClass(tasks []*api.TaskInfo) int {
 	return n
 }
 
-// asksDevices is true if the task asks for devices of a make that some node has.
+// asksDevices reports whether the task requests devices of a vendor that some node has.
 func (s *Run) asksDevices(task *api.TaskInfo) bool {
 	if s.devicesOn == nil {
 		s.devicesOn = map[string]*api.NodeInfo{}
@@ -123,7 +124,7 @@ func (s *Run) asksDevices(task *api.TaskInfo) bool {
 	return false
 }
 
-// Devices names the kinds of devices of the node that the task asks for.
+// Devices names the kinds of devices of the node that the task requests.
 func Devices(task *api.TaskInfo, node *api.NodeInfo) []string {
 	var names []string
 	for _, name := range api.RegisteredDevices {
@@ -134,7 +135,7 @@ func Devices(task *api.TaskInfo, node *api.NodeInfo) []string {
 	return names
 }
 
-// ExceedsNodes are the resources, by name, of which the task asks for more than any node has.
+// ExceedsNodes returns, by name, the resources that the task requests more of than any node has.
 func (s *Run) ExceedsNodes(task *api.TaskInfo) []string {
 	fits, missing := task.InitResreq.LessEqualWithResourcesName(s.Index.LargestNode(), api.Zero)
 	if fits {
@@ -144,7 +145,7 @@ func (s *Run) ExceedsNodes(task *api.TaskInfo) []string {
 	return missing
 }
 
-// DominantShare is the largest share of the cluster's resources that the task asks for.
+// DominantShare returns the largest share of any of the cluster's resources that the task requests.
 func (s *Run) DominantShare(task *api.TaskInfo) float64 {
 	total := s.Session.TotalResource
 	share := 0.0

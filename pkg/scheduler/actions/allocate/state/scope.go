@@ -11,9 +11,9 @@ import (
 // Scope is where a trial places tasks: on a set of nodes, which may be divided into groups.
 type Scope struct {
 	feasible.Where
-	// Group is the node group that the set is of, over whose children tasks are distributed; nil for a set without division.
+	// Group is the set's node group, over whose children tasks are distributed; nil for a set without division.
 	Group *topology.Group
-	// Within cuts the sets of the groups in it down to these nodes; nil cuts nothing.
+	// Within restricts the sets of the groups in it to these nodes; nil restricts nothing.
 	Within *nodeset.Set
 }
 
@@ -22,17 +22,17 @@ func (s *Run) Anywhere(opts Options) Scope {
 	return Scope{Where: feasible.Where{Set: s.Index.Intersection(s.Index.All, opts.Within)}}
 }
 
-// GroupScope is the part of the group within the nodes. chosenBy is the plugin that named the group.
+// GroupScope returns the part of the group within the nodes. chosenBy is the plugin that named the group.
 func (s *Run) GroupScope(g *topology.Group, within *nodeset.Set, chosenBy string) Scope {
 	return Scope{Where: feasible.Where{Set: s.GroupSet(g, within), ChosenBy: chosenBy}, Group: g, Within: within}
 }
 
-// GroupSet is the part of the group within the nodes; nil cuts nothing.
+// GroupSet returns the part of the group within the nodes; nil restricts nothing.
 func (s *Run) GroupSet(g *topology.Group, within *nodeset.Set) *nodeset.Set {
 	return s.Index.Intersection(s.Index.Group(g), within)
 }
 
-// HyperNodeScope is the part of the scope in the HyperNode.
+// HyperNodeScope returns the part of the scope in the HyperNode.
 func (s *Run) HyperNodeScope(name string, scope Scope, opts Options) Scope {
 	set := s.Index.Intersection(s.Index.HyperNode(name), opts.Within)
 	if scope.Group != nil {
@@ -53,13 +53,13 @@ func cmpBool(l, r bool) int {
 	}
 }
 
-// Options narrow down where a job is tried.
+// Options restrict where a job is tried.
 type Options struct {
 	// IdleOnly leaves out nodes whose resources are still being released.
 	IdleOnly bool
-	// Within are the nodes it is tried on: all but those that it is to avoid. nil is all.
+	// Within are the nodes it is tried on: all but nodes that it should avoid. nil is all.
 	Within *nodeset.Set
-	// Places is in how many node groups or HyperNodes the job is still to be tried, with this one: they share the
-	// steps that searches for plans may take.
+	// Places is the number of node groups or HyperNodes where the job is still to be tried, including this one: they share
+	// the steps that searches for plans may take.
 	Places int
 }

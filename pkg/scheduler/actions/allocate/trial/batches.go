@@ -12,13 +12,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// Batch is tasks of one class, in the order in which they are placed.
+// Batch is tasks of one class, in the order of placement.
 type Batch struct {
 	Class *feasible.TaskClass
 	tasks []*api.TaskInfo
 	// size is the dominant share of one task in the cluster's resources.
 	size float64
-	// following is how many such tasks would be as much as all that is placed after the batch.
+	// following is how many such tasks would equal the size of everything placed after the batch.
 	following int
 }
 
@@ -26,14 +26,14 @@ type Batch struct {
 type Arrangement struct {
 	// Order orders batches; nil leaves them in task order.
 	Order func(l, r Batch) int
-	// AnyOrder lets order put tasks before others that come first in task order.
+	// AnyOrder lets Order put tasks before others that come first in task order.
 	AnyOrder bool
-	// ByRank places equals in task order by rank, instead of class by class.
+	// ByRank places tasks that are equal in task order by rank, instead of class by class.
 	ByRank bool
 }
 
-// batches divides tasks into batches. Tasks that plugins tell apart in task order stay in that order, unless any will do;
-// among equals batches come as arranged. Tasks of a batch come by rank.
+// batches divides tasks into batches. Tasks that plugins order keep that order, unless AnyOrder is set; batches of equal
+// tasks are arranged as given. Tasks of a batch are in order of rank.
 func (s *Part) batches(tasks []*api.TaskInfo, arranged Arrangement) []Batch {
 	var out []Batch
 	for start := 0; start < len(tasks); {
@@ -93,7 +93,7 @@ func (s *Part) batchPerStretch(tasks []*api.TaskInfo) []Batch {
 	return out
 }
 
-// LargestFirst is an order of batches, of which tasks ask for the largest share of the cluster first.
+// LargestFirst orders batches by the share of the cluster that one task requests, largest first.
 func LargestFirst(l, r Batch) int { return cmp.Compare(r.size, l.size) }
 
 // SmallestFirst is the reverse order.

@@ -17,9 +17,9 @@ type share struct {
 	tasks int
 }
 
-// distribute divides so many tasks of a class over the scope: over the fewest groups of each level, and the last ones over the
-// tightest group that takes them. Groups where members of the job lie already come first. Groups are visited so that neighbours
-// are close, so tasks handed out in rank order have their neighbours close.
+// distribute divides tasks of a class over the scope: over as few groups of each level as possible, with the last ones in the
+// tightest group that takes them. Groups that already hold members of the job come first. Groups are visited so that neighbors
+// are close, so tasks assigned in rank order have close neighbors.
 func (p *placer) distribute(c *feasible.ClassCache, tasks int) []share {
 	if p.part.Scope.Group == nil || len(p.part.Scope.Group.Children) == 0 {
 		return []share{{p.part.Scope.Set, tasks}}
@@ -41,7 +41,7 @@ func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks
 		tasks -= some
 		parts = slices.Delete(parts, next, next+1)
 	}
-	if tasks > 0 { // nodes of no child
+	if tasks > 0 { // nodes outside of the child groups
 		out = append(out, share{whole, tasks})
 	}
 	return out
@@ -51,7 +51,7 @@ func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks
 type groupPart struct {
 	group *topology.Group
 	room  int
-	// used is true where members of the job lie already.
+	// used reports whether members of the job lie there already.
 	used bool
 }
 
@@ -83,8 +83,8 @@ func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[i
 	return parts
 }
 
-// nextPart is the place of the part that tasks go to next: one that is used, else the tightest that takes all that are
-// left, the first of equals, else the one with most room.
+// nextPart returns the place of the part that takes the next tasks: a used one, else the tightest that takes all remaining
+// tasks, the first of equals, else the one with most room.
 func nextPart(parts []groupPart, tasks int) int {
 	next := 0
 	if parts[0].used {

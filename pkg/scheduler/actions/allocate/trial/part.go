@@ -18,17 +18,17 @@ type Part struct {
 	IdleOnly bool
 	// Needed is how many of the tasks must be placed before the sub-job can be ready.
 	Needed int
-	// Retrying is true of trials that are made when the first one has failed. Explanations do not cover them, as not each session
-	// has the steps for them.
+	// Retrying reports whether the first trial has failed. Explanations do not cover retries, because not each session has the
+	// steps for them.
 	Retrying bool
 }
 
-// NewPart is the part of the attempt that has these tasks of the sub-job, in the scope.
+// NewPart returns the part of the attempt that has these tasks of the sub-job, in the scope.
 func NewPart(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope state.Scope, idleOnly bool) *Part {
 	return &Part{attempt: r, SubJob: subJob, Tasks: tasks, Scope: scope, IdleOnly: idleOnly, Needed: r.NeededAtOnce(subJob, len(tasks))}
 }
 
-// NeededByRole is how many more tasks of each role the sub-job needs: none where roles may come from other sub-jobs, too.
+// NeededByRole returns how many more tasks of each role the sub-job needs: none where roles may come from other sub-jobs, too.
 func (s *Part) NeededByRole() map[string]int32 {
 	if s.attempt.Job.ContainsSubJobPolicy() {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxReserveFailures bounds how many nodes are tried for a task when plugins that accepted a node fail to reserve what it
-// needs. What was reserved is undone each time; when a fourth node fails so, it is the plugin and not the nodes.
+// maxReserveFailures bounds how many nodes are tried for a task when plugins accept a node and then fail to reserve on it.
+// Reservations are undone each time; after four failures the cause is the plugin and not the nodes.
 const maxReserveFailures = 3
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
@@ -59,7 +59,7 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 	return p.noteNonePlaced(tasks, errs)
 }
 
-// noteNonePlaced notes of equal tasks that they fit nowhere. It returns true if the sub-job cannot be ready without them, by
+// noteNonePlaced records that equal tasks fit nowhere. It reports whether the sub-job cannot be ready without them, by
 // upstream's rule (https://github.com/volcano-sh/volcano/pull/3430).
 func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
 	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
@@ -73,14 +73,14 @@ func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (sto
 	return false
 }
 
-// firstAllocatable returns the place of the first task its queue has room for; -1 when there is none.
+// firstAllocatable returns the place of the first task that its queue has room for; -1 when there is none.
 func (p *placer) firstAllocatable(tasks []*api.TaskInfo) int {
 	return slices.IndexFunc(tasks, p.wanted)
 }
 
-// fill places tasks of the class on the share's nodes, up to as many as the share has. It returns how many are dealt with, and
-// for the next one the verdicts when it fits nowhere. It stops at a task whose pre-predicate fails and without which the sub-job
-// cannot be ready.
+// fill places tasks of the class on the share's nodes, up to the share's number. It returns how many it handled, and for the
+// next one the verdicts when it fits nowhere. It stops at a task whose pre-predicate fails and without which the sub-job cannot
+// be ready.
 func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
 	where := feasible.Where{Set: to.set, ChosenBy: p.part.Scope.ChosenBy}
 	placed := 0
@@ -113,7 +113,7 @@ func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCach
 	return len(tasks), nil, false
 }
 
-// placeTask puts the task on the best node. Where reserving fails the next best is tried.
+// placeTask places the task on the best node. If reserving fails, it tries the next best.
 func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where feasible.Where) (bool, *api.FitErrors) {
 	if p.part.SubJob.WithNetworkTopology() {
 		task.JobAllocatedHyperNode = p.hyperNode
@@ -142,7 +142,7 @@ func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where
 	}
 }
 
-// putOn places the task on the chosen node. An error is why the node refuses it after all.
+// putOn places the task on the chosen node. An error says why the node refuses it after all.
 func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	err := p.verify(task, cache, c)
 	if err == nil {
@@ -161,7 +161,8 @@ func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasibl
 	return err
 }
 
-// verify asks the cached predicates for the task itself where they choose, in that call, what is then reserved for it.
+// verify repeats the cached predicates for the task itself, if the task has claims or devices: some plugins choose, in that
+// call, the devices that they then reserve.
 func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	if !framework.HasClaims(task.Pod) && len(state.Devices(task, p.run.Index.Nodes[c.Node])) == 0 {
 		return nil
@@ -169,8 +170,8 @@ func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasib
 	return p.run.Finder.AskCachedAgain(task, cache, c.Node)
 }
 
-// followHyperNode keeps the HyperNode that spans the placed tasks, by which upstream scores nodes for the next one: so that a
-// gang that only prefers to be close does not begin anew elsewhere (https://github.com/volcano-sh/volcano/issues/4343).
+// followHyperNode keeps the HyperNode that spans the placed tasks. Upstream scores nodes for the next task by it, so that a gang
+// that only prefers proximity stays together (https://github.com/volcano-sh/volcano/issues/4343).
 func (p *placer) followHyperNode(task *api.TaskInfo) {
 	if !p.part.SubJob.WithNetworkTopology() {
 		return
@@ -186,7 +187,7 @@ func (p *placer) followHyperNode(task *api.TaskInfo) {
 	}
 }
 
-// noteNotPlaced notes why a task fits nowhere; what is known already stays when there is nothing to say.
+// noteNotPlaced records why a task fits nowhere. Without errors, an earlier reason stays.
 func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
 	NoteNotPlaced(p.job, task, errs)
 	if task.TaskRole != "" {
@@ -194,7 +195,7 @@ func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
 	}
 }
 
-// NoteNotPlaced notes of the job why the task fits nowhere.
+// NoteNotPlaced records in the job why the task fits nowhere.
 func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 	if errs == nil {
 		errs = api.NewFitErrors()
@@ -203,7 +204,7 @@ func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 	job.NodesFitErrors[task.UID] = errs
 }
 
-// everywhere is a pre-predicate's error as every node's verdict.
+// everywhere returns a pre-predicate's error as every node's verdict.
 func (p *placer) everywhere(err error) *api.FitErrors {
 	p.reason = err.Error()
 	errs := api.NewFitErrors()

@@ -19,19 +19,19 @@ type placer struct {
 	job     *api.JobInfo
 	queue   *api.QueueInfo
 	changes *Changes
-	// minimum is how many tasks must be placed before the sub-job can be ready; until then it need not be asked.
+	// minimum is how many tasks must be placed before the sub-job can be ready; until then the plugins are not asked.
 	minimum int
 	// hyperNode is the lowest HyperNode with all tasks placed, for tasks with network topology.
 	hyperNode string
 	done      bool
-	// blocked are the classes that found no room, in the order in which they did.
+	// blocked are the classes that found no room, in order.
 	blocked []*feasible.TaskClass
-	// refused are the tasks their queue has no room for, failed the roles of tasks that fit nowhere.
+	// refused are the tasks that their queue has no room for, failed the roles of tasks that fit nowhere.
 	refused map[api.TaskID]bool
 	failed  map[string]bool
 	// unreserved counts, for each task, the nodes that passed the predicates and refused it when it was placed there, by reason.
 	unreserved map[api.TaskID]map[string]int
-	// patient goes on with further classes although the sub-job cannot be ready without a task that fits nowhere.
+	// patient reports whether further classes are tried although the sub-job cannot be ready without a task that fits nowhere.
 	patient bool
 	// reason is why a pre-predicate refused a task.
 	reason string
@@ -46,12 +46,12 @@ func newPlacer(s *Part) *placer {
 	}
 }
 
-// ready is true if enough is placed.
+// ready reports whether enough tasks are placed.
 func (p *placer) ready() bool {
 	return len(p.changes.Placed) >= p.minimum && p.run.Progress.SubJobReady(p.job, p.part.SubJob)
 }
 
-// wanted is true of a task that is to be placed: its queue has room for it, and no task of its role has fit nowhere.
+// wanted reports whether the task is to be placed: its queue has room for it, and no task of its role has fit nowhere.
 func (p *placer) wanted(task *api.TaskInfo) bool {
 	if !p.run.Session.Allocatable(p.queue, task) {
 		p.refused[task.UID] = true

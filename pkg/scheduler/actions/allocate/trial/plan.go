@@ -12,11 +12,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// Refusal is a class that a node of a plan does not take after all, by their places in the problem.
+// Refusal is a class that a node of a plan refuses, by their places in the problem.
 type Refusal struct{ Node, Class int }
 
-// TryPlan places the first tasks of the part, which the input has, by a plan for these nodes, until as many are placed as are wanted. Where
-// a plugin refuses a node after all nothing is placed, and the refusal is returned.
+// TryPlan places the first tasks of the part, as described by the input, by a plan for these nodes, until wanted tasks are
+// placed. If a plugin refuses a node, nothing is placed, and the refusal is returned.
 func TryPlan(s *Part, plan packing.Plan, in *state.PackingInput, nodes []int32, wanted, first int) (PartResult, *Refusal) {
 	p := newPlacer(s)
 	p.minimum = wanted
@@ -30,7 +30,7 @@ func TryPlan(s *Part, plan packing.Plan, in *state.PackingInput, nodes []int32, 
 	return PartResult{}, refused
 }
 
-// placeByPlan places the tasks by the plan, until there are enough. It stops at a task that is refused after all, and returns it.
+// placeByPlan places the tasks by the plan, until there are enough. It stops at a task that is refused, and returns it.
 func (p *placer) placeByPlan(plan packing.Plan, in *state.PackingInput, nodes []int32) (*Refusal, *api.TaskInfo) {
 	next := make([]int, len(in.Classes))
 	for n, taken := range plan {
@@ -49,13 +49,13 @@ func (p *placer) placeByPlan(plan packing.Plan, in *state.PackingInput, nodes []
 	return nil, nil
 }
 
-// placeOnNode places the task on the node when all verdicts still allow it.
+// placeOnNode places the task on the node if all verdicts still allow it.
 func (p *placer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache, node int32) bool {
 	c, ok := p.run.Finder.Accepts(task, cache, p.part.Scope.Where, node, p.part.IdleOnly)
 	return ok && p.putOn(task, cache, c) == nil
 }
 
-// TryPlanned places the tasks for which a node is planned, when every plugin still agrees.
+// TryPlanned places the tasks that have a planned node, if every plugin still agrees.
 func TryPlanned(s *Part, planned map[api.TaskID]int32) PartResult {
 	p := newPlacer(s)
 	for _, task := range s.Tasks {
@@ -72,7 +72,7 @@ func TryPlanned(s *Part, planned map[api.TaskID]int32) PartResult {
 	return p.end(stillPending(s.Tasks))
 }
 
-// stillPending are those of the tasks that are not placed.
+// stillPending returns the tasks that are not placed.
 func stillPending(tasks []*api.TaskInfo) []*api.TaskInfo {
 	return slices.DeleteFunc(slices.Clone(tasks), func(task *api.TaskInfo) bool { return task.Status != api.Pending })
 }

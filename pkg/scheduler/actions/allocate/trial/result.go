@@ -25,22 +25,22 @@ func (o Outcome) String() string {
 	return [...]string{NotPlaced: "infeasible", Pipelined: "waiting", Ready: "ready"}[o]
 }
 
-// PartResult is how a sub-job's tasks are placed: a trial that is kept in the session until it is discarded or committed.
+// PartResult is the placement of a sub-job's tasks: a trial that is kept in the session until it is discarded or committed.
 type PartResult struct {
 	Changes *Changes
 	Outcome Outcome
-	// Rest are the tasks that were not dealt with.
+	// Rest are the tasks that were not tried.
 	Rest      []*api.TaskInfo
 	hyperNode string
 }
 
-// Result is how a job's tasks are placed: a trial per sub-job, kept in the session until it is discarded or committed.
+// Result is the placement of a job's tasks: a trial per sub-job, kept in the session until it is discarded or committed.
 type Result struct {
 	Outcome Outcome
 	Changes []*Changes
-	// Rest is what sub-jobs of which something was placed have left to be placed.
+	// Rest are the remaining tasks of sub-jobs with placed tasks.
 	Rest map[api.SubJobID][]*api.TaskInfo
-	// HyperNode is where the job was placed and subJobs where its sub-jobs were, for jobs that choose among HyperNodes.
+	// HyperNode is where the job was placed and SubJobs where its sub-jobs were, for jobs that choose among HyperNodes.
 	HyperNode string
 	SubJobs   map[api.SubJobID]string
 	// Former are the sub-jobs' HyperNodes before.
@@ -48,7 +48,7 @@ type Result struct {
 	Score  float64
 }
 
-// ResultOf is the result of a job that has one sub-job.
+// ResultOf returns the result of a job that has one sub-job.
 func ResultOf(subJob *api.SubJobInfo, placed PartResult) Result {
 	result := Result{Outcome: placed.Outcome, Rest: map[api.SubJobID][]*api.TaskInfo{subJob.UID: placed.Rest}}
 	if placed.Outcome == NotPlaced {
@@ -109,7 +109,7 @@ func (r *Result) Nodes() map[int32]bool {
 	return nodes
 }
 
-// RecordHyperNodes writes down the HyperNodes the job was placed in, which its PodGroup shows and later tasks keep to.
+// RecordHyperNodes records the HyperNodes the job was placed in. Its PodGroup shows them, and later tasks must stay in them.
 func (r *Result) RecordHyperNodes(ssn *framework.Session, job *api.JobInfo) {
 	if r.HyperNode == "" {
 		return
@@ -122,7 +122,7 @@ func (r *Result) RecordHyperNodes(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-// BetterThan reports whether the result goes before the other: one that is ready before one that waits, then the higher score.
+// BetterThan reports whether the result is better than the other: ready before waiting, then the higher score.
 func (r *Result) BetterThan(other *Result) bool {
 	return cmp.Or(cmp.Compare(r.Outcome, other.Outcome), cmp.Compare(r.Score, other.Score)) > 0
 }

@@ -11,7 +11,7 @@ import (
 
 // SharesMisfit is how far a trial by shares came that did not place all tasks.
 type SharesMisfit struct {
-	// Took is how many tasks nodes took that took fewer than their share.
+	// Took is the number of tasks that nodes took, for nodes that took fewer than their share.
 	Took map[string]int
 	// Placed is how many tasks found a place.
 	Placed int
@@ -19,7 +19,7 @@ type SharesMisfit struct {
 	QueueRefused bool
 }
 
-// TryShares places the tasks by the shares: on each node the first of them that it takes. Where some find no place nothing is placed.
+// TryShares places the tasks by the shares: on each node the first tasks that it takes. If some find no place, nothing is placed.
 func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (PartResult, SharesMisfit) {
 	p := newPlacer(s)
 	p.minimum = len(tasks)
@@ -48,8 +48,8 @@ func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (Part
 	return p.end(stillPending(s.attempt.Pending.Tasks[s.SubJob.UID])), SharesMisfit{}
 }
 
-// CountOnNode places up to so many of the tasks on the node and takes them back: plugins that look at what else is on it tell how many it
-// takes.
+// CountOnNode places up to most of the tasks on the node and takes them back, to find out how many it takes: some plugins'
+// verdicts depend on the other tasks of the node.
 func CountOnNode(s *Part, node int32, most int) int {
 	p := newPlacer(s)
 	left, _ := p.fillNode(s.Tasks, node, most)
@@ -57,7 +57,7 @@ func CountOnNode(s *Part, node int32, most int) int {
 	return len(s.Tasks) - len(left)
 }
 
-// fillNode places up to so many of the tasks on the node, and returns the others. It stops at a task that the queue refuses.
+// fillNode places up to most of the tasks on the node, and returns the others. It stops at a task that the queue refuses.
 func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo, queueRefused bool) {
 	refused := map[*feasible.TaskClass]bool{}
 	for i, task := range tasks {
@@ -80,7 +80,7 @@ func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*
 	return left, false
 }
 
-// placeAsked asks the pre-predicates for the task and places it on the node.
+// placeAsked runs the pre-predicates for the task and places it on the node.
 func (p *placer) placeAsked(task *api.TaskInfo, node int32) bool {
 	cache, err := p.run.Finder.Cache(task)
 	if err == nil {

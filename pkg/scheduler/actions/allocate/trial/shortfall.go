@@ -8,7 +8,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// noteShortfall keeps, for the explanation, the trial that came furthest in the set, of the first ones there.
+// noteShortfall keeps, for the explanation, the first trial that came furthest in the set.
 func (p *placer) noteShortfall() {
 	if p.part.Retrying {
 		return
@@ -24,8 +24,8 @@ func (p *placer) noteShortfall() {
 	p.attempt.Found.NoteShortfall(set, found)
 }
 
-// noteRefusal keeps, for the explanation, what refused the task although it had room by a plan: the first such refusal in the set. It is
-// more than numbers tell of a trial in which members filled the nodes.
+// noteRefusal keeps, for the explanation, why the task was refused although it had room by a plan: the first such refusal in the
+// set. It explains more than the numbers of a trial in which members filled the nodes.
 func (p *placer) noteRefusal(task *api.TaskInfo) {
 	if p.attempt.Found.Shortfalls[p.part.Scope.Set].BeyondNumbers {
 		return
@@ -41,7 +41,7 @@ func (p *placer) noteRefusal(task *api.TaskInfo) {
 	}
 }
 
-// findShortfall finds what stops the next task: nodes, when none takes it, or its queue.
+// findShortfall finds the reason that stops the next task: nodes, when none takes it, or its queue.
 func (p *placer) findShortfall(found *state.Shortfall) {
 	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
 		p.findNodeShortfall(found, task)
@@ -53,7 +53,7 @@ func (p *placer) findShortfall(found *state.Shortfall) {
 	}
 }
 
-// findNodeShortfall counts the nodes by what stops the task there.
+// findNodeShortfall counts the nodes by their reason to refuse the task.
 func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes())
 	if found.Refusals == nil {
@@ -65,10 +65,10 @@ func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	}
 }
 
-// findQueueShortfall finds what stops a task that its queue refused: the nodes where none takes it, else the queue.
+// findQueueShortfall explains a task that its queue refused: by the nodes if none takes it, else by the queue.
 func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
-	if p.run.ExceedsNodes(task) != nil { // nobody has looked at nodes for it
-		_, _ = p.run.Finder.Cache(task) // of one that has none its queue is told
+	if p.run.ExceedsNodes(task) != nil { // nodes were not searched for it
+		_, _ = p.run.Finder.Cache(task) // on an error the queue's reason is reported
 	}
 	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
@@ -77,7 +77,7 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = wait.Message, wait.Reason, nil, true
 }
 
-// firstOf is the first by name of the job's tasks that are such; nil when none is.
+// firstOf returns the first, by name, of the job's tasks that match; nil when none does.
 func (p *placer) firstOf(such func(api.TaskID) bool) *api.TaskInfo {
 	var first *api.TaskInfo
 	for uid, task := range p.job.Tasks {

@@ -18,24 +18,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// Changes is what one try at placing tasks has changed in the session. It is committed, kept or discarded whole.
+// Changes are the session's changes by one try at placing tasks. They are committed, kept or discarded as a whole.
 type Changes struct {
 	run    *state.Run
 	Placed []placement
 }
 
-// placement is one placed task with the statement of its own that undoes it.
+// placement is one placed task with a statement of its own that undoes it.
 type placement struct {
 	task *api.TaskInfo
 	stmt *vcframework.Statement
 }
 
-// assign places the task on the node. An error leaves the session as it was.
+// assign places the task on the node. An error leaves the session unchanged.
 func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 	node := t.run.Index.Nodes[c.Node]
 	p := placement{task, vcframework.NewStatement(t.run.Session.Session)}
 	if !c.Idle() {
-		task.Pod.Spec.NodeName = node.Name // where what it claims is reserved, as Allocate does
+		task.Pod.Spec.NodeName = node.Name // event handlers reserve claims there, as with Allocate
 		if err := p.stmt.Pipeline(task, node.Name, false); err != nil {
 			resetTask(t.run, task, p.stmt.UnPipeline(task))
 			return whyRefused(t.run, task)
@@ -57,7 +57,7 @@ func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 // errByHandler stands for the error of an event handler, which upstream's statement logs and does not return.
 var errByHandler = errors.New("an event handler of a plugin refuses it, the scheduler's log has why")
 
-// whyRefused is why the plugins refused a task that was just placed.
+// whyRefused returns why the plugins refused a task that was just placed.
 func whyRefused(s *state.Run, task *api.TaskInfo) error {
 	if err := s.Session.WhyUnreserved(task); err != nil {
 		return err
@@ -65,7 +65,7 @@ func whyRefused(s *state.Run, task *api.TaskInfo) error {
 	return errByHandler
 }
 
-// resetTask resets what upstream leaves behind in a task that was taken back.
+// resetTask resets fields that upstream leaves set in a task that was taken back.
 func resetTask(s *state.Run, task *api.TaskInfo, err error) {
 	if err != nil {
 		klog.ErrorS(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
@@ -98,8 +98,8 @@ func (t *Changes) Discard() {
 	t.Placed = nil
 }
 
-// commit hands the placed tasks over to be bound, except those that wait for resources being released: these hold their place
-// against others until the session closes, which gives back what plugins reserved for them.
+// commit hands the placed tasks over to be bound. Tasks that wait for resources being released are not: these hold their place
+// against others until the session closes, which releases their reservations.
 func (t *Changes) commit(job *api.JobInfo) {
 	for _, p := range t.Placed {
 		p.stmt.Commit()

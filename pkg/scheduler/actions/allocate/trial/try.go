@@ -25,8 +25,7 @@ func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.Task
 	return p.end(p.untouched(tried)), p.blocked
 }
 
-// TryAll makes a trial of the tasks that goes on with further classes although the sub-job cannot be ready without a task that fits
-// nowhere.
+// TryAll makes a trial that tries further classes although the sub-job cannot be ready without a task that fits nowhere.
 func TryAll(s *Part, arranged Arrangement) PartResult {
 	p := newPlacer(s)
 	p.patient = true
@@ -34,7 +33,7 @@ func TryAll(s *Part, arranged Arrangement) PartResult {
 	return p.end(nil)
 }
 
-// end judges what was placed, and takes it back when it is not enough.
+// end asks whether the placed tasks are enough, and takes them back otherwise.
 func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	result := PartResult{Changes: p.changes, Rest: rest, hyperNode: p.hyperNode}
 	switch {
@@ -54,9 +53,9 @@ func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	return result
 }
 
-// untouched lists the tasks that were neither placed nor found to fit nowhere, which those after the first tried are; in a
-// node group those come last that found no room, which may be in a wider one. When they are all that is left they are not
-// copied.
+// untouched returns the tasks that were neither placed nor found to fit nowhere: the ones after the first tried tasks. In a node
+// group, tasks that found no room come last, because a wider group may have room. The slice is not copied if nothing else is
+// left.
 func (p *placer) untouched(tried int) []*api.TaskInfo {
 	if len(p.changes.Placed) == tried {
 		return p.part.Tasks[tried:]
