@@ -22,8 +22,8 @@ const (
 	mostGangShown = 5000
 )
 
-// showGangs answers with what the scheduler knows of gangs. The query parameters namespace and podgroup choose, limit is how many are
-// shown, and after, namespace/name, has the answer begin behind that one.
+// showGangs responds with the state of gangs. The query parameters namespace and podgroup filter, limit bounds their number, and
+// after, as namespace/name, continues after that gang.
 func showGangs(w http.ResponseWriter, r *http.Request, view *gangview.View) {
 	if view == nil {
 		http.Error(w, "this process does not lead: ask the one that does", http.StatusServiceUnavailable)

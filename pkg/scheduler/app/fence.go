@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fence keeps the writes of a process from the API server while another may lead: whoever slept through its lease, as a
-// process that was stopped or a machine that was suspended, wakes in the midst of its work and would write its Bindings
-// before the elector has looked at the clock. A write that was sent before still arrives.
+// fence stops a process from writing to the API server while another may lead. A process that was stopped, or whose
+// machine was suspended, may wake after its lease has expired and would continue to write its Bindings before the elector
+// checks the clock. A write that was sent before still arrives.
 //
-// A write that is kept back fails as one of too many requests: it has not been applied, and may be tried again. When the
+// A stopped write fails like one rejected with "too many requests": it has not been applied, and may be retried. When the
 // lease is really lost, the process ends before that.
 type fence struct {
 	// term is how long after a renewal writes are sent. It is shorter than the lease, so that what is on its way has time

@@ -35,7 +35,7 @@ func (o *Options) check() error {
 	)
 }
 
-// redirection is what upstream's manifests have among the arguments. Nobody interprets it.
+// redirection appears among the arguments in upstream's manifests, where no shell interprets it.
 const redirection = "2>&1"
 
 // checkPositional refuses arguments that belong to no flag, which upstream ignores: most are the value of one that stands alone.

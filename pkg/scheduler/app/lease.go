@@ -12,10 +12,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// guardedLock ends an election that cannot be won: the lease may not be read or written, or its namespace is not there. The
-// elector would try for ever, and the process would look healthy. An API server that has just started may refuse what it
-// will allow in a moment, so only what lasts counts. Once the lease was held, the elector itself gives up in time, and the
-// fence is told of each renewal.
+// guardedLock ends an election that cannot be won: the lease may not be read or written, or its namespace does not exist.
+// The elector would retry forever, and the process would look healthy. An API server that has just started may at first
+// refuse requests that it will allow, so only lasting refusals count. Once the lease was held, the elector itself gives up
+// in time. The lock also reports each renewal to the fence.
 //
 // The elector calls it from one goroutine.
 type guardedLock struct {

@@ -19,8 +19,8 @@ const (
 	heartbeat = 15 * time.Second
 	// idleBefore is how long no cycle must have run for the next one to need no rest after it.
 	idleBefore = 500 * time.Millisecond
-	// lowUrgencyDelay is how long a change that cannot help a pending task waits at the most: a PodGroup is to say soon that
-	// its gang runs.
+	// lowUrgencyDelay bounds how long a change that cannot help a pending task waits: a PodGroup should soon report that its
+	// gang runs.
 	lowUrgencyDelay = 500 * time.Millisecond
 )
 
@@ -28,18 +28,18 @@ const (
 type cycler interface {
 	// cycle runs one cycle and says whether something is left that a later cycle may place although nothing changes.
 	cycle() (unsettled bool)
-	// waiting is true if any task or PodGroup waits, be it in sessions or left out of them.
+	// waiting reports whether any task or PodGroup waits, in sessions or left out of them.
 	waiting() bool
-	// idle is told of a period in which no cycle was needed.
+	// idle is called after a period in which no cycle was needed.
 	idle()
 }
 
-// loop decides when a cycle runs: soon after something changed that may let a task be placed, and at least once a
-// period, unless nothing changed since the last cycle and that cycle left nothing to do. Then one runs at every
-// heartbeat while anything waits all the same.
+// loop decides when a cycle runs: soon after a change that may let a task be placed, and at least once a period, unless
+// nothing changed since the last cycle and that cycle left nothing to do. Even then one runs at every heartbeat while
+// anything waits.
 //
-// In a stream of changes the loop rests after a cycle as long as the cycle took, so that it costs half a core and not
-// one. A change after a pause does not pay for that: the cycle that answers it may be followed by another at once.
+// In a stream of changes the loop rests after a cycle as long as the cycle took, so that it uses half a core and not one. A
+// change after a pause is not delayed: the cycle that it causes may be followed by another at once.
 type loop struct {
 	cycler cycler
 	period time.Duration
@@ -85,7 +85,7 @@ func (l *loop) run(ctx context.Context) {
 	var last, looked time.Time
 	for ctx.Err() == nil {
 		var rested time.Duration
-		changed := l.takeChanged() // first: a change told from here on gets a cycle of its own
+		changed := l.takeChanged() // first: a change signaled from here on gets a cycle of its own
 		beat := time.Since(looked) >= heartbeat
 		if beat {
 			looked = time.Now()
@@ -107,7 +107,7 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// restAfterCycle pauses, for a period at the most, and returns for how long.
+// restAfterCycle pauses, at most for a period, and returns for how long.
 func (l *loop) restAfterCycle(ctx context.Context, rest time.Duration) time.Duration {
 	rest = min(rest, l.period)
 	pause.For(ctx, rest)

@@ -28,8 +28,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 )
 
-// gcPercent is how much garbage the heap may hold when GOGC does not set it, in percent of what lives. Go's 100 lets a tenant's objects
-// cost twice their size: once for themselves, once for what sessions over them leave behind.
+// gcPercent is how much the heap may grow between collections when GOGC is not set, in percent of live memory. With Go's default
+// of 100, a tenant's objects cost twice their size: once for themselves, once for the garbage of sessions.
 const gcPercent = 50
 
 func boundGarbage() {

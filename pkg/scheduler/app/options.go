@@ -21,8 +21,8 @@ type Options struct {
 	Plugins []framework.PluginSpec
 	// ValidateConf names a configuration file to check instead of running.
 	ValidateConf string
-	// DrainGracePeriod bounds how long in-flight bind transactions may take to end after SIGTERM; what is not being
-	// bound by then is rolled back.
+	// DrainGracePeriod bounds how long in-flight bind transactions may take to end after SIGTERM; members that are
+	// not being bound at its end are rolled back.
 	DrainGracePeriod time.Duration
 }
 

@@ -29,8 +29,8 @@ func keepGoing() {
 	utilruntime.ReallyCrash = false
 }
 
-// panicked ends a cycle that panicked: what was handed over by then is bound or rolled back like any other transaction,
-// what was placed only is taken back, and the culprit is looked for.
+// panicked ends a cycle that panicked: tasks already handed over are bound or rolled back like any other transaction, other
+// placements are undone, and the culprit is searched for.
 func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	what = describePanic(s.registry.Action(), what, stack)
 	klog.ErrorS(nil, "Scheduling cycle panicked", "panic", what, "turn", turn, "stack", string(stack))
@@ -62,8 +62,9 @@ func describePanic(action, what string, stack []byte) string {
 	return fmt.Sprintf("scheduling panicked (%s): %s", where, brief.Part(what))
 }
 
-// strays are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries tell of a panic only after they
-// have let go of whoever waits, so that the cycle may have gone on with another gang's turn by then: a stray is nobody's.
+// strays are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries report a panic only after they
+// have released the waiting goroutine, so the cycle may already work on another gang: a stray panic is not attributed to a
+// gang.
 type strays struct {
 	mu    sync.Mutex
 	first *stray
@@ -75,13 +76,14 @@ type stray struct {
 }
 
 const (
-	// straggling is how long nothing must have been told of a stray panic for the next cycle not to be blamed for it.
+	// straggling is how long no stray panic must be reported before the next cycle runs, so that it is not blamed for a
+	// late report.
 	straggling = 20 * time.Millisecond
 	// stragglers bounds how often that is waited for.
 	stragglers = 50
 )
 
-// catch has the process tell of panics that Kubernetes' libraries recover.
+// catch records panics that Kubernetes' libraries recover.
 func (s *strays) catch() {
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, p any) {
 		s.note(stray{fmt.Sprint(p), debug.Stack()})
@@ -101,8 +103,8 @@ func (s *strays) note(p stray) {
 	}
 }
 
-// all returns the first panic of a cycle that has ended, nil when there was none. When there was one, or it matters whether
-// there was because a culprit is searched for, it waits until no more is told.
+// all returns the first panic of a cycle that has ended, nil when there was none. If there was one, or if it matters
+// because a culprit is searched for, it waits until no more are reported.
 func (s *strays) all(matters bool) *stray {
 	first := s.take()
 	for range stragglers {

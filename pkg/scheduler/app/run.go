@@ -59,7 +59,7 @@ func Run(ctx context.Context, opts *Options) error {
 	err = p.starting.during(func() string { return "the API server" }, func() error { return matchFeatureGates(ctx, p.rest) })
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // it was told to end, and has done nothing yet
+		return nil // it was stopped before it did anything
 	case err != nil:
 		return err
 	case !opts.LeaderElection.LeaderElect:
@@ -114,14 +114,14 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // it was told to end, and has done nothing yet
+		return nil // it was stopped before it did anything
 	case err != nil:
 		return err
 	}
 	p.leading = s
 	p.show(s)
 	if _, err := p.loader.Load(); err != nil {
-		// It was changed while this process stood by. What it was checked with is still good.
+		// The configuration changed while this process stood by. The result of its validation is still valid.
 		if useErr := s.use(p.loader.Current()); useErr != nil {
 			return errors.Join(err, useErr)
 		}
@@ -144,7 +144,7 @@ func (p *process) show(s *scheduler) {
 	p.metrics.CountGangs(view.Count)
 }
 
-// reloaded tells of a configuration that was read while running.
+// reloaded reports a configuration that was read while running.
 func (p *process) reloaded(cfg *config.Config, err error) {
 	p.metrics.ConfReloaded(err)
 	lease := &v1.ObjectReference{

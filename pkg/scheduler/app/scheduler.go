@@ -51,10 +51,10 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	profile *framework.Profile
-	// retired were in force since the last cycle began, or when it did, and are not any more.
+	// retired are configurations that were replaced since the last cycle began.
 	retired []*framework.Profile
-	// atWork are the plugins that have recovered since this process leads. What they would find later is their own, also after
-	// a configuration without them: their steps outlive it.
+	// atWork are the plugins that have recovered since this process leads. They need not recover again, even after a
+	// configuration without them: their steps continue after it, so later findings would be their own.
 	atWork map[string]bool
 }
 
@@ -76,7 +76,7 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 // connect makes the cache the scheduler's, and registers what is built in.
 func (s *scheduler) connect(c *cache.Cache) {
 	s.cache = c
-	// What was tried while the API server was away, and failed, is tried again at once when it is back.
+	// Calls that failed during an outage of the API server are retried when it has recovered.
 	s.outage.WhenOver(c.APIServerBack)
 	s.registry.OnTurn(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
@@ -130,8 +130,8 @@ func (s *scheduler) bringIn(profile, former *framework.Profile) error {
 	return s.recover(ctx, recoverers)
 }
 
-// run schedules until ctx ends and then drains. lifetime outlives ctx by the drain: it ends informers and writers.
-// When lifetime ends first the lease is lost: nothing is written any more.
+// run schedules until ctx ends and then drains. lifetime outlives ctx by the drain: its end stops informers and writers. If
+// lifetime ends first the lease is lost, and nothing is written from then on.
 func (s *scheduler) run(ctx, lifetime context.Context) error {
 	told := ctx
 	ctx, stop := context.WithCancel(ctx)
@@ -145,7 +145,7 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 		case lifetime.Err() != nil:
 			return errLeaseLost
 		case told.Err() != nil:
-			return s.drain(lifetime) // it was told to end before it began
+			return s.drain(lifetime) // it was stopped before it began
 		}
 		return err
 	}
@@ -237,8 +237,8 @@ func (s *scheduler) current() *framework.Profile {
 	return s.profile
 }
 
-// begin returns the configuration for the cycle that begins, and closes those that it replaces: no session is open with them, and none
-// will be.
+// begin returns the configuration for the cycle that begins, and closes the ones that it replaces: no session is open with them,
+// and none will be.
 func (s *scheduler) begin() *framework.Profile {
 	s.mu.Lock()
 	profile, retired := s.profile, s.retired
@@ -257,8 +257,8 @@ func (s *scheduler) idle() {
 	s.metrics.Cycle("idle")
 }
 
-// cycle runs one scheduling cycle. A panic ends the cycle and not the process: what was placed by then is bound or
-// rolled back like any other transaction.
+// cycle runs one scheduling cycle. A panic ends the cycle and not the process: tasks already handed over are bound or rolled back
+// like any other transaction.
 func (s *scheduler) cycle() (unsettled bool) {
 	start := time.Now()
 	profile := s.begin()
@@ -295,7 +295,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 	return s.cache.Quarantine().CycleSucceeded() || unsettled
 }
 
-// hasWork is true if a task waits, or a PodGroup is on its way: reasons to look again after a period.
+// hasWork reports whether a task waits, or a PodGroup is not settled: reasons to run another cycle after a period.
 func hasWork(jobs map[api.JobID]*api.JobInfo) bool {
 	for _, job := range jobs {
 		for _, status := range []api.TaskStatus{api.Pending, api.Pipelined, api.Allocated, api.Releasing} {

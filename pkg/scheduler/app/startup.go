@@ -45,7 +45,7 @@ func (s *startup) waitsFor() (what string, since time.Time) {
 	return s.what(), s.since
 }
 
-// during notes what is waited for while f runs, and tells the log from time to time.
+// during records the condition that is waited for while f runs, and logs it from time to time.
 func (s *startup) during(what func() string, f func() error) error {
 	s.set(what)
 	defer s.set(nil)
@@ -75,8 +75,8 @@ func (s *startup) set(what func() string) {
 	s.what, s.since = what, time.Now()
 }
 
-// matchFeatureGates sets the defaults of Kubernetes' feature gates to those of the API server's version, so that an
-// older cluster is not asked for what it does not have. It waits for an API server that is away until ctx ends.
+// matchFeatureGates sets the defaults of Kubernetes' feature gates to the ones of the API server's version, so that an older
+// cluster is not asked for features that it lacks. It waits for an unavailable API server until ctx ends.
 func matchFeatureGates(ctx context.Context, config *rest.Config) error {
 	server, err := serverVersion(ctx, config)
 	if err != nil {
@@ -93,8 +93,8 @@ func matchFeatureGates(ctx context.Context, config *rest.Config) error {
 	return matchDeviceClaims(ctx, config)
 }
 
-// matchDeviceClaims turns dynamic resource allocation off where the API server does not serve it in the version that is read here, as it
-// may be told not to whatever its own version is: the lists would be waited for for ever.
+// matchDeviceClaims disables dynamic resource allocation if the API server does not serve it in the version used here. It may be
+// disabled there whatever the server's version is, and informers would then wait forever.
 func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 	gates := utilfeature.DefaultMutableFeatureGate
 	if !gates.Enabled(features.DynamicResourceAllocation) {

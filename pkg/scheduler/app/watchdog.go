@@ -36,7 +36,7 @@ type watchdog struct {
 	last, since time.Time
 	panics      int
 	what        string
-	// waits says what the process waits for before the loop runs, and since when; nil when nobody knows.
+	// waits returns the condition that the process waits for before the loop runs, and since when; nil when unknown.
 	waits func() (what string, since time.Time)
 }
 
@@ -79,7 +79,7 @@ func (w *watchdog) panicked(what string) {
 	w.panics++
 }
 
-// progressed notes that a culprit of panics was found: those of others may follow, but they come to an end.
+// progressed records that a culprit of panics was found. Further panics may follow, but they are finite.
 func (w *watchdog) progressed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

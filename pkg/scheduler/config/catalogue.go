@@ -41,7 +41,7 @@ type entry struct {
 	kind string
 	framework.PluginSpec
 	origin origin
-	// unknown is true if the conf names something that is not there, of which no argument can be checked.
+	// unknown reports whether the conf names a plugin or action that does not exist, whose arguments cannot be checked.
 	unknown bool
 }
 

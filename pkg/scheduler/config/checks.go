@@ -17,7 +17,8 @@ import (
 // check holds a value against what it must be. It returns "" or what it must be, to follow "must be".
 type check func(value any) string
 
-// typeCheck is the check of a declared argument. The Go types are those that upstream's plugins assert.
+// typeCheck returns the check of a declared argument. The Go types are the ones that upstream's plugins
+// assert.
 func typeCheck(arg framework.Argument) check {
 	switch arg.Type {
 	case framework.String:
@@ -113,7 +114,7 @@ func number(value any) string {
 	return "a number"
 }
 
-// atLeast takes numbers of low or more, in the words of what.
+// atLeast returns a check that accepts numbers of low or more; what describes them in the error.
 func atLeast(low float64, what string) check {
 	return func(value any) string {
 		switch n := value.(type) {
@@ -169,7 +170,7 @@ func webURL(value any) string {
 	return ""
 }
 
-// isPort is true if the text is the port of a URL; none is one.
+// isPort reports whether the text is a valid port of a URL; an empty one is valid.
 func isPort(text string) bool {
 	port, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && port > 0

@@ -31,7 +31,7 @@ type Config struct {
 	PreBindDisabled map[string]bool
 	// Warnings are what is taken although it should be written otherwise.
 	Warnings []*Error
-	// Default is true if the built-in configuration is meant, since the file has no content.
+	// Default reports whether the file is empty, which selects the built-in configuration.
 	Default bool
 	// Raw is the text the configuration was parsed from, and Hash the hex SHA-256 of it.
 	Raw  []byte

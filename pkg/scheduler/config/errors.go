@@ -43,7 +43,7 @@ func (e *FileError) Error() string {
 // Unwrap returns the findings.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// maxFindings is how many errors of one file are told. A file of the largest size may have tens of thousands.
+// maxFindings bounds how many errors of one file are reported. A file of the largest size may have tens of thousands.
 const maxFindings = 50
 
 // findings collects the errors of one file.

@@ -131,8 +131,8 @@ func (l *Loader) permit(cfg *Config) error {
 	}
 }
 
-// ValidateFile checks a file. The texts of its error and of its warnings are for people: one finding a line, each with the
-// file, the line, what is wrong and what would be right.
+// ValidateFile checks a file. Its errors and warnings are for users: one finding a line, each with the file, the line, the fault
+// and a valid value.
 func ValidateFile(path string, cat *Catalogue) (warnings []error, err error) {
 	data, err := readFile(path)
 	if err != nil {

@@ -90,7 +90,7 @@ func items(inner objectCheck) objectCheck {
 	}
 }
 
-// shapes maps argument names, or families ending in "*", to what their values must be.
+// shapes maps argument names, or families ending in "*", to the checks of their values.
 type shapes map[string]objectCheck
 
 // validate is a Validate function for a spec.

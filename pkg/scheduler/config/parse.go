@@ -59,7 +59,7 @@ type parser struct {
 	warnings               []*Error
 
 	text []byte
-	// lines and begins are the lines of the text and where they begin; nil before somebody asks.
+	// lines and begins are the lines of the text and their offsets; nil before the first use.
 	lines  [][]byte
 	begins []int
 	quoted []quoted
@@ -229,7 +229,7 @@ func (p *parser) list(c yamlNode, what string) []yamlNode {
 	return items
 }
 
-// fields returns the keys of a mapping, and reports the ones that are there twice.
+// fields returns the keys of a mapping, and reports duplicate ones.
 func (p *parser) fields(c yamlNode, what string) []field {
 	keys, twice, ok := c.fields()
 	if !ok {

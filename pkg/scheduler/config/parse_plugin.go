@@ -16,7 +16,7 @@ import (
 )
 
 func (p *parser) tier(tier yamlNode) {
-	// hierarchy and share are the lines of what upstream refuses to have in one tier; 0 without it.
+	// hierarchy and share are the lines of two settings that upstream does not allow in one tier; 0 for none.
 	hierarchy, share := 0, 0
 	for _, f := range p.fields(tier, "a tier") {
 		if f.key != "plugins" {
@@ -84,7 +84,7 @@ func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 	return text, line, hierarchy
 }
 
-// pluginSwitch checks one enable key and tells whether it is on.
+// pluginSwitch checks one enable key and returns its value.
 func (p *parser) pluginSwitch(e entry, f field) bool {
 	var known []string
 	for _, s := range pluginSwitches() {

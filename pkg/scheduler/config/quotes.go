@@ -16,9 +16,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Upstream's own tools write numbers and flags in quotes, which upstream then ignores, or refuses. Where what is in the
-// quotes is what the place wants it is taken, with a warning: the file is read once more without those quotes, so that plugins get
-// what they would get had it been written right, and every check holds for it.
+// Upstream's own tools write numbers and flags in quotes, which upstream then ignores, or refuses. If the quoted text is a valid
+// value it is accepted, with a warning: the file is parsed again without these quotes, so that plugins and checks see the value
+// as if it had been written correctly.
 
 // quoted is a value whose quotes are taken away.
 type quoted struct {
@@ -111,7 +111,7 @@ func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
 	}
 }
 
-// offset is where in the text a node begins; false when its lines are not those of the text.
+// offset returns the offset of a node in the text; false when its line numbers do not match the text.
 func (p *parser) offset(node *yaml3.Node) (int, bool) {
 	if p.lines == nil {
 		p.lines = bytes.SplitAfter(p.text, []byte("\n"))

@@ -8,7 +8,7 @@ const enablePreBind = "enablePreBind"
 // pluginSwitch is a key of a plugin that turns off one kind of its functions.
 type pluginSwitch struct {
 	key, doc string
-	// offByDefault is true if upstream reads a missing key as false.
+	// offByDefault reports whether upstream reads a missing key as false.
 	offByDefault bool
 }
 

@@ -37,7 +37,7 @@ func (p *parser) together() {
 	}
 }
 
-// takenOver refuses what the plugin that is taken over from is told of what another does now.
+// takenOver refuses settings of a plugin for a feature that another plugin has taken over.
 func (p *parser) takenOver(by string, taken framework.Switch) {
 	line := p.pluginLines[by]
 	for key, f := range p.given[taken.Plugin] {

@@ -23,7 +23,7 @@ const (
 	recheck = 30 * time.Second
 	// rearm is how soon a folder that cannot be watched, or a file that cannot be read, is tried again.
 	rearm = time.Second
-	// missing is how long a file must not be readable before that is told: it may be about to be replaced.
+	// missing is how long a file must be unreadable before that is reported: it may be about to be replaced.
 	missing = time.Second
 )
 
@@ -36,12 +36,12 @@ func WithSeen(data []byte) WatchOption {
 	return func(w *watch) { w.seen, w.seenGiven = hashOf(data), true }
 }
 
-// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It follows the
-// swap of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content as it
-// was is no change. A file that cannot be read for a while, because it is gone or no regular file, is told by an error,
-// once; its content, be it the former one, is then told when it can be read again.
+// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It follows the swap
+// of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content unchanged
+// is no change. If the file cannot be read for a while, because it was deleted or is no regular file, onChange gets an
+// error, once; when the file can be read again, onChange gets its content, even if it is unchanged.
 //
-// onChange is called from Watch's own goroutine, the caller's. The error is that of starting to watch.
+// onChange is called from the goroutine that calls Watch. The error is of starting to watch.
 func Watch(ctx context.Context, path string, onChange func([]byte, error), opts ...WatchOption) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -67,11 +67,10 @@ type watch struct {
 	onChange  func([]byte, error)
 	seen      string
 	seenGiven bool
-	// missed is when the file could not be read for the first time since it was; zero when it was read. told is the error
-	// that was told since.
+	// missed is when the file became unreadable; zero while it can be read. told is the error that was reported since.
 	missed time.Time
 	told   string
-	// bases are the names, within the watched folders, of the file and of what it links to.
+	// bases are the names, within the watched folders, of the file and of its link target.
 	bases map[string]bool
 }
 
@@ -125,7 +124,7 @@ func (w *watch) look() time.Duration {
 	return next
 }
 
-// miss tells of a file that cannot be read, when that has lasted, and again when the reason is another.
+// miss reports a file that cannot be read, once that has lasted, and again when the reason changes.
 func (w *watch) miss(err error) {
 	if w.missed.IsZero() {
 		w.missed = time.Now()
@@ -138,8 +137,8 @@ func (w *watch) miss(err error) {
 	w.onChange(nil, err)
 }
 
-// arm watches the folder of the file and the one of the file it links to. Watching anew what is watched already is
-// free, and needed when a folder was replaced. It tells whether both are watched.
+// arm watches the folder of the file and the folder of its link target. Watching a folder again costs nothing, and is
+// needed when it was replaced. It reports whether both are watched.
 func (w *watch) arm() bool {
 	w.bases = map[string]bool{filepath.Base(w.path): true}
 	folders := map[string]bool{filepath.Dir(w.path): true}
@@ -163,8 +162,8 @@ func (w *watch) arm() bool {
 	return complete
 }
 
-// concerns tells whether a notice may be about the file: by its name, or as part of the swap that a ConfigMap mount
-// makes with names that begin with two dots.
+// concerns reports whether a notification may be about the file: by its name, or as part of the swap that a ConfigMap
+// mount makes with names that begin with two dots.
 func (w *watch) concerns(name string) bool {
 	base := filepath.Base(name)
 	return w.bases[base] || strings.HasPrefix(base, "..")

@@ -78,7 +78,7 @@ func at(node *yaml3.Node, value any) yamlNode {
 	return yamlNode{node: node, value: value}
 }
 
-// isNothing tells a key without a value.
+// isNothing reports whether the key has no value.
 func (c yamlNode) isNothing() bool { return c.node.Kind == yaml3.ScalarNode && c.value == nil }
 
 // items returns the elements of a list; false when it is none.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package events tells people what happened, off the session loop, without repeating itself and without losing anything in silence.
+// Package events records events off the session loop, without repetitions and without silent losses.
 //
-// A Recorder (recorder.go) drops what would only repeat the last word on an object. The Writer (writer.go) takes the rest to the
-// API server: bounded in all and for each object, fair to namespaces (mailbox.go), and again while that may help.
+// A Recorder (recorder.go) drops an event that would only repeat the last one of an object. The Writer (writer.go) writes the
+// others to the API server: bounded in all and for each object, fair to namespaces (mailbox.go), and with retries.
 package events

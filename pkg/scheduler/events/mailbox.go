@@ -17,12 +17,12 @@ type letter struct {
 	annotations                map[string]string
 	eventType, reason, message string
 	first, last                time.Time
-	// times is how often it was told by now.
+	// times is how often it was recorded so far.
 	times int32
 	done  []func(there bool)
 }
 
-// subject is the object that events are about, in whatever version. Who tells of one by its name alone gives no UID.
+// subject is the object that events are about, in any version. The UID is empty if the caller knows only its name.
 type subject struct {
 	kind, namespace, name string
 	uid                   types.UID
@@ -37,22 +37,22 @@ type letterKey struct {
 	reason, message string
 }
 
-// mailbox is a queue of letters that is fair to namespaces: they take turns, one letter each, and while a letter of a
-// namespace is being written the next one of it waits. So neither many letters nor a slow admission webhook of one
-// namespace hold up the others', and each namespace's letters stay in order.
+// mailbox is a queue of events that is fair to namespaces: they take turns, one event each, and while an event of a
+// namespace is being written its next one waits. So neither many events nor a slow admission webhook of one namespace
+// delay the others, and each namespace's events stay in order.
 //
-// It is bounded: once it holds that many letters, a namespace that has its share of them gets no more in, and nobody once
-// it holds twice as many.
+// It is bounded: once it holds most events, it accepts none of a namespace that has its share of them, and none at all
+// once it holds twice as many.
 type mailbox struct {
-	// most is how many letters it holds before namespaces are held to their share.
+	// most is how many events it holds before namespaces are limited to their share.
 	most int
 
 	mu    sync.Mutex
 	some  *sync.Cond
 	total int
-	// waiting are the letters of each namespace that has some, or whose letter is being written.
+	// waiting are the events of each namespace that has some, or whose event is being written.
 	waiting map[string][]*letter
-	// turns are the namespaces with letters of which none is being written.
+	// turns are the namespaces that have waiting events and no write under way.
 	turns  []string
 	known  map[letterKey]*letter
 	closed bool
@@ -66,7 +66,8 @@ func newMailbox(most int) *mailbox {
 
 func (l *letter) key() letterKey { return letterKey{subjectOf(l.about), l.reason, l.message} }
 
-// post puts the letter into the box; false when there is no room for it. One that waits already counts once more.
+// post adds the event; false when there is no room for it. If an equal event waits already, its count is increased
+// instead.
 func (m *mailbox) post(l *letter) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +96,7 @@ func (m *mailbox) post(l *letter) bool {
 	return true
 }
 
-// take waits for a letter whose turn it is; nil when the box is closed and empty, or the context ended.
+// take waits for the next event in turn; nil when the box is closed and empty, or the context ended.
 func (m *mailbox) take(ctx context.Context) *letter {
 	defer context.AfterFunc(ctx, func() {
 		m.mu.Lock()
@@ -124,7 +125,7 @@ func (m *mailbox) take(ctx context.Context) *letter {
 	return l
 }
 
-// written gives the letter's namespace its next turn.
+// written ends the write of the event, so that its namespace may have its next turn.
 func (m *mailbox) written(l *letter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -134,10 +135,10 @@ func (m *mailbox) written(l *letter) {
 	} else {
 		m.turns = append(m.turns, namespace)
 	}
-	m.some.Broadcast() // to those who wait for a turn, and those who wait for the end
+	m.some.Broadcast() // wakes writers that wait for a turn, and for the end
 }
 
-// close takes no more letters; those that are there can still be taken.
+// close refuses further events; waiting ones can still be taken.
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,19 +19,18 @@ import (
 )
 
 const (
-	// rememberedEvents bounds how many (object, reason) pairs the recorder remembers the last message of.
+	// rememberedEvents bounds how many last messages, by object and reason, the recorder remembers.
 	rememberedEvents = 1 << 16
-	// Lifetime is how long the API server keeps an event, unless its --event-ttl says otherwise. What still holds
-	// after that is told once more.
+	// Lifetime is how long the API server keeps an event, unless its --event-ttl says otherwise. After that an event whose
+	// cause persists is recorded again.
 	Lifetime = time.Hour
 	// mostOfReason bounds an event's reason, in bytes.
 	mostOfReason = 128
 )
 
-// Recorder passes on an event only when it says something new: an event with the same object, reason and message
-// as the object's last one of that reason is dropped, as long as that one is on its way or can be read. A cycle that finds
-// nothing changed thus writes no event, and one that finds what was lost on its way tells it again. Evictions are told each
-// time. Messages are bounded.
+// Recorder passes on only new events: an event with the same object, reason and message as the object's last one of that
+// reason is dropped, as long as that one is being written or can be read. So a cycle that finds nothing changed writes no
+// event, and one that finds a lost event's cause records it again. Evictions are always recorded. Messages are bounded.
 type Recorder struct {
 	out Outlet
 
@@ -39,33 +38,34 @@ type Recorder struct {
 	last *lru.Cache
 }
 
-// Outlet takes events to those who read them.
+// Outlet delivers events.
 type Outlet interface {
-	// Send takes the event along and does not wait. It calls done once, maybe before it returns: there is false when the
-	// event was lost and another try may fare better.
+	// Send accepts the event without blocking. It calls done once, possibly before it returns: there is false when the
+	// event was lost and a retry may succeed.
 	Send(e Notice, done func(there bool))
 }
 
-// Notice is an event as it is told.
+// Notice is an event to be recorded.
 type Notice struct {
 	Object                runtime.Object
 	Annotations           map[string]string
 	Type, Reason, Message string
 }
 
-// Object is what events are about.
+// Object is the object that events are about.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// eventKey tells events apart. Of one reason a plugin has a normal event, and the verdict on the gang a warning.
+// eventKey identifies the events of an object that replace each other. For one reason a plugin may record a normal event,
+// and the gang's verdict a warning.
 type eventKey struct {
 	uid               types.UID
 	eventType, reason string
 }
 
-// telling is what was told last; its message is kept as a digest.
+// telling is the last event; its message is stored as a digest.
 type telling struct {
 	message uint64
 	at      time.Time
@@ -73,7 +73,7 @@ type telling struct {
 
 var _ record.EventRecorder = (*Recorder)(nil)
 
-// NewRecorder makes a recorder that has told nothing yet.
+// NewRecorder returns a recorder that has no last events.
 func NewRecorder(out Outlet) *Recorder {
 	return &Recorder{out: out, last: lru.New(rememberedEvents)}
 }
@@ -93,7 +93,7 @@ func (r *Recorder) tell(e Notice) {
 	r.out.Send(e, func(there bool) { r.settle(key, message, there) })
 }
 
-// isNews is true if the message is not what was told last, and takes it for told from now on.
+// isNews reports whether the message differs from the last one, and records it as the last.
 func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	now := time.Now()
 	r.mu.Lock()
@@ -107,7 +107,7 @@ func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	return true
 }
 
-// settle notes what became of an event, unless a newer one has taken its place.
+// settle records whether an event was delivered, unless a newer one has replaced it.
 func (r *Recorder) settle(key eventKey, message uint64, there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,7 +121,7 @@ func (r *Recorder) settle(key eventKey, message uint64, there bool) {
 	}
 }
 
-// Again records the event unless it can still be read, or something else has been told since.
+// Again records the event unless it can still be read, or a different message was recorded since.
 func (r *Recorder) Again(object Object, eventType, reason, message string) {
 	r.mu.Lock()
 	last, ok := r.last.Get(eventKey{object.GetUID(), eventType, reason})
@@ -136,8 +136,8 @@ func (r *Recorder) Event(object runtime.Object, eventType, reason, message strin
 	r.tell(Notice{Object: object, Type: eventType, Reason: reason, Message: message})
 }
 
-// Eventf is Event with a format. Upstream passes ready messages as the format, so a format without arguments is
-// taken as it is.
+// Eventf is Event with a format. Upstream passes complete messages as the format, so a format without arguments is used
+// unchanged.
 func (r *Recorder) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
 	r.AnnotatedEventf(object, nil, eventType, reason, format, args...)
 }

@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	// eventWorkers bounds event writes under way at once, eventsPerSecond and eventBurst how many there are.
+	// eventWorkers bounds concurrent event writes; eventsPerSecond and eventBurst bound their rate.
 	eventWorkers    = 8
 	eventsPerSecond = 250
 	eventBurst      = 1000
 	// eventTimeout bounds one write.
 	eventTimeout = 15 * time.Second
-	// waitingEvents bounds the events that wait to be written, see mailbox.
+	// waitingEvents bounds the waiting events, see mailbox.
 	waitingEvents = 1 << 15
-	// eventTries bounds how often an event is tried that the API server answers with an error. While it does not answer
-	// at all, events wait.
+	// eventTries bounds how often an event is written that the API server answers with an error. While it does not answer at all,
+	// events wait.
 	eventTries = 6
 	// eventFirstRetry and eventLastRetry are the waits between tries, which double.
 	eventFirstRetry = 100 * time.Millisecond
 	eventLastRetry  = 10 * time.Second
-	// eventGrace is how long Stop lets events go out that wait: the next leader does not wait for them.
+	// eventGrace is how long Stop waits for events to be written: the next leader does not wait for them.
 	eventGrace = 2 * time.Second
 	// objectBurst is how many events of one object are written in a row, and objectRefill how long it takes until there
 	// may be another.
@@ -48,7 +48,8 @@ const (
 // Sink stores an event in the API server.
 type Sink func(ctx context.Context, event *v1.Event) error
 
-// ToAPI stores events with the client, which is for them alone: events do not take the place of Bindings in a client's rate limit.
+// ToAPI stores events with the client, which should be used for events only, so that they do not use up the rate limit of
+// Bindings.
 func ToAPI(client kubernetes.Interface) Sink {
 	return func(ctx context.Context, event *v1.Event) error {
 		_, err := client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
@@ -56,36 +57,37 @@ func ToAPI(client kubernetes.Interface) Sink {
 	}
 }
 
-// Writer is the outlet to the API server. Nothing is lost while the API server is slow or away, up to a bound; what
-// is lost is told to the recorder, so that the next cycle that finds it tells it again.
+// Writer is the outlet to the API server. Nothing is lost while the API server is slow or away, up to a bound; a lost event is
+// reported to the recorder, so that the next cycle that finds its cause records it again.
 //
-// client-go's broadcaster would drop what does not fit into its queue of 1,000, and what an object says beyond a few
-// messages in five minutes, without a word to the one who told it.
+// client-go's broadcaster would silently drop events beyond its queue of 1,000, and beyond a few messages per object in five
+// minutes.
 type Writer struct {
 	sink    Sink
 	source  string
 	box     *mailbox
 	limiter flowcontrol.RateLimiter
-	// observe is told what became of each event: written, refused or lost.
+	// observe is called with the result of each event: written, refused or lost.
 	observe func(result string)
 	workers sync.WaitGroup
 
 	mu sync.Mutex
-	// budgets bound what is said of one object, by subject.
+	// budgets bound the events of one object, by subject.
 	budgets *lru.Cache
-	// stamp is the time, in nanoseconds, that the last event was named after.
+	// stamp is the time, in nanoseconds, in the name of the last event.
 	stamp int64
-	// again is closed, and another one takes its place, when events that failed are not to wait any more.
+	// again is closed and replaced to end the waits of failed events.
 	again chan struct{}
 }
 
-// budget is how many events of an object may be written as of a time.
+// budget is how many events of an object may be written, at a given time.
 type budget struct {
 	left float64
 	at   time.Time
 }
 
-// NewWriter makes the writer of events that come from the source; observe is told what became of each: written, refused or lost.
+// NewWriter returns a writer of events that come from the source; observe is called with the result of each: written, refused or
+// lost.
 func NewWriter(s Sink, source string, observe func(result string)) *Writer {
 	return &Writer{
 		sink: s, source: source, observe: observe, box: newMailbox(waitingEvents), budgets: lru.New(rememberedEvents),
@@ -105,7 +107,7 @@ func (w *Writer) Start(ctx context.Context) {
 	}
 }
 
-// Stop writes what waits, as far as the context and the grace let it.
+// Stop writes the waiting events, as far as the context and the grace allow.
 func (w *Writer) Stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, eventGrace)
 	defer cancel()
@@ -121,7 +123,7 @@ func (w *Writer) Stop(ctx context.Context) {
 	}
 }
 
-// Send puts the event into the box, if its object can afford it.
+// Send adds the event to the box, if its object's budget allows it.
 func (w *Writer) Send(e Notice, done func(there bool)) {
 	about, err := reference.GetReference(scheme.Scheme, e.Object)
 	if err != nil {
@@ -140,7 +142,7 @@ func (w *Writer) Send(e Notice, done func(there bool)) {
 	}
 }
 
-// affords takes one event off the object's budget, if there is any left.
+// affords takes one event from the object's budget, if any is left.
 func (w *Writer) affords(about subject, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -159,14 +161,14 @@ func (w *Writer) affords(about subject, now time.Time) bool {
 	return true
 }
 
-// write writes the event, again with backoff while that may help.
+// write writes the event, with retries and backoff.
 func (w *Writer) write(ctx context.Context, l *letter) {
 	event := w.event(l)
 	wait := eventFirstRetry
 	for tries := 1; ; {
 		again := w.nextRetry()
 		err := w.try(ctx, event)
-		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try has got there
+		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try was applied
 			w.settle(l, "written", nil)
 			return
 		}
@@ -192,8 +194,8 @@ func (w *Writer) write(ctx context.Context, l *letter) {
 	}
 }
 
-// RetryNow has the events that failed, and wait to be tried again, tried now, also those whose try is under way and fails. If
-// they fail again they wait as after a first failure.
+// RetryNow retries the failed events that wait, also ones whose try is under way and fails. If they fail again they wait as after
+// a first failure.
 func (w *Writer) RetryNow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,7 +210,7 @@ func (w *Writer) nextRetry() <-chan struct{} {
 	return w.again
 }
 
-// settle ends the letter. What was refused for good is not to be told again.
+// settle ends the event's delivery. An event that was refused for good counts as delivered, so that it is not recorded again.
 func (w *Writer) settle(l *letter, result string, err error) {
 	if err != nil {
 		klog.Background().WithName("events").Error(err, "An event is not written", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
@@ -220,7 +222,7 @@ func (w *Writer) settle(l *letter, result string, err error) {
 	}
 }
 
-// answered is true if the error is the API server's own.
+// answered reports whether the error is an answer of the API server.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
@@ -250,7 +252,7 @@ func (w *Writer) event(l *letter) *v1.Event {
 	}
 }
 
-// nextStamp tells events apart that were told at one time.
+// nextStamp returns a unique time for the event's name.
 func (w *Writer) nextStamp(told time.Time) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,7 +27,8 @@ const mostNamed = 100
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Source is how its user wrote it: a PodGroup of that API group, or annotations of its pods; empty when its PodGroup is not there.
+	// Source is how the user declared it: the API group of a PodGroup, or annotations of its pods; empty when its PodGroup does
+	// not exist.
 	Source string `json:"source,omitempty"`
 	// Owner is what the PodGroup was made for, such as "Job.batch.volcano.sh train".
 	Owner    string    `json:"owner,omitempty"`
@@ -42,11 +43,12 @@ type Gang struct {
 	Members  map[string]int `json:"members"`
 	// Waits is why it waits by the last session.
 	Waits *Verdict `json:"waits,omitempty"`
-	// Conditions are those of its PodGroup, by their types. Its time limit, its node reservation and when it was satisfied are among them.
+	// Conditions are the conditions of its PodGroup, by type, also its time limit, its node reservation and when it was
+	// satisfied.
 	Conditions map[string]Verdict `json:"conditions,omitempty"`
 }
 
-// Minimum is how many members are placed and bound at the least.
+// Minimum is the smallest number of members that are placed and bound together.
 type Minimum struct {
 	Members int32            `json:"members"`
 	Roles   map[string]int32 `json:"roles,omitempty"`
@@ -54,7 +56,7 @@ type Minimum struct {
 	SubGroups map[string]int32 `json:"subGroups,omitempty"`
 }
 
-// Settings are a gang's settings as they are taken.
+// Settings are the settings of a gang that are in effect.
 type Settings struct {
 	Mode        gangs.Mode        `json:"mode"`
 	MatchPolicy gangs.MatchPolicy `json:"matchPolicy"`
@@ -63,7 +65,7 @@ type Settings struct {
 	Group       []string          `json:"group,omitempty"`
 	// Gather is how it is gathered in the network.
 	Gather []gangs.GatherRule `json:"gather,omitempty"`
-	// Mistakes are what cannot be taken as it is written, and what is taken instead.
+	// Mistakes are invalid settings, and the values used instead.
 	Mistakes []string `json:"mistakes,omitempty"`
 }
 

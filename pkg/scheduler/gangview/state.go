@@ -35,7 +35,8 @@ const (
 // States are all there are.
 var States = []State{Waiting, Admitted, TimedOut, InFlight, Partial, Bound, Running, Ended}
 
-// stateOf is the state of a gang as the cache has it. sentBack is true if the last session found that it waits out a backoff.
+// stateOf returns the state of a gang in the cache. sentBack reports whether the gang waits out a backoff according to the
+// last session.
 func stateOf(job *api.JobInfo, sentBack bool) State {
 	count := func(statuses ...api.TaskStatus) (n int) {
 		for _, status := range statuses {
@@ -63,7 +64,7 @@ func stateOf(job *api.JobInfo, sentBack bool) State {
 	}
 }
 
-// has is true if those members that count are enough.
+// has reports whether the members that count are enough.
 func has(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	return binding.ShortOf(job, &job.PodGroup.Spec, counts) == nil
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gangview shows, while the scheduler runs, what it knows of gangs: how many there are by state, and of each what its user wrote,
-// what that is taken for, how many members are how far, and why it waits. It reads the scheduler's cache, a little at a time, and what
-// the last session found; it keeps nothing itself.
+// Package gangview shows the current state of gangs: the number of gangs by state and, for each, its user's settings and their
+// effect, the progress of its members, and why it waits. It reads the scheduler's cache, a part at a time, and the results of the
+// last session; it keeps no state.
 package gangview
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
-// Gangs are those of the scheduler's books. View calls see with the books locked.
+// Gangs are the gangs in the scheduler's books. View calls see with the books locked.
 type Gangs interface {
 	IDs() []api.JobID
 	View(ids []api.JobID, see func(*api.JobInfo))
@@ -33,8 +33,8 @@ type View struct {
 	defaults func() (gangs.Settings, bool)
 }
 
-// New returns a view of these gangs. waits is what the last session found; defaults are the settings of a gang that says nothing, or
-// false when nobody reads settings.
+// New returns a view of these gangs. waits returns the results of the last session; defaults returns the settings of a gang
+// without any, or false when no plugin reads settings.
 func New(gangs Gangs, groupsInFlight func() int, waits func() map[api.JobID]framework.Wait, defaults func() (gangs.Settings, bool)) *View {
 	return &View{gangs: gangs, groupsInFlight: groupsInFlight, waits: waits, defaults: defaults}
 }

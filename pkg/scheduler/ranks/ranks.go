@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ranks orders the members of a gang by rank, as the frameworks that run in them number them. It is asked by whoever gives neighbours in this order what is close.
+// Package ranks orders the members of a gang by rank, as the frameworks that run in them number them. Plugins use the order to
+// place neighbors close to each other.
 package ranks
 
 import (
@@ -28,8 +29,9 @@ const (
 // Ranks orders members by rank, remembering what it read of each. It is for one goroutine.
 type Ranks struct{ known map[api.TaskID]rank }
 
-// rank is a member's place in its gang: those whose place the user numbers come first, by that number. Of the others, members of a role lie together, in a role those of one part of it (a job of
-// several, a group of several), there by index, and those without an index come after them by name.
+// rank is a member's place in its gang. Members that the user has numbered come first, by that number. The others are grouped by
+// role, then by part of the role (a job of several, a group of several), then by index; members without an index come last, by
+// name.
 type rank struct {
 	numbered   bool
 	number     uint64

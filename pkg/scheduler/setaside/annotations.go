@@ -18,9 +18,9 @@ const (
 // readDomains are the domains of the annotations that the scheduler and its plugins read.
 var readDomains = []string{"volcano.sh", "volcano-prebind.io", "koordinator.sh", "x-k8s.io", "sigs.k8s.io"}
 
-// withinAnnotations returns the annotations of a PodGroup within the bounds; the same map if they are. In the order of their keys,
-// foreign ones beyond their bound are left out. A known one is cut at its bound rather than left out: what remains of it is reported as
-// a mistake by its reader, while a gang without it might be placed where it must not be.
+// withinAnnotations returns the annotations of a PodGroup within the bounds; the same map if they are. In the order of their
+// keys, foreign ones beyond their bound are left out. A known one is cut at its bound rather than left out: its reader then
+// reports it as invalid, whereas without it the gang might be placed where it must not be.
 func withinAnnotations(annotations map[string]string) map[string]string {
 	known, foreign := 0, 0
 	for key, value := range annotations {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package setaside keeps from sessions what would stop, slow or starve all others: one object stops nobody else.
+// Package setaside (quarantine) keeps objects out of sessions that would make a cycle fail or stall, so that one tenant's object
+// cannot affect others.
 //
-//   - Numbers that upstream cannot reckon with are mended as objects come in (intake.go, quantities.go) and in each snapshot, and
-//     so are queues from which no way leads to the root (unreckonable.go).
-//   - Objects of which there is too much (toolarge.go), and gangs that name kinds of resources which nobody has (kinds.go), are left out.
-//   - Objects with which cycles panic are searched for, left out, and tried again (hunt.go, held.go, mark.go).
+//   - Amounts that overflow upstream's arithmetic are corrected when the informer receives the object (intake.go, quantities.go) and in
+//     each snapshot, and so are queues whose parents do not lead to the root (unreckonable.go).
+//   - Objects with too many parts (toolarge.go), and gangs that name kinds of resources which no node or queue has (kinds.go), are left out.
+//   - Objects that make cycles panic are searched for, left out, and tried again later (hunt.go, held.go, mark.go).
 //
-// Aside (setaside.go) is what of all this the cache holds on to. It changes a snapshot before a session sees it; package report reports it.
+// Aside (setaside.go) is the state that the cache keeps. It changes a snapshot before a session sees it; package report reports
+// it.
 package setaside

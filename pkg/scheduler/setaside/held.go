@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// An item that is held comes back after the first value, which doubles each time up to the last; and sooner when it
-	// has changed.
+	// A quarantined item is tried again after the first value, which doubles each time up to the last; and sooner when its
+	// object has changed.
 	firstHold, lastHold               = time.Minute, time.Hour
 	firstChangedHold, lastChangedHold = 5 * time.Second, 5 * time.Minute
-	// firstRest and lastRest are how long none of a family comes back after one that did was guilty again, which doubles too.
+	// firstRest and lastRest are how long no item of a family is tried again after a retry of one failed, which doubles too.
 	firstRest, lastRest = time.Second, time.Minute
-	// mostBack is how many of a family come back at a time.
+	// mostBack bounds how many items of a family are tried again at a time.
 	mostBack = 1000
-	// lookPeriod is how often those are looked for that may come back.
+	// lookPeriod is how often items that may be tried again are looked for.
 	lookPeriod = time.Second
 )
 
-// item is an object that sessions can do without.
+// item identifies an object that sessions can leave out.
 type item struct{ kind, name string }
 
-// family is what the item has in common with others: a PodGroup its namespace, others their kind. Who writes one of a
-// family may write many of it.
+// family is the group that the item is retried with: of a PodGroup its namespace, of others their kind. The author of one
+// object of a family may have written many.
 func (it item) family() string {
 	namespace, _, _ := strings.Cut(it.name, "/")
 	if it.kind != PodGroup {
@@ -41,7 +41,7 @@ func (it item) family() string {
 	return it.kind + "/" + namespace
 }
 
-// held is an item that is set aside. mark tells whether its object has changed since.
+// held is a quarantined item. mark shows whether its object has changed since.
 type held struct {
 	message  string
 	failures int
@@ -49,8 +49,8 @@ type held struct {
 	mark     uint64
 }
 
-// family is how those come back that are held of one. size is how many at a time: twice as many after each time that went
-// well, and one after one that did not.
+// family is the retry state of a family's quarantined items. size is how many are tried again at a time: twice as many after
+// each success, and one after a failure.
 type family struct {
 	size, failures int
 	resumes        time.Time
@@ -63,8 +63,8 @@ func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first, last)
 }
 
-// hold sets the item aside, because of the last panic; with says with how many others of its family it is, though it
-// was not tried alone.
+// hold quarantines the item, because of the last panic; with is the number of items of its family quarantined with it without
+// a trial of each.
 func (h *hunt) hold(it item, now time.Time, with int) {
 	last, again := h.held[it]
 	if !again {
@@ -80,7 +80,7 @@ func (h *hunt) hold(it item, now time.Time, with int) {
 	last.message = brief.Text(h.what + "; " + why + " until it changes, or for " + doubled(firstHold, lastHold, last.failures).String() + " at the most")
 }
 
-// lookUp finds the objects of held items: it forgets items whose objects are gone, and notes what new ones look like.
+// lookUp finds the objects of quarantined items: it drops items whose objects no longer exist, and marks new ones.
 func (h *hunt) lookUp(snapshot *api.ClusterInfo) {
 	families := map[string]bool{}
 	for it, held := range h.held {
@@ -97,7 +97,7 @@ func (h *hunt) lookUp(snapshot *api.ClusterInfo) {
 	maps.DeleteFunc(h.families, func(name string, _ *family) bool { return !families[name] })
 }
 
-// markOf returns what makes the mark of the item's object; nil when there is none.
+// markOf returns the function that computes the mark of the item's object; nil when the object does not exist.
 func markOf(it item, snapshot *api.ClusterInfo) func() uint64 {
 	switch it.kind {
 	case PodGroup:
@@ -116,15 +116,15 @@ func markOf(it item, snapshot *api.ClusterInfo) func() uint64 {
 	return nil
 }
 
-// due is a held item that may come back.
+// due is a quarantined item that may be tried again.
 type due struct {
 	item
 	changed bool
 	since   time.Time
 }
 
-// comeBack lets some of the held items back into the next session: of those whose wait is over one, or several of its
-// family after others of it were well. Those that have changed go first, then those that wait the longest.
+// comeBack selects quarantined items to try again in the next session. Of one family whose wait has passed it takes one item,
+// or several after successful retries. Changed objects go first, then the ones that have waited longest.
 func (h *hunt) comeBack(snapshot *api.ClusterInfo, now time.Time) map[item]bool {
 	if h.searching() || now.Before(h.looks) {
 		return nil
@@ -168,7 +168,8 @@ func (h *hunt) family(name string) *family {
 	return h.families[name]
 }
 
-// backPanicked holds those that came back again. Of several nobody knows which it is: one of them comes back next.
+// backPanicked quarantines the retried items again. If there are several, the culprit is unknown: then one of them is tried
+// next.
 func (h *hunt) backPanicked(now time.Time) (found []item) {
 	var f *family
 	for it := range h.back {
@@ -184,7 +185,7 @@ func (h *hunt) backPanicked(now time.Time) (found []item) {
 	return found
 }
 
-// backSucceeded lets go of those that came back.
+// backSucceeded releases the retried items.
 func (h *hunt) backSucceeded() {
 	var f *family
 	for it := range h.back {

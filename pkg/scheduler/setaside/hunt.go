@@ -19,23 +19,23 @@ const (
 )
 
 const (
-	// maxSuspects bounds how many gangs in a row are suspected because it was their turn when a cycle panicked.
+	// maxSuspects bounds how many gangs in a row are suspected because a cycle panicked during their turn.
 	maxSuspects = 3
-	// maxCulprits is how many culprits are found in a namespace until the rest of it that is not cleared is set aside with
-	// them: whoever made so many may have made a thousand.
+	// maxCulprits bounds how many culprits are searched for in a namespace. After that, its items that are not cleared are
+	// quarantined too: the author of so many may have made a thousand.
 	maxCulprits = 3
-	// huntPause is how long no culprit is looked for after none was found.
+	// huntPause is the pause after a search without a result.
 	huntPause = time.Minute
 )
 
 // hunt finds the objects that make cycles panic.
 //
-// A cycle that panicked during the turn of a gang goes on without it. When it was nobody's turn, or the suspicion is wrong
-// because cycles panic still, the culprit is searched for: all gangs are left out, then halves of those that may be it
-// are tried in turn, each beside all that are cleared. So after about twice log2(n) cycles all but the culprit are in
-// sessions again. When cycles panic without any gang, queues and nodes are searched the same way. After maxCulprits of
-// a namespace what is left of it to try is held untried, so that a thousand of one template take no longer. Gangs that
-// come during a search are left out until it is over.
+// If a cycle panics during the turn of a gang, the next cycle leaves that gang out. If it was no gang's turn, or cycles
+// still panic without the suspect, the culprit is searched for: all gangs are left out, then halves of the suspects are
+// tried in turn, each together with all cleared gangs. So after about twice log2(n) cycles all but the culprit are in
+// sessions again. If cycles panic without any gang, queues and nodes are searched in the same way. After maxCulprits of
+// a namespace its remaining suspects are quarantined without a trial, so that a thousand objects of one template take no
+// longer. Gangs that are added during a search are left out until it ends.
 //
 //	quiet --panic, a turn--> quiet, the gang held     (at most maxSuspects times in a row)
 //	quiet --panic----------> control                  (none of the suspects is in the session)
@@ -45,28 +45,29 @@ const (
 //	trying --panic---------> the group is split, or tried again when it is one item, and held the second time
 type hunt struct {
 	held map[item]*held
-	// seen is what the last session began with: a search begins with its items. The maps are the session's own.
+	// seen is the input of the last session: a search begins with its items. The maps are the session's own.
 	seen api.ClusterInfo
 
-	// groups are those that are not cleared; the last one is being tried.
+	// groups are the items that are not cleared; the last group is being tried.
 	groups [][]item
-	// known are the gangs that there were when the search began, and culprits counts those it found by family.
+	// known are the gangs that existed when the search began, and culprits counts the ones found by family.
 	known    map[item]bool
 	culprits map[string]int
 	control  bool
 	others   bool // queues and nodes are searched
 	hidden   map[item]bool
 	suspects []item
-	// doubted is the one item of a group that was tried when a cycle panicked. It is tried once more before it is held: a
-	// panic on another goroutine may be told of a cycle late.
+	// doubted is a single item whose trial panicked. It is tried once more before it is quarantined, because a panic on
+	// another goroutine may be reported late, in the wrong cycle.
 	doubted item
-	// misled is true if suspects turned out not to be it: turns do not count until the search is over.
+	// misled reports whether suspects turned out to be innocent: turns do not count until the search is over.
 	misled bool
-	// back are held items of a family that are in the session again; they are looked for no sooner than looks.
+	// back are quarantined items of a family that are tried again in the session; they are looked for no sooner than
+	// looks.
 	back     map[item]bool
 	looks    time.Time
 	families map[string]*family
-	// what is the last panic; it is searched for no sooner than resumes.
+	// what is the message of the last panic; the search begins no sooner than resumes.
 	what    string
 	resumes time.Time
 }
@@ -77,8 +78,8 @@ func newHunt() *hunt {
 
 func (h *hunt) searching() bool { return len(h.groups) > 0 }
 
-// leaveOut takes from the snapshot what the next session does without, and returns the gangs that are not to be placed
-// because not all of their queue is seen.
+// leaveOut removes from the snapshot the items that the next session leaves out, and returns the gangs that are not to be
+// placed because their queue is not complete.
 func (h *hunt) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[api.JobID]bool) {
 	h.back = nil
 	if len(h.held) > 0 || h.searching() {
@@ -121,7 +122,7 @@ func (h *hunt) leaveOutOthers(snapshot *api.ClusterInfo) {
 	}
 }
 
-// isOut is true if the session does without the item.
+// isOut reports whether the session leaves out the item.
 func (h *hunt) isOut(it item) bool {
 	if h.held[it] != nil {
 		return !h.back[it]
@@ -129,7 +130,7 @@ func (h *hunt) isOut(it item) bool {
 	return h.hidden[it] || h.searching() && it.kind == PodGroup && !h.known[it]
 }
 
-// panicked draws the conclusions of a cycle that panicked. It returns the items that are found guilty.
+// panicked processes a cycle that panicked. It returns the items that are found guilty.
 func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []item, progress bool) {
 	h.what = what
 	suspect := item{PodGroup, string(turn)}
@@ -154,14 +155,14 @@ func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []ite
 	return found, true
 }
 
-// succeeded draws the conclusions of a cycle that came to its end. Suspects without which it did are guilty.
+// succeeded processes a cycle that ended normally. Suspects that it left out are guilty.
 func (h *hunt) succeeded() (found []item, busy bool) {
 	found, h.suspects = h.suspects, nil
 	h.backSucceeded()
 	h.doubted = item{}
 	if h.searching() {
 		if h.control {
-			h.control = false // one of all of them it is
+			h.control = false // the culprit is one of the items
 			if len(h.groups[len(h.groups)-1]) > 1 {
 				h.split()
 			}
@@ -176,7 +177,7 @@ func (h *hunt) succeeded() (found []item, busy bool) {
 	return found, h.searching() || len(h.held) > 0
 }
 
-// searchGangs begins a search among the gangs of the last session and those that were released.
+// searchGangs begins a search among the gangs of the last session and the released suspects.
 func (h *hunt) searchGangs(released []item) {
 	h.known, h.culprits = map[item]bool{}, map[string]int{}
 	for _, it := range released {
@@ -197,7 +198,7 @@ func (h *hunt) search(items []item) {
 	}
 }
 
-// controlPanicked goes over from gangs to queues and nodes, or gives up for a while.
+// controlPanicked continues the search with queues and nodes, or pauses it.
 func (h *hunt) controlPanicked(now time.Time) bool {
 	h.groups, h.control = nil, false
 	if h.others {
@@ -208,7 +209,7 @@ func (h *hunt) controlPanicked(now time.Time) bool {
 	h.others = true
 	var items []item
 	for _, queue := range h.seen.Queues {
-		if queue.Name != rootQueue { // without which upstream reckons with no queue at all
+		if queue.Name != rootQueue { // without the root queue upstream accounts for no queue at all
 			items = append(items, item{queueItem, queue.Name})
 		}
 	}
@@ -220,8 +221,8 @@ func (h *hunt) controlPanicked(now time.Time) bool {
 	return true
 }
 
-// groupPanicked splits the group that was tried, together with the suspects of the last cycles, which are none then. One
-// item is tried twice and then held.
+// groupPanicked splits the group that was tried, together with the suspects of the last cycles, who are cleared. A single
+// item is tried twice and then quarantined.
 func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	last := len(h.groups) - 1
 	group := slices.Concat(h.groups[last], h.release())
@@ -239,7 +240,7 @@ func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	return nil
 }
 
-// holdRest counts a culprit of the family, and holds what is not cleared of a namespace with too many.
+// holdRest counts a culprit of the family. If a namespace has too many, it quarantines the items that are not cleared.
 func (h *hunt) holdRest(family string, now time.Time) (rest []item) {
 	h.culprits[family]++
 	if h.others || h.culprits[family] < maxCulprits {
@@ -266,7 +267,7 @@ func (h *hunt) split() {
 	h.groups = append(h.groups[:last], group[half:], group[:half:half])
 }
 
-// release lets go of suspects: cycles panic without them too.
+// release releases suspects: cycles panic without them too.
 func (h *hunt) release() []item {
 	released := h.suspects
 	h.misled = h.misled || len(released) > 0
@@ -277,7 +278,7 @@ func (h *hunt) release() []item {
 	return released
 }
 
-// hide lists what the next session does without.
+// hide lists the items that the next session leaves out.
 func (h *hunt) hide() {
 	clear(h.hidden)
 	for i, group := range h.groups {
@@ -294,7 +295,7 @@ func (h *hunt) inSession(gang api.JobID) bool {
 	return there
 }
 
-// drop takes items that are held out of the groups.
+// drop removes quarantined items from the groups.
 func (h *hunt) drop(held func(item) bool) {
 	for i := range h.groups {
 		h.groups[i] = slices.DeleteFunc(slices.Clone(h.groups[i]), held)

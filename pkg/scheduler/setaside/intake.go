@@ -10,12 +10,13 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Trim has informers keep objects without what nobody here reads, and with quantities that can be reckoned with.
+// Trim makes informers drop fields that the scheduler does not read, and limit quantities to values that do not overflow.
 //
-// Managed fields are a good part of a pod, and every garbage collection walks over them. The API server keeps its own
-// when an object is updated without them. Requests of pods and what nodes have are written by nobody here; the phase of a pod
-// without a node may be, and is right then. Of pods on nodes the terms beyond a bound are left out, and of PodGroups annotations and sub-group policies beyond one. Each object is given to count, too,
-// which may change what a pod requests and a node has.
+// Managed fields are a large part of a pod, and every garbage collection scans them. The API server keeps its own when an object
+// is updated without them. The scheduler never writes the requests of pods or the resources of nodes back. It may write the phase
+// of a pod without a node, which is then correct. Affinity terms of pods on nodes, annotations and sub-group policies of
+// PodGroups are cut at bounds. Each object is passed to count, too, which may change the requests of a pod and the resources of a
+// node.
 func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	trimmed := func(object any) (any, error) {
 		count(object)
@@ -23,12 +24,12 @@ func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	}
 	for _, informer := range informers {
 		if err := informer.SetTransform(trimmed); err != nil {
-			klog.Background().WithName("setaside").Error(err, "Trimming objects") // it has started already
+			klog.Background().WithName("setaside").Error(err, "Trimming objects") // the informer has started already
 		}
 	}
 }
 
-// Trimmed is what Trim does with an object, but for counting: it changes the object and returns it. It never fails.
+// Trimmed applies Trim to an object, without counting: it changes the object and returns it. It never fails.
 func Trimmed(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -49,8 +50,8 @@ func Trimmed(object any) (any, error) {
 	return object, nil
 }
 
-// trimPod bounds what the pod's containers ask for, so that their sum can be reckoned with too. A pod that says it runs and
-// has no node waits for one: it holds nothing.
+// trimPod bounds the requests of the pod's containers, so that their sum does not overflow either. A pod without a node that
+// claims to run is treated as pending: it holds nothing.
 func trimPod(pod *v1.Pod) {
 	if pod.Spec.NodeName == "" && pod.Status.Phase == v1.PodRunning {
 		pod.Status.Phase = v1.PodPending
@@ -78,9 +79,9 @@ func trimRequirements(r *v1.ResourceRequirements, parts int) {
 	r.Requests, r.Limits = withinReckoning(r.Requests, parts), withinReckoning(r.Limits, parts)
 }
 
-// withinTerms returns the affinity of a pod on a node with no more terms over other pods than a pod that waits may have; the affinity
-// itself when it has no more. Every pod that is to be placed is held against them, and whoever creates a pod may name its node, so that
-// no scheduler ever refuses it. The terms that are left out count for nobody.
+// withinTerms returns the affinity of a pod on a node with at most as many terms over other pods as a pending pod may have; the
+// affinity itself when it has no more. Every pending pod is matched against these terms, and the creator of a pod may name its
+// node, so that no scheduler can refuse it. Dropped terms have no effect.
 func withinTerms(affinity *v1.Affinity) *v1.Affinity {
 	var s podSize
 	within := func(term *v1.PodAffinityTerm) bool {
@@ -114,7 +115,7 @@ func withinTerms(affinity *v1.Affinity) *v1.Affinity {
 	return &own
 }
 
-// only returns the terms for which within says so, in a slice of their own.
+// only returns the terms that within accepts, in a slice of their own.
 func only[T any](terms []T, within func(*T) bool) []T {
 	var kept []T
 	for i := range terms {

@@ -14,14 +14,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// mostUnknown is how many kinds of resources that no node and no queue has all gangs of a session may name together. Upstream's
-// queue plugins write out, for each gang, the sum of what all gangs of its queue ask for, kind by kind: a few hundred gangs with
-// some kinds each, all different, kept everybody waiting for ten seconds. An autoscaler brings a handful of such kinds.
+// mostUnknown bounds how many kinds of resources that no node and no queue has all gangs of a session may name together. For each
+// gang, upstream's queue plugins print the sum of all requests in its queue, kind by kind: a few hundred gangs with some
+// different kinds each delayed all others for ten seconds. An autoscaler adds only a handful of such kinds.
 const mostUnknown = 100
 
-// beyondKinds says of gangs that name kinds beyond mostUnknown which one. Namespaces take turns, each with its oldest gang that is left, and
-// of gangs whose turn is the same the one with the fewest kinds comes first: a namespace cannot use up what others need. Gangs that are set aside
-// already do not count.
+// beyondKinds returns, for each gang with a kind beyond mostUnknown, that kind. Namespaces take turns, each with its oldest
+// remaining gang, and in each round gangs with the fewest kinds come first: so a namespace cannot use up the bound. Gangs that
+// are quarantined already do not count.
 func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api.JobID]string {
 	if fewKinds(snapshot, aside) {
 		return nil
@@ -42,14 +42,14 @@ func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api
 	return beyond
 }
 
-// asking is a job, the kinds it names that no node and no queue has, and how many older jobs of its namespace name some.
+// asking is a job, its kinds that no node and no queue has, and how many older jobs of its namespace name such kinds.
 type asking struct {
 	job     *api.JobInfo
 	unknown kinds
 	turn    int
 }
 
-// inTurns returns the jobs that name unknown kinds in the order in which these count.
+// inTurns returns the jobs that name unknown kinds, in the order in which they count.
 func inTurns(snapshot *api.ClusterInfo, known kinds, aside map[api.JobID]Verdict) []asking {
 	var all []asking
 	turns := map[string]int{}
@@ -71,7 +71,7 @@ func inTurns(snapshot *api.ClusterInfo, known kinds, aside map[api.JobID]Verdict
 	return all
 }
 
-// fewKinds is true if the gangs name no more than mostUnknown kinds, known ones included: it is so in nearly all sessions.
+// fewKinds reports whether the gangs name no more than mostUnknown kinds, known ones included, as in nearly all sessions.
 func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) bool {
 	all := kinds{}
 	for id, job := range snapshot.Jobs {
@@ -92,7 +92,7 @@ func olderJob(a, b *api.JobInfo) int {
 // kinds are kinds of resources.
 type kinds map[v1.ResourceName]bool
 
-// addJob adds those that the job's PodGroup and its pods ask for.
+// addJob adds the kinds that the job's PodGroup and its pods request.
 func (k kinds) addJob(job *api.JobInfo) {
 	for name := range job.TotalRequest.ScalarResources {
 		k[name] = true
@@ -108,7 +108,7 @@ func (k kinds) addList(list v1.ResourceList) {
 	}
 }
 
-// kindsOf are those that a node or a queue has.
+// kindsOf returns the kinds that a node or a queue has.
 func kindsOf(snapshot *api.ClusterInfo) kinds {
 	known := kinds{v1.ResourceCPU: true, v1.ResourceMemory: true, v1.ResourcePods: true}
 	for _, node := range snapshot.Nodes {
@@ -127,7 +127,7 @@ func kindsOf(snapshot *api.ClusterInfo) kinds {
 	return known
 }
 
-// withKnownKinds has what the job's tasks ask for and hold be of these kinds only.
+// withKnownKinds reduces the requests and resources of the job's tasks to these kinds.
 func withKnownKinds(job *api.JobInfo, known kinds) {
 	job.Allocated, job.TotalRequest = api.EmptyResource(), api.EmptyResource()
 	for _, task := range job.Tasks {

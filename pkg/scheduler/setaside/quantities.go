@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Upstream reckons with the int64 values of quantities: of memory in bytes, of all else in thousandths. Beyond the range
-// of an int64 they are not the largest one but anything: 1e30 cpu count as 0, and 8Ei as -1. What is larger than most
-// counts as most, which no cluster has.
+// Upstream uses the int64 values of quantities: memory in bytes, all else in thousandths. Beyond the range of an int64
+// the result is arbitrary: 1e30 cpu count as 0, and 8Ei as -1. So larger amounts are limited to these values, which no
+// cluster reaches.
 const (
 	mostMemory = 8e18
 	mostOfAll  = 8e15
@@ -28,7 +28,7 @@ func most(name v1.ResourceName, parts int) *resource.Quantity {
 	return resource.NewQuantity(limit/int64(parts), resource.DecimalSI)
 }
 
-// negative lists what of the resources is negative, as people are told it, by the field they stand in.
+// negative lists the negative resources, formatted for users, with their field.
 func negative(field string, list v1.ResourceList) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if q := list[name]; q.Sign() < 0 {
@@ -38,7 +38,7 @@ func negative(field string, list v1.ResourceList) (wrong []string) {
 	return wrong
 }
 
-// reckonable is true if none of the resources is below 0 or above most.
+// reckonable reports whether no resource is below 0 or above its limit.
 func reckonable(lists ...v1.ResourceList) bool {
 	for _, list := range lists {
 		for name, q := range list {
@@ -50,8 +50,8 @@ func reckonable(lists ...v1.ResourceList) bool {
 	return true
 }
 
-// withinReckoning returns the resources with none below 0 or above most; the list itself when there is none such. It is
-// one of so many parts that are added up.
+// withinReckoning returns the resources with amounts limited to 0 and most; the list itself when none changes. parts is
+// the number of amounts that are added up.
 func withinReckoning(list v1.ResourceList, parts int) v1.ResourceList {
 	own := false
 	set := func(name v1.ResourceName, q resource.Quantity) {

@@ -13,31 +13,31 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Reasons of events and conditions of what is set aside.
+// Reasons of events and conditions of quarantined objects.
 const (
 	InvalidResources = "InvalidResources"
 	ObjectTooLarge   = "TooLarge"
 	SchedulerPanic   = "SchedulerPanic"
 )
 
-// Aside is what sessions do without, so that one object stops nobody else: numbers that cannot be reckoned with, objects
-// of which there is too much (toolarge.go), and objects during whose turn, or with which, cycles panicked (hunt.go).
+// Aside is the quarantine: amounts that overflow, objects with too many parts (toolarge.go), and objects that made cycles panic
+// (hunt.go).
 //
-// Objects too large, numbers below 0, and queues from which no way leads to the root, are looked for in each snapshot. A gang that
-// has such, or whose queue has, is not placed: it is left out, but when it holds resources already it stays without the numbers, and
-// with what it holds as its minResources when it is too large, so that its queue's books are right.
+// Too large objects, negative amounts, and queues without a path to the root are looked for in each snapshot. A gang with such a
+// fault, or in such a queue, is not placed. It is left out unless it already holds resources. Then it stays, without the faulty
+// amounts, and if it is too large with its held resources as its minResources, so that its queue's sums are correct.
 type Aside struct {
 	mu    sync.Mutex
 	hunt  *hunt
 	wrong map[api.JobID]Verdict
-	// paused are the gangs that are not placed because part of their queue's books is left out by the hunt.
+	// paused are the gangs that are not placed because the search leaves out part of their queue's sums.
 	paused map[api.JobID]bool
 }
 
-// New makes an Aside of nothing.
+// New returns an empty Aside.
 func New() *Aside { return &Aside{hunt: newHunt(), wrong: map[api.JobID]Verdict{}} }
 
-// Why says why the gang is set aside, if it is.
+// Why returns why the gang is quarantined, if it is.
 func (a *Aside) Why(gang api.JobID) (reason, message string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -50,10 +50,10 @@ func (a *Aside) Why(gang api.JobID) (reason, message string, is bool) {
 	return "", "", false
 }
 
-// Verdict is why something is set aside.
+// Verdict is why an object is quarantined.
 type Verdict struct{ Reason, Message string }
 
-// Gangs says of each gang that is set aside why.
+// Gangs returns the verdict on each quarantined gang.
 func (a *Aside) Gangs() map[api.JobID]Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -66,21 +66,21 @@ func (a *Aside) Gangs() map[api.JobID]Verdict {
 	return why
 }
 
-// Forgive lets everything back in that is set aside because of a panic.
+// Forgive readmits all objects that are quarantined because of a panic.
 func (a *Aside) Forgive() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.hunt = newHunt()
 }
 
-// Pausing is true if the gang's queue is not seen as a whole.
+// Pausing reports whether sessions see only part of the gang's queue.
 func (a *Aside) Pausing(gang api.JobID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.paused[gang]
 }
 
-// TakeFrom takes from the snapshot what sessions do without, and returns what is wrong by gang, where that is new.
+// TakeFrom removes the quarantined objects from the snapshot, and returns new verdicts by gang.
 func (a *Aside) TakeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now time.Time) (news map[api.JobID]Verdict) {
 	wrong := unreckonable(snapshot, by)
 	a.mu.Lock()
@@ -97,9 +97,9 @@ func (a *Aside) TakeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now tim
 	return news
 }
 
-// ReckonWithHoldings has gangs that are set aside as too large, and stay because they hold resources, count as asking for what
-// they hold of the kinds that there are: the queue's books would have all kinds of resources that they name. It is called once it
-// is known what they hold.
+// ReckonWithHoldings sets the minResources of gangs that are quarantined as too large, and stay because they hold resources, to
+// the known kinds of these resources. Otherwise their queue's sums would contain all kinds that they name. It is called once the
+// held resources are known.
 func (a *Aside) ReckonWithHoldings(snapshot *api.ClusterInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -115,10 +115,10 @@ func (a *Aside) ReckonWithHoldings(snapshot *api.ClusterInfo) {
 	}
 }
 
-// Held is an object that is set aside because cycles panicked, and the panic as people are told it.
+// Held is an object that is quarantined because cycles panicked, and the panic as users read it.
 type Held struct{ Kind, Name, Message string }
 
-// Panicked learns from a cycle that panicked, as hunt.panicked does, and returns what is set aside for it.
+// Panicked processes a cycle that panicked, as hunt.panicked does, and returns the objects that are quarantined for it.
 func (a *Aside) Panicked(now time.Time, turn api.JobID, what string) (found []Held, another bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,8 +126,8 @@ func (a *Aside) Panicked(now time.Time, turn api.JobID, what string) (found []He
 	return a.held(items), another
 }
 
-// Succeeded learns from a cycle that came to its end. It returns what is set aside for good reason now, and says whether objects
-// are set aside or looked for.
+// Succeeded processes a cycle that ended normally. It returns the objects that are now proved guilty, and reports whether objects
+// are quarantined or searched for.
 func (a *Aside) Succeeded() (found []Held, busy bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -144,14 +144,14 @@ func (a *Aside) held(items []item) (all []Held) {
 	return all
 }
 
-// Searching is true if the object is searched for that makes cycles panic.
+// Searching reports whether the object that makes cycles panic is being searched for.
 func (a *Aside) Searching() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.hunt.searching()
 }
 
-// Counts counts what is set aside, by kind of object.
+// Counts returns the number of quarantined objects, by kind.
 func (a *Aside) Counts() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,18 +13,17 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Bounds of what sessions look at again for each node, each member or each other gang of the queue: a single object within the
-// API server's limits, which are those of its bytes, could keep all others waiting for minutes. They are far beyond what
-// gangs need.
+// Bounds of parts that sessions process for each node, each member or each other gang of the queue. A single object within the
+// API server's limits, which are in bytes, could otherwise delay all others for minutes. They are far above the needs of gangs.
 const (
 	// mostNames is how many kinds of resources a pod or PodGroup may ask for.
 	mostNames = 100
-	// mostOverPods is how many terms a pod may have that are held against other pods.
+	// mostOverPods is how many terms a pod may have that are matched against other pods.
 	mostOverPods = 100
-	// mostRequirements is how many requirements on labels a pod may have: each is held against the labels of each node, again for each
-	// pod that has others, so that 1,000 of them on each member of a gang of 100 take minutes on 5,000 nodes.
+	// mostRequirements is how many requirements on labels a pod may have: each is matched against the labels of each node, for
+	// each pod with different ones, so that 1,000 of them on each member of a gang of 100 take minutes on 5,000 nodes.
 	mostRequirements = 100
-	// mostTerms is how many of each other kind of thing a pod may have: tolerations, ports of the host and such.
+	// mostTerms is how many parts of each other kind a pod may have: tolerations, host ports and such.
 	mostTerms = 1000
 	// mostValues is how many values these requirements may list together.
 	mostValues = 10_000
@@ -32,13 +31,13 @@ const (
 	mostOfPolicies = 100
 )
 
-// bound is how many there are of something, and how many there may be.
+// bound is a number of parts, and its limit.
 type bound struct {
 	n, most int
 	field   string
 }
 
-// excess says of which there are too many; empty when of none.
+// excess describes the first bound that is exceeded; empty when none is.
 func excess(bounds ...bound) string {
 	for _, b := range bounds {
 		if b.n > b.most {
@@ -48,7 +47,7 @@ func excess(bounds ...bound) string {
 	return ""
 }
 
-// tooLarge says of what the PodGroup, or a pod of it that waits, has more than sessions reckon with; empty when of nothing.
+// tooLarge describes the first part of the PodGroup, or of a pending pod of it, that exceeds its bound; empty when none does.
 func tooLarge(job *api.JobInfo) string {
 	if wrong := groupExcess(&job.PodGroup.Spec); wrong != "" {
 		return wrong
@@ -56,7 +55,7 @@ func tooLarge(job *api.JobInfo) string {
 	first, wrong := "", ""
 	for _, task := range job.TaskStatusIndex[api.Pending] {
 		if first != "" && task.Name > first {
-			continue // the same pod is told each time
+			continue // so that each session reports the same pod
 		}
 		if more := podExcess(&task.Pod.Spec); more != "" {
 			first, wrong = task.Name, fmt.Sprintf("pod %s: %s", task.Name, more)
@@ -84,8 +83,9 @@ func policySize(selector *metav1.LabelSelector, keys []string) int {
 	return 1 + len(keys) + requirements + values
 }
 
-// withinPolicies returns the sub-group policies of a PodGroup; of too many only those before the bound, and in place of the rest one without a
-// selector that counts as much, up to ten times the bound. The books hold each version of each pod of the gang against them.
+// withinPolicies returns the sub-group policies of a PodGroup, cut at the bound. The rest is replaced by one policy without a
+// selector that counts as much, up to ten times the bound, so that the gang is still found too large. The books match each
+// version of each pod of the gang against the policies.
 func withinPolicies(policies []v1beta1.SubGroupPolicySpec) []v1beta1.SubGroupPolicySpec {
 	kept, keptSize, size := len(policies), 0, 0
 	for i := range policies {
@@ -102,7 +102,7 @@ func withinPolicies(policies []v1beta1.SubGroupPolicySpec) []v1beta1.SubGroupPol
 	return append(slices.Clone(policies[:kept]), v1beta1.SubGroupPolicySpec{Name: policies[kept].Name, MatchLabelKeys: slices.Repeat([]string{"too-many"}, rest)})
 }
 
-// podExcess is called for each pod that waits in each session: it allocates nothing for one that has no excess.
+// podExcess is called for each pending pod in each session: it allocates nothing for one that has no excess.
 func podExcess(spec *v1.PodSpec) string {
 	s := sizeOf(spec)
 	containers := len(spec.Containers) + len(spec.InitContainers)
@@ -123,8 +123,8 @@ func podExcess(spec *v1.PodSpec) string {
 		bound{s.hostPorts, mostTerms, "ports of the host in its containers"})
 }
 
-// podSize is how many things a pod has of which sessions look at each: kinds of resources, once for each container, ports that
-// it wants of its host, terms over other pods, and requirements of selectors with their values.
+// podSize counts the parts of a pod that sessions process one by one: kinds of resources, once for each container, host ports,
+// terms over other pods, and requirements of selectors with their values.
 type podSize struct{ kinds, hostPorts, over, requirements, values int }
 
 func sizeOf(spec *v1.PodSpec) podSize {
@@ -148,7 +148,7 @@ func sizeOf(spec *v1.PodSpec) podSize {
 
 func (s *podSize) addContainers(containers []v1.Container) {
 	for i := range containers {
-		s.kinds += len(containers[i].Resources.Requests) // the API server adds what has a limit alone
+		s.kinds += len(containers[i].Resources.Requests) // the API server adds a request for each limit
 		for j := range containers[i].Ports {
 			if containers[i].Ports[j].HostPort > 0 {
 				s.hostPorts++
@@ -157,7 +157,7 @@ func (s *podSize) addContainers(containers []v1.Container) {
 	}
 }
 
-// differentKinds counts kinds of several containers and of the overhead once.
+// differentKinds counts kinds that several containers and the overhead share once.
 func differentKinds(spec *v1.PodSpec) int {
 	all := kinds{}
 	all.addList(spec.Overhead)
@@ -203,7 +203,7 @@ func (s *podSize) addTerms(required []v1.PodAffinityTerm, preferred []v1.Weighte
 	}
 }
 
-// addTerm counts a term that is held against other pods.
+// addTerm counts a term that is matched against other pods.
 func (s *podSize) addTerm(term *v1.PodAffinityTerm) {
 	s.over++
 	s.addSelector(term.LabelSelector)

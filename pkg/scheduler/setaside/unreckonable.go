@@ -12,11 +12,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// rootQueue is upstream's name of the queue above all others.
+// rootQueue is upstream's name of the root of the queue hierarchy.
 const rootQueue = "root"
 
-// unreckonable mends what the snapshot has of numbers that cannot be reckoned with, leaves out gangs that do not hold
-// anything, and says what is wrong by gang. Objects too large are left out, or mended, likewise.
+// unreckonable corrects amounts in the snapshot that overflow, leaves out faulty gangs that hold nothing, and returns
+// the verdicts by gang. Too large objects are left out, or corrected, likewise.
 func unreckonable(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]Verdict {
 	queues := mendQueues(snapshot)
 	gangs := map[api.JobID]Verdict{}
@@ -25,7 +25,7 @@ func unreckonable(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]
 			gangs[id] = Verdict{InvalidResources, message}
 		}
 		if by.WithinBounds(id, job) {
-			// nothing of it has changed
+			// unchanged since the last check
 		} else if wrong := tooLarge(job); wrong != "" {
 			gangs[id] = Verdict{ObjectTooLarge, brief.Text(wrong)}
 		} else {
@@ -50,7 +50,7 @@ func unreckonable(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]
 	return gangs
 }
 
-// mendQueues mends the queues of the snapshot, and says what is wrong by queue.
+// mendQueues corrects the queues of the snapshot, and returns their faults.
 func mendQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	queues := map[api.QueueID]string{}
 	lost := withoutRoot(snapshot)
@@ -76,7 +76,7 @@ func mendQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	return queues
 }
 
-// mendedQueue returns a spec whose numbers can be reckoned with, and what was negative; nil when all is well.
+// mendedQueue returns a spec with limited amounts, and the negative ones; nil when no amount needs a limit.
 func mendedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
 	if reckonable(spec.Capability, spec.Deserved, spec.Guarantee.Resource) {
 		return nil, nil
@@ -90,8 +90,8 @@ func mendedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
 	return &mended, wrong
 }
 
-// withoutRoot says of the queues from which no way up leads to the root what is wrong. Upstream adds up what queues use
-// along that way: a circle keeps it busy for ever, and it panics at a parent that is not there.
+// withoutRoot returns the fault of each queue whose parents do not lead to the root. Upstream adds up usage along that
+// path: a cycle keeps it busy forever, and it panics at a parent that does not exist.
 func withoutRoot(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	lost := map[api.QueueID]string{}
 	for id := range snapshot.Queues {

@@ -41,8 +41,8 @@ type writtenStatus struct {
 	at      time.Time
 }
 
-// PutPodGroup has the PodGroup's status written, unless that is what it has, or what was desired, already. What only
-// changed its counters waits a moment; so does the phase of a gang that is being bound, which is about to change again.
+// PutPodGroup submits the PodGroup's status, unless it has that status, or it is desired, already. A change of counters only is
+// delayed a moment; so is the phase of a gang that is being bound, because it is about to change again.
 func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	key := objectKey{podGroupKind, pg.Namespace, pg.Name}
 	desired := &desiredPodGroup{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
@@ -66,13 +66,13 @@ func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	w.queue.AddAfter(key, delay)
 }
 
-// LastKnown is the status that was desired last of the PodGroup, or else the one that the informer has; false when there is none.
+// LastKnown returns the last desired status of the PodGroup, or else the informer's; false when there is none.
 func (w *Writer) LastKnown(pg *api.PodGroup) (scheduling.PodGroupStatus, bool) {
 	last, known := w.lastKnown(objectKey{podGroupKind, pg.Namespace, pg.Name}, pg)
 	return last.status, known
 }
 
-// lastKnown is what is desired of the PodGroup, or else what the informer has of it.
+// lastKnown returns the desired status of the PodGroup, or else the informer's.
 func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bool) {
 	w.mu.Lock()
 	desired, ok := w.podGroups[key]
@@ -92,7 +92,7 @@ func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bo
 	return desiredPodGroup{status: internal.Status, hyperNode: internal.Annotations[api.JobAllocatedHyperNode]}, true
 }
 
-// ForgetPodGroup drops what is desired of a PodGroup that was deleted.
+// ForgetPodGroup drops the desired status of a PodGroup that was deleted.
 func (w *Writer) ForgetPodGroup(namespace, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,8 +153,8 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 	return nil
 }
 
-// unseen reports whether the watch has not shown the last write to the PodGroup yet. A patch of the older version would conflict, and while
-// the API server is behind with large objects each conflict would put it further behind.
+// unseen reports whether the watch has not shown the last write to the PodGroup yet. A patch of the older version would conflict,
+// and if the API server is slow with large objects each conflict would delay it further.
 func (w *Writer) unseen(key objectKey, current *v1beta1.PodGroup) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -162,8 +162,8 @@ func (w *Writer) unseen(key objectKey, current *v1beta1.PodGroup) bool {
 	return ok && last.uid == current.UID && time.Since(last.at) < unseenLimit && apiwrite.OlderVersion(current.ResourceVersion, last.version)
 }
 
-// patchPodGroup writes what differs of the version that was read. The watch shows PodGroups without some of their annotations, which
-// an update would delete. A tenant chooses the size of the spec, so it is left out of the comparison.
+// patchPodGroup writes the difference to the version that was read. The watch drops some annotations of PodGroups, which an
+// update would delete. A tenant chooses the size of the spec, so it is not compared.
 func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.PodGroup) (*v1beta1.PodGroup, error) {
 	written := func(of *v1beta1.PodGroup) *v1beta1.PodGroup {
 		return &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: of.Annotations}, Status: of.Status}
@@ -176,8 +176,8 @@ func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.Po
 	return client.Patch(ctx, current.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
-// writtenByOthers is true if somebody else wrote the PodGroup's status since that was desired: the object is newer
-// than the one it was decided on, and its status is not what was written here last.
+// writtenByOthers reports whether another client wrote the PodGroup's status since the desired one was decided: the object is
+// newer than the version it was decided on, and its status is not the last one written here.
 func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desired *desiredPodGroup) (bool, error) {
 	if !apiwrite.OlderVersion(desired.base, current.ResourceVersion) {
 		return false, nil
@@ -215,12 +215,12 @@ func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1
 	return &updated, true, nil
 }
 
-// sameStatus compares what people and controllers read.
+// sameStatus compares the parts that users and controllers read.
 func sameStatus(a, b scheduling.PodGroupStatus) bool {
 	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
 }
 
-// timeless is the status without the time and the session that a condition was set in.
+// timeless returns the status without the time and the session of conditions.
 func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
 	conditions := make([]scheduling.PodGroupCondition, len(status.Conditions))
 	for i, c := range status.Conditions {
@@ -231,7 +231,7 @@ func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
 	return status
 }
 
-// digest stands for what is desired.
+// digest returns a digest of the desired status.
 func (desired *desiredPodGroup) digest() uint64 {
 	return apiwrite.Digest(timeless(desired.status), desired.hyperNode)
 }

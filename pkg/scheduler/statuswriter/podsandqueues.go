@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// desiredPod is what a pod is to be told.
+// desiredPod is the desired condition and nomination of a pod.
 type desiredPod struct {
 	uid       types.UID
 	gang      api.JobID
@@ -35,7 +35,7 @@ type desiredQueue struct {
 	root      *v1beta1.QueueSpec
 }
 
-// PutPod has the pod told its condition after the delay, and its nomination, if it has one, at once.
+// PutPod submits the pod's condition, to be written after the delay, and its nomination, if it has one, at once.
 func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 	key := objectKey{podKind, pod.Namespace, pod.Name}
 	desired := &desiredPod{
@@ -54,8 +54,8 @@ func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 	w.queue.AddAfter(key, delay)
 }
 
-// nomination is the node a session nominated the pod to. The node the pod names itself is not one: the snapshot put
-// it there.
+// nomination returns the node that a session nominated the pod to. The node that the pod names itself does not
+// count: the snapshot added it.
 func nomination(pod *v1.Pod) string {
 	if pod.Status.NominatedNodeName == pod.Spec.NodeSelector[v1.LabelHostname] {
 		return ""
@@ -80,7 +80,7 @@ func (w *Writer) writePod(ctx context.Context, key objectKey) error {
 func (w *Writer) applyPod(ctx context.Context, key objectKey, desired *desiredPod) error {
 	current, err := w.deps.Pods.Pods(key.namespace).Get(key.name)
 	if err != nil || current.UID != desired.uid || current.Spec.NodeName != "" || !w.deps.Tells(desired.gang, desired.uid) {
-		return nil // gone, bound, or being bound: nobody is interested in why it was not
+		return nil // deleted, bound, or being bound: the condition is no longer of interest
 	}
 	status := current.Status.DeepCopy()
 	changed := desired.condition != nil && podutil.UpdatePodCondition(status, desired.condition.DeepCopy())
@@ -103,7 +103,7 @@ func (w *Writer) applyPod(ctx context.Context, key objectKey, desired *desiredPo
 	return w.unlessGivenUp(key, current, wanted, err)
 }
 
-// digest stands for what is desired.
+// digest returns a digest of the desired condition and nomination.
 func (desired *desiredPod) digest() uint64 {
 	if desired.condition == nil {
 		return apiwrite.Digest(desired.nominated)
@@ -111,7 +111,7 @@ func (desired *desiredPod) digest() uint64 {
 	return apiwrite.Digest(desired.nominated, desired.condition.Status, desired.condition.Reason, desired.condition.Message)
 }
 
-// drop forgets what was desired and seen to, unless a newer one has taken its place.
+// drop removes a desired status that was written, unless a newer one has replaced it.
 func drop[W any](w *Writer, all map[objectKey]*W, key objectKey, desired *W) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

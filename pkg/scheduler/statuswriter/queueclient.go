@@ -11,8 +11,8 @@ import (
 	schedulingclient "volcano.sh/apis/pkg/client/clientset/versioned/typed/scheduling/v1beta1"
 )
 
-// QueueClient is the Volcano client that sessions and plugins use. Updates of queues through it are left to the writer: upstream
-// updates the root queue with two calls from within the session loop whenever anything was placed.
+// QueueClient returns the Volcano client that sessions and plugins use. It leaves updates of queues to the writer: upstream
+// updates the root queue with two calls from within the session loop whenever a task was placed.
 func QueueClient(client vcclient.Interface, writer *Writer) vcclient.Interface {
 	return queueClient{Interface: client, status: writer}
 }

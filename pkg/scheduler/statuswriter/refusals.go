@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// rememberedRefusals bounds how many objects a refused write is remembered of.
+	// rememberedRefusals bounds the number of objects with remembered refusals.
 	rememberedRefusals = 1 << 14
-	// refusedFor is how long a refused write is not tried again although nothing about it changed: roles and admission
-	// policies may have.
+	// refusedFor is after how long a refused write is retried although it has not changed: roles and admission policies may
+	// have.
 	refusedFor = 10 * time.Minute
-	// forbiddenTries is how often a write is tried again that is forbidden, with backoff for some 20 seconds: an API server that
-	// has just started does not know its roles yet.
+	// forbiddenTries bounds the retries of a forbidden write, with backoff for some 20 seconds: an API server that has just
+	// started has not loaded its roles yet.
 	forbiddenTries = 10
 )
 
-// refusals remembers the writes that the API server refused for good. The same write of the same version of the object
-// is not tried again for a while, however often it is desired.
+// refusals remembers the writes that the API server refused for good. The same write to the same version of the object is not
+// retried for a while, however often it is desired.
 type refusals struct {
 	last *lru.Cache
 	// forbidden is how often in a row a write was forbidden.
@@ -44,7 +44,7 @@ func newRefusals() *refusals {
 	return &refusals{last: lru.New(rememberedRefusals), forbidden: lru.New(rememberedRefusals)}
 }
 
-// before is true if this very write was refused.
+// before reports whether this write was refused before.
 func (r *refusals) before(key objectKey, current metav1.Object, wanted uint64) bool {
 	last, ok := r.last.Get(key)
 	if !ok {
@@ -58,8 +58,8 @@ func (r *refusals) add(key objectKey, current metav1.Object, wanted uint64) {
 	r.last.Add(key, refusal{current.GetResourceVersion(), wanted, time.Now().Add(refusedFor)})
 }
 
-// forGood notes what became of a write, and says whether it will always be refused: one that is forbidden is when it has been
-// for a while, without another answer in between or none at all.
+// forGood records the result of a write, and reports whether it will always be refused. A forbidden write counts as such when it
+// was forbidden for a while, with no other answer in between.
 func (r *refusals) forGood(key objectKey, err error) bool {
 	if !apierrors.IsForbidden(err) {
 		r.forbidden.Remove(key)
@@ -78,7 +78,8 @@ type object interface {
 	runtime.Object
 }
 
-// givesUp is true if a write that failed is to be dropped, because the API server refused it for good; it is told then.
+// givesUp reports whether a failed write is to be dropped, because the API server refused it for good. It then reports the
+// refusal.
 func (w *Writer) givesUp(key objectKey, current object, wanted uint64, err error) bool {
 	if !w.refused.forGood(key, err) {
 		return false
@@ -89,7 +90,7 @@ func (w *Writer) givesUp(key objectKey, current object, wanted uint64, err error
 	return true
 }
 
-// unlessGivenUp is the error of a write that is to be tried again.
+// unlessGivenUp returns the error of a write that is to be retried.
 func (w *Writer) unlessGivenUp(key objectKey, current object, wanted uint64, err error) error {
 	if w.givesUp(key, current, wanted, err) {
 		return nil

@@ -26,23 +26,23 @@ import (
 )
 
 const (
-	// workers bounds status writes under way at once.
+	// workers bounds concurrent status writes.
 	workers = 8
 	// timeout bounds one status write.
 	timeout = 15 * time.Second
 	// firstRetry and LastRetry are the waits between tries of a write, which double.
 	firstRetry = 20 * time.Millisecond
 	LastRetry  = 30 * time.Second
-	// unseenPoll is how often a write looks whether the watch has shown the one before it.
+	// unseenPoll is how often a write checks whether the watch has shown the last one.
 	unseenPoll = 100 * time.Millisecond
-	// unseenLimit is how long it waits for that: versions are lower than before once etcd was restored from a backup.
+	// unseenLimit bounds that wait: after etcd was restored from a backup, versions are lower than before.
 	unseenLimit = time.Minute
-	// flushPoll is how often a scheduler that ends looks whether its statuses are written.
+	// flushPoll is how often a scheduler that ends checks whether its statuses are written.
 	flushPoll = 10 * time.Millisecond
-	// FlushLimit bounds how long statuses and events of a scheduler that ends are waited for.
+	// FlushLimit bounds how long a scheduler that ends waits for its statuses and events to be written.
 	FlushLimit = 5 * time.Second
-	// Settle is how long a write waits that a moment later may not be needed any more: a pod found unschedulable
-	// while its gang is still arriving, counters of a PodGroup whose pods are just starting.
+	// Settle is the delay of a write that may soon be superseded: a pod found unschedulable while its gang is still arriving,
+	// counters of a PodGroup whose pods are just starting.
 	Settle = 900 * time.Millisecond
 )
 
@@ -59,28 +59,28 @@ type objectKey struct {
 	namespace, name string
 }
 
-// Dependencies are what a Writer reads of the cluster, writes with, and tells.
+// Dependencies are the clients, listers and callbacks of a Writer.
 type Dependencies struct {
 	Kube      kubernetes.Interface
 	Volcano   vcclient.Interface
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
-	// Tells is true if a pod of that gang that has no node yet is still to be told what is desired: nobody is interested in why
-	// one that is being bound was not.
+	// Tells reports whether a desired condition of the gang's pod without a node is still to be written. It is of no interest
+	// once the pod is being bound.
 	Tells func(gang api.JobID, pod types.UID) bool
 	// OwnPod copies a pod that the watch shows so that it can be written to.
 	OwnPod func(*v1.Pod) *v1.Pod
-	// Outdated is called when somebody else wrote a status first, so that it is to be decided anew.
+	// Outdated is called when another client wrote a status first, so that it must be decided again.
 	Outdated func()
 	// Refused is called when the API server refuses a status for good.
 	Refused func(kind string, object runtime.Object, message string)
 }
 
-// Writer takes status writes off the session loop. It is the StatusUpdater that upstream's cache calls: a call
-// leaves what is desired and returns. Only the newest status of an object counts; a worker writes it when it still differs
-// from what the API server has, and again after a conflict or a failure, with backoff. What the API server refuses for
-// good is dropped and told.
+// Writer writes statuses off the session loop. It is the StatusUpdater that upstream's cache calls: a call stores the desired
+// status and returns. Only the newest status of an object counts; a worker writes it if it still differs from the API server's,
+// and retries after a conflict or a failure, with backoff. Statuses that the API server refuses for good are dropped and
+// reported.
 type Writer struct {
 	deps    Dependencies
 	queue   workqueue.TypedRateLimitingInterface[objectKey]
@@ -92,12 +92,12 @@ type Writer struct {
 	mu        sync.Mutex
 	pods      map[objectKey]*desiredPod
 	podGroups map[objectKey]*desiredPodGroup
-	// ours is the status written last to each PodGroup that was not deleted since.
+	// ours is the last status written to each PodGroup that was not deleted since.
 	ours   map[objectKey]writtenStatus
 	queues map[objectKey]*desiredQueue
 }
 
-// New makes a writer that does not work yet.
+// New returns a writer that is not started.
 func New(deps Dependencies) *Writer {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[objectKey](firstRetry, LastRetry)
 	return &Writer{
@@ -121,8 +121,8 @@ func (w *Writer) Start(ctx context.Context) {
 	}
 }
 
-// Stop writes what is desired, as far as the context lets it, and drops the rest: the next leader decides that anew.
-// What was asked for within the last moments, such as why a gang was rolled back by the shutdown, still goes out.
+// Stop writes the desired statuses, as far as the context allows, and drops the rest: the next leader decides them again.
+// Statuses of the last moments, such as why the shutdown rolled back a gang, are still written.
 func (w *Writer) Stop(ctx context.Context) {
 	w.flush(ctx)
 	done := make(chan struct{})
@@ -138,8 +138,8 @@ func (w *Writer) Stop(ctx context.Context) {
 	w.queue.ShutDown() // draining alone does not end the queue's own goroutine
 }
 
-// flush returns when all that is desired is written, the context ends or Abort was called. A queue that shuts down would drop the
-// writes that wait a moment, and those that failed and are to be tried again.
+// flush returns when all desired statuses are written, the context ends or Abort was called. A queue that shuts down would drop
+// delayed writes and retries.
 func (w *Writer) flush(ctx context.Context) {
 	for _, key := range w.unwritten() {
 		w.queue.Add(key)
@@ -154,7 +154,7 @@ func (w *Writer) flush(ctx context.Context) {
 	}
 }
 
-// unwritten lists what is desired and not written.
+// unwritten returns the keys of desired statuses that are not written.
 func (w *Writer) unwritten() []objectKey {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,8 +167,7 @@ func (w *Writer) unwritten() []objectKey {
 	return keys
 }
 
-// RetryNow has the writes that failed, and wait to be tried again, tried now; if they fail again, they wait as after a
-// first failure.
+// RetryNow retries the failed writes that wait; if they fail again, they wait as after a first failure.
 func (w *Writer) RetryNow() {
 	for _, key := range w.unwritten() {
 		if w.queue.NumRequeues(key) > 0 {
@@ -178,7 +177,7 @@ func (w *Writer) RetryNow() {
 	}
 }
 
-// Abort makes Stop wait for nothing but the writes under way.
+// Abort makes Stop wait only for the writes under way.
 func (w *Writer) Abort() { w.queue.ShutDown() }
 
 func (w *Writer) next(ctx context.Context) bool {
@@ -211,21 +210,21 @@ func (w *Writer) write(ctx context.Context, key objectKey) error {
 	}
 }
 
-// UpdatePodStatus takes the pod's PodScheduled condition and nominated node. A nomination is written at once;
-// a mere "unschedulable" waits a moment, and is dropped when the pod is placed by then.
+// UpdatePodStatus submits the pod's PodScheduled condition and nominated node. A nomination is written at once; a mere
+// "unschedulable" is delayed a moment, and dropped if the pod is placed meanwhile.
 func (w *Writer) UpdatePodStatus(pod *v1.Pod) (*v1.Pod, error) {
 	w.PutPod(pod, Settle)
 	return pod, nil
 }
 
-// UpdatePodGroup takes the PodGroup's status. A change of phase or conditions is written at once, counters
-// alone a moment later.
+// UpdatePodGroup submits the PodGroup's status. A change of phase or conditions is written at once, counters alone a moment
+// later.
 func (w *Writer) UpdatePodGroup(pg *api.PodGroup) (*api.PodGroup, error) {
 	w.PutPodGroup(pg, false)
 	return pg, nil
 }
 
-// UpdateQueueStatus takes the queue's allocated resources.
+// UpdateQueueStatus submits the queue's allocated resources.
 func (w *Writer) UpdateQueueStatus(queue *api.QueueInfo) error {
 	w.putQueue(queue.Name, &desiredQueue{allocated: queue.Queue.Status.Allocated})
 	return nil

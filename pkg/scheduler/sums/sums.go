@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sums has the books count some resources by what a plugin knows of them, where neither nodes nor pods say it. All that reckons
-// with sums, upstream's included, then reckons with these: what is left on nodes and will be, what victims leave, shares of queues.
+// Package sums lets a plugin supply capacity and usage of resources that Node and Pod objects do not report, such as devices.
+// Everything that uses sums, upstream's code included, then uses these: idle and releasing resources of nodes, resources of
+// victims, shares of queues.
 //
-// The sums are necessary for a placement and need not be sufficient: the plugin's own verdict decides. So they must never be short of what
-// the plugin would give. A pod counts for what its containers request, which the Counter writes when the informer shows the pod (Count); a node
-// has what the Counter says, in place of what its object says (Nodes).
+// Sufficient sums are necessary for a placement, but not enough: the plugin's own verdict decides. So they must never be lower
+// than the plugin's real capacity. A pod counts for the requests of its containers, which the Counter writes when the informer
+// shows the pod (Count); a node has the amounts that the Counter returns, instead of its object's (Nodes).
 package sums
 
 import (
@@ -21,8 +22,9 @@ import (
 
 // Counter is what knows the resources.
 type Counter interface {
-	// CountPod has the pod's containers request what the pod counts for. It is called from several goroutines, for each version of a pod before
-	// anybody sees it, and may be called again with what it made. It does not block.
+	// CountPod sets the requests of the pod's containers to the amounts that the pod counts for. It is called from several
+	// goroutines, for each version of a pod before any other reader, and may be called again with its own result. It does not
+	// block.
 	CountPod(pod *v1.Pod)
 	// CountNode returns how much of the resources is free on the node beside these pods, and how much there would be without any.
 	CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64)
@@ -35,8 +37,9 @@ type Counter interface {
 // Books has the books of a cache count by a Counter, if there is one.
 type Books struct {
 	counter atomic.Pointer[Counter]
-	// given are the nodes' objects as they were last made. unsettled are the nodes where what is free and what pods count for is not what there is:
-	// a device that broke has users still, or a pod was given more than it asks for. There it is looked at each time. The cache's mutex guards both.
+	// given are the nodes' objects as last computed. unsettled are the nodes where free and used amounts do not add up to the
+	// capacity: a broken device still has users, or a pod was given more than it requests. These are checked each time. The
+	// cache's mutex guards both.
 	given     map[string]*v1.Node
 	unsettled map[string]bool
 }
@@ -60,7 +63,8 @@ func (b *Books) Count(object any) {
 	}
 }
 
-// Changed forgets what was made of the nodes that the Counter says have something else, and of those that do not exist any more. The cache's mutex is held.
+// Changed drops the computed objects of nodes that the Counter reports as changed, and of nodes that no longer exist. The cache's
+// mutex is held.
 func (b *Books) Changed(exists func(node string) bool) {
 	counter := b.counter.Load()
 	if counter == nil {
@@ -104,7 +108,7 @@ func (b *Books) Node(node *api.NodeInfo) {
 	b.given[node.Name] = node.Node
 }
 
-// overdrawn is true if the node's pods have more than it has.
+// overdrawn reports whether the node's pods use more than it has.
 func overdrawn(node *api.NodeInfo, names []v1.ResourceName) bool {
 	for _, name := range names {
 		if node.Idle.ScalarResources[name] < 0 {

@@ -213,7 +213,7 @@ func (c *Cluster) update(tracker clienttesting.ObjectTracker) clienttesting.Reac
 	}
 }
 
-// patch applies merge patches: of another version or UID than the stored one they are refused, as they are by an API server.
+// patch applies merge patches. As by an API server, a patch for another version or UID than the stored one is refused.
 func (c *Cluster) patch(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		a, ok := action.(clienttesting.PatchActionImpl)

@@ -31,7 +31,7 @@ type DeviceServer struct {
 	// changes are all there have been: the first has version 1. changed closes with the next.
 	changes []deviceChange
 	changed chan struct{}
-	// topology does not change once it is there.
+	// topology does not change once it is set.
 	topology *v1alpha1.ClusterNetworkTopology
 }
 
@@ -45,7 +45,7 @@ func (s *DeviceServer) RestConfig() *rest.Config {
 	return &rest.Config{Host: "http://devices.test", Transport: s, QPS: -1}
 }
 
-// Serves is true if the CRD is installed.
+// Serves reports whether the CRD is installed.
 func (s *DeviceServer) Serves() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *DeviceServer) Put(devices ...*v1alpha1.Device) {
 	}
 }
 
-// PutTopology stores the topology, before anybody asks for it.
+// PutTopology stores the topology. It must be called before the first request for it.
 func (s *DeviceServer) PutTopology(topology *v1alpha1.ClusterNetworkTopology) {
 	s.Put()
 	s.mu.Lock()
@@ -86,7 +86,7 @@ func (s *DeviceServer) Remove(name string) {
 	s.note(watch.Deleted, device)
 }
 
-// note tells those that watch. The mutex is held.
+// note sends the change to watchers. The mutex is held.
 func (s *DeviceServer) note(how watch.EventType, device *v1alpha1.Device) *v1alpha1.Device {
 	device = device.DeepCopy()
 	device.APIVersion, device.Kind = v1alpha1.SchemeGroupVersion.String(), "Device"
@@ -127,7 +127,7 @@ func (s *DeviceServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, http.StatusOK, encoded(list)), nil
 }
 
-// answerTopology lists the topology; a watch tells nothing until nobody reads it any more. The mutex is held.
+// answerTopology lists the topology; a watch sends nothing and lasts until its reader leaves. The mutex is held.
 func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
 	if r.URL.Query().Get("watch") != "" {
 		reader, writer := io.Pipe()
@@ -140,7 +140,7 @@ func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
 	}))
 }
 
-// tell writes the changes since that version, until nobody reads them any more.
+// tell writes the changes since that version, until the reader leaves.
 func (s *DeviceServer) tell(ctx context.Context, to *io.PipeWriter, since int) {
 	defer to.Close()
 	for {

@@ -42,7 +42,7 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 	e.list = append(e.list, fmt.Sprintf("%s %s %s: %s", eventType, reason, name, message))
 }
 
-// Eventf remembers the event. A format without arguments is taken as it is, as the cache's recorder takes it.
+// Eventf records the event. A format without arguments is used unchanged, as by the cache's recorder.
 func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
 	if len(args) > 0 {
 		format = fmt.Sprintf(format, args...)

@@ -59,8 +59,8 @@ func (b *PodGroupBuilder) MinTaskMember(role string, members int32) *PodGroupBui
 	return b
 }
 
-// SubGroups adds a policy: pods that share the value of the label are a sub-group, of which the gang needs that many,
-// each of that size.
+// SubGroups adds a policy: pods that share the value of the label are a sub-group of the given size, and the gang
+// needs that many sub-groups.
 func (b *PodGroupBuilder) SubGroups(policy, label string, needed, size int32) *PodGroupBuilder {
 	b.podGroup.Spec.SubGroupPolicy = append(b.podGroup.Spec.SubGroupPolicy, v1beta1.SubGroupPolicySpec{
 		Name: policy, MinSubGroups: &needed, SubGroupSize: &size, MatchLabelKeys: []string{label},
@@ -111,7 +111,7 @@ func topology(mode v1beta1.NetworkTopologyMode, highestTier int) *v1beta1.Networ
 	return &v1beta1.NetworkTopologySpec{Mode: mode, HighestTierAllowed: &highestTier}
 }
 
-// MinResources sets what the PodGroup asks for to be let in.
+// MinResources sets the resources that the PodGroup needs to be admitted.
 func (b *PodGroupBuilder) MinResources(resources Resources) *PodGroupBuilder {
 	list := resources.list()
 	b.podGroup.Spec.MinResources = &list

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Forest is all groups of a cluster as they were read at one time. It never changes, and is safe for concurrent use.
+// Forest is all groups of a cluster, read at one time. It is immutable, and safe for concurrent use.
 type Forest struct {
 	levels   []Level
 	byLevel  [][]*Group

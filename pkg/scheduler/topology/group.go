@@ -5,7 +5,7 @@
 package topology
 
 // Group is a set of nodes at one level, for example the InfiniBand cluster "ib-a", the spine "s1" in it or a leaf. The
-// groups of a cluster form a forest: a group's nodes are those of its children and those that name no child.
+// groups of a cluster form a forest: a group contains the nodes of its children and the nodes that name no child.
 type Group struct {
 	// Name is the label value or the HyperNode's name. A name is unique among the children of one parent.
 	Name string
@@ -15,7 +15,7 @@ type Group struct {
 	Parent *Group
 	// Children are the narrower groups in it, by name.
 	Children []*Group
-	// Nodes are the names of all nodes in it, sorted, those of its children among them.
+	// Nodes are the names of all nodes in it and in its children, sorted.
 	Nodes []string
 }
 

@@ -19,7 +19,7 @@ type HyperNode struct {
 	TierName string
 	// Parent is the HyperNode it is a member of; empty when there is none.
 	Parent string
-	// Nodes are all nodes in it, those of its member HyperNodes among them.
+	// Nodes are all nodes in it and in its member HyperNodes.
 	Nodes sets.Set[string]
 }
 
@@ -82,8 +82,8 @@ func levelOf(levels []Level, h HyperNode) int {
 	return slices.IndexFunc(levels, func(l Level) bool { return l.Name == strconv.Itoa(h.Tier) || l.Name == h.TierName })
 }
 
-// assignNodes hands the nodes down from the widest level. A HyperNode gets those of its nodes that its parent has and that
-// nobody took from there before it.
+// assignNodes assigns the nodes from the widest level down. A HyperNode gets its nodes that its parent has and that no
+// other child has got before it.
 func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 	byName := make(map[string]HyperNode, len(hyperNodes))
 	byLevel := make([][]HyperNode, len(levels))
@@ -132,7 +132,7 @@ func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*G
 	return nil
 }
 
-// within is true if the group lies in the other.
+// within reports whether the group lies in the other.
 func (g *Group) within(other *Group) bool {
 	for ; g != nil; g = g.Parent {
 		if g == other {

@@ -32,7 +32,7 @@ func (s *Labels) Forest(nodes []*v1.Node) *Forest {
 	return s.forest
 }
 
-// unchanged is true if the forest is that of the nodes too, and remembers the nodes' newest objects.
+// unchanged reports whether the forest also describes these nodes, and records their newest objects.
 func (s *Labels) unchanged(nodes []*v1.Node) bool {
 	if len(nodes) != len(s.nodes) {
 		return false

@@ -27,7 +27,7 @@
 //  2. In which order is it tried (search.Solve)? On idle resources before resources being released; whole in one group before
 //     spread over several; without the nodes it should avoid before with them (tryInOrder).
 //  3. Which groups may hold it? Its demand is counted class by class. Groups whose nodes have room for fewer tasks, by an upper
-//     bound or by what package packing refutes in numbers, are left out (candidates). The others are tried, best first,
+//     bound or by a proof of package packing, are left out (candidates). The others are tried, best first,
 //     and in each the narrower groups before the whole (tryGroup).
 //  4. A partSearch has the first tasks, enough for the minimum, placed by rank where the plugin knows ranks, else class by class,
 //     the largest first, and if that fails looks for another way: a packing, other orders, other choices (retryRearranged). Jobs

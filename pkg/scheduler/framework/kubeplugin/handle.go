@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// handle is what plugins may use of the scheduler: clients, informers, event recorder, what is shared of devices, and the nodes of the
-// session that is open. All else panics, as it does for upstream's own plugins.
+// handle is the part of the scheduler that plugins may use: clients, informers, event recorder, the shared state of devices, and
+// the nodes of the open session. All other methods panic, as for upstream's own plugins.
 type handle struct {
 	*k8s.Framework
 	config   func() *rest.Config
@@ -63,7 +63,7 @@ func (h *handle) KubeConfig() *rest.Config { return h.config() }
 // EventRecorder implements k8sframework.Handle.
 func (h *handle) EventRecorder() events.EventRecorder { return h.recorder }
 
-// recorder tells what plugins tell by the older of the two interfaces, which has no room for the related object and the action.
+// recorder forwards events to the older of the two interfaces, which does not take the related object and the action.
 type recorder struct{ record.EventRecorder }
 
 func (r recorder) Eventf(regarding, _ runtime.Object, eventType, reason, _, note string, args ...any) {

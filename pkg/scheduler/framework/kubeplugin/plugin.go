@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Factory builds the plugin, as kube-scheduler's registry does. What a plugin cannot have here of the Handle panics.
+// Factory builds the plugin, as kube-scheduler's registry does. Methods of the Handle that are not supported here panic.
 type Factory func(h k8sframework.Handle) (k8sframework.Plugin, error)
 
 // Option changes how a plugin takes part.
@@ -29,9 +29,9 @@ func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight 
 // WithTimeout bounds one run of PreBind, and of Unreserve in a rollback; framework.DefaultStepTimeout without it.
 func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
 
-// WithVerdicts has allocate remember what Filter and Score say: for all tasks of a class, or of a class and a job. They read these labels and
-// annotations of pods and no others. It is right for a plugin of which equal pods have equal verdicts whatever else is placed on other nodes, and
-// whose Reserve needs nothing that Filter left in the CycleState.
+// WithVerdicts lets allocate cache the results of Filter and Score: for all tasks of a class, or of a class and a job. They read
+// only these labels and annotations of pods. It requires that equal pods have equal verdicts regardless of placements on other
+// nodes, and that Reserve needs nothing that Filter left in the CycleState.
 func WithVerdicts(scope framework.VerdictScope, reads framework.PodKeys) Option {
 	return func(p *plugin) { p.verdicts = &verdicts{scope, reads} }
 }
@@ -193,5 +193,5 @@ func (p *plugin) heldFor(uid types.UID) *taskState {
 	return p.held[uid]
 }
 
-// background is for what plugins are asked in the session loop, which they must not hold up.
+// background is the context of calls in the session loop, which they must not delay.
 var background = context.Background()

@@ -28,9 +28,9 @@ type session struct {
 // taskState is what a plugin knows of a task, in kube-scheduler's terms: of one scheduling cycle.
 type taskState struct {
 	fwk.CycleState
-	// nodes are those that PreFilter allows; nil for all.
+	// nodes are the nodes that PreFilter allows; nil for all.
 	nodes sets.Set[string]
-	// notFiltered is true if PreFilter says that Filter need not be asked.
+	// notFiltered reports whether PreFilter skips Filter.
 	notFiltered bool
 	// err is why the task fits nowhere.
 	err error
@@ -38,8 +38,8 @@ type taskState struct {
 	reservedOn string
 }
 
-// prePredicate begins a cycle for the task. An error says why it can be placed nowhere. What a task that is placed has reserved is
-// in its state, which is kept.
+// prePredicate begins a cycle for the task. An error says why it can be placed nowhere. The state of a placed task is kept,
+// because it contains its reservations.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if s.heldFor(task.Pod.UID) != nil {
 		return nil
@@ -146,7 +146,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 
 // Unreserve implements framework.Reserver.
 func (s *session) Unreserve(task *api.TaskInfo) {
-	defer s.letGo(task.Pod.UID) // also when the plugin panics: nobody asks again
+	defer s.letGo(task.Pod.UID) // also when the plugin panics: there is no second call
 	if state := s.heldFor(task.Pod.UID); state != nil && s.reserve != nil {
 		s.reserve.Unreserve(background, state, task.Pod, state.reservedOn)
 	}

@@ -7,8 +7,8 @@ import "reflect"
 
 // Walk is how objects are filled and changed.
 type Walk struct {
-	// Whole are types that are not looked into. A value is filled with the first of its type's, and changed to each of
-	// the others, which has a name. None leaves values of the type as they are.
+	// Whole are types whose fields are not changed one by one. A value is filled with the first of its type's values, and
+	// changed to each of the others, which has a name. A type without values is left unchanged.
 	Whole map[reflect.Type][]Value
 }
 
@@ -18,11 +18,11 @@ type Value struct {
 	Value any
 }
 
-// Fill sets all that can be set of what the pointer points to: each pointer, slice and map to something in it.
+// Fill sets all settable fields of the value that the pointer points to, with non-nil pointers, slices and maps.
 func (w Walk) Fill(pointer any) { w.fill(reflect.ValueOf(pointer).Elem()) }
 
-// Each calls with each change that can be made to what the filled pointer points to, field by field: another value, and none.
-// The path begins with a dot and names the field; do makes the change and undo takes it back.
+// Each calls with for each possible change of the filled value that the pointer points to, field by field: another value, and
+// the zero value. The path begins with a dot and names the field; do makes the change and undo reverts it.
 func (w Walk) Each(pointer any, with func(path string, do, undo func())) {
 	w.change(reflect.ValueOf(pointer).Elem(), "", with)
 }

@@ -57,8 +57,8 @@ type onBooks struct{ *recordingCache }
 
 var _ framework.Snapshotter = onBooks{}
 
-// Snapshot returns the copies of the session before, where they have not changed, also to a session that upstream's plugins open first: the
-// scheduler puts its own plugins before those of the conf.
+// Snapshot reuses the copies of the last session that have not changed, also for a session whose first plugin is upstream's: the
+// scheduler itself puts its own plugins before the conf's.
 func (c onBooks) Snapshot() *api.ClusterInfo {
 	c.books.Lock()
 	defer c.books.Unlock()

@@ -39,7 +39,7 @@ func (c *Cluster) Handle() framework.Handle { return c.handle }
 // Devices are the Device objects, to change the world between two sessions. Informers show a change soon, and not at once.
 func (c *Cluster) Devices() *schedulertesting.DeviceServer { return c.handle.devices }
 
-// StartInformers waits for the informers' lists, too, if they are of what is served.
+// StartInformers also waits for the informers' lists, if their kinds are served.
 func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) error {
 	h.InformerFactory().Start(h.stop)
 	h.InformerFactory().WaitForCacheSync(h.stop)
@@ -58,7 +58,7 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 	return nil
 }
 
-// CountResources has the cluster's pods counted anew, which are there before any plugin.
+// CountResources counts the cluster's pods again, because they are created before any plugin.
 func (h *handle) CountResources(counter sums.Counter) {
 	h.cache.sums.Use(counter)
 	if h.cache.books != nil {
@@ -77,14 +77,14 @@ func (h *handle) CountResources(counter sums.Counter) {
 // RestConfig is for clients of Device objects alone.
 func (h *handle) RestConfig() *rest.Config { return h.devices.RestConfig() }
 
-// HyperNodes are those of the world that was loaded last.
+// HyperNodes returns the HyperNodes of the cluster that was loaded last.
 func (h *handle) HyperNodes() *api.HyperNodesInfo {
 	h.cache.Mutex.Lock()
 	defer h.cache.Mutex.Unlock()
 	return h.cache.HyperNodesInfo
 }
 
-// PodsOn are those of the cluster's books.
+// PodsOn returns the pods in the cluster's books.
 func (h *handle) PodsOn(name string) (pods []*v1.Pod) {
 	h.cache.Mutex.Lock()
 	defer h.cache.Mutex.Unlock()

@@ -15,7 +15,8 @@ type Scheduler struct {
 	profile  *framework.Profile
 }
 
-// Scheduler builds the conf's plugins. The registry holds those of this project that the conf may name.
+// Scheduler builds the conf's plugins. The registry has the plugins of this project that the conf may
+// name.
 func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Scheduler {
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
 	if err != nil {

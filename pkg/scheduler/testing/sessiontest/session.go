@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package sessiontest opens scheduling sessions on a cluster in memory for tests and benchmarks of actions and plugins:
-// upstream's and this project's side by side, on equal snapshots, with what they bind and evict written down instead of
-// done.
+// upstream's and this project's side by side, on equal snapshots. Binds and evictions are recorded and not performed.
 package sessiontest
 
 import (

@@ -40,8 +40,8 @@ func volumeBinder(cache *vccache.SchedulerCache) volumebinding.SchedulerVolumeBi
 	return plugin.FilterPlugins[volumebinding.Name].(*volumebinding.VolumeBinding).Binder
 }
 
-// settle waits until the caches of volumes and claims hold what the API server does. They are filled from watches,
-// with no sign that they are full; but a watch is in order, so that what comes last tells.
+// settle waits until the caches of volumes and claims have all objects of the API server. They are filled from watches,
+// which do not signal completion; but a watch is in order, so the arrival of the last object shows it.
 func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, binder volumebinding.SchedulerVolumeBinder) {
 	claim := schedulertesting.UnboundClaim(lastSeen, lastSeen)
 	pod := schedulertesting.MakePod().Name(lastSeen).Volume(lastSeen).Obj()
@@ -78,7 +78,7 @@ func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, 
 	}
 }
 
-// hasLastSeen is true if the manager knows what comes last of each kind.
+// hasLastSeen reports whether the manager knows the last object of each kind.
 func hasLastSeen(dra k8sframework.SharedDRAManager, namespace string) (bool, error) {
 	if _, err := dra.ResourceClaims().Get(namespace, lastSeen); err != nil {
 		return false, nil

@@ -20,8 +20,8 @@
 // session keeps others away (antiaffinity.go). ForgetJob drops results that apply to one job only.
 //
 // How long a plugin's verdict is cached follows from its framework.VerdictScope, and from the task: layers.go divides the conf's
-// plugins into cached, cachedPerJob and uncached, and uncacheable.go decides for which tasks the Kubernetes predicates must be
-// called every time. A new reason why a verdict may change with placements elsewhere belongs there.
+// plugins into cached, cachedPerJob and uncached, and uncacheable.go finds the tasks that need a call of the Kubernetes
+// predicates every time. A new reason why a verdict may change with placements elsewhere belongs there.
 //
 // The package knows nodes and tasks. It does not know gangs, trials or groups, and changes nothing in the session except by
 // running pre-predicates.

@@ -17,8 +17,8 @@ const (
 	// maxOrders bounds how many orders of classes, or of sub-jobs, are tried: each moves one more that found no room to the
 	// front. Gangs have few roles, so six suffice to move each of them there.
 	maxOrders = 6
-	// maxUncachedVerdicts bounds it when tasks are placed one by one, with verdicts of plugins on every node for each: with 500
-	// tasks on 1,000 nodes only one more order is tried.
+	// maxUncachedVerdicts bounds the tries beyond three when tasks are placed one by one, with verdicts of plugins on every node
+	// for each: 500 tasks on 1,000 nodes get one more.
 	maxUncachedVerdicts = 500_000
 )
 
