@@ -178,7 +178,7 @@ func TestSentencesOfPagesAreShort(t *testing.T) {
 	parts := regexp.MustCompile(`\n\n|\n *(?:[-*]|\d+\.) |\n?\|`)
 	ends := regexp.MustCompile(`[.!?:;]\s`)
 	for name, page := range readPages(t) {
-		if slices.Contains([]string{"CHANGELOG.md", "docs/architecture.md", "docs/prebind.md"}, name) {
+		if slices.Contains([]string{"CHANGELOG.md", "docs/prebind.md"}, name) {
 			continue // not shortened yet
 		}
 		for _, part := range parts.Split(fenced.ReplaceAllString(page, "\n\n"), -1) {
@@ -191,27 +191,65 @@ func TestSentencesOfPagesAreShort(t *testing.T) {
 	}
 }
 
-// TestTheArchitecturePageNamesWhatExists: folders and files that the page names exist, and it names each package of the scheduler.
-func TestTheArchitecturePageNamesWhatExists(t *testing.T) {
+// TestTheArchitecturePageIsShort holds docs/architecture.md at two pages: the rest belongs to docs/internals.
+func TestTheArchitecturePageIsShort(t *testing.T) {
+	if words := len(strings.Fields(readPages(t)["docs/architecture.md"])); words > 1200 {
+		t.Errorf("docs/architecture.md has %d words, want at most 1200", words)
+	}
+}
+
+// TestPagesOfTheInsideNameWhatExists: folders and files that docs/architecture.md and the pages of docs/internals name exist.
+func TestPagesOfTheInsideNameWhatExists(t *testing.T) {
+	names := regexp.MustCompile(`^[a-z0-9-]+(?:/[a-z0-9_-]+)*(?:/[a-z0-9_-]+|\.go)$`)
+	found := 0
+	for name, page := range readPages(t) {
+		if name != "docs/architecture.md" && !strings.HasPrefix(name, "docs/internals/") {
+			continue
+		}
+		for named := range quotedNames(page, names) {
+			found++
+			folders := []string{"", "pkg", "pkg/scheduler", "pkg/scheduler/actions"}
+			if !slices.ContainsFunc(folders, func(folder string) bool {
+				_, err := os.Stat(filepath.Join(root, folder, named))
+				return err == nil
+			}) {
+				t.Errorf("%s names %s, which exists neither in the repository's root nor below %s", name, named, strings.Join(folders[1:], ", "))
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("%d names of files and folders found, want more", found)
+	}
+}
+
+// TestDefectsOfUpstreamHaveTests: the title of a test in test/e2e has the name of each defect in docs/internals/upstream-defects.md.
+func TestDefectsOfUpstreamHaveTests(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "test/e2e/*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests.Write(text)
+	}
+	rows := regexp.MustCompile(`(?m)^\| ([a-z-]*[a-z][a-z-]*) \|`).FindAllStringSubmatch(readPages(t)["docs/internals/upstream-defects.md"], -1)
+	if len(rows) < 10 {
+		t.Fatalf("%d defects found, want more", len(rows))
+	}
+	for _, row := range rows {
+		if !strings.Contains(tests.String(), "["+row[1]+"]") {
+			t.Errorf("no title of a test in test/e2e has [%s]", row[1])
+		}
+	}
+}
+
+// TestTheArchitecturePageNamesEachPackage of the scheduler.
+func TestTheArchitecturePageNamesEachPackage(t *testing.T) {
 	page := readPages(t)["docs/architecture.md"]
-	folders := regexp.MustCompile(`(?m)(?:^|, )((?:cmd|config|hack|internal|pkg|test)/[a-z0-9/-]*)`)
-	files := regexp.MustCompile("`([a-z0-9]+(?:/[a-z0-9]+)*\\.go)`")
-	exists := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool {
-			_, err := os.Stat(filepath.Join(root, name))
-			return err == nil
-		})
-	}
-	for _, match := range folders.FindAllStringSubmatch(page, -1) {
-		if !exists(match[1]) {
-			t.Errorf("docs/architecture.md names %s, which does not exist", match[1])
-		}
-	}
-	for _, match := range files.FindAllStringSubmatch(page, -1) {
-		if !exists("pkg/"+match[1], "pkg/scheduler/"+match[1], "pkg/scheduler/actions/"+match[1]) {
-			t.Errorf("docs/architecture.md names %s, which does not exist below pkg, pkg/scheduler and pkg/scheduler/actions", match[1])
-		}
-	}
 	packages, err := os.ReadDir(filepath.Join(root, "pkg/scheduler"))
 	if err != nil {
 		t.Fatal(err)
