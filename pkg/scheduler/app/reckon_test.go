@@ -81,67 +81,67 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 		},
 		"a PodGroup of more sub-group policies than anyone needs": {
 			objects: []runtime.Object{larger(inQueueDefault(), func(pg *v1beta1.PodGroup) { groupInputs["sub-group policies"].group(pg, 34) })},
-			told:    "policies, label keys and values in spec.subGroupPolicy: 102, it must be at most 100",
+			told:    "policies, label keys and values in spec.subGroupPolicy: 102, must be at most 100",
 		},
 		"of more kinds of resources": {
 			objects: []runtime.Object{larger(inQueueDefault(), func(pg *v1beta1.PodGroup) { groupInputs["minResources"].group(pg, 101) })},
-			told:    "kinds of resources in spec.minResources: 101, it must be at most 100",
+			told:    "resource names in spec.minResources: 101, must be at most 100",
 		},
 		"of a pod with more terms, while another runs": {
 			objects: []runtime.Object{inQueueDefault(), runs, evilPodWith("terms of node affinity", 101)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
+			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"of a pod with more labels in its selector": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("a node selector", 101)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
+			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with more preferences": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("preferred node affinity", 101)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
+			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with a longer selector": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("the selector of pod affinity", 101)},
-			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
+			told:    "pod waits: requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with more values": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("values of node affinity", 10_001)},
-			told:    "pod waits: values of these requirements: 10001, it must be at most 10000",
+			told:    "pod waits: values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints: 10001, must be at most 10000",
 		},
 		"with more terms over pods": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("pod anti-affinity", 101)},
-			told:    "pod waits: terms of spec.affinity over pods and spec.topologySpreadConstraints: 101, it must be at most 100",
+			told:    "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with more preferences over pods": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("preferred pod affinity", 101)},
-			told:    "pod waits: terms of spec.affinity over pods and spec.topologySpreadConstraints: 101, it must be at most 100",
+			told:    "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with more constraints": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("topology spread", 101)},
-			told:    "pod waits: terms of spec.affinity over pods and spec.topologySpreadConstraints: 101, it must be at most 100",
+			told:    "pod waits: pod affinity terms of spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 		},
 		"with more resources": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("resources that no node has", 101)},
-			told:    "pod waits: kinds of resources in requests of its containers and in spec.overhead: 101, it must be at most 100",
+			told:    "pod waits: resource names in requests of containers and in spec.overhead: 101, must be at most 100",
 		},
 		"with more tolerations": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("tolerations", 1001)},
-			told:    "pod waits: spec.tolerations: 1001, it must be at most 1000",
+			told:    "pod waits: spec.tolerations: 1001, must be at most 1000",
 		},
 		"with more volumes": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("volumes", 1001)},
-			told:    "pod waits: spec.volumes: 1001, it must be at most 1000",
+			told:    "pod waits: spec.volumes: 1001, must be at most 1000",
 		},
 		"with more containers": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("init containers", 1000)},
-			told:    "pod waits: containers: 1001, it must be at most 1000",
+			told:    "pod waits: containers: 1001, must be at most 1000",
 		},
 		"with more ports": {
 			objects: []runtime.Object{inQueueDefault(), evilPodWith("host ports", 1001)},
-			told:    "pod waits: ports of the host in its containers: 1001, it must be at most 1000",
+			told:    "pod waits: host ports of containers: 1001, must be at most 1000",
 		},
 		"a queue that is its own parent": {
 			objects: []runtime.Object{inQueue, runs, queue(func(q *v1beta1.QueueSpec) { q.Parent = "evil" })},
-			told:    "queue evil: spec.parent is evil, which leads in a circle, it must lead to the root",
+			told:    "queue evil: spec.parent is evil, which forms a cycle; it must lead to queue root",
 		},
 		"a queue whose parent is not there": {
 			objects: []runtime.Object{inQueue, runs, queue(func(q *v1beta1.QueueSpec) { q.Parent = "nowhere" })},

@@ -73,11 +73,11 @@ func (h *hunt) hold(it item, now time.Time, with int) {
 	}
 	last.failures++
 	last.since, last.mark = now, 0
-	why := "the " + it.kind + " is left out of scheduling"
+	what := h.what
 	if with > 0 {
-		why = fmt.Sprintf("%d of its namespace did this, and with them the %s is left out of scheduling", with, it.kind)
+		what = fmt.Sprintf("%d %ss of this namespace made the scheduler panic: %s", with, it.kind, what)
 	}
-	last.message = brief.Text(h.what + "; " + why + " until it changes, or for " + doubled(firstHold, lastHold, last.failures).String() + " at the most")
+	last.message = brief.Text(fmt.Sprintf("Quarantined for up to %s, or until it changes: %s", doubled(firstHold, lastHold, last.failures), what))
 }
 
 // lookUp finds the objects of quarantined items: it drops items whose objects no longer exist, and marks new ones.

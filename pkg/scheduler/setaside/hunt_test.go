@@ -243,7 +243,7 @@ func TestAThousandCulpritsOfANamespaceAreSetAsideTogether(t *testing.T) {
 						if it.family() != "PodGroup/culprits" {
 							t.Errorf("%s is held", it.name)
 						}
-						if strings.Contains(held.message, fmt.Sprintf("%d of its namespace did this", maxCulprits)) {
+						if strings.Contains(held.message, fmt.Sprintf("%d PodGroups of this namespace made the scheduler panic", maxCulprits)) {
 							together++
 						}
 					}

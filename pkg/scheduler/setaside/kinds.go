@@ -33,7 +33,7 @@ func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api
 		maps.DeleteFunc(own, func(name v1.ResourceName, _ bool) bool { return counted[name] })
 		if len(counted)+len(own) > mostUnknown {
 			first := slices.Min(slices.Collect(maps.Keys(own)))
-			beyond[asks.job.UID] = fmt.Sprintf("it asks for %s, which no node and no queue has: of such kinds of resources there may be at most %d in all gangs together, of which each namespace's oldest gangs count first",
+			beyond[asks.job.UID] = fmt.Sprintf("requests resource %s, which no node or queue provides; the limit of %d unknown resource names per cluster is reached",
 				brief.Value(string(first)), mostUnknown)
 			continue
 		}

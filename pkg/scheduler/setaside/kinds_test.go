@@ -86,7 +86,7 @@ func TestKindsThatNobodyHasAreBoundedInAll(t *testing.T) {
 				t.Errorf("gangs beyond (-want +got):\n%s", diff)
 			}
 			for _, message := range beyond {
-				if !strings.HasPrefix(message, `it asks for "example.com/`) || !strings.Contains(message, "at most 100 in all gangs") {
+				if !strings.HasPrefix(message, `requests resource "example.com/`) || !strings.Contains(message, "limit of 100 unknown resource names") {
 					t.Errorf("it is told %q", message)
 				}
 			}

@@ -101,14 +101,14 @@ func TestPodsAreWithinEachBound(t *testing.T) {
 			spec.InitContainers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: kindsOfResources(0, 10)}}, {Resources: v1.ResourceRequirements{Requests: kindsOfResources(9, 20)}}}
 			spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: kindsOfResources(28, 20)}}, {Resources: v1.ResourceRequirements{Requests: kindsOfResources(47, 20)}}}
 			spec.Overhead = kindsOfResources(66, n-66)
-		}, 100, "kinds of resources in requests of its containers and in spec.overhead"},
+		}, 100, "resource names in requests of containers and in spec.overhead"},
 		"terms over pods": {func(spec *v1.PodSpec, n int) { spec.TopologySpreadConstraints = make([]v1.TopologySpreadConstraint, n) }, 100,
-			"terms of spec.affinity over pods and spec.topologySpreadConstraints"},
+			"pod affinity terms of spec.affinity and spec.topologySpreadConstraints"},
 		"requirements": {func(spec *v1.PodSpec, n int) { spec.NodeSelector = selectorOf(n).MatchLabels }, 100,
 			"requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints"},
 		"values": {func(spec *v1.PodSpec, n int) {
 			spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{LabelSelector: selectorOf(0, n)}}
-		}, 10_000, "values of these requirements"},
+		}, 10_000, "values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints"},
 		"tolerations": {func(spec *v1.PodSpec, n int) { spec.Tolerations = make([]v1.Toleration, n) }, 1000, "spec.tolerations"},
 		"volumes":     {func(spec *v1.PodSpec, n int) { spec.Volumes = make([]v1.Volume, n) }, 1000, "spec.volumes"},
 		"containers": {func(spec *v1.PodSpec, n int) {
@@ -119,10 +119,10 @@ func TestPodsAreWithinEachBound(t *testing.T) {
 			for i := range n {
 				spec.Containers[0].Ports[i].HostPort = 1
 			}
-		}, 1000, "ports of the host in its containers"},
+		}, 1000, "host ports of containers"},
 	}
 	for name, tt := range tests {
-		for beyond, want := range []string{"", fmt.Sprintf("%s: %d, it must be at most %d", tt.want, tt.bound+1, tt.bound)} {
+		for beyond, want := range []string{"", fmt.Sprintf("%s: %d, must be at most %d", tt.want, tt.bound+1, tt.bound)} {
 			t.Run(fmt.Sprintf("%s, %d beyond", name, beyond), func(t *testing.T) {
 				spec := v1.PodSpec{}
 				tt.has(&spec, tt.bound+beyond)
@@ -146,9 +146,9 @@ func TestPodGroupsAreWithinEachBound(t *testing.T) {
 		want string
 	}{
 		"kinds":            {spec: scheduling.PodGroupSpec{MinResources: minimum(100)}},
-		"a kind beyond":    {scheduling.PodGroupSpec{MinResources: minimum(101)}, "kinds of resources in spec.minResources: 101, it must be at most 100"},
+		"a kind beyond":    {scheduling.PodGroupSpec{MinResources: minimum(101)}, "resource names in spec.minResources: 101, must be at most 100"},
 		"policies":         {spec: scheduling.PodGroupSpec{SubGroupPolicy: policies(82)}},
-		"a label key more": {scheduling.PodGroupSpec{SubGroupPolicy: policies(83)}, "policies, label keys and values in spec.subGroupPolicy: 101, it must be at most 100"},
+		"a label key more": {scheduling.PodGroupSpec{SubGroupPolicy: policies(83)}, "policies, label keys and values in spec.subGroupPolicy: 101, must be at most 100"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestPodGroupsAreWithinEachBound(t *testing.T) {
 		job.AddTaskInfo(api.NewTaskInfo(pod))
 	}
 	for range 20 { // pods are in no order
-		if got, want := tooLarge(job), "pod p-1: spec.volumes: 1001, it must be at most 1000"; got != want {
+		if got, want := tooLarge(job), "pod p-1: spec.volumes: 1001, must be at most 1000"; got != want {
 			t.Errorf("it is told %q, want %q", got, want)
 		}
 	}

@@ -64,7 +64,7 @@ func asideWorld() *api.ClusterInfo {
 // TestAsideSaysWhatItDoes through a hunt: a gang panics during its turn, and comes back; then during nobody's turn.
 func TestAsideSaysWhatItDoes(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
-	const wrong, held = "InvalidResources spec.minResources[cp", "SchedulerPanic oh no; the PodGroup "
+	const wrong, held = "InvalidResources spec.minResources[cp", "SchedulerPanic Quarantined for up t"
 	counts := func(gangs int) map[string]int { return map[string]int{PodGroup: gangs, queueItem: 0, nodeItem: 0} }
 	quiet := asideState{Gangs: map[api.JobID]string{"ns/bad": wrong}, Counts: counts(1)}
 	holding := asideState{Gangs: map[api.JobID]string{"ns/bad": wrong, "ns/evil": held}, Counts: counts(2)}
@@ -119,7 +119,7 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 			found, got.Another = a.Succeeded()
 		}
 		for _, held := range found {
-			if !strings.HasPrefix(held.Message, "oh no; ") {
+			if !strings.HasPrefix(held.Message, "Quarantined for up to ") || !strings.HasSuffix(held.Message, ": oh no") {
 				t.Errorf("%s: the message is %q", step.name, held.Message)
 			}
 			got.Found = append(got.Found, held.Kind+" "+held.Name)

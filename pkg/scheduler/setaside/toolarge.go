@@ -41,7 +41,7 @@ type bound struct {
 func excess(bounds ...bound) string {
 	for _, b := range bounds {
 		if b.n > b.most {
-			return fmt.Sprintf("%s: %d, it must be at most %d", b.field, b.n, b.most)
+			return fmt.Sprintf("%s: %d, must be at most %d", b.field, b.n, b.most)
 		}
 	}
 	return ""
@@ -74,7 +74,7 @@ func groupExcess(spec *scheduling.PodGroupSpec) string {
 		policy := &spec.SubGroupPolicy[i]
 		policies += policySize(policy.LabelSelector, policy.MatchLabelKeys)
 	}
-	return excess(bound{names, mostNames, "kinds of resources in spec.minResources"},
+	return excess(bound{names, mostNames, "resource names in spec.minResources"},
 		bound{policies, mostOfPolicies, "policies, label keys and values in spec.subGroupPolicy"})
 }
 
@@ -113,14 +113,14 @@ func podExcess(spec *v1.PodSpec) string {
 	if s.kinds > mostNames {
 		s.kinds = differentKinds(spec)
 	}
-	return excess(bound{s.kinds, mostNames, "kinds of resources in requests of its containers and in spec.overhead"},
-		bound{s.over, mostOverPods, "terms of spec.affinity over pods and spec.topologySpreadConstraints"},
+	return excess(bound{s.kinds, mostNames, "resource names in requests of containers and in spec.overhead"},
+		bound{s.over, mostOverPods, "pod affinity terms of spec.affinity and spec.topologySpreadConstraints"},
 		bound{s.requirements, mostRequirements, "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints"},
-		bound{s.values, mostValues, "values of these requirements"},
+		bound{s.values, mostValues, "values of requirements in spec.nodeSelector, spec.affinity and spec.topologySpreadConstraints"},
 		bound{len(spec.Tolerations), mostTerms, "spec.tolerations"},
 		bound{len(spec.Volumes), mostTerms, "spec.volumes"},
 		bound{containers, mostTerms, "containers"},
-		bound{s.hostPorts, mostTerms, "ports of the host in its containers"})
+		bound{s.hostPorts, mostTerms, "host ports of containers"})
 }
 
 // podSize counts the parts of a pod that sessions process one by one: kinds of resources, once for each container, host ports,

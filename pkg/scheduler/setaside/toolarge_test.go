@@ -40,7 +40,7 @@ func TestAPodWithoutExcessCostsNoAllocation(t *testing.T) {
 
 // TestPortsOfTheHostCount: other ports of containers are only said, as media servers do of thousands.
 func TestPortsOfTheHostCount(t *testing.T) {
-	for hostPort, want := range map[int32]string{0: "", 1: "ports of the host in its containers: 1001, it must be at most 1000"} {
+	for hostPort, want := range map[int32]string{0: "", 1: "host ports of containers: 1001, must be at most 1000"} {
 		pod := podWithTerms()
 		for i := range int32(1001) {
 			pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, v1.ContainerPort{ContainerPort: 1 + i, HostPort: hostPort * (1 + i)})
@@ -55,7 +55,7 @@ func TestPortsOfTheHostCount(t *testing.T) {
 func TestRequirementsOnNodesCount(t *testing.T) {
 	for requirements, want := range map[int]string{
 		100: "",
-		101: "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, it must be at most 100",
+		101: "requirements of spec.nodeSelector and of selectors in spec.affinity and spec.topologySpreadConstraints: 101, must be at most 100",
 	} {
 		pod := schedtest.MakePod().Name("p0").Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj()
 		term := v1.NodeSelectorTerm{}

@@ -103,7 +103,7 @@ func withoutRoot(snapshot *api.ClusterInfo) map[api.QueueID]string {
 				break
 			}
 			if steps == len(snapshot.Queues) {
-				lost[id] = fmt.Sprintf("spec.parent is %s, which leads in a circle, it must lead to the root", snapshot.Queues[id].Queue.Spec.Parent)
+				lost[id] = fmt.Sprintf("spec.parent is %s, which forms a cycle; it must lead to queue root", snapshot.Queues[id].Queue.Spec.Parent)
 				break
 			}
 			at = api.QueueID(queue.Queue.Spec.Parent)

@@ -73,7 +73,7 @@ func TestQueuesAreMended(t *testing.T) {
 			wrong: map[api.QueueID]string{"a": "queue a: spec.parent leads to queue gone, which does not exist",
 				"b": "queue b: spec.deserved[cpu] is -2, it must be 0 or more (and 1 more)"}},
 		"a circle": {has: specs{"a": spec("b", "1", "2", "3"), "b": spec("a", "1", "2", "3"), "c": spec("", "1", "2", "3")}, want: specs{"a": spec("", "1", "2", "3"), "b": spec("", "1", "2", "3"), "c": spec("", "1", "2", "3")},
-			wrong: map[api.QueueID]string{"a": "queue a: spec.parent is b, which leads in a circle, it must lead to the root", "b": "queue b: spec.parent is a, which leads in a circle, it must lead to the root"}},
+			wrong: map[api.QueueID]string{"a": "queue a: spec.parent is b, which forms a cycle; it must lead to queue root", "b": "queue b: spec.parent is a, which forms a cycle; it must lead to queue root"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestQueuesAreMended(t *testing.T) {
 func TestGangsAreMendedOrLeftOut(t *testing.T) {
 	wrongQueue := Verdict{InvalidResources, "queue q: spec.capability[cpu] is -1, it must be 0 or more"}
 	wrongGang := Verdict{InvalidResources, "spec.minResources[cpu] is -5, it must be 0 or more"}
-	large := Verdict{ObjectTooLarge, "pod old: spec.tolerations: 1001, it must be at most 1000"}
+	large := Verdict{ObjectTooLarge, "pod old: spec.tolerations: 1001, must be at most 1000"}
 	tests := map[string]struct {
 		queue, cpu string
 		large      bool
