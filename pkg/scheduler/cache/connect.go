@@ -79,12 +79,12 @@ func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string
 				return false, err
 			case err.Error() != last && ctx.Err() == nil:
 				last = err.Error()
-				logger().Info("The start waits for a queue that cannot be made yet", "queue", name, "reason", last)
+				logger().Info("Creating a queue failed, the start waits for it", "queue", name, "reason", last)
 			}
 			return false, nil
 		})
 		if err != nil {
-			return fmt.Errorf("making queue %q, one of the root and that of --default-queue: %w", name, err)
+			return fmt.Errorf("creating queue %q (root, or the queue of --default-queue): %w", name, err)
 		}
 	}
 	return nil

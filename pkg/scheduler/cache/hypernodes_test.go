@@ -59,7 +59,7 @@ func TestFaultyHyperNodesAreLeftOutAndTold(t *testing.T) {
 	leaf := schedtest.MakeHyperNode().Name("leaf").Nodes("n0").Obj()
 	spine := schedtest.MakeHyperNode().Name("spine").Tier(2).HyperNodes("leaf").Obj()
 	sound := map[string][]string{"leaf": {"n0"}, "spine": {"n0"}}
-	const faulty = "Warning HyperNodeInvalid a: left out: "
+	const faulty = "Warning HyperNodeInvalid a: ignored: "
 	tests := map[string]struct {
 		hyperNodes []*topologyv1alpha1.HyperNode
 		seen       map[string][]string
@@ -68,7 +68,7 @@ func TestFaultyHyperNodesAreLeftOutAndTold(t *testing.T) {
 		"none": {seen: sound},
 		"a member HyperNode by regular expression": {
 			hyperNodes: []*topologyv1alpha1.HyperNode{member("a", "HyperNode", topologyv1alpha1.MemberSelector{RegexMatch: &topologyv1alpha1.RegexMatch{Pattern: "x"}})},
-			seen:       sound, told: []string{faulty + "spec.members[0]: a member of type HyperNode needs selector.exactMatch.name, the only way to name one"},
+			seen:       sound, told: []string{faulty + "spec.members[0]: a member of type HyperNode needs selector.exactMatch.name"},
 		},
 		"a member without a selector": {
 			hyperNodes: []*topologyv1alpha1.HyperNode{member("a", "Node", topologyv1alpha1.MemberSelector{})}, seen: sound,
@@ -94,11 +94,11 @@ func TestFaultyHyperNodesAreLeftOutAndTold(t *testing.T) {
 		},
 		"a member of itself": {
 			hyperNodes: []*topologyv1alpha1.HyperNode{schedtest.MakeHyperNode().Name("a").Tier(2).HyperNodes("a").Obj()}, seen: sound,
-			told: []string{faulty + `its member HyperNode "a" is this one itself or has it as a member, directly or through others; members must not form a circle`},
+			told: []string{faulty + `member HyperNode "a" is this HyperNode or contains it; members must not form a cycle`},
 		},
 		"a second parent that is younger": {
 			hyperNodes: []*topologyv1alpha1.HyperNode{younger(schedtest.MakeHyperNode().Name("a").Tier(2).HyperNodes("leaf").Nodes("n1").Obj())}, seen: sound,
-			told: []string{faulty + `its member HyperNode "leaf" is a member of HyperNode "spine" already, and may be one of only one`},
+			told: []string{faulty + `member HyperNode "leaf" already belongs to HyperNode "spine", and a HyperNode can have one parent only`},
 		},
 		"a circle that the youngest closes": {
 			hyperNodes: []*topologyv1alpha1.HyperNode{
@@ -106,7 +106,7 @@ func TestFaultyHyperNodesAreLeftOutAndTold(t *testing.T) {
 				schedtest.MakeHyperNode().Name("leaf").Nodes("n0").HyperNodes("a").Obj(),
 			},
 			seen: map[string][]string{"leaf": {"n0"}, "spine": {"n0"}, "b": {"n0"}},
-			told: []string{faulty + `its member HyperNode "b" is this one itself or has it as a member, directly or through others; members must not form a circle`},
+			told: []string{faulty + `member HyperNode "b" is this HyperNode or contains it; members must not form a cycle`},
 		},
 		"a member that is left out is nobody's member": {
 			hyperNodes: []*topologyv1alpha1.HyperNode{

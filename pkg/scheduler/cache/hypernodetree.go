@@ -60,7 +60,7 @@ func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 		}
 		return nil
 	case member.Type == topologyv1alpha1.MemberTypeHyperNode:
-		return fmt.Errorf("a member of type HyperNode needs selector.exactMatch.name, the only way to name one")
+		return fmt.Errorf("a member of type HyperNode needs selector.exactMatch.name")
 	case member.Type != topologyv1alpha1.MemberTypeNode:
 		return fmt.Errorf("type is %s, it must be Node or HyperNode", brief.Value(string(member.Type)))
 	case selector.RegexMatch != nil:
@@ -108,7 +108,7 @@ func tree(byAge []*claim) (*api.HyperNodesInfo, []hyperNodeFault) {
 	var sound []*claim
 	for _, c := range byAge {
 		if wrong := append(slices.Clip(c.wrong), c.contradictions(parents)...); len(wrong) > 0 {
-			faults = append(faults, hyperNodeFault{c.hyperNode, "left out: " + brief.First(wrong)})
+			faults = append(faults, hyperNodeFault{c.hyperNode, "ignored: " + brief.First(wrong)})
 			continue
 		}
 		for _, child := range c.children {
@@ -150,10 +150,10 @@ func (c *claim) contradictions(parents map[string]string) (wrong []string) {
 	for _, child := range c.children {
 		switch parent := parents[child]; {
 		case parent != "":
-			wrong = append(wrong, fmt.Sprintf("its member HyperNode %s is a member of HyperNode %s already, and may be one of only one",
+			wrong = append(wrong, fmt.Sprintf("member HyperNode %s already belongs to HyperNode %s, and a HyperNode can have one parent only",
 				brief.Value(child), brief.Value(parent)))
 		case around.Has(child):
-			wrong = append(wrong, fmt.Sprintf("its member HyperNode %s is this one itself or has it as a member, directly or through others; members must not form a circle",
+			wrong = append(wrong, fmt.Sprintf("member HyperNode %s is this HyperNode or contains it; members must not form a cycle",
 				brief.Value(child)))
 		}
 	}

@@ -89,7 +89,7 @@ func (i *ownInformer) isRefused(kind string, err error) bool {
 		return false
 	}
 	if i.refused.CompareAndSwap(false, true) {
-		logger().Info("The API server does not list what a plugin watches; it is asked again from time to time", "kind", kind, "reason", err.Error())
+		logger().Info("Listing a resource that a plugin watches failed, retrying", "kind", kind, "reason", err.Error())
 	}
 	return true
 }

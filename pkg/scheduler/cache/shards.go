@@ -66,7 +66,7 @@ func (s *shards) hide(shard *shardv1alpha1.NodeShard) {
 func (s *shards) refresh() {
 	own := s.all[s.own]
 	if own == nil {
-		logger().Info("The NodeShard of this scheduler does not exist", "name", s.own)
+		logger().Info("The scheduler's NodeShard does not exist", "name", s.own)
 		return
 	}
 	nodes := sets.New(own.Spec.NodesDesired...)

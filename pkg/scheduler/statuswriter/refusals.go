@@ -85,8 +85,8 @@ func (w *Writer) givesUp(key objectKey, current object, wanted uint64, err error
 		return false
 	}
 	w.refused.add(key, current, wanted)
-	klog.Background().WithName("status").Error(err, "The API server refuses a status for good, it is not written", "kind", key.kind, "namespace", key.namespace, "name", key.name)
-	w.deps.Refused(string(key.kind), current, "the API server refuses the status that the scheduler writes: "+brief.Part(err.Error()))
+	klog.Background().WithName("status").Error(err, "The API server rejected a status permanently, dropped it", "kind", key.kind, "namespace", key.namespace, "name", key.name)
+	w.deps.Refused(string(key.kind), current, "the API server rejected the status that the scheduler writes: "+brief.Part(err.Error()))
 	return true
 }
 

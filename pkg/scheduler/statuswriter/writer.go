@@ -190,7 +190,7 @@ func (w *Writer) next(ctx context.Context) bool {
 	defer cancel()
 	if err := w.write(ctx, key); err != nil {
 		if !apierrors.IsConflict(err) {
-			klog.Background().WithName("status").Error(err, "Status write failed, it is tried again", "kind", key.kind, "namespace", key.namespace, "name", key.name)
+			klog.Background().WithName("status").Error(err, "Status write failed, retrying", "kind", key.kind, "namespace", key.namespace, "name", key.name)
 		}
 		w.queue.AddRateLimited(key)
 		return true
