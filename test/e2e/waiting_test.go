@@ -37,12 +37,12 @@ var _ = Describe("A gang that waits", func() {
 		By("being in a queue that is not there")
 		nowhere := gang{name: "nowhere", size: 1, min: 1, queue: w.name + "-none"}
 		w.submit(ctx, nowhere)
-		w.eventuallySays(nowhere, "QueueNotFound", `queue "`+w.name+`-none" does not exist`)
+		w.eventuallySays(nowhere, "QueueNotFound", `queue "`+w.name+`-none" does not exist; create it, or correct spec.queue`)
 
 		By("having no PodGroup")
 		stray := gang{name: "stray", size: 1}
 		w.submitPods(ctx, stray, 0, 1)
-		message := `PodGroup "stray", which annotation scheduling.k8s.io/group-name names, does not exist`
+		message := `PodGroup "stray" does not exist; create it, or correct the pod's annotation scheduling.k8s.io/group-name`
 		Eventually(func() corev1.PodCondition { return w.scheduled(stray.member(0)) }).
 			Should(And(HaveField("Reason", "PodGroupNotFound"), HaveField("Message", message)))
 		Eventually(func() string { return w.told("Pod", stray.member(0)) }).Should(ContainSubstring("FailedScheduling: " + message))

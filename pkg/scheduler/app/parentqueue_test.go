@@ -56,7 +56,7 @@ func TestAGangOfAParentQueueStopsNoOthers(t *testing.T) {
 					return cluster.Pod("evil").Spec.NodeName != ""
 				}
 				group := cluster.PodGroup("evil")
-				return len(group.Status.Conditions) > 0 && strings.Contains(group.Status.Conditions[0].Message, "has children")
+				return len(group.Status.Conditions) > 0 && strings.Contains(group.Status.Conditions[0].Message, "has child queues")
 			})
 		})
 	}

@@ -65,7 +65,7 @@ func (r *run) refuseAll(lack error) {
 }
 
 // errFewer says that members were lost while the Gatekeeper could not be asked about them.
-var errFewer = errors.New("members were lost meanwhile")
+var errFewer = errors.New("members were lost in the meantime")
 
 // quorum asks the Gatekeeper, and retries with backoff after an error that may pass. RetryNow resets the number of attempts.
 func (r *run) quorum(members []*member, attempts int) error {

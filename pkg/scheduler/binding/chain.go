@@ -84,7 +84,7 @@ func (s *Step) timeout() time.Duration {
 }
 
 func (s *Step) overdue() error {
-	return fmt.Errorf("not done within %v: %w", s.timeout(), context.DeadlineExceeded)
+	return fmt.Errorf("timed out after %v: %w", s.timeout(), context.DeadlineExceeded)
 }
 
 func (s *Step) failure(m *Member, err error) *StepError {

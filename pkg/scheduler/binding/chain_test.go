@@ -263,53 +263,50 @@ func TestRollbackIsRetried(t *testing.T) {
 
 func TestLongWaitsAreTold(t *testing.T) {
 	manyTimes := slices.Repeat([]error{errStep}, 12)
-	const (
-		begin = "2000-01-01T00:00:00Z" // of a bubble's clock
-		until = "until then the pod is not placed again"
-	)
+	const begin = "2000-01-01T00:00:00Z" // of a bubble's clock
 	tests := map[string]struct {
 		steps []act
 		want  []string
 	}{
 		"a rollback that keeps failing": {
 			steps: then(steps("a"), act{plugin: "b", err: errStep, undo: manyTimes}),
-			want:  []string{"undoing pre-bind plugin b on node n0 since " + begin + " keeps failing: no room; it is tried until it succeeds, and " + until, "ended"},
+			want:  []string{"rollback of pre-bind plugin b on node n0 failing since " + begin + ": no room; retrying, the pod's resources stay reserved", "ended"},
 		},
 		"a rollback that does not return": {
 			steps: []act{{plugin: "a", undoTakes: time.Hour}, {plugin: "b", err: errStep}},
-			want:  []string{"undoing pre-bind plugin a on node n0 since " + begin + " does not return; it is tried until it succeeds, and " + until, "ended"},
+			want:  []string{"rollback of pre-bind plugin a on node n0 has not returned since " + begin + "; the pod's resources stay reserved until it does", "ended"},
 		},
 		"a rollback that does not return, after one that failed at first": {
 			steps: []act{{plugin: "a", undoTakes: time.Hour}, {plugin: "b", err: errStep, undo: []error{errStep}}},
-			want:  []string{"undoing pre-bind plugin a on node n0 since " + begin + " does not return; it is tried until it succeeds, and " + until, "ended"},
+			want:  []string{"rollback of pre-bind plugin a on node n0 has not returned since " + begin + "; the pod's resources stay reserved until it does", "ended"},
 		},
 		"a late step that does not return, and then its rollback": {
 			steps: []act{{plugin: "a", takes: time.Hour, deaf: true, undo: manyTimes}},
 			want: []string{
-				"pre-bind plugin a on node n0 was given up and has not returned since " + begin + "; until it does the pod is not placed again",
+				"pre-bind plugin a timed out on node n0 (running since " + begin + "); the pod cannot be rescheduled until it returns",
 				"ended",
-				"undoing pre-bind plugin a on node n0 since 2000-01-01T01:00:00Z keeps failing: no room; it is tried until it succeeds, and " + until, "ended",
+				"rollback of pre-bind plugin a on node n0 failing since 2000-01-01T01:00:00Z: no room; retrying, the pod's resources stay reserved", "ended",
 			},
 		},
 		"a late step that has no rollback": {
 			steps: []act{{plugin: "a", takes: time.Hour, deaf: true, noUndo: true}},
 			want: []string{
-				"pre-bind plugin a on node n0 was given up and has not returned since " + begin + "; until it does the pod is not placed again", "ended",
+				"pre-bind plugin a timed out on node n0 (running since " + begin + "); the pod cannot be rescheduled until it returns", "ended",
 			},
 		},
 		"a step that takes long within its timeout": {
 			steps: []act{{plugin: "a"}, {plugin: "b", takes: 5 * time.Minute, timeout: time.Hour}, {plugin: "c", takes: 20 * time.Second}},
-			want:  []string{"waits in pre-bind plugin b on node n0 since " + begin, "ended"},
+			want:  []string{"pre-bind plugin b is running on node n0 since " + begin, "ended"},
 		},
 		"a step that takes long and then fails": {
 			steps: []act{{plugin: "b", takes: 5 * time.Minute, timeout: time.Hour, err: errStep}},
-			want:  []string{"waits in pre-bind plugin b on node n0 since " + begin, "ended"},
+			want:  []string{"pre-bind plugin b is running on node n0 since " + begin, "ended"},
 		},
 		"a step that takes long and then is given up": {
 			steps: []act{{plugin: "b", takes: time.Hour, timeout: 5 * time.Minute, deaf: true}},
 			want: []string{
-				"waits in pre-bind plugin b on node n0 since " + begin,
-				"pre-bind plugin b on node n0 was given up and has not returned since " + begin + "; until it does the pod is not placed again", "ended",
+				"pre-bind plugin b is running on node n0 since " + begin,
+				"pre-bind plugin b timed out on node n0 (running since " + begin + "); the pod cannot be rescheduled until it returns", "ended",
 			},
 		},
 		"a rollback that succeeds soon is not": {

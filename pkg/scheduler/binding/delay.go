@@ -37,23 +37,21 @@ func (d Delay) String() string {
 	since := d.Since.UTC().Format(time.RFC3339)
 	switch d.Kind {
 	case StepWaits:
-		return fmt.Sprintf("waits in pre-bind plugin %s on node %s since %s", d.Plugin, d.Node, since)
+		return fmt.Sprintf("pre-bind plugin %s is running on node %s since %s", d.Plugin, d.Node, since)
 	case PreBindTimedOut:
-		return fmt.Sprintf("pre-bind plugin %s on node %s was given up and has not returned since %s; until it does the pod is not placed again", d.Plugin, d.Node, since)
+		return fmt.Sprintf("pre-bind plugin %s timed out on node %s (running since %s); the pod cannot be rescheduled until it returns", d.Plugin, d.Node, since)
 	}
 	if d.Kind == BindWaits {
 		how := ""
 		if d.Err != nil {
 			how = fmt.Sprintf(": %v", d.Err)
 		}
-		return fmt.Sprintf("waits to be bound to node %s since %s%s; its room there is kept until it is known whether it is bound", d.Node, since, how)
+		return fmt.Sprintf("binding to node %s pending since %s%s; resources stay reserved until the outcome is known", d.Node, since, how)
 	}
-	how := "does not return"
-	if d.Err != nil {
-		how = fmt.Sprintf("keeps failing: %v", d.Err)
+	if d.Err == nil {
+		return fmt.Sprintf("rollback of pre-bind plugin %s on node %s has not returned since %s; the pod's resources stay reserved until it does", d.Plugin, d.Node, since)
 	}
-	return fmt.Sprintf("undoing pre-bind plugin %s on node %s since %s %s; it is tried until it succeeds, and until then the pod is not placed again",
-		d.Plugin, d.Node, since, how)
+	return fmt.Sprintf("rollback of pre-bind plugin %s on node %s failing since %s: %v; retrying, the pod's resources stay reserved", d.Plugin, d.Node, since, d.Err)
 }
 
 // delayOf returns the long wait of a member, or nil if it has none. While cutShort is set, any wait counts. It is called with

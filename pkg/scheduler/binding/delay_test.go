@@ -18,8 +18,8 @@ import (
 // TestABindThatTakesLongIsTold: whatever it waits for, it holds its node.
 func TestABindThatTakesLongIsTold(t *testing.T) {
 	const (
-		waits = "waits to be bound to node n0 since 2000-01-01T00:00:00Z"
-		kept  = "; its room there is kept until it is known whether it is bound"
+		waits = "binding to node n0 pending since 2000-01-01T00:00:00Z"
+		kept  = "; resources stay reserved until the outcome is known"
 	)
 	comeAgain := apierrors.NewTimeoutError("come again later", 30)
 	hangs := reply{takes: time.Hour}

@@ -222,8 +222,8 @@ func TestDrainReturnsAndNamesWhatIsLeft(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := w.engine.Drain(ctx)
-		want := "1 bind transactions did not end within 20s of being cut short: gang ns/gang is rolling back with 1 of 2 members unsettled, " +
-			"pod ns/p0: pre-bind plugin a on node node-p0 was given up and has not returned since 2000-01-01T00:00:00Z; until it does the pod is not placed again"
+		want := "1 bind transactions did not end within 20s after they were cut short: gang ns/gang is rolling back, with 1 of 2 members neither bound nor released, " +
+			"pod ns/p0: pre-bind plugin a timed out on node node-p0 (running since 2000-01-01T00:00:00Z); the pod cannot be rescheduled until it returns"
 		if err == nil || err.Error() != want {
 			t.Errorf("Drain returned %v, want %s", err, want)
 		}
@@ -270,7 +270,7 @@ func TestWhatIsLeftAfterADrainIsTold(t *testing.T) {
 		w.wantTraces(t, "a b -b")
 		var plugins []string
 		for _, text := range w.told() {
-			plugin, _, _ := strings.Cut(strings.TrimPrefix(text, "undoing pre-bind plugin "), " ")
+			plugin, _, _ := strings.Cut(strings.TrimPrefix(text, "rollback of pre-bind plugin "), " ")
 			plugins = append(plugins, plugin)
 		}
 		if diff := cmp.Diff([]string{"b", "a"}, plugins); diff != "" {
@@ -354,7 +354,7 @@ func TestUndoOfARefusedTransaction(t *testing.T) {
 	})
 	bubble(t, func(t *testing.T, w *world) {
 		w.drain(t)
-		want := "undoing pre-bind plugin w for pod ns/p0 on node n: no room"
+		want := "rolling back pre-bind plugin w for pod ns/p0 on node n: no room"
 		if err := w.engine.Undo(refused(t, w, errStep)); err == nil || err.Error() != want {
 			t.Errorf("Undo returned %v, want %s", err, want)
 		}

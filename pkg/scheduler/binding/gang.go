@@ -50,17 +50,17 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 	}
 	var short shortfall
 	if total < spec.MinMember {
-		short.add("minMember is %d and only %d would be bound", spec.MinMember, total)
+		short.add("%d of minMember %d", total, spec.MinMember)
 	}
 	minima := RoleMinima(spec)
 	short.addAll(lacking(minima, roles), func(role string) string {
-		return fmt.Sprintf("minTaskMember of %s is %d and only %d would be bound", brief.Value(role), minima[role], roles[role])
+		return fmt.Sprintf("%d of minTaskMember %d of %s", roles[role], minima[role], brief.Value(role))
 	})
 	subGroups, needed := subGroupsOf(job, spec)
 	whole := wholeSubGroups(subGroups, counts)
 	short.addAll(lacking(needed, whole), func(gid string) string {
-		return fmt.Sprintf("sub-group policy %s wants %d whole sub-groups and only %d would be bound",
-			brief.Value(gid), needed[api.SubJobGID(gid)], whole[api.SubJobGID(gid)])
+		return fmt.Sprintf("%d of %d sub-groups of policy %s",
+			whole[api.SubJobGID(gid)], needed[api.SubJobGID(gid)], brief.Value(gid))
 	})
 	return short.err()
 }

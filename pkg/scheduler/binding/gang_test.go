@@ -62,19 +62,19 @@ func TestShortOf(t *testing.T) {
 		},
 		"a task that passed and is bound counts once": {
 			group: group().MinMember(2), tasks: tasks{{status: bound}, {status: pending}}, passed: []int{0},
-			want: "minMember is 2 and only 1 would be bound",
+			want: "1 of minMember 2",
 		},
 		"succeeded tasks count": {
 			group: group().MinMember(2), tasks: tasks{{status: api.Succeeded}, {status: pending}}, passed: []int{1},
 		},
 		"tasks that are only being bound do not count": {
 			group: group().MinMember(2), tasks: tasks{{status: api.Binding}, {status: pending}}, passed: []int{1},
-			want: "minMember is 2 and only 1 would be bound",
+			want: "1 of minMember 2",
 		},
 		"neither do failed, leaving, allocated, pipelined and unknown ones": {
 			group: group().MinMember(1),
 			tasks: tasks{{status: api.Failed}, {status: api.Releasing}, {status: api.Allocated}, {status: api.Pipelined}, {status: api.Unknown}},
-			want:  "minMember is 1 and only 0 would be bound",
+			want:  "0 of minMember 1",
 		},
 		"each role has its minimum": {
 			group:  group().MinMember(3).MinTaskMember("launcher", 1).MinTaskMember("worker", 2),
@@ -85,7 +85,7 @@ func TestShortOf(t *testing.T) {
 			group:  group().MinMember(3).MinTaskMember("launcher", 1).MinTaskMember("worker", 2),
 			tasks:  tasks{{"launcher", "", pending}, {"worker", "", pending}, {"worker", "", pending}, {"worker", "", bound}},
 			passed: []int{1, 2},
-			want:   `minTaskMember of "launcher" is 1 and only 0 would be bound`,
+			want:   `0 of minTaskMember 1 of "launcher"`,
 		},
 		"roles whose sum exceeds minMember are no minima": {
 			group:  group().MinMember(1).MinTaskMember("launcher", 1).MinTaskMember("worker", 2),
@@ -95,9 +95,9 @@ func TestShortOf(t *testing.T) {
 		"all that is short is named, in order": {
 			group: group().MinMember(3).MinTaskMember("worker", 2).MinTaskMember("launcher", 1),
 			tasks: tasks{{"launcher", "", pending}},
-			want: "minMember is 3 and only 0 would be bound; " +
-				`minTaskMember of "launcher" is 1 and only 0 would be bound; ` +
-				`minTaskMember of "worker" is 2 and only 0 would be bound`,
+			want: "0 of minMember 3, " +
+				`0 of minTaskMember 1 of "launcher", ` +
+				`0 of minTaskMember 2 of "worker"`,
 		},
 		"of many roles that are short the first are named": {
 			group: func() *schedtest.PodGroupBuilder {
@@ -108,14 +108,14 @@ func TestShortOf(t *testing.T) {
 				return b
 			}(),
 			tasks: tasks{{status: bound}},
-			want: `minMember is 60000 and only 1 would be bound; minTaskMember of "r00000" is 1 and only 0 would be bound; ` +
-				`minTaskMember of "r00001" is 1 and only 0 would be bound; ` +
-				`minTaskMember of "r00002" is 1 and only 0 would be bound and 59997 more`,
+			want: `1 of minMember 60000, 0 of minTaskMember 1 of "r00000", ` +
+				`0 of minTaskMember 1 of "r00001", ` +
+				`0 of minTaskMember 1 of "r00002" and 59997 more`,
 		},
 		"a role with a long name is named by its beginning": {
 			group: group().MinMember(1).MinTaskMember(strings.Repeat("r", 700_000), 1),
 			tasks: tasks{{status: bound}},
-			want:  `minTaskMember of "` + strings.Repeat("r", 64) + `"... (and 699936 bytes more) is 1 and only 0 would be bound`,
+			want:  `0 of minTaskMember 1 of "` + strings.Repeat("r", 64) + `"... (and 699936 bytes more)`,
 		},
 		"enough whole sub-groups": {
 			group:  group().MinMember(2).SubGroups("racks", "sub", 1, 2),
@@ -126,7 +126,7 @@ func TestShortOf(t *testing.T) {
 			group:  group().MinMember(2).SubGroups("racks", "sub", 1, 2),
 			tasks:  tasks{{sub: "a", status: pending}, {sub: "a", status: pending}, {sub: "b", status: pending}, {sub: "b", status: pending}},
 			passed: []int{0, 2},
-			want:   `sub-group policy "ns/g/racks" wants 1 whole sub-groups and only 0 would be bound`,
+			want:   `0 of 1 sub-groups of policy "ns/g/racks"`,
 		},
 		"a policy that needs no sub-group": {
 			group: group().MinMember(1).SubGroups("racks", "sub", 0, 2), tasks: tasks{{sub: "a", status: bound}, {sub: "a", status: pending}},

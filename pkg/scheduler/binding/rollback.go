@@ -88,7 +88,7 @@ func (e *Engine) Undo(m *Member) error {
 		}
 		cancel()
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("undoing pre-bind plugin %s for pod %s on node %s: %w", s.Plugin, m.key(), m.Node, err)
+			return fmt.Errorf("rolling back pre-bind plugin %s for pod %s on node %s: %w", s.Plugin, m.key(), m.Node, err)
 		}
 	}
 	return nil

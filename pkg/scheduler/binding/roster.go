@@ -90,7 +90,7 @@ func (s *roster) describe(gang api.JobID) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	unsettled := len(s.members) - s.count[stateBound] - s.count[stateReleased] - s.count[stateAbandoned]
-	return fmt.Sprintf("gang %s is %s with %d of %d members unsettled%s", gang, s.phase, unsettled, len(s.members), s.firstDelay())
+	return fmt.Sprintf("gang %s is %s, with %d of %d members neither bound nor released%s", gang, s.phase, unsettled, len(s.members), s.firstDelay())
 }
 
 // unread records why the gang's minimum could not be read.

@@ -37,7 +37,7 @@ func (s *shortfall) err() error {
 	if len(s.parts) == 0 {
 		return nil
 	}
-	return errors.New(strings.Join(s.parts, "; "))
+	return errors.New(strings.Join(s.parts, ", "))
 }
 
 // lacking lists the names whose count is below their minimum.

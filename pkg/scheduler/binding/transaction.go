@@ -23,7 +23,7 @@ var (
 	// ErrNoQuorum fails members without a failure of their own whose gang cannot reach its minimum.
 	ErrNoQuorum = errors.New("the gang cannot reach its minimum")
 	// ErrPodGone fails a member whose pod no longer exists, or is being deleted, when its bind is settled.
-	ErrPodGone = errors.New("the pod is gone")
+	ErrPodGone = errors.New("the pod was deleted")
 	// ErrDraining refuses a transaction after Drain or Abort, and fails members that a Drain had to cut short.
 	ErrDraining = errors.New("the scheduler is shutting down")
 	// ErrAborted fails the members of transactions that Abort cut short.

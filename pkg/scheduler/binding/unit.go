@@ -80,10 +80,18 @@ func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, p
 	case CountSatisfied:
 		return nil
 	case CountNone:
-		return t.named(job.UID, ShortOf(job, spec, Only(passed)))
+		return t.bindable(job.UID, ShortOf(job, spec, Only(passed)))
 	default:
-		return t.named(job.UID, ShortOf(job, spec, Including(passed)))
+		return t.bindable(job.UID, ShortOf(job, spec, Including(passed)))
 	}
+}
+
+// bindable says how many members can be bound, of which gang; nil when they are enough.
+func (t *Transaction) bindable(gang api.JobID, short error) error {
+	if short == nil {
+		return nil
+	}
+	return t.named(gang, fmt.Errorf("only %w can be bound", short))
 }
 
 // named adds the gang's name to the error if the transaction has several.
@@ -91,7 +99,7 @@ func (t *Transaction) named(gang api.JobID, short error) error {
 	if short == nil || t.Unit == nil || len(t.Unit.Gangs) < 2 {
 		return short
 	}
-	return fmt.Errorf("of gang %s %w", gang, short)
+	return fmt.Errorf("gang %s: %w", gang, short)
 }
 
 // stageInfo stages the annotations that record which members are bound together, under the names that Koordinator uses. Values
@@ -127,7 +135,7 @@ func (t *Transaction) StrictLoss(passed []*Member) error {
 			continue
 		}
 		if all, well := membersOf(t.Members, terms.Gang), membersOf(passed, terms.Gang); well < all {
-			return t.named(terms.Gang, fmt.Errorf("%d of %d members are left, and %w", well, all, ErrStrict))
+			return t.named(terms.Gang, fmt.Errorf("only %d of %d members can be bound and %w", well, all, ErrStrict))
 		}
 	}
 	return nil

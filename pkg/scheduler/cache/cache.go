@@ -241,10 +241,10 @@ func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 		return message, true
 	}
 	if c.ledger.Failing(gang) {
-		return "members of its bind transaction failed, and it has not ended yet", true
+		return "previous bind attempt failed; rollback in progress", true
 	}
 	if c.quarantine.aside.Pausing(gang) {
-		return "the scheduler looks for the object that makes its cycles panic, and does not see all of the gang's queue", true
+		return "scheduling of this queue is paused while the scheduler isolates an object that makes it panic", true
 	}
 	reason, _, blocked = c.ledger.Backoff().Blocked(gang)
 	return reason, blocked

@@ -193,11 +193,11 @@ func TestWhyAGangWaits(t *testing.T) {
 		},
 		"its queue does not exist": {
 			objects: gpuNodes(1), group: minimum(1).Queue("nosuch"), pods: members(1, "1"),
-			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist`,
+			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist; create it, or correct spec.queue`,
 		},
 		"its queue does not exist, and its pods are made when it is let in": {
 			objects: gpuNodes(1), group: minimum(1).Queue("nosuch").Phase(v1beta1.PodGroupPending),
-			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist`,
+			want: `Unschedulable QueueNotFound: queue "nosuch" does not exist; create it, or correct spec.queue`,
 		},
 		"its minResources are below 0": {
 			objects: gpuNodes(1), group: minimum(1).MinResources(schedtest.Resources{"cpu": "-5"}), pods: members(1, "1"),
@@ -297,7 +297,7 @@ func TestAPodWithASchedulingGateIsNotTold(t *testing.T) {
 		for range 3 {
 			s.cycle()
 		}
-		const want = `PodGroupNotFound: PodGroup "g", which annotation scheduling.k8s.io/group-name names, does not exist`
+		const want = `PodGroupNotFound: PodGroup "g" does not exist; create it, or correct the pod's annotation scheduling.k8s.io/group-name`
 		if diff := cmp.Diff([]string{"", want}, []string{s.podSays("p0"), s.podSays("p1")}); diff != "" {
 			t.Errorf("pods say (-want +got):\n%s", diff)
 		}
@@ -391,7 +391,7 @@ func TestAPodWithoutItsPodGroupIsTold(t *testing.T) {
 				time.Sleep(statuswriter.Settle)
 				w.cluster.Events.Take()
 				s.cycle()
-				said := s.podSays("p0") == `PodGroupNotFound: PodGroup "g", which annotation scheduling.k8s.io/group-name names, does not exist`
+				said := s.podSays("p0") == `PodGroupNotFound: PodGroup "g" does not exist; create it, or correct the pod's annotation scheduling.k8s.io/group-name`
 				if said == late {
 					t.Errorf("the pod says %q", s.podSays("p0"))
 				}

@@ -36,7 +36,7 @@ func TestFieldsWithoutEffectAreReported(t *testing.T) {
 	}{
 		"role minima whose sum exceeds minMember": {
 			group: roles(), mended: roles().MinMember(3),
-			want: "True IneffectiveFields: minTaskMember does not count, because its sum 3 exceeds minMember 1: set minMember to 3 to require the minimum of every role",
+			want: "True IneffectiveFields: minTaskMember has no effect, because its sum 3 exceeds minMember 1; set minMember to 3 to require the minimum of every role",
 		},
 		"role minima of a Volcano Job": {group: roles().OwnedBy("batch.volcano.sh/v1alpha1", "Job")},
 		"a PriorityClass that does not exist": {

@@ -149,7 +149,7 @@ func TestAGangShortOfARoleSaysSo(t *testing.T) {
 		w.add(pod(0).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(1).Role("worker").Node("n").Phase(v1.PodRunning).Obj(), pod(2).Role("leader").Obj())
 		w.settled()
 		w.verdict(saysRunning)
-		want := `True NotEnoughResources: the gang is below its minimum: minTaskMember of "leader" is 1 and only 0 would be bound`
+		want := `True NotEnoughResources: too few members are bound: 0 of minTaskMember 1 of "leader"`
 		if diff := cmp.Diff(want, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition (-want +got):\n%s", diff)
 		}

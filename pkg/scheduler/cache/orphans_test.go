@@ -92,7 +92,7 @@ func TestAnOrphanIsNotScheduled(t *testing.T) {
 		if node := w.cluster.Pod("p1").Spec.NodeName; node != "" {
 			t.Errorf("the pod is bound to %s", node)
 		}
-		want := `PodGroupNotFound: PodGroup "g", which annotation scheduling.k8s.io/group-name names, does not exist`
+		want := `PodGroupNotFound: PodGroup "g" does not exist; create it, or correct the pod's annotation scheduling.k8s.io/group-name`
 		if diff := cmp.Diff(want, s.podSays("p1")); diff != "" {
 			t.Errorf("condition of the pod (-want +got):\n%s", diff)
 		}

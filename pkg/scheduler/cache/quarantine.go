@@ -14,7 +14,7 @@ import (
 )
 
 // errSearching refuses evictions while sessions do not see all jobs.
-var errSearching = errors.New("nothing is evicted while the scheduler looks for the object that makes its cycles panic")
+var errSearching = errors.New("evictions are paused while the scheduler isolates an object that makes it panic")
 
 // Quarantine keeps objects out of sessions that would break or slow them (package setaside), and reports them.
 type Quarantine struct {

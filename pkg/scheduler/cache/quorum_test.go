@@ -30,7 +30,7 @@ func TestRegressionScaleUpPartial(t *testing.T) {
 		if diff := cmp.Diff([]string{"", "", "", ""}, w.nodesOf("p0", "p1", "p2", "p3")); diff != "" {
 			t.Errorf("nodes of a gang short of its live minimum (-want +got):\n%s", diff)
 		}
-		if reason, _ := w.Blocked(gang); !strings.Contains(reason, "minMember is 4") {
+		if reason, _ := w.Blocked(gang); !strings.Contains(reason, "only 3 of minMember 4 can be bound") {
 			t.Errorf("the gang waits for %q, want the live minimum named", reason)
 		}
 	})

@@ -26,7 +26,7 @@ import (
 
 const (
 	stepSays = "pre-bind plugin storage failed for pod ns/p0 on node n: it is broken"
-	gangSays = stepSays + "; minMember is 2 and only 1 would be bound, so none of the 2 pods was bound and all are rolled back"
+	gangSays = stepSays + "; only 1 of minMember 2 can be bound, rolled back all 2 pods"
 )
 
 // failGang lets the gang's transaction fail once: storage fails for pod p0.
@@ -77,13 +77,13 @@ func TestFailedPreBindIsTold(t *testing.T) {
 		if diff := cmp.Diff("False SchedulerError: "+stepSays, w.podScheduled("p0")); diff != "" {
 			t.Errorf("condition of the failed pod (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff("False SchedulerError: not bound because its gang was not: "+gangSays, w.podScheduled("p1")); diff != "" {
+		if diff := cmp.Diff("False SchedulerError: Gang could not be bound: "+gangSays, w.podScheduled("p1")); diff != "" {
 			t.Errorf("condition of the other pod (-want +got):\n%s", diff)
 		}
 		want := []string{
 			"Warning PreBindFailed g: " + gangSays,
 			"Warning PreBindFailed p0: " + stepSays,
-			"Warning PreBindFailed p1: not bound because its gang was not: " + gangSays,
+			"Warning PreBindFailed p1: Gang could not be bound: " + gangSays,
 		}
 		if diff := cmp.Diff(want, w.cluster.Events.Take()); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
@@ -194,7 +194,7 @@ func TestEqualPodsAreOneCause(t *testing.T) {
 			t.Errorf("writes when a new pod met the same (-want +got):\n%s", diff)
 		}
 		events := w.cluster.Events.Take()
-		if len(events) != 1 || !strings.HasPrefix(events[0], "Warning PreBindFailed p2: not bound because its gang was not: ") {
+		if len(events) != 1 || !strings.HasPrefix(events[0], "Warning PreBindFailed p2: Gang could not be bound: ") {
 			t.Errorf("events: %q, want one for the new pod", events)
 		}
 	})

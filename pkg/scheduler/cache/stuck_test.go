@@ -60,9 +60,9 @@ func TestStuckRollbackIsOnThePodGroupAndItsPodsWhileItLasts(t *testing.T) {
 			t.Errorf("PodGroup has the condition %q before the minute is over", got)
 		}
 		w.catchUp()
-		const says = "undoing pre-bind plugin storage on node n since 2000-01-01T00:00:00Z keeps failing: it is broken; " +
-			"it is tried until it succeeds, and until then the pod is not placed again"
-		const wantGang = "True RollbackStuck: pod p0: " + says + " (and more of its pods)"
+		const says = "rollback of pre-bind plugin storage on node n failing since 2000-01-01T00:00:00Z: it is broken; " +
+			"retrying, the pod's resources stay reserved"
+		const wantGang = "True RollbackStuck: pod p0: " + says + " (and other pods)"
 		if diff := cmp.Diff(wantGang, w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
@@ -110,8 +110,8 @@ func TestLongWaitInPreBindIsTold(t *testing.T) {
 		w.SealTransactions()
 		time.Sleep(time.Minute)
 		w.catchUp()
-		const says = "waits in pre-bind plugin storage on node n since 2000-01-01T00:00:00Z"
-		if diff := cmp.Diff("True PreBindPending: pod p0: "+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		const says = "pre-bind plugin storage is running on node n since 2000-01-01T00:00:00Z"
+		if diff := cmp.Diff("True PreBindPending: pod p0: "+says+" (and other pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff("False PreBindPending: "+says, w.podScheduled("p1")); diff != "" {
@@ -133,7 +133,7 @@ func TestLongWaitInPreBindIsTold(t *testing.T) {
 
 // TestThePodGroupTellsOfThosePodsOnlyThatStillWait.
 func TestThePodGroupTellsOfThosePodsOnlyThatStillWait(t *testing.T) {
-	const says = " waits in pre-bind plugin storage on node n since 2000-01-01T00:00:00Z"
+	const says = " pre-bind plugin storage is running on node n since 2000-01-01T00:00:00Z"
 	for goesOn, waits := range map[string]string{"p0": "p1", "p1": "p0"} {
 		inWorld(t, func(t *testing.T, w *world) {
 			w.gangOf(2, 2)
@@ -149,7 +149,7 @@ func TestThePodGroupTellsOfThosePodsOnlyThatStillWait(t *testing.T) {
 			w.SealTransactions()
 			time.Sleep(time.Minute)
 			w.catchUp()
-			if diff := cmp.Diff("True PreBindPending: pod p0:"+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+			if diff := cmp.Diff("True PreBindPending: pod p0:"+says+" (and other pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 				t.Errorf("condition of the PodGroup while both wait (-want +got):\n%s", diff)
 			}
 			close(returns[goesOn])
@@ -178,9 +178,9 @@ func TestABindThatHangsIsTold(t *testing.T) {
 			t.Errorf("PodGroup has the condition %q before the minute is over", got)
 		}
 		w.catchUp()
-		const says = `waits to be bound to node n since 2000-01-01T00:00:00Z: pods "p" is forbidden: it is broken; ` +
-			"its room there is kept until it is known whether it is bound"
-		if diff := cmp.Diff("True BindPending: pod p0: "+says+" (and more of its pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
+		const says = `binding to node n pending since 2000-01-01T00:00:00Z: pods "p" is forbidden: it is broken; ` +
+			"resources stay reserved until the outcome is known"
+		if diff := cmp.Diff("True BindPending: pod p0: "+says+" (and other pods)", w.condition(v1beta1.PodGroupUnschedulableType)); diff != "" {
 			t.Errorf("condition of the PodGroup (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff("False BindPending: "+says, w.podScheduled("p1")); diff != "" {
@@ -223,7 +223,7 @@ func TestDrainTellsWhatItLeaves(t *testing.T) {
 		grace, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := w.Drain(grace)
-		const says = "pre-bind plugin storage on node n was given up and has not returned since 2000-01-01T00:00:00Z; until it does the pod is not placed again"
+		const says = "pre-bind plugin storage timed out on node n (running since 2000-01-01T00:00:00Z); the pod cannot be rescheduled until it returns"
 		if err == nil || !strings.Contains(err.Error(), "pod ns/p0: "+says) {
 			t.Errorf("Drain returned %v", err)
 		}

@@ -135,7 +135,7 @@ func TestGangsTextIsHeldOnce(t *testing.T) {
 				t.Errorf("pod %s is told %q", name, got)
 			}
 		}
-		if !strings.HasSuffix(others, "so none of the 3 pods was bound and all are rolled back") || len(others) > brief.Most {
+		if !strings.HasSuffix(others, "rolled back all 3 pods") || len(others) > brief.Most {
 			t.Errorf("text of %d bytes does not end with what became of the gang: %q", len(others), others)
 		}
 		if got := w.podScheduled("p0"); !strings.HasPrefix(got, "False SchedulerError: pre-bind plugin storage failed") {

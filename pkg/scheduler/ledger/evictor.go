@@ -44,7 +44,7 @@ func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 	}
 	go func() {
 		if err := e.evict(pod, reason); err != nil {
-			logger().Error(err, "Evicting a pod")
+			logger().Error(err, "Evicting a pod failed")
 		}
 	}()
 	if group != nil {
@@ -58,7 +58,7 @@ func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 	message := brief.Text("Pod is evicted, because of " + reason)
 	e.reports.Evicted(pod, message)
 	if err := e.explain(pod, message); err != nil {
-		logger().Error(err, "Saying on a pod why it is evicted", "pod", pod.Namespace+"/"+pod.Name)
+		logger().Error(err, "Writing the conditions of an evicted pod failed", "pod", pod.Namespace+"/"+pod.Name)
 	}
 	if err := e.delete(pod); err != nil {
 		e.books.Pods.Spare(pod)
@@ -81,7 +81,7 @@ func (e *Evictor) explain(pod *v1.Pod, message string) error {
 	})
 	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		Message: live.Spec.SchedulerName + ": makes room for other pods",
+		Message: live.Spec.SchedulerName + ": frees resources for other pods",
 	}) || changed
 	if !changed {
 		return nil

@@ -190,7 +190,7 @@ func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.F
 		l.backoff.Forget(gang)
 		l.reports.ForgetFailure(gang)
 	}
-	logger().Info("Gang was not bound as a whole", "gang", gang, "bound", len(r.Bound), "released", len(r.Failed),
+	logger().Info("Gang could not be bound as a whole", "gang", gang, "bound", len(r.Bound), "released", len(r.Failed),
 		"retryAt", until.Format(time.RFC3339), "reason", failure.Message)
 	l.reports.Publish(failure)
 }

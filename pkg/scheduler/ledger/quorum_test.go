@@ -40,23 +40,23 @@ func TestQuorum(t *testing.T) {
 			pods: 1, group: schedtest.MakePodGroup().OwnedByPod("former"), get: answer(errBroken), want: "reading PodGroup ns/g", reads: 1,
 		},
 		"a pod's own PodGroup that was made larger is read": {
-			pods: 1, group: schedtest.MakePodGroup().MinMember(2).OwnedByPod("p0"), want: "minMember is 2 and only 1 would be bound", reads: 1,
+			pods: 1, group: schedtest.MakePodGroup().MinMember(2).OwnedByPod("p0"), want: "only 1 of minMember 2 can be bound", reads: 1,
 		},
 		"of a gang that was made larger the cache knows one pod": {
 			pods: 1, group: schedtest.MakePodGroup().MinMember(1), live: schedtest.MakePodGroup().MinMember(8),
-			want: "minMember is 8 and only 1 would be bound", reads: 1,
+			want: "only 1 of minMember 8 can be bound", reads: 1,
 		},
 		"a role's minimum was raised": {
 			pods: 2, group: schedtest.MakePodGroup().MinMember(1), live: schedtest.MakePodGroup().MinMember(1).MinTaskMember("worker", 1),
-			want: `minTaskMember of "worker" is 1 and only 0 would be bound`, reads: 1,
+			want: `only 0 of minTaskMember 1 of "worker" can be bound`, reads: 1,
 		},
 		"more sub-groups are needed than before": {
 			pods: 2, group: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 1), live: schedtest.MakePodGroup().SubGroups("racks", "rack", 2, 1),
-			want: `sub-group policy "ns/g/racks" wants 2 whole sub-groups and only 1 would be bound`, reads: 1,
+			want: `only 1 of 2 sub-groups of policy "ns/g/racks" can be bound`, reads: 1,
 		},
 		"sub-groups are larger than before": {
 			pods: 2, group: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 1), live: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 2),
-			want: `sub-group policy "ns/g/racks" wants 1 whole sub-groups and only 0 would be bound`, reads: 1,
+			want: `only 0 of 1 sub-groups of policy "ns/g/racks" can be bound`, reads: 1,
 		},
 		"fewer sub-groups are needed than before": {
 			pods: 2, group: schedtest.MakePodGroup().SubGroups("racks", "rack", 2, 1), live: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 1), reads: 1,
@@ -69,7 +69,7 @@ func TestQuorum(t *testing.T) {
 		"an error that may pass is handed on": {pods: 2, get: answer(apierrors.NewTimeoutError("slow", 1)), want: "reading PodGroup ns/g", reads: 1},
 		"a gang that is short by what is known does not wait for an answer": {
 			pods: 1, group: schedtest.MakePodGroup().MinMember(2), get: answer(apierrors.NewTimeoutError("slow", 1)),
-			want: "minMember is 2 and only 1 would be bound", reads: 1,
+			want: "only 1 of minMember 2 can be bound", reads: 1,
 		},
 	}
 	for name, tt := range tests {

@@ -16,7 +16,7 @@ import (
 
 // errIncomplete is why members are released whose gang no action of the session has completed. It is no failure of the
 // gang's: the session reports what stops the rest.
-var errIncomplete = errors.New("the rest of the gang's minimum is not placed")
+var errIncomplete = errors.New("the rest of the gang's minimum could not be placed")
 
 // Add reserves the task's resources on its node and adds it, with the annotations that the session decided, to the open transaction of its
 // gang, or of its gang's unit. A unit has one transaction a session; it is sealed as soon as the session goes on to another one and the
@@ -140,7 +140,7 @@ func (l *Ledger) submit(tx *binding.Transaction, givenUp error) {
 	if err == nil {
 		return
 	}
-	logger().Info("Transaction refused, its members are released", "gang", tx.Gang, "members", len(tx.Members), "reason", err.Error())
+	logger().Info("Starting a bind transaction failed, released its members", "gang", tx.Gang, "members", len(tx.Members), "reason", err.Error())
 	for _, m := range tx.Members {
 		l.giveBack(m, err)
 	}
@@ -149,7 +149,7 @@ func (l *Ledger) submit(tx *binding.Transaction, givenUp error) {
 // giveBack releases a member that the engine has not taken over.
 func (l *Ledger) giveBack(m *binding.Member, cause error) {
 	if err := l.engine.Undo(m); err != nil {
-		logger().Error(err, "A member that is in no transaction is not released")
+		logger().Error(err, "Releasing a member outside of a transaction failed")
 		return
 	}
 	l.Released(m, cause)

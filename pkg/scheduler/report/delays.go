@@ -45,7 +45,7 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	case cause != nil:
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, brief.Text(cause.Error()))
 	case kind != binding.BindWaits: // else it is bound, and the API server has written the pod's condition
-		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, "pre-bind goes on")
+		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, "pre-bind continues")
 	}
 	if changed {
 		r.reportDelay(m.Task.Job)
@@ -194,7 +194,7 @@ func (d *delays) correct(gang api.JobID, status *scheduling.PodGroupStatus) {
 	lead := waits.members[waits.lead]
 	message := "pod " + lead.pod + ": " + lead.String()
 	if len(waits.members) > 1 {
-		message += " (and more of its pods)"
+		message += " (and other pods)"
 	}
 	setCondition(status, unschedulable(string(lead.Kind), brief.Text(message)))
 }

@@ -3,6 +3,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -100,7 +101,7 @@ func (r *Reporter) podsOf(gang api.JobID) map[types.UID]bool {
 func newFailure(r binding.Result, failed []binding.Failure) Failure {
 	culprits := culpritsOf(failed)
 	f := Failure{Reason: failureReason(r), Message: failureMessage(r, culprits), since: time.Now(), reported: map[types.UID]string{}}
-	f.others = brief.Text("not bound because its gang was not: " + f.Message)
+	f.others = brief.Text("Gang could not be bound: " + f.Message)
 	for _, c := range culprits {
 		task := c.Member.Task
 		alike := strings.NewReplacer(task.Namespace+"/"+task.Name, "POD", task.Name, "POD", string(task.UID), "UID")
@@ -163,18 +164,17 @@ func culpritsOf(failed []binding.Failure) []binding.Failure {
 
 // failureMessage states what failed first by pod name, how many more failed, and what became of the gang.
 func failureMessage(r binding.Result, culprits []binding.Failure) string {
-	message := "gang cannot be bound"
+	var parts []string
 	if len(culprits) > 0 {
-		message = brief.Cut(culprits[0].Err.Error(), mostOfCause)
+		parts = append(parts, brief.Cut(culprits[0].Err.Error(), mostOfCause))
 	}
 	if len(culprits) > 1 {
-		message += fmt.Sprintf(" (and %d more pods failed)", len(culprits)-1)
+		parts[0] += fmt.Sprintf(" (and %d more pods failed)", len(culprits)-1)
 	}
 	if r.QuorumErr != nil {
-		message += fmt.Sprintf("; %s, so none of the %d pods was bound and all are rolled back",
-			brief.Cut(r.QuorumErr.Error(), mostOfLack), len(r.Failed))
+		parts = append(parts, fmt.Sprintf("%s, rolled back all %d pods", brief.Cut(r.QuorumErr.Error(), mostOfLack), len(r.Failed)))
 	}
-	return brief.Text(message)
+	return brief.Text(cmp.Or(strings.Join(parts, "; "), binding.ErrNoQuorum.Error()))
 }
 
 // failureReason is PreBindFailed, unless every culprit is a bind that the API server refused.

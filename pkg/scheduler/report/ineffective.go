@@ -36,7 +36,7 @@ func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields [
 		for _, n := range spec.MinTaskMember {
 			sum += int64(n)
 		}
-		fields = append(fields, fmt.Sprintf("minTaskMember does not count, because its sum %d exceeds minMember %d: set minMember to %d to require the minimum of every role",
+		fields = append(fields, fmt.Sprintf("minTaskMember has no effect, because its sum %d exceeds minMember %d; set minMember to %d to require the minimum of every role",
 			sum, spec.MinMember, sum))
 	}
 	if name := spec.PriorityClassName; name != "" {

@@ -149,7 +149,7 @@ func (r *Reporter) SetAside(gang api.JobID, why setaside.Verdict) {
 // Panicked reports objects that are set aside because of a panic.
 func (r *Reporter) Panicked(found []setaside.Held) {
 	for _, held := range found {
-		logger().Error(nil, "Set aside, because scheduling cycles panic with it", "kind", held.Kind, "name", held.Name, "panic", held.Message)
+		logger().Error(nil, "Quarantined an object with which scheduling cycles panic", "kind", held.Kind, "name", held.Name, "panic", held.Message)
 		if held.Kind == setaside.PodGroup {
 			r.outlet.gangUnschedulable(api.JobID(held.Name), setaside.SchedulerPanic, held.Message)
 			continue

@@ -108,7 +108,7 @@ func TestANominationIsWrittenAlthoughTheVerdictIsNot(t *testing.T) {
 
 // TestAGangThatNoSessionSeesIsReported: once, after the moment in which its queue may still come.
 func TestAGangThatNoSessionSeesIsReported(t *testing.T) {
-	const why = "queue \"" + schedtest.Queue + "\" does not exist"
+	const why = "queue \"" + schedtest.Queue + "\" does not exist; create it, or correct spec.queue"
 	tests := map[string]struct {
 		seen int
 		want []string

@@ -103,7 +103,7 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
 		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
 			// Upstream compares only the number of members with the minimum here.
-			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("the gang is below its minimum: %v", short)))
+			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short)))
 		}
 		removeCondition(status, isScheduled)
 		if status.Phase == scheduling.PodGroupRunning && binding.ShortOf(job, &job.PodGroup.Spec, finishedOrPlaced) != nil {

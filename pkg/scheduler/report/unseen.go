@@ -96,7 +96,7 @@ func (r *Reporter) findUnseen(seen int, aside map[api.JobID]setaside.Verdict) ma
 			continue
 		case r.books.Tables.Queues[job.Queue] == nil:
 			gang.group = r.outlet.groupOf(job)
-			gang.message = fmt.Sprintf("queue %s does not exist", brief.Value(string(job.Queue)))
+			gang.message = fmt.Sprintf("queue %s does not exist; create it, or correct spec.queue", brief.Value(string(job.Queue)))
 		case aside[id].Message != "":
 			gang.group = job.PodGroup.Clone()
 			gang.aside, gang.message = aside[id].Reason, aside[id].Message
@@ -129,7 +129,7 @@ func (r *Reporter) reportUnseen(gang *unseenGang) {
 	for _, pod := range gang.pods {
 		message := gang.message
 		if gang.group == nil {
-			message = fmt.Sprintf("PodGroup %s, which annotation %s names, does not exist",
+			message = fmt.Sprintf("PodGroup %s does not exist; create it, or correct the pod's annotation %s",
 				brief.Value(pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]), v1beta1.KubeGroupNameAnnotationKey)
 		}
 		r.outlet.pod(pod, reason, message, "")

@@ -79,13 +79,13 @@ func TestTransactions(t *testing.T) {
 		"PreBind fails for one of two that are needed": {slots: &slots{preBinds: failsFor("g-1", errBroken)}, fate: fateOf(2), want: none, message: "it is broken"},
 		"PreBind fails for one that is not needed":     {slots: &slots{preBinds: failsFor("g-1", errBroken)}, fate: fateOf(1), want: first, message: "it is broken"},
 		"PreBind panics":                       {slots: &slots{preBinds: func(context.Context, string) error { panic("oh no") }}, fate: fateOf(2), want: none, message: "oh no"},
-		"PreBind hangs past its deadline":      {slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "not done within 1m0s"},
+		"PreBind hangs past its deadline":      {slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "timed out after 1m0s"},
 		"there is nothing to prepare":          {slots: &slots{says: when("preflight", "", "", skip)}, fate: fateOf(2), want: all, unprepared: "g-0 g-1"},
 		"it says beforehand that it will fail": {slots: &slots{says: when("preflight", "g-1", "", refused)}, fate: fateOf(1), want: first, unprepared: "g-1", message: "not now"},
 		"one is lost before its step begins":   {fate: sessiontest.Fate{Minimum: 2, Lost: map[string]error{"ns/g-1": binding.ErrPodGone}}, want: none, unprepared: "g-1"},
 		"the bind is refused":                  {fate: sessiontest.Fate{Minimum: 2, Refused: map[string]bool{"ns/g-1": true}}, want: first, message: "refused"},
 		"a pod is deleted while PreBind waits": {
-			slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "the pod is gone",
+			slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "the pod was deleted",
 			meanwhile: func(_ *world, tx *sessiontest.Transaction) { tx.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
 		},
 	}

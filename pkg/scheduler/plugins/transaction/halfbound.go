@@ -122,19 +122,19 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 
 // messageOf says how the gang is bound in part, and endingOf when it is completed.
 func (p *plugin) messageOf(job *api.JobInfo, short error) string {
-	return fmt.Sprintf("part of the gang is bound and the rest is not (%v): %s", short, p.endingOf(job))
+	return fmt.Sprintf("Gang is partially bound (%v); %s", short, p.endingOf(job))
 }
 
 func (p *plugin) endingOf(job *api.JobInfo) string {
 	if p.memory.takenFrom[job.UID] {
-		return "it waits in its usual order, because members of it were evicted or deleted"
+		return "its remaining pods are scheduled in the usual order, because members were evicted or deleted"
 	}
-	return "it is completed before any other gang"
+	return "its remaining pods are scheduled first"
 }
 
 // tell reports on the PodGroup that its gang is bound in part, from now on.
 func tell(ssn *framework.Session, job *api.JobInfo, message string) {
-	klog.InfoS("Gang is bound in part", "gang", job.UID, "message", message)
+	klog.InfoS("Gang is partially bound", "gang", job.UID, "message", message)
 	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, message)
 	status := &job.PodGroup.Status
 	status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
@@ -178,17 +178,17 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 
 // evict evicts the gang's members that hold nodes, and those of its group.
 func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
-	reason := fmt.Sprintf("its gang has been bound in part for more than %s (%s)", p.evictAfter, evictAfter)
+	reason := fmt.Sprintf("its gang being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
 	tasks := placedTasks(job)
 	if p.ofGroup[job.UID] {
-		reason = fmt.Sprintf("its group has been bound in part for more than %s (%s)", p.evictAfter, evictAfter)
+		reason = fmt.Sprintf("its gang group being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
 		for _, other := range p.boundWith(ssn.Jobs, job) {
 			tasks = append(tasks, placedTasks(other)...)
 		}
 	}
 	for _, task := range tasks {
 		if err := ssn.Evict(task, reason); err != nil {
-			klog.ErrorS(err, "Evicting a member of a gang bound in part", "pod", klog.KObj(task.Pod))
+			klog.ErrorS(err, "Evicting a member of a partially bound gang failed", "pod", klog.KObj(task.Pod))
 		}
 	}
 }

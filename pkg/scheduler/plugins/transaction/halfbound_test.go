@@ -118,7 +118,7 @@ func conditionsOf(c *fakeCache, gang string) (types []string) {
 }
 
 func TestHalfBoundGangIsEvictedAfterTheLimitOnly(t *testing.T) {
-	const reason = "half-0: its gang has been bound in part for more than 1m0s (evictHalfBoundAfter)"
+	const reason = "half-0: its gang being partially bound for more than 1m0s (evictHalfBoundAfter)"
 	tests := map[string]struct {
 		limit time.Duration
 		waits time.Duration
@@ -272,7 +272,7 @@ func TestHalfBoundIsToldInEverySession(t *testing.T) {
 	for range 3 {
 		session(nil)
 		for _, event := range c.events.Take() {
-			if strings.HasPrefix(event, "Warning PartiallyBound half: part of the gang is bound and the rest is not (minMember is 2 and only 1 would be bound)") {
+			if strings.HasPrefix(event, "Warning PartiallyBound half: Gang is partially bound (1 of minMember 2)") {
 				told[event]++
 			}
 		}

@@ -36,7 +36,7 @@ func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInf
 		return nil
 	}
 	if short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed); short != nil {
-		return fmt.Errorf("gang %s of its group is bound, and of this one %w", others[0].UID, short)
+		return fmt.Errorf("gang %s of its group is bound, this one has %w", others[0].UID, short)
 	}
 	return nil
 }

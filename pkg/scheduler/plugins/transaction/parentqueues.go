@@ -38,7 +38,7 @@ func leaveParents(ssn *framework.Session) map[api.JobID]string {
 		if !parents[job.Queue] {
 			continue
 		}
-		refused[id] = fmt.Sprintf("queue %s has children: a gang must be in a queue without, so choose one of those in it (spec.queue)", brief.Value(string(job.Queue)))
+		refused[id] = fmt.Sprintf("queue %s has child queues, and gangs must be in a queue without; set spec.queue to one of its children", brief.Value(string(job.Queue)))
 		framework.ReckonWithHoldings(job)
 		if job.Queue = leafFor(ssn, job, parents); job.Queue == "" {
 			delete(ssn.Jobs, id)

@@ -53,7 +53,7 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 					t.Errorf("the gang goes first: %t, want %t", got, first)
 				}
 				message := conditionOf(c.Jobs["ns/g"]).Message
-				if usual := strings.HasSuffix(message, "it waits in its usual order, because members of it were evicted or deleted"); usual == first {
+				if usual := strings.HasSuffix(message, "its remaining pods are scheduled in the usual order, because members were evicted or deleted"); usual == first {
 					t.Errorf("it is said to wait in its usual order: %t, want %t: %s", usual, !first, message)
 				}
 
@@ -75,7 +75,7 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 				session(nil)
 				time.Sleep(2 * time.Minute)
 				session(nil)
-				if last := c.evicted[len(c.evicted)-1]; !strings.Contains(last, "bound in part for more than") {
+				if last := c.evicted[len(c.evicted)-1]; !strings.Contains(last, "partially bound for more than") {
 					t.Errorf("the gang is not evicted for being bound in part for too long; evicted: %q", c.evicted)
 				}
 			})

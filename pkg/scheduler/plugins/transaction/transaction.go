@@ -63,7 +63,7 @@ func Spec(gate Gate) framework.PluginSpec {
 	shared := &memory{promises: newPromises()}
 	return framework.PluginSpec{
 		Name:        Name,
-		Doc:         "Leaves out gangs that wait out a failed bind transaction and puts gangs first that are bound in part.",
+		Doc:         "Delays gangs after a failed bind transaction, and schedules partially bound gangs first.",
 		LeavesTasks: true,
 		New: func(args framework.Arguments, _ framework.Handle) (framework.Plugin, error) {
 			limit, _ := args[evictAfter].(time.Duration)
