@@ -10,22 +10,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A claim holds for as long as the victims may take to end: their grace period, but at most longestGrace, and graceSlack. A victim that
-// is still there after that, because of a finalizer, a dead node or a grace period of a year, may never go.
+// A claim lasts as long as the victims may take to terminate: their grace period, at most longestGrace, plus graceSlack. A victim
+// that still exists after that may never terminate, because of a finalizer, a dead node or a grace period of a year.
 const (
 	defaultGrace = 30 * time.Second
 	longestGrace = 10 * time.Minute
 	graceSlack   = time.Minute
 )
 
-// claim is what was evicted for a gang: victims, by their gangs, for the nominees. Nominees are also the members that are to be placed
-// together with those that follow a victim.
+// claim holds the victims evicted for a gang, by their gangs, and the nominees: the gang's tasks to place once the victims have
+// terminated. The tasks that must be placed together with one that replaces a victim are nominees, too.
 type claim struct {
 	nominees map[api.TaskID]bool
 	victims  map[api.TaskID]api.JobID
-	// until is when the victims should have gone.
+	// until is when the victims should have terminated.
 	until time.Time
-	// open is true if the victims are not known to have been gone when a session opened.
+	// open reports whether a victim existed when the last session opened, or was evicted since.
 	open bool
 }
 
@@ -33,8 +33,8 @@ func newClaim() *claim {
 	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}}
 }
 
-// settle closes the claims that are met or void, and finds the tasks that are to be placed first. The session in which the
-// last victim is gone is the one in which the gang gets the room, or does not.
+// settle closes claims that are met or void, and computes the tasks to place first. A gang keeps its priority through the first
+// session without its victims; after that session its claim ends, whether or not the gang was placed.
 func (p *plugin) settle(ssn *framework.Session) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{}
 	now := time.Now()
@@ -52,7 +52,7 @@ func (p *plugin) settle(ssn *framework.Session) {
 	}
 }
 
-// waits is true if a task that was evicted for is not placed yet.
+// waits reports whether a nominee is not placed yet.
 func (c *claim) waits(job *api.JobInfo) bool {
 	for uid := range c.nominees {
 		if _, pending := job.TaskStatusIndex[api.Pending][uid]; pending {
@@ -62,7 +62,7 @@ func (c *claim) waits(job *api.JobInfo) bool {
 	return false
 }
 
-// leaving is true if a victim is still there.
+// leaving reports whether a victim still exists.
 func (c *claim) leaving(ssn *framework.Session) bool {
 	for uid, gang := range c.victims {
 		if job := ssn.Jobs[gang]; job != nil && job.Tasks[uid] != nil {
@@ -72,8 +72,8 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 	return false
 }
 
-// note notes an eviction as it is sent, for the gangs with members that follow evicted pods on the node: a session that does not reach its
-// end has sent it all the same.
+// note records an eviction when it is sent, not when the session closes, because a session that does not complete has sent it too.
+// The claim is for the gangs with members nominated to the node.
 func (p *plugin) note(ssn *framework.Session, e framework.Eviction) {
 	if job := ssn.Jobs[e.Task.Job]; e.Action == reclaim && job != nil && !p.taken[job.Queue] {
 		p.taken[job.Queue] = true
@@ -97,7 +97,7 @@ func (p *plugin) note(ssn *framework.Session, e framework.Eviction) {
 	}
 }
 
-// add adds a victim, and the gang's members that are to be placed.
+// add adds a victim and the gang's nominees.
 func (c *claim) add(job *api.JobInfo, victim *api.TaskInfo) {
 	c.open = true
 	c.victims[victim.UID] = victim.Job
@@ -109,7 +109,7 @@ func (c *claim) add(job *api.JobInfo, victim *api.TaskInfo) {
 	}
 }
 
-// graceOf is how long the victim may take to end, as far as it is waited for.
+// graceOf returns how long the claim waits for the victim to terminate.
 func graceOf(victim *api.TaskInfo) time.Duration {
 	grace := victim.Pod.Spec.TerminationGracePeriodSeconds
 	if grace == nil {

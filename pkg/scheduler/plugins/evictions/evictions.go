@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evictions is the built-in plugin that keeps evictions from storming. It is not named in the conf: the scheduler
-// puts it before the first tier of every configuration.
+// Package evictions is the built-in plugin that keeps evictions from repeating. It is not named in the conf: the scheduler puts it
+// before the first tier of every configuration.
 //
-// Upstream's preempt and reclaim evict for a gang in one session what it can have in a later one. If another gang has
-// taken it by then they evict again, as often as there are sessions. So
+// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later one. If another gang has taken the
+// resources by then, they evict again, in session after session. So
 //
-//   - what is being freed for a gang is not given to another: the members that are to follow are placed first until the victims are gone,
-//     or should be;
-//   - a gang that has evicted waits before it does so again, twice as long each time, until it is placed where it evicted;
-//   - a queue that was taken from waits likewise before it takes from others;
-//   - a gang of a group for whose other gangs there would be no room all the same waits likewise, and nothing is evicted for it.
+//   - resources released for a gang stay with it: its nominees are placed first until the victims have terminated, or should have;
+//   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;
+//   - a queue that lost pods pauses in the same way before it reclaims from others;
+//   - a gang whose group would not fit as a whole pauses in the same way, and its evictions are cancelled.
 //
-// An action takes at most a tenth of a second of a cycle, and one gang's search more, to look for what to evict for the gangs of a namespace,
-// which take turns: see [turns].
+// An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one gang's search.
+// These gangs take turns: see [turns].
 //
-// The first eviction of a gang is never held up. It takes as little as it can: see [victims].
+// The first eviction for a gang is never delayed. It takes as few pods as it can: see [victims].
 package evictions
 
 import (
@@ -31,7 +30,7 @@ import (
 // Name is the plugin's name in metrics and logs.
 const Name = "evictions"
 
-// How long a gang that has evicted, and a queue that was taken from, waits: from the first to the last value.
+// How long a gang that evicted, and a queue that lost pods, pauses: from firstWait, doubling to lastWait.
 const (
 	firstWait = time.Second
 	lastWait  = 60 * time.Second
@@ -46,24 +45,23 @@ const (
 type plugin struct {
 	framework.NoVerdicts // its scores are for the actions that evict
 
-	// gangs wait after they have evicted, queues after they were taken from; these are kept by their names.
+	// gangs pause after they evicted, queues after they lost pods. Both outlive sessions, and are kept by name.
 	gangs, queues *binding.Backoff
-	// claims are of the gangs for which something was evicted and that are not placed yet.
+	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
-	// promised are the nominees of the claims of which some victims were still there when the session opened, or had gone
-	// since the last.
+	// promised has the nominees of each claim that had victims when the session opened, or lost its last victim since the previous
+	// one opened.
 	promised map[api.JobID]map[api.TaskID]bool
-	// noted are the claims of this session's evictions, taken the queues that they took from.
+	// noted are the gangs with claims of this session's evictions, taken the queues that lost pods in it.
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool
 	turns *turns
-	// ssn is the session that is open, and searches are its.
+	// ssn is the open session, and searches belongs to it.
 	ssn      *framework.Session
 	searches *searches
 }
 
-// Spec declares the plugin. It is one for all configurations: who evicted a moment ago, or was taken from, is no other with a
-// new one.
+// Spec declares the plugin. All configurations share one instance, because pauses and claims must outlive a reload.
 func Spec() framework.PluginSpec {
 	p := newPlugin()
 	return framework.PluginSpec{
@@ -76,8 +74,8 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// Tier is the tier that is put before all others: what was made free is not for a gang that is bound in part either, which
-// may be so because it was taken from.
+// Tier is the tier before all others. Resources that were released for one gang are not for a gang that is bound in part either: it
+// may be so because its members were evicted.
 func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
@@ -139,7 +137,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// OnSessionClose lets the gangs wait for which evicting would be in vain.
+// OnSessionClose starts the pause of gangs whose evictions would not help them.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn = nil

@@ -11,31 +11,32 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// searchTime bounds how long one action looks for victims for the gangs of a namespace in a cycle, beside those of other namespaces. The
-// search for a gang, or for the gangs of a group, is not cut short.
+// searchTime limits one action's search for victims for the gangs of a namespace in a cycle, if other namespaces search too. The
+// search for one gang, or one group of gangs, is not cut short.
 const searchTime = 100 * time.Millisecond
 
 const waitsForTurn = "WaitingForTurnToEvict"
 
 var errWaitsForTurn = errors.New("the search for pods to evict goes on with this gang in a later cycle: it took its time for other gangs of the namespace")
 
-// round is an action's search for the gangs of a namespace, over as many cycles as it takes.
+// round is an action's search for all gangs of a namespace, which may take several cycles.
 type round struct{ action, namespace string }
 
-// turns let the gangs of a namespace take turns: those whose search has to wait for the next cycle go before those that were searched for.
+// turns lets the gangs of a namespace take turns: a gang whose search was postponed to the next cycle goes before gangs that were
+// searched for.
 type turns struct {
-	// searched are the gangs, and groups, for which rounds that go on have searched.
+	// searched has the gangs and groups already searched for, by unfinished round.
 	searched map[round]map[string]bool
 }
 
 func newTurns() *turns { return &turns{searched: map[round]map[string]bool{}} }
 
-// had reports whether the round that goes on has searched for the gang.
+// had reports whether the unfinished round has searched for the gang.
 func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 	return t.searched[round{ssn.Action, job.Namespace}][searchKey(ssn, job)]
 }
 
-// searchKey is the same for gangs that are placed together.
+// searchKey returns the same key for gangs that are placed together.
 func searchKey(ssn *framework.Session, job *api.JobInfo) string {
 	if unit := ssn.Placement.Unit(job); unit != nil {
 		return unit.ID
@@ -43,17 +44,17 @@ func searchKey(ssn *framework.Session, job *api.JobInfo) string {
 	return string(job.UID)
 }
 
-// searches are a session's. Those of a round end when the session does, or go on in the next one.
+// searches holds the searches of one session. A round that is not finished goes on in the next session.
 type searches struct {
 	ssn   *framework.Session
 	turns *turns
-	// alone is true if all gangs are of one namespace.
+	// alone reports whether all gangs are of one namespace.
 	alone bool
-	// spent is the time of each round; running, zero when none is, goes on since then.
+	// spent is the time used by each round. running is the round being timed since then, or zero.
 	spent   map[round]time.Duration
 	running round
 	since   time.Time
-	// admitted says which gangs and groups are searched for, left which rounds have some that are not.
+	// admitted has the gangs and groups that may be searched for, left the rounds with gangs that have to wait.
 	admitted map[round]map[string]bool
 	left     map[round]bool
 }
@@ -78,7 +79,7 @@ func inOneNamespace(ssn *framework.Session) bool {
 	return true
 }
 
-// admit refuses the task for whose gang there is no time left. It is called before each search.
+// admit is called before each search. It refuses the task if no time is left for its gang.
 func (s *searches) admit(task *api.TaskInfo) error {
 	job := s.ssn.Jobs[task.Job]
 	if s.alone || job == nil || !evicts(s.ssn.Action) {

@@ -16,16 +16,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// perRank is how much worse a node is than one that costs less, in scores. All other scores of a node together are less.
+// perRank separates nodes of different cost by more than all other scores of a node add up to.
 const perRank = 1e6
 
-// victims has preempt and reclaim take as little as they can. Upstream evicts the tasks of a node from the lowest up until there is room,
-// also those whose going is then seen not to have been needed; and preempt looks at nodes by their scores, whatever must go there.
+// victims makes preempt and reclaim evict as few pods as possible. Upstream evicts a node's tasks from the lowest priority up until
+// the task fits, including tasks that turn out not to be needed. And preempt tries nodes by score, whatever their victims.
 //
-// Topology-aware preemption does both in its own way and is left alone.
+// Topology-aware preemption chooses victims and nodes itself, so it is left alone.
 type victims struct {
 	ssn *framework.Session
-	// asking is true while the other plugins are asked whom they allow to be evicted.
+	// asking reports whether the other plugins are being called for their allowed victims; it ends the recursion.
 	asking bool
 }
 
@@ -39,7 +39,7 @@ func (v *victims) register() {
 	}
 }
 
-// preemptable is those of the tasks that all plugins allow and that must go; reclaimable likewise.
+// preemptable returns the tasks that all plugins allow as victims and that must go. reclaimable does the same for reclaim.
 func (v *victims) preemptable(preemptor *api.TaskInfo, tasks []*api.TaskInfo) ([]*api.TaskInfo, int) {
 	return v.needed(preemptor, tasks, v.ssn.Preemptable)
 }
@@ -68,8 +68,8 @@ func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed
 	return without(lowestFirst, room, preemptor), util.Permit
 }
 
-// room is what there is on the candidates' node without them; nil if that does not say who must go: the preemptor's queue is
-// full, so that some must go for its sake, or it fits as it is.
+// room returns the resources of the candidates' node without them. It returns nil if the node does not decide who must go: the
+// preemptor fits already, or its queue is full and some tasks must go for that reason.
 func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api.Resource {
 	job := v.ssn.Jobs[preemptor.Job]
 	if len(candidates) == 0 || job == nil || v.ssn.Queues[job.Queue] == nil {
@@ -92,8 +92,7 @@ func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api
 	return room
 }
 
-// without puts the candidates back into the room one after another, for as long as the preemptor fits there, and returns those
-// that are not put back.
+// without returns the candidates that must go. It puts candidates back one after the other while the preemptor still fits.
 func without(candidates []*api.TaskInfo, room *api.Resource, preemptor *api.TaskInfo) []*api.TaskInfo {
 	var out []*api.TaskInfo
 	for _, candidate := range candidates {
@@ -112,14 +111,14 @@ func fits(preemptor *api.TaskInfo, room *api.Resource) bool {
 	return preemptor.InitResreq.LessEqual(room, api.Zero)
 }
 
-// cost is what a preemption costs on a node: how many tasks must go, and the highest of their gangs' priorities.
+// cost is the cost of a preemption on a node: the number of victims, and the highest priority of their gangs.
 type cost struct {
 	victims int
 	highest int32
 }
 
-// order scores the nodes for a preemptor: those that cost least first. What plugins other than priority say of the victims is not
-// asked for, as it would be for all nodes and each preemptor; where they forbid one, preempt goes on to the next node.
+// order scores the nodes for a preemptor, the cheapest first. It considers no plugin but priority, since each call would be made
+// for all nodes and each preemptor. If another plugin forbids a victim, preempt goes on to the next node.
 func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	job := v.ssn.Jobs[preemptor.Job]
 	if v.ssn.Action != preempt || job == nil {
@@ -145,7 +144,7 @@ func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[str
 	return scores, nil
 }
 
-// cost is what the preemption costs on the node, were priorities all that counts.
+// cost returns the cost of the preemption on the node by priorities alone.
 func (v *victims) cost(preemptor *api.TaskInfo, job *api.JobInfo, node *api.NodeInfo) cost {
 	room := node.FutureIdle()
 	if fits(preemptor, room) {

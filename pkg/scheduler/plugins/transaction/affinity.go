@@ -11,11 +11,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
 )
 
-// readAffinity reads the pod's node selector and node affinity once for all nodes. Upstream's predicates leave it to
-// Kubernetes' filter, which reads them again for each node when it finds nothing here: thousands of terms for thousands of nodes.
+// readAffinity parses the pod's node selector and node affinity once for all nodes. Upstream's predicates leave that to Kubernetes'
+// filter, which parses them again for each node if the state has no result: thousands of terms for thousands of nodes.
 //
-// What the reading says of nodes is left to the filter, which says it of each. It would be the union of the names in all
-// terms, made term by term; one that is empty, which takes no node, ends that at the first.
+// It puts an empty term first, which matches no node: PreFilter then ends its union of the node names in all terms at once, instead
+// of building it term by term. Nothing is lost, since the filter judges each node.
 func readAffinity(state fwk.CycleState, pod *v1.Pod) {
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
 		if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil && len(required.NodeSelectorTerms) > 0 {

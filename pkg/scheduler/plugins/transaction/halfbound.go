@@ -19,20 +19,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PartiallyBound is the type of the condition that a PodGroup has while its gang is bound in part. It is a report: a tenant may write it, so that
-// no decision reads it. Since when the gang is bound in part is in memory; a new leader counts from when it first sees the gang.
+// PartiallyBound is the type of the condition of a PodGroup whose gang is bound in part. A tenant may write the condition, so no
+// decision reads it. The time since which the gang is bound in part is in memory; a new leader counts from when it first sees the
+// gang.
 const PartiallyBound scheduling.PodGroupConditionType = "PartiallyBound"
 
 // partiallyBoundReason is the reason of that condition, and of the event.
 const partiallyBoundReason = "PartiallyBound"
 
-// A gang is bound in part when some members hold nodes, it is below its minimum, and that minimum asks for no more members
-// than the one that was in force when they were bound. Binds are separate writes, so a crash between them leaves such a
-// gang, and so does a member that is lost: it holds resources and cannot run. A gang that was whole when it was bound, and
-// is below its minimum because somebody raised that, is like any other that waits for more.
+// A gang is bound in part when some members hold nodes, the gang is below its minimum, and that minimum is no larger than when they
+// were bound. Bindings are separate writes, so a crash between them leaves such a gang, and so does the loss of a member: the gang
+// holds resources and cannot run. A gang that reached its minimum, and is below it because the minimum was raised later, waits like
+// any other gang.
 
-// findHalfBound lists the gangs that are bound in part and wait, lets them in without queueing again, and keeps their
-// conditions.
+// findHalfBound lists the waiting gangs that are bound in part, admits them without queueing again, and updates their conditions.
 func (p *plugin) findHalfBound(ssn *framework.Session) {
 	p.halfBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
 	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
@@ -61,7 +61,7 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 		case short == nil && known != nil:
 			dropCondition(job)
 			continue
-		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // that it is bound in part is still true
+		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // still bound in part
 			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
 			continue
 		case short == nil || !waits:
@@ -90,16 +90,16 @@ func sinceOr(times map[api.JobID]time.Time, uid api.JobID, now time.Time) time.T
 	return now
 }
 
-// isHalfBound is true if the gang is bound in part and nothing more of it has been placed in this session.
+// isHalfBound reports whether the gang is bound in part and none of its tasks has been placed in this session.
 func (p *plugin) isHalfBound(job *api.JobInfo) bool {
 	_, ok := p.halfBound[job.UID]
 	return ok && (waitsInPart(job) || p.ofGroup[job.UID] && waitsForMore(job))
 }
 
-// waitsInPart is true if members hold nodes, others wait, and none is being bound.
+// waitsInPart reports whether members hold nodes, others wait, and none is being bound.
 func waitsInPart(job *api.JobInfo) bool { return waitsForMore(job) && holdsNodes(job) }
 
-// waitsForMore is true if members wait and none is being bound.
+// waitsForMore reports whether members wait and none is being bound.
 func waitsForMore(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0
 }
@@ -108,7 +108,7 @@ func holdsNodes(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0
 }
 
-// fellShort says what a gang that holds nodes lacks of the minimum it was bound for; nil when it lacks nothing of that.
+// fellShort returns the shortfall of a gang that holds nodes, against the minimum it was bound for; nil if it meets that minimum.
 func (p *plugin) fellShort(job *api.JobInfo) error {
 	if !holdsNodes(job) || p.mayLack(job) {
 		return nil
@@ -120,7 +120,7 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 	return short
 }
 
-// messageOf says how the gang is bound in part, and endingOf when it is completed.
+// messageOf returns the condition's message for a gang that is bound in part, and endingOf the message once it is completed.
 func (p *plugin) messageOf(job *api.JobInfo, short error) string {
 	return fmt.Sprintf("Gang is partially bound (%v); %s", short, p.endingOf(job))
 }
@@ -132,7 +132,7 @@ func (p *plugin) endingOf(job *api.JobInfo) string {
 	return "its remaining pods are scheduled first"
 }
 
-// tell reports on the PodGroup that its gang is bound in part, from now on.
+// tell sets the condition on the PodGroup.
 func tell(ssn *framework.Session, job *api.JobInfo, message string) {
 	klog.InfoS("Gang is partially bound", "gang", job.UID, "message", message)
 	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, message)
@@ -158,8 +158,8 @@ func dropCondition(job *api.JobInfo) {
 
 func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
-// OnSessionClose evicts what the conf wants evicted: gangs that this session could not complete either, and that
-// have been bound in part for too long, and those whose rest has been on its way for as long, as behind a rollback that is stuck.
+// OnSessionClose evicts gangs that have been bound in part for longer than evictAfter and that this session could not complete. It
+// also evicts those whose other members have been in a transaction for that long, for example behind a stuck rollback.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	if p.evictAfter <= 0 {
 		return
@@ -176,7 +176,7 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	}
 }
 
-// evict evicts the gang's members that hold nodes, and those of its group.
+// evict evicts the members that hold nodes, of the gang and of its group.
 func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
 	reason := fmt.Sprintf("its gang being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
 	tasks := placedTasks(job)

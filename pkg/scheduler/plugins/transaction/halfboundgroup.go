@@ -14,9 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// A group of gangs is bound in part when members of one gang were bound with it, as their Bindings say, and another gang of it, which
-// says to this day that it is of that group, has not got its minimum and has nobody bound. Such a gang is completed like one that is
-// bound in part itself.
+// A group of gangs is bound in part when the Bindings of one gang's members name the group, and another gang, which still names the
+// same group, is below its minimum and has no bound member. The second gang is completed like a gang that is bound in part itself.
 
 // group is a gang's group as one version of its PodGroup lists it.
 type group struct {
@@ -26,7 +25,7 @@ type group struct {
 	id      string
 }
 
-// groupFellShort says what a gang that waits lacks while others of its group hold nodes; nil when it lacks nothing of that.
+// groupFellShort returns the shortfall of a waiting gang while other gangs of its group hold nodes; nil if it has none.
 func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) error {
 	if job.PodGroup == nil || len(job.TaskStatusIndex[api.Pending]) == 0 || holdsNodes(job) {
 		return nil
@@ -41,7 +40,7 @@ func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInf
 	return nil
 }
 
-// boundWith are the gangs of the job's group that hold nodes as part of it. Those of a group that was whole are not among them.
+// boundWith returns the gangs of the job's group that hold nodes as part of it. It leaves out gangs whose group was complete once.
 func (p *plugin) boundWith(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) []*api.JobInfo {
 	var bound []*api.JobInfo
 	of := p.groupOf(job)
@@ -54,7 +53,8 @@ func (p *plugin) boundWith(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) []
 	return bound
 }
 
-// groupOf is the job's group. A tenant's list may be long, and sessions are many, so it is read once for each version of the PodGroup.
+// groupOf returns the job's group. A tenant's list may be long and sessions are many, so it is parsed once for each version of the
+// PodGroup.
 func (p *plugin) groupOf(job *api.JobInfo) group {
 	pg := job.PodGroup
 	text, ok := pg.Annotations[gangs.GroupsAnnotation]
@@ -74,20 +74,20 @@ func (p *plugin) groupOf(job *api.JobInfo) group {
 	return known
 }
 
-// saysBoundWith is true if a member of the gang that holds a node was bound with the group.
+// saysBoundWith reports whether a member of the gang that holds a node was bound with the group.
 func saysBoundWith(job *api.JobInfo, id string) bool {
 	return slices.ContainsFunc(placedTasks(job), func(task *api.TaskInfo) bool { return task.Pod.Annotations[gangs.BindGroupAnnotation] == id })
 }
 
-// wasWhole is true of a gang that was whole once, with its group. Its PodGroup says so for as long as the plugin that reads that is
-// configured.
+// wasWhole reports whether the gang, with its group, was complete once. The PodGroup records that as long as the plugin that reads
+// it is configured.
 func (p *plugin) wasWhole(job *api.JobInfo) bool {
 	return p.says(job, func(c scheduling.PodGroupCondition) bool {
 		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition
 	})
 }
 
-// mayLack is true of a gang that was whole once and does not have to be again, or that those who are left do not count for.
+// mayLack reports whether a gang that was complete once need not be again, or does not count its present members for that.
 func (p *plugin) mayLack(job *api.JobInfo) bool {
 	return p.says(job, func(c scheduling.PodGroupCondition) bool {
 		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition && c.Reason == gangs.WholeOnlyWaiting

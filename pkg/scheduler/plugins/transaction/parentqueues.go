@@ -12,15 +12,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// hierarchical is upstream's plugin that may have queues in one another. It admits no gang of the cluster while one is in a queue that has children,
-// and any tenant may name such a queue in a PodGroup.
+// hierarchical is upstream's plugin that supports queues within queues. It admits no gang of the cluster while a gang is in a queue
+// that has children, and any tenant may name such a queue in a PodGroup.
 const hierarchical = "capacity"
 
-// rootQueue is the name of upstream's queue that all others are in.
+// rootQueue is the name of upstream's root of all queues.
 const rootQueue = "root"
 
-// leaveParents has the session count gangs of queues that have children in a leaf queue: the one in which their pods were bound, or else the
-// default queue. It returns why these gangs are not placed, by gang.
+// leaveParents makes the session count gangs in queues with children against a leaf queue: the one their pods were bound in, or
+// else the default queue. It returns, by gang, why these gangs are not placed.
 func leaveParents(ssn *framework.Session) map[api.JobID]string {
 	if option, found := ssn.PluginOption(hierarchical); !found || option.EnabledHierarchy == nil || !*option.EnabledHierarchy {
 		return nil
@@ -47,7 +47,8 @@ func leaveParents(ssn *framework.Session) map[api.JobID]string {
 	return refused
 }
 
-// leafFor returns the leaf queue that the gang's pods were bound in; without one the default queue, or the first leaf by name where that is none.
+// leafFor returns the leaf queue that the gang's pods were bound in. Otherwise it returns the default queue, or the first leaf by
+// name if the default queue is not a leaf.
 func leafFor(ssn *framework.Session, job *api.JobInfo, parents map[api.QueueID]bool) api.QueueID {
 	leaf := func(id api.QueueID) bool { return ssn.Queues[id] != nil && !parents[id] }
 	var bound, first api.QueueID

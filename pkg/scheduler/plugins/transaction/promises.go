@@ -15,28 +15,29 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// beyondKeeping is how many times what the cluster has a promise must be so that nobody can keep it. What was let in rightly may be
-// more than the cluster has: plugin overcommit lets in more, nodes may be away for a moment, and an autoscaler may bring more. Ten
-// times as much is none of these.
+// beyondKeeping is the multiple of the cluster's total beyond which a promise can never be kept. A legitimate promise may exceed
+// the total: plugin overcommit admits more, nodes may be unavailable for a moment, and an autoscaler may add some. None of these
+// explains ten times the total.
 const beyondKeeping = 10
 
-// A gang that is let in before its pods exist keeps room for promiseFor: enough for the pods of a Volcano Job, and for a driver of Spark to
-// start and make its executors. A namespace of which gangs kept room that long, one after another, and their pods never came has no such promises
-// for noPromisesFor: pods are all that its gangs keep room by.
+// promiseFor is how long an admitted gang without pods keeps its promised resources. It is enough for the pods of a Volcano Job,
+// and for a Spark driver to start and create its executors. A namespace whose gangs kept promises for that long in a row, while
+// their pods never came, gets no more promises without pods for noPromisesFor.
 const (
 	promiseFor    = 2 * time.Minute
 	noPromisesFor = time.Hour
 )
 
-// promises is what this scheduler let in and has not seen pods for. A tenant writes the phase of a PodGroup and its minResources, so that neither
-// says what was let in: upstream keeps room for both, out of which no other gang is let in.
+// promises holds the gangs that this scheduler admitted and whose pods it has not seen. A tenant can write the phase and
+// minResources of a PodGroup, so neither shows what was admitted. Upstream keeps resources for both, and admits no other gang to
+// them.
 type promises struct {
 	letIn map[api.JobID]promise
-	// lapsed are the namespaces of which gangs kept room for pods that never came.
+	// lapsed has the namespaces whose gangs kept resources for pods that never came.
 	lapsed map[string]lapse
 }
 
-// lapse is for how long a namespace's gangs kept room for pods that never came, and when the last of these promises ended.
+// lapse is how long a namespace's gangs kept resources for pods that never came, and when the last such promise ended.
 type lapse struct {
 	kept time.Duration
 	last time.Time
@@ -52,7 +53,8 @@ type promise struct {
 	namespace string
 }
 
-// noteLetIn remembers that the gang is let in now. One that a tenant sends back, or deletes and makes again, has no more time than before.
+// noteLetIn records that the gang is admitted now. A gang that a tenant makes pending again, or deletes and creates again, gets no
+// more time.
 func (p *promises) noteLetIn(job *api.JobInfo, now time.Time) {
 	if job.PodGroup.Spec.MinResources == nil || p.broken(job.Namespace) {
 		return
@@ -66,8 +68,8 @@ func (p *promises) noteLetIn(job *api.JobInfo, now time.Time) {
 
 func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
 
-// expire ends the promises of gangs that have their pods, of gangs that were given time enough for it, and of gangs that sessions no longer see:
-// a user may have deleted one, so that counts for as long as it kept room.
+// expire ends the promises of gangs that have their pods, whose time is over, or that sessions no longer see. A gang of the last
+// kind may have been deleted by its user, so the time of its promise counts for the namespace.
 func (p *promises) expire(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.lapsed, func(_ string, of lapse) bool { return now.Sub(of.last) >= noPromisesFor })
 	maps.DeleteFunc(p.letIn, func(uid api.JobID, made promise) bool {
@@ -84,7 +86,8 @@ func (p *promises) expire(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.letIn, func(_ api.JobID, made promise) bool { return p.broken(made.namespace) })
 }
 
-// asked is what the gang's pods ask for. No node may have that yet: an autoscaler makes nodes for pods that exist.
+// asked returns the requests of the gang's pods, including those that no node could hold yet: an autoscaler makes nodes for
+// existing pods.
 func asked(job *api.JobInfo) *api.Resource {
 	sum := api.EmptyResource()
 	for _, task := range job.Tasks {
@@ -93,9 +96,10 @@ func asked(job *api.JobInfo) *api.Resource {
 	return sum
 }
 
-// forgetPromises has the session count as the minResources of gangs that were let in no more than their pods ask for, or this scheduler
-// let in a moment ago. It counts what they hold where that is more than beyondKeeping, where a plugin says that they never fit, and
-// where the gangs of their queue ask for more than its capability together.
+// forgetPromises limits the minResources that the session counts for admitted gangs to the requests of their pods, or to the
+// amounts that this scheduler admitted a moment ago. It counts only the resources that the gang holds in three cases: the promise
+// is more than beyondKeeping times the cluster's total, a plugin reports that the gang never fits, or the gangs of the queue
+// together exceed its capability.
 func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 	largest := largestOf(ssn)
 	p.expire(ssn, now)
@@ -117,7 +121,7 @@ func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 	}
 }
 
-// keepAtMost lowers the minResources that the session counts to the larger of the two amounts, of which the second may be nil.
+// keepAtMost lowers the minResources that the session counts to the larger of the two amounts. letIn may be nil.
 func keepAtMost(job *api.JobInfo, pods, letIn *api.Resource) {
 	asked, most := job.GetMinResources(), pods.Clone()
 	if letIn != nil {
@@ -129,8 +133,8 @@ func keepAtMost(job *api.JobInfo, pods, letIn *api.Resource) {
 	}
 }
 
-// backed is what the gang's pods ask for that hold a node or could have one. A pod's creator may name a node that does not exist, or ask for
-// more than any node has.
+// backed returns the requests of the gang's pods that hold a node or could have one. A pod's creator may name a node that does not
+// exist, or request more than any node has.
 func backed(ssn *framework.Session, job *api.JobInfo, largest *api.Resource) *api.Resource {
 	sum := api.EmptyResource()
 	for _, task := range job.Tasks {
@@ -143,7 +147,7 @@ func backed(ssn *framework.Session, job *api.JobInfo, largest *api.Resource) *ap
 	return sum
 }
 
-// largestOf is the most of each resource that a node has.
+// largestOf returns the largest amount of each resource on any one node.
 func largestOf(ssn *framework.Session) *api.Resource {
 	largest := api.EmptyResource()
 	for _, node := range ssn.Nodes {
@@ -152,7 +156,7 @@ func largestOf(ssn *framework.Session) *api.Resource {
 	return largest
 }
 
-// forgetBeyond keeps the promises that are within the queue's capability together, the oldest gangs' first.
+// forgetBeyond keeps the promises that together are within the queue's capability, the oldest gangs first.
 func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 	slices.SortFunc(jobs, func(a, b *api.JobInfo) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
@@ -169,14 +173,14 @@ func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 	}
 }
 
-// promised is true if upstream's plugins keep room for what the gang's minResources are beyond what it holds.
+// promised reports whether upstream's plugins keep resources for the gang's minResources beyond those that it holds.
 func promised(job *api.JobInfo) bool {
 	phase := job.PodGroup.Status.Phase
 	return job.PodGroup.Spec.MinResources != nil && (phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning)
 }
 
-// keepable is true if a cluster that has the total now may have what is promised one day. What is promised of a kind of which it
-// has none holds up nobody but those who ask for that kind too, which none of them gets before there is some.
+// keepable reports whether the cluster could ever satisfy the promise, given its total. A promised kind of resource that the
+// cluster does not have is ignored: it blocks only gangs that ask for the same kind, and they cannot run anyway.
 func keepable(promise, total *api.Resource) bool { return keepableTimes(beyondKeeping, promise, total) }
 
 func keepableTimes(times float64, promise, total *api.Resource) bool {

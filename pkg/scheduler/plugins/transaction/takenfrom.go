@@ -12,21 +12,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang that lost members because they were evicted for other gangs is bound in part, too. It waits in its usual order, or it would take the
-// room back before the gang of a higher priority that it was made for.
+// A gang whose members were evicted for other gangs is bound in part, too. It waits in its usual order; otherwise it would take the
+// resources back before the gang of a higher priority gets them.
 //
-// The leader remembers what it evicted. A new leader does not know why members are gone, and goes by two times that the API server writes
-// and tenants cannot change, when pods were created and when they were bound: a crash between two binds leaves members that were created
-// before the first bind. Where these do not make up the minimum members were evicted, deleted or lost, and the gang waits in its usual order.
+// The leader remembers its evictions. A new leader does not know why members are missing, so it compares two times that the API
+// server writes and tenants cannot change: when pods were created and when they were bound. A crash between two Bindings leaves
+// pending members that were created before the first Binding. If these do not complete the minimum, members were evicted, deleted
+// or lost, and the gang waits in its usual order.
 
-// Evicted implements framework.EvictionObserver: it remembers a gang of which an action has evicted a member.
+// Evicted implements framework.EvictionObserver: it remembers a gang when an action has evicted one of its members.
 func (p *plugin) Evicted(e framework.Eviction) {
 	if e.Action != "" {
 		p.memory.takenFrom[e.Task.Job] = true
 	}
 }
 
-// keepTakenFrom forgets the gangs that have their minimum, and finds those of a former leader's time.
+// keepTakenFrom removes the gangs that have their minimum again, and adds those that lost members under a former leader.
 func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
 	if p.memory.takenFrom == nil {
 		p.memory.takenFrom = map[api.JobID]bool{}
@@ -44,7 +45,8 @@ func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
 	}
 }
 
-// leftByCrash reports whether the members that hold nodes are enough with the pending ones that were created before any was bound.
+// leftByCrash reports whether the members that hold nodes, together with pending ones created before the first Binding, reach the
+// minimum.
 func (p *plugin) leftByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) bool {
 	bound := placedTasks(job)
 	for _, other := range p.boundWith(jobs, job) {
@@ -56,7 +58,7 @@ func (p *plugin) leftByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) 
 	}) == nil
 }
 
-// firstBind is when the first of the tasks was bound; false if no pod says.
+// firstBind returns when the first of the tasks was bound; known is false if no pod has the time.
 func firstBind(tasks []*api.TaskInfo) (first time.Time, known bool) {
 	for _, task := range tasks {
 		for _, c := range task.Pod.Status.Conditions {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transaction is the built-in plugin that tells sessions of bind transactions. It is not named in the conf:
-// the scheduler puts it before the first tier of every configuration.
+// Package transaction is the built-in plugin that connects sessions with bind transactions. It is not named in the conf: the
+// scheduler puts it before the first tier of every configuration.
 //
-// It leaves gangs out that wait out a failed transaction, and keeps them off the nodes they failed on while there is room
-// elsewhere. It puts gangs first that are bound in part (halfbound.go), unless they were taken from (takenfrom.go).
+// It leaves out gangs during the backoff after a failed transaction, and then avoids the nodes that they failed on while there is
+// room elsewhere. It places gangs that are bound in part first (halfbound.go), unless their members were evicted (takenfrom.go).
 package transaction
 
 import (
@@ -21,39 +21,40 @@ import (
 // Name is the plugin's name in metrics and logs.
 const Name = "transaction"
 
-// evictAfter is the argument that says how long a gang may stay bound in part before its members are evicted.
+// evictAfter is the argument for how long a gang may stay bound in part before its members are evicted.
 const evictAfter = "evictHalfBoundAfter"
 
-// Gate says which gangs sessions leave out, and which nodes the others failed on.
+// Gate decides which gangs a session leaves out, and knows the nodes that gangs failed on.
 type Gate interface {
 	Blocked(gang api.JobID) (reason string, blocked bool)
 	Avoid(gang api.JobID) []string
 }
 
 type plugin struct {
-	framework.NoVerdicts // it has a pre-predicate only, which refuses nothing
+	framework.NoVerdicts // it has only a pre-predicate, which refuses nothing
 
 	gate Gate
-	// evictAfter is 0 when gangs bound in part are never evicted.
+	// evictAfter is 0 if gangs bound in part are never evicted.
 	evictAfter time.Duration
-	// halfBound are the gangs of the session that are bound in part and wait, and since when they are.
+	// halfBound has the session's waiting gangs that are bound in part, with the start of that state.
 	halfBound map[api.JobID]time.Time
-	// ofGroup are those of them of which nobody is bound, but others of their group are.
+	// ofGroup are the gangs of halfBound without bound members, in a group with bound members.
 	ofGroup map[api.JobID]bool
-	// groups are those of the gangs that were asked about in this session, formerGroups in the one before.
+	// groups caches the groups parsed in this session, formerGroups those of the previous one.
 	groups, formerGroups map[api.JobID]group
-	// coscheduling is true if the plugin is configured that lets gangs be satisfied.
+	// coscheduling reports whether the plugin that records gangs as satisfied is configured.
 	coscheduling bool
 	memory       *memory
 }
 
-// memory is what is handed on from one session to the next, and from one configuration to the next.
+// memory is the state that outlives sessions and configurations.
 type memory struct {
-	// binding are the gangs bound in part of which members are being bound, and since when they are without a pause.
+	// binding has the gangs bound in part whose other members are being bound, with the start of that state without a pause.
 	binding map[api.JobID]time.Time
-	// seen is since when this leader has seen gangs bound in part: tenants may write their conditions.
+	// seen has the time since which this leader has seen a gang bound in part. The PodGroup's condition cannot be trusted with it:
+	// tenants may write it.
 	seen map[api.JobID]time.Time
-	// takenFrom are the gangs that wait in their usual order although they are bound in part; nil before the leader's first session.
+	// takenFrom are the gangs that are bound in part and yet wait in their usual order; nil before the leader's first session.
 	takenFrom map[api.JobID]bool
 	promises  promises
 }
@@ -72,8 +73,7 @@ func Spec(gate Gate) framework.PluginSpec {
 	}
 }
 
-// Tier is the tier that is put before those of the conf. A gang that stays bound in part for longer than limit is
-// evicted; 0 never evicts.
+// Tier is the tier before those of the conf. A gang that stays bound in part for longer than limit is evicted; with 0 never.
 func Tier(limit time.Duration) conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
@@ -93,7 +93,7 @@ func (p *plugin) Name() string { return Name }
 // Avoid implements framework.Avoider: a gang keeps off the nodes it failed on.
 func (p *plugin) Avoid(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) }
 
-// Urgent implements framework.Prioritizer: gangs bound in part go first, unless they were taken from.
+// Urgent implements framework.Prioritizer: gangs bound in part go first, unless their members were evicted.
 func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return nil, p.isHalfBound(job) && !p.memory.takenFrom[job.UID]
 }
@@ -119,7 +119,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	noteTurns(ssn, refused)
 }
 
-// noteTurns notes whose turn it is, before any other plugin is asked, and does not let in gangs that are refused.
+// noteTurns reports to the session which gang is being scheduled, before any other plugin is called. It refuses admission to
+// refused gangs.
 func noteTurns(ssn *framework.Session, refused map[api.JobID]string) {
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		job := obj.(*api.JobInfo)
