@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -196,7 +197,7 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 				w.gangOf(0, 1)
 				w.add(pod(0).Req(schedtest.Resources{"cpu": "1e15"}).Node(node).Phase(v1.PodRunning).Terminating().Obj())
 				given, _ := w.SessionSnapshot()
-				job := given.Jobs[deletedID(gang)]
+				job := given.Jobs[framework.DeletedJob(gang)]
 				if job == nil || job.Allocated.MilliCPU != want {
 					t.Fatalf("the queue's count has %v, want %v milli-cpu", job, want)
 				}

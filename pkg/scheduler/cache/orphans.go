@@ -12,6 +12,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // A gang is an orphan when its PodGroup does not exist and pods of it hold nodes: a user deleted the PodGroup, or the object that it
@@ -28,9 +29,6 @@ func isOrphan(job *api.JobInfo) bool {
 // A pod that is being deleted counts against its queue as well, and not in its gang, which cannot rely on it. So it is in a job that stands in
 // too, beside that of its gang. Its status there is Bound, because shuffle evicts what is Running.
 
-// deletedID returns the ID of the job that stands for the pods of the gang that are being deleted. No PodGroup can have it.
-func deletedID(gang api.JobID) api.JobID { return gang + ":deleted" }
-
 // addStandIns adds the jobs that stand in to the snapshot, and returns how many. The books' mutex is held.
 func (s *snapshots) addStandIns(snapshot *api.ClusterInfo) int {
 	return s.addOrphans(snapshot) + s.addDeleted(snapshot)
@@ -45,11 +43,11 @@ func (s *snapshots) addDeleted(snapshot *api.ClusterInfo) (added int) {
 			continue
 		}
 		own := task.Clone()
-		own.Job, own.Status = deletedID(task.Job), api.Bound
+		own.Job, own.Status = framework.DeletedJob(task.Job), api.Bound
 		deleted[task.Job] = append(deleted[task.Job], own)
 	}
 	for id, tasks := range deleted {
-		job := standIn(s.books.Jobs.Get(id), deletedID(id), tasks)
+		job := standIn(s.books.Jobs.Get(id), framework.DeletedJob(id), tasks)
 		if snapshot.Queues[job.Queue] != nil {
 			snapshot.Jobs[job.UID] = job
 			added++

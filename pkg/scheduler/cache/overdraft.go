@@ -8,6 +8,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // A user who may create pods may write any node's name and any request into them, and the API server accepts that.
@@ -55,7 +57,7 @@ func boundByNodes(snapshot *api.ClusterInfo, shares map[api.JobID][]share) {
 		}
 	}
 	for gang, held := range shares {
-		for _, id := range []api.JobID{gang, deletedID(gang)} {
+		for _, id := range []api.JobID{gang, framework.DeletedJob(gang)} {
 			if job := snapshot.Jobs[id]; job != nil {
 				holdAtMost(job, held)
 			}

@@ -66,6 +66,20 @@ func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	return counts
 }
 
+// ChargedTo returns the job of the session that counts the task of a node against its queue. It returns nil if none does, as for pods of other
+// schedulers and most victims of evictions.
+func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo {
+	for _, id := range []api.JobID{task.Job, DeletedJob(task.Job)} {
+		if job := jobs[id]; job != nil && job.Tasks[task.UID] != nil && api.AllocatedStatus(job.Tasks[task.UID].Status) {
+			return job
+		}
+	}
+	return nil
+}
+
+// DeletedJob returns the ID of the job that stands in sessions for the pods of the gang that are being deleted. No PodGroup can have it.
+func DeletedJob(gang api.JobID) api.JobID { return gang + ":deleted" }
+
 func (u *QueueUse) of(queue api.QueueID) *api.Resource {
 	if u.used[queue] == nil {
 		u.used[queue] = api.EmptyResource()

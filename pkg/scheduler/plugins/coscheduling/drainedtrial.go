@@ -13,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
@@ -122,8 +123,8 @@ type trial struct {
 	members []*api.TaskInfo
 	kinds   map[api.TaskID]string
 	first   map[string]*api.TaskInfo
-	// held is what is reserved with the nodes chosen by now.
-	held *api.Resource
+	// held is what is reserved with the nodes chosen by now, and deleted what the queue is charged on them for pods that are being deleted.
+	held, deleted *api.Resource
 	// until is when the trial ends: a tenant's members may all be of different kinds, each of which plugins are asked about.
 	until time.Time
 }
@@ -134,7 +135,7 @@ var errTrialTooLong = fmt.Errorf("a trial took longer than %s", trialTimeout)
 
 // try chooses nodes of the place. All that the trial does to the session is taken back.
 func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
-	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource(), until: until}
+	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource(), deleted: api.EmptyResource(), until: until}
 	if err := t.prepare(); err != nil {
 		return err
 	}
@@ -222,9 +223,15 @@ func (t *trial) mayHelp(node *api.NodeInfo) bool {
 
 // fill drains the node in the statement and places members on it. It returns false if it takes none.
 func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some bool) {
+	deleted := t.deleted.Clone()
 	for _, task := range t.toLeave(node) {
-		if own := t.Jobs[task.Job].Tasks[task.UID]; own != nil && own.Status == api.Running {
-			if err := statement.Evict(own, "trial"); err != nil {
+		job := framework.ChargedTo(t.Jobs, task)
+		switch {
+		case job == nil:
+		case job.UID != task.Job && job.Queue == t.queue:
+			t.deleted.Add(task.Resreq)
+		case job.Tasks[task.UID].Status == api.Running:
+			if err := statement.Evict(job.Tasks[task.UID], "trial"); err != nil {
 				return false
 			}
 		}
@@ -240,12 +247,18 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 	}
 	some = len(rest) < len(t.members)
 	t.members = rest
+	if !some {
+		t.deleted = deleted
+	}
 	return some
 }
 
 // takes places the member on the node.
 func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task *api.TaskInfo) bool {
-	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.Allocatable(t.Queues[t.queue], task) ||
+	rest := *task
+	rest.Resreq = task.Resreq.Clone().SubWithoutAssert(t.deleted)
+	rest.InitResreq = rest.Resreq
+	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.Allocatable(t.Queues[t.queue], &rest) ||
 		t.PrePredicateFn(task) != nil || t.PredicateFn(task, node) != nil {
 		return false
 	}
@@ -256,10 +269,10 @@ func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task
 	return true
 }
 
-// toLeave returns the tasks on the node that are to end before the gang comes.
+// toLeave returns the tasks on the node that are to end before the gang comes: those of gangs, and all that are being deleted.
 func (s *session) toLeave(node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	for _, task := range node.Tasks {
-		if s.Jobs[task.Job] != nil && !ofDaemonSet(task) {
+		if (s.Jobs[task.Job] != nil || task.Pod.DeletionTimestamp != nil) && !ofDaemonSet(task) {
 			tasks = append(tasks, task)
 		}
 	}

@@ -150,31 +150,38 @@ func TestHowMuchOfANodeIsInUse(t *testing.T) {
 	}
 }
 
-// TestWhichPodsLeave a node for a gang: those of the session's gangs that no DaemonSet and no node owns, in order.
+// TestWhichPodsLeave a node for a gang: those of the session's gangs that no DaemonSet and no node owns, and those that are being deleted, in order.
+// Those that their queue is charged for reduce what the gang takes of it.
 func TestWhichPodsLeave(t *testing.T) {
 	s := sessionOf(time.Now())
 	node := api.NewNodeInfo(holds("64").Name("n").Obj())
-	for i, kind := range []string{"ReplicaSet", "DaemonSet", "Node", "", "Job", "stranger"} {
+	runs := ofSizes(0)
+	for i, kind := range []string{"ReplicaSet", "DaemonSet", "Node", "", "Job", "stranger", "deleted"} {
 		pod := schedtest.MakePod().Name(fmt.Sprint("p-", i)).Node("n").Phase(v1.PodRunning).Req(cores("1")).Obj()
 		if kind != "" {
 			yes := true
 			pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Controller: &yes}}
 		}
+		if now := metav1.Now(); kind == "deleted" {
+			pod.DeletionTimestamp = &now
+		}
 		task := api.NewTaskInfo(pod)
 		task.Job = "ns/runs"
-		if kind == "stranger" {
+		if kind == "stranger" || kind == "deleted" {
 			task.Job = "ns/unknown"
+		} else {
+			runs.AddTaskInfo(task)
 		}
 		if err := node.AddTask(task); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s.Jobs["ns/runs"] = ofSizes(0)
+	s.Jobs["ns/runs"] = runs
 	var names []string
 	for _, task := range s.toLeave(node) {
 		names = append(names, task.Name)
 	}
-	if diff := cmp.Diff([]string{"p-0", "p-3", "p-4"}, names); diff != "" {
+	if diff := cmp.Diff([]string{"p-0", "p-3", "p-4", "p-6"}, names); diff != "" {
 		t.Errorf("pods that leave (-want +got):\n%s", diff)
 	}
 	s.Nodes = map[string]*api.NodeInfo{"n": node}

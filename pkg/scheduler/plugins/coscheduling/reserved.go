@@ -58,7 +58,9 @@ func (s *session) charge(r *reservation) *api.Resource {
 	for name := range r.nodes {
 		if node := s.Nodes[name]; node != nil {
 			for _, task := range s.toLeave(node) {
-				charge.SubWithoutAssert(task.Resreq)
+				if framework.ChargedTo(s.Jobs, task) != nil {
+					charge.SubWithoutAssert(task.Resreq)
+				}
 			}
 		}
 	}
@@ -85,7 +87,7 @@ func (s *session) withinShare(r *reservation) error {
 		node := s.Nodes[name]
 		nodes.Add(node.Allocatable)
 		for _, task := range node.Tasks {
-			if job := s.Jobs[task.Job]; job != nil && job.Queue == r.queue && task.Status != api.Releasing {
+			if job := framework.ChargedTo(s.Jobs, task); job != nil && job.Queue == r.queue {
 				nodes.SubWithoutAssert(task.Resreq)
 			}
 		}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// lingering is a stream whose gangs are deleted with their PodGroups, and their pods are gone a session later. Until then their queue is charged
+// for them through jobs that stand in.
+type lingering struct {
+	*stream
+	jobs []*api.JobInfo
+}
+
+// flow removes the pods that were being deleted, and deletes gangs whose time is about to come.
+func (l *lingering) flow() {
+	for _, job := range l.jobs {
+		l.swap(framework.DeletedJob(job.UID), job)
+		l.remove(job.Name + "-0")
+	}
+	l.jobs = nil
+	for name, end := range l.ends {
+		if l.pods[name] != nil && !time.Now().Add(2*tick).Before(end) {
+			delete(l.ends, name)
+			l.linger(name)
+		}
+	}
+	l.stream.flow()
+}
+
+func (l *lingering) linger(name string) {
+	now := metav1.Now()
+	l.update(name, func(pod *v1.Pod) { pod.DeletionTimestamp = &now })
+	job := l.job(name[:len(name)-len("-0")])
+	standIn := api.NewJobInfo(framework.DeletedJob(job.UID))
+	for _, task := range job.Tasks {
+		own := task.Clone()
+		own.Job, own.Status = standIn.UID, api.Bound
+		standIn.AddTaskInfo(own)
+	}
+	standIn.SetPodGroup(&api.PodGroup{Version: job.PodGroup.Version, PodGroup: *job.PodGroup.PodGroup.DeepCopy()})
+	l.swap(job.UID, standIn)
+	l.jobs = append(l.jobs, job)
+}
+
+// swap has the cache know the job instead of that with the ID.
+func (l *lingering) swap(id api.JobID, job *api.JobInfo) {
+	cache := l.cluster.Cache()
+	cache.Mutex.Lock()
+	defer cache.Mutex.Unlock()
+	delete(cache.Jobs, id)
+	cache.Jobs[job.UID] = job
+}
+
+// TestPodsThatAreBeingDeletedDoNotEndAReservation: a queue is charged for the pods on the nodes until they are gone. That neither keeps nodes from
+// being reserved nor ends the reservation, because the pods are gone when the gang comes.
+func TestPodsThatAreBeingDeletedDoNotEndAReservation(t *testing.T) {
+	in(t, fourNodes(), strings.Replace(reserving(""), "reservedPercent: 50", "reservedPercent: 100", 1), func(t *testing.T, w *world) {
+		l := &lingering{stream: w.stream(1, schedtest.Queue)}
+		l.submit("big", schedtest.Queue, 4)
+		charged := 0
+		for range 33 + drains {
+			if l.flow(); len(l.jobs) > 0 && len(w.reserved()) > 0 {
+				charged++
+			}
+			if l.runs("big") {
+				break
+			}
+		}
+		if !l.runs("big") || charged == 0 {
+			t.Errorf("it runs: %v, after %d sessions with a reservation and pods that were being deleted; %v", l.runs("big"), charged, w.condition("big", Reserved))
+		}
+	})
+}
