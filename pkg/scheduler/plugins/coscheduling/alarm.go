@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// alarm has a session open when a time is up. Where the scheduler's period is long nothing else would.
+// alarm wakes the scheduler at a given time. Without it, a long schedule period could pass before the next session.
 type alarm struct {
 	wake func()
 
@@ -16,7 +16,7 @@ type alarm struct {
 	closed bool
 }
 
-// set replaces the time that was set before; a zero one sets none.
+// set replaces the time of the alarm; the zero time clears it.
 func (a *alarm) set(at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

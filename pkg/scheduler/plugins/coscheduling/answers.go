@@ -9,7 +9,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// answers is what the plugin answers the framework in a session.
+// answers implements the framework's interfaces for one session.
 type answers struct{ session *session }
 
 var (

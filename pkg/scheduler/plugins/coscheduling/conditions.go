@@ -10,7 +10,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 )
 
-// setCondition has the gang's PodGroup say so, and tells whether it said something else before. Its time is one that the API server keeps as it is.
+// setCondition sets the condition on the gang's PodGroup, and reports whether its reason or message changed. Its time has the API
+// server's precision.
 func (s *session) setCondition(g *gang, kind scheduling.PodGroupConditionType, reason, message string) (news bool) {
 	condition := scheduling.PodGroupCondition{
 		Type: kind, Status: v1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.Now().Rfc3339Copy(), TransitionID: string(s.UID),
@@ -32,7 +33,7 @@ func (g *gang) hasCondition(kind scheduling.PodGroupConditionType) bool {
 	return g.condition(kind) != nil
 }
 
-// condition is the gang's of that type; nil when it has none.
+// condition returns the gang's condition of that type; nil if it has none.
 func (g *gang) condition(kind scheduling.PodGroupConditionType) *scheduling.PodGroupCondition {
 	conditions := g.PodGroup.Status.Conditions
 	if i := slices.IndexFunc(conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == kind }); i >= 0 {

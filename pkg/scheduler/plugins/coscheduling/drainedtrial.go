@@ -17,14 +17,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// place is where nodes may be reserved: a node group, a domain of the network, or all nodes.
+// place is a set of nodes that nodes may be reserved in: a node group, a network domain, or all nodes.
 type place struct {
-	// name is of the group; empty for all nodes.
+	// name is the group's name; empty for all nodes.
 	name  string
 	nodes []string
 }
 
-// places returns where the gang may lie: the domains it may be gathered in, each group that is required or preferred, and else all nodes.
+// places returns the sets of nodes that the gang may be placed in: the domains of its topology rule, each required or preferred
+// group, or else all nodes.
 func (s *session) places(job *api.JobInfo) ([]place, error) {
 	groups, err := s.Placement.NodeGroups(job)
 	if err != nil {
@@ -57,7 +58,7 @@ func (s *session) places(job *api.JobInfo) ([]place, error) {
 	return append(places, all), nil
 }
 
-// within returns the parts of the domains in the group.
+// within returns the parts of the domains that are in the group.
 func within(group *topology.Group, domains []place) []place {
 	in := map[string]bool{}
 	for _, node := range group.Nodes {
@@ -73,7 +74,8 @@ func within(group *topology.Group, domains []place) []place {
 	return out
 }
 
-// choose chooses the reservation's nodes: in the emptiest place where a trial places the gang's minimum on nodes as if drained.
+// choose chooses the reservation's nodes, in the emptiest place where a trial can place the gang's minimum on nodes as if they were
+// drained.
 func (s *session) choose(r *reservation, job *api.JobInfo) error {
 	s.Turn(job.UID)
 	if hasHardTopology(job) {
@@ -115,17 +117,18 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 	return err
 }
 
-// trial is of one gang on the nodes of one place.
+// trial tries to place one gang on the nodes of one place.
 type trial struct {
 	*session
 	*reservation
-	// members are those without a node yet, kinds what makes two of them alike, and first the first of each kind.
+	// members are the members without a node. kinds has their task classes, and first the first member of each class.
 	members []*api.TaskInfo
 	kinds   map[api.TaskID]string
 	first   map[string]*api.TaskInfo
-	// held is what is reserved with the nodes chosen by now, and deleted what the queue is charged on them for pods that are being deleted.
+	// held is the amount reserved with the nodes chosen so far, and deleted the amount that the queue is charged on them for pods that
+	// are being deleted.
 	held, deleted *api.Resource
-	// until is when the trial ends: a tenant's members may all be of different kinds, each of which plugins are asked about.
+	// until is when the trial ends. A tenant's members may all differ, and plugins are called for each class.
 	until time.Time
 }
 
@@ -133,7 +136,7 @@ func (t *trial) late() bool { return time.Now().After(t.until) }
 
 var errTrialTooLong = fmt.Errorf("a trial took longer than %s", trialTimeout)
 
-// try chooses nodes of the place. All that the trial does to the session is taken back.
+// try chooses nodes of the place. It reverts all changes that the trial makes to the session.
 func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
 	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource(), deleted: api.EmptyResource(), until: until}
 	if err := t.prepare(); err != nil {
@@ -188,7 +191,7 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 	return nil
 }
 
-// prepare finds the kinds of members.
+// prepare computes the members' task classes.
 func (t *trial) prepare() error {
 	t.nodes, t.kinds, t.first = map[string]bool{}, map[api.TaskID]string{}, map[string]*api.TaskInfo{}
 	for _, task := range t.members {
@@ -208,7 +211,7 @@ func (t *trial) prepare() error {
 	return nil
 }
 
-// mayHelp reports whether the node would take a member, drained, as far as that is known before.
+// mayHelp reports whether the drained node might take a member. It is a cheap check before the trial.
 func (t *trial) mayHelp(node *api.NodeInfo) bool {
 	for _, task := range t.first {
 		if t.late() {
@@ -221,7 +224,7 @@ func (t *trial) mayHelp(node *api.NodeInfo) bool {
 	return false
 }
 
-// fill drains the node in the statement and places members on it. It returns false if it takes none.
+// fill drains the node in the statement and places members on it. It reports whether the node took any.
 func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some bool) {
 	deleted := t.deleted.Clone()
 	for _, task := range t.toLeave(node) {
@@ -253,7 +256,7 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 	return some
 }
 
-// takes places the member on the node.
+// takes tries to place the member on the node, and reports whether that succeeded.
 func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task *api.TaskInfo) bool {
 	rest := *task
 	rest.Resreq = task.Resreq.Clone().SubWithoutAssert(t.deleted)
@@ -263,13 +266,13 @@ func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task
 		return false
 	}
 	if err := statement.Pipeline(task, node.Name, false); err != nil {
-		_ = statement.UnPipeline(task) // which upstream logs
+		_ = statement.UnPipeline(task) // upstream logs the error
 		return false
 	}
 	return true
 }
 
-// toLeave returns the tasks on the node that are to end before the gang comes: those of gangs, and all that are being deleted.
+// toLeave returns the tasks on the node that must end before the gang can use it: tasks of gangs, and all that are being deleted.
 func (s *session) toLeave(node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	for _, task := range node.Tasks {
 		if (s.Jobs[task.Job] != nil || task.Pod.DeletionTimestamp != nil) && !ofDaemonSet(task) {
@@ -280,7 +283,7 @@ func (s *session) toLeave(node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	return tasks
 }
 
-// ofDaemonSet reports whether the pod stays on its node, or comes to it, whatever else runs there.
+// ofDaemonSet reports whether the pod is a DaemonSet's or a static one, which runs on its node whatever else does.
 func ofDaemonSet(task *api.TaskInfo) bool {
 	owner := metav1.GetControllerOfNoCopy(task.Pod)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
@@ -291,7 +294,7 @@ func healthy(node *api.NodeInfo) bool {
 	return node.Node != nil && node.Ready() && !node.Node.Spec.Unschedulable
 }
 
-// occupancyOf returns how much of the node is in use, of the resource of which most is: in [0, 1], among the requested ones.
+// occupancyOf returns the used fraction of the node, in [0, 1]: the largest over the requested resources.
 func occupancyOf(node *api.NodeInfo, request *api.Resource) (most float64) {
 	for _, name := range request.ResourceNames() {
 		if all := node.Allocatable.Get(name); all > 0 {
@@ -301,7 +304,8 @@ func occupancyOf(node *api.NodeInfo, request *api.Resource) (most float64) {
 	return most
 }
 
-// needed returns the members that the gang's minimum needs, the largest: all of them if it asks for roles or sub-groups.
+// needed returns the largest members, as many as the gang's minimum needs. It returns all members if the minimum has roles or
+// sub-groups.
 func needed(job *api.JobInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -329,7 +333,7 @@ func compareSizes(l, r *api.Resource) int {
 	return cmp.Or(cmp.Compare(devices(l), devices(r)), cmp.Compare(l.MilliCPU, r.MilliCPU), cmp.Compare(l.Memory, r.Memory))
 }
 
-// requestOf returns what the members request that the gang's minimum needs.
+// requestOf returns the sum of the requests of the members in needed.
 func requestOf(job *api.JobInfo) *api.Resource {
 	request := api.EmptyResource()
 	for _, task := range needed(job) {
@@ -338,13 +342,13 @@ func requestOf(job *api.JobInfo) *api.Resource {
 	return request
 }
 
-// demandOf stands for what the gang asks for: nodes that were chosen for another demand may not do.
+// demandOf returns a fingerprint of the gang's demand. Nodes chosen for another demand may not be enough.
 func demandOf(job *api.JobInfo) string {
 	return fmt.Sprint(job.MinAvailable, len(needed(job)), requestOf(job), job.GetMinResources())
 }
 
-// priorityOf returns the lowest priority of the gang's waiting pods. It is the API server that sets these, by classes that the tenant may use;
-// a PodGroup may name any class.
+// priorityOf returns the lowest priority of the gang's waiting pods. The API server sets pod priorities, by classes that the tenant
+// may use; a PodGroup may name any class.
 func priorityOf(job *api.JobInfo) int32 {
 	lowest, known := int32(0), false
 	for _, task := range job.TaskStatusIndex[api.Pending] {

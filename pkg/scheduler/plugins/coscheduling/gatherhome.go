@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pathOf are the domain of the node that a gang with this must lies in as a whole, and those around it, the widest first.
+// pathOf returns the domain of the node that must hold the whole gang, and the domains around it, the widest first.
 func pathOf(domains []string, node string, must int) []string {
 	if must > len(domains) {
 		return append(slices.Clip(domains), node)
@@ -24,13 +24,13 @@ func pathOf(domains []string, node string, must int) []string {
 	return domains[:must]
 }
 
-// homeOf names that domain.
+// homeOf returns the name of that domain.
 func homeOf(domains []string, node string, must int) string {
 	return strings.Join(pathOf(domains, node, must), "/")
 }
 
-// home is the domain where the gang's members are, or most of them; empty while there are none. Of several it is the first by path, as in
-// package gather.
+// home returns the domain that holds the gang's members, or most of them; empty if it has none. Among equals it is the first by
+// path, as in package gather.
 func (n *network) home(job *api.JobInfo, a *gathered) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,7 +57,7 @@ func (n *network) home(job *api.JobInfo, a *gathered) string {
 	return a.home
 }
 
-// domainsFor are the domains that the gang may be gathered in; none if it may lie anywhere.
+// domainsFor returns the domains that can hold the gang; none if the gang is not restricted.
 func (n *network) domainsFor(job *api.JobInfo) []place {
 	if n == nil || n.asking[job.UID] == nil || n.asking[job.UID].must == 0 {
 		return nil
@@ -77,8 +77,8 @@ func (n *network) domainsFor(job *api.JobInfo) []place {
 	return out
 }
 
-// predicate keeps actions that know nothing of gathering from taking a member out of the domain that its gang must lie in, and those that
-// evict from making room for members that could not be bound all the same.
+// predicate keeps actions without support for topology rules from placing a member outside of the domain that its gang must be in.
+// It also keeps evicting actions from making room for members that could not be bound.
 func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if n == nil || n.asking[task.Job] == nil {
 		return nil
@@ -87,11 +87,11 @@ func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if reason == "" {
 		return nil
 	}
-	// No eviction helps: home may be where this session placed members and may take them back, but what is evicted goes for good.
+	// No eviction helps: members placed in this session may decide the domain and may be reverted, while an eviction is final.
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: reason})
 }
 
-// refusal says why the node is not for the gang's member; empty if it may be.
+// refusal returns why the node is not allowed for the gang's member; empty if it is.
 func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) string {
 	switch {
 	case a.err != nil:
@@ -108,7 +108,7 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	return fmt.Sprintf("node(s) outside of %s %s, where its gang is", a.rules[a.must].Name, home)
 }
 
-// jobKey is another when members have gone elsewhere.
+// jobKey changes when members are placed in another domain.
 func (n *network) jobKey(job *api.JobInfo) string {
 	if n == nil || job == nil || !n.asking[job.UID].binds() {
 		return ""
@@ -116,7 +116,7 @@ func (n *network) jobKey(job *api.JobInfo) string {
 	return string(job.UID) + " " + n.home(job, n.asking[job.UID])
 }
 
-// leftHome is the pre-bind step of one session. It outlives the session, of which it keeps what does not change.
+// leftHome is the pre-bind step of one session. It outlives the session, so it holds only data that does not change.
 type leftHome struct {
 	layers  []layer
 	domains map[string][]string
@@ -124,7 +124,7 @@ type leftHome struct {
 	nodes   corelisters.NodeLister
 }
 
-// addPreBind adds the step, if a gang must lie in one domain of a layer that labels tell.
+// addPreBind adds the step if a gang must be in one domain of a layer that node labels define.
 func (n *network) addPreBind(p *plugin) {
 	step := &leftHome{layers: n.layers, domains: n.domains, asking: map[api.JobID]int{}}
 	for uid, a := range n.asking {
@@ -139,7 +139,7 @@ func (n *network) addPreBind(p *plugin) {
 	n.AddPreBindFn(Name, step.preBind, framework.WithLastLook(step.preBind))
 }
 
-// preBind refuses a node that has left the domain that the member's gang must lie in since the gang was placed.
+// preBind refuses a node whose labels changed after the gang was placed, so that it is no longer in the gang's domain.
 func (l *leftHome) preBind(task *api.TaskInfo, name string) error {
 	must, asks := l.asking[task.Job]
 	if !asks {
@@ -147,7 +147,7 @@ func (l *leftHome) preBind(task *api.TaskInfo, name string) error {
 	}
 	then := homeOf(l.domains[name], name, must)
 	node, err := l.nodes.Get(name)
-	if err != nil { // a lister has no other error than that it is not there
+	if err != nil { // a lister's only error is NotFound
 		return fmt.Errorf("node %s was in %s %s when the gang was placed and is not there any more", name, l.layers[must-1].name, then)
 	}
 	if now := homeOf(domainsOf(l.layers, node), name, must); now != then {

@@ -26,42 +26,42 @@ const (
 	nodeLayer    = string(v1alpha1.NodeTopologyLayer)
 )
 
-// network is the cluster's network, as gangs of one session see it that are to be gathered.
+// network is the cluster's network, for the gangs of one session that have topology rules.
 type network struct {
 	*framework.Session
 	layers []layer
 	// unread is why the layers could not be read.
 	unread error
-	// domains are those of each node.
+	// domains has the domains of each node.
 	domains map[string][]string
-	// asking are the gangs to be gathered.
+	// asking are the gangs with topology rules.
 	asking map[api.JobID]*gathered
 
-	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
+	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
 	mu sync.Mutex
-	// company counts, for selectors that were asked about, the pods on each node, by namespace and selector.
+	// company caches the number of pods on each node, by namespace and selector.
 	company map[string]map[string]int
 }
 
-// gathered is a gang to be gathered.
+// gathered is a gang with a topology rule.
 type gathered struct {
 	rules []gather.Layer
-	// must is how many layers name the domain that it must lie in; 0 if it may lie in any, and one more than there are layers if it must
-	// lie on one node.
+	// must is the number of layers, from the widest, down to the layer of the domain that must hold the gang. It is 0 if any
+	// domains may, and one more than the number of layers if the gang must be on one node.
 	must int
-	// multiple is true if domains of some layer are to have a multiple of so many members.
+	// multiple reports whether the number of members in each domain of some layer must be a multiple of a given number.
 	multiple bool
-	// err is why it may not be placed.
+	// err is why the gang may not be placed.
 	err error
-	// home is the domain that its members are in, while it is known; known is false when members have come or gone.
+	// home is the domain of its members, valid while known is set. known is reset when a member is placed or removed.
 	home  string
 	known bool
 }
 
-// binds is true if there are nodes that the gang's members may not go on.
+// binds reports whether some nodes are closed to the gang's members.
 func (a *gathered) binds() bool { return a != nil && (a.must > 0 || a.err != nil) }
 
-// mistaken is why no room would let the gang be placed; nil if it may be, and for gangs that are not gathered.
+// mistaken returns why the gang could not be placed in any cluster state; nil if it could, and for gangs without topology rules.
 func (n *network) mistaken(job *api.JobInfo) error {
 	if n == nil || n.asking[job.UID] == nil {
 		return nil
@@ -69,7 +69,7 @@ func (n *network) mistaken(job *api.JobInfo) error {
 	return n.asking[job.UID].err
 }
 
-// gatherGangs reads how the session's gangs are to be gathered. Without such a gang nothing is registered.
+// gatherGangs reads the topology rules of the session's gangs. Without such a gang it registers nothing.
 func (s *session) gatherGangs() {
 	n := &network{Session: s.Session, asking: map[api.JobID]*gathered{}, company: map[string]map[string]int{}}
 	for uid, g := range s.gangs {
@@ -92,7 +92,7 @@ func (s *session) gatherGangs() {
 	n.addPreBind(s.plugin)
 }
 
-// read reads the layers, and which domains the nodes are in.
+// read reads the layers and the domains of the nodes.
 func (n *network) read(p *plugin) {
 	topology, err := p.topology()
 	if err == nil {
@@ -105,7 +105,7 @@ func (n *network) read(p *plugin) {
 	}
 }
 
-// request reads what the gang asks for in the layers there are. What cannot be promised keeps it from being placed.
+// request reads the gang's rules against the existing layers. A rule that cannot be kept prevents the gang from being placed.
 func (n *network) request(g *gang) *gathered {
 	a := &gathered{rules: []gather.Layer{{Name: clusterLayer}}}
 	for _, l := range n.layers {
@@ -144,7 +144,7 @@ func (n *network) request(g *gang) *gathered {
 // placed are the statuses of members that hold a node.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 
-// gathering returns how the job is gathered; nil when that is not asked for.
+// gathering returns how to place the job by its topology rule; nil if it has none.
 func (n *network) gathering(job *api.JobInfo) (*framework.Gathering, error) {
 	a := n.asking[job.UID]
 	if a == nil || a.err != nil {
@@ -173,7 +173,7 @@ func (n *network) gathering(job *api.JobInfo) (*framework.Gathering, error) {
 	return &framework.Gathering{On: on, Compare: ranks.New().Compare}, nil
 }
 
-// plans are a tree's.
+// plans adapts a tree to the framework's interface.
 type plans struct{ *gather.Tree }
 
 // Plans implements framework.GatherPlans.
@@ -191,7 +191,8 @@ func (p plans) Plans(wanted, now int) iter.Seq[[]framework.NodeShare] {
 	}
 }
 
-// selectorOf is the selector of the gang's pods, with their namespace: that of the first pod by name that has one; empty for none.
+// selectorOf returns the selector of the gang's pods, with their namespace: that of the first pod by name that has one; empty for
+// none.
 func selectorOf(job *api.JobInfo) string {
 	var first *api.TaskInfo
 	for _, task := range job.Tasks {
@@ -205,7 +206,7 @@ func selectorOf(job *api.JobInfo) string {
 	return job.Namespace + "/" + first.Pod.Annotations[gangs.TopologySelectorAnnotation]
 }
 
-// companyOf counts on each node the pods that have the selector of the gang's.
+// companyOf counts on each node the pods that match the gang's selector.
 func (n *network) companyOf(job *api.JobInfo) map[string]int {
 	selector := selectorOf(job)
 	if selector == "" {
@@ -233,7 +234,7 @@ func selects(selector string, task *api.TaskInfo) bool {
 	return said != "" && len(selector) == len(task.Namespace)+1+len(said) && selector == task.Namespace+"/"+said
 }
 
-// changed takes in that a task was placed in the session, or taken away.
+// changed records that a task was placed in the session, or removed.
 func (n *network) changed(task *api.TaskInfo, by int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

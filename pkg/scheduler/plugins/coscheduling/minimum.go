@@ -14,19 +14,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Satisfied is the type of the condition of a PodGroup whose gang reached its minimum once, by which a leader knows what the
-// one before it saw.
+// Satisfied is the type of the condition of a PodGroup whose gang has reached its minimum once. It passes that on to the next
+// leader.
 const Satisfied scheduling.PodGroupConditionType = gangs.SatisfiedCondition
 
-// Whole is the type of the condition of a PodGroup of another match policy whose gang had its minimum once, together with those of its
-// group. What such a gang lacks it has lost: it is not one that a crash left bound in part.
+// Whole is the type of the condition of a PodGroup with another match policy whose gang, together with its group, has reached its
+// minimum once. If such a gang lacks members now, they were lost, and not left unbound by a crash.
 const Whole scheduling.PodGroupConditionType = gangs.WholeCondition
 
 // wholeReasons are the condition's reasons.
 var wholeReasons = map[gangs.MatchPolicy]string{gangs.OnlyWaiting: gangs.WholeOnlyWaiting, gangs.WaitingAndRunning: "WaitingAndRunning"}
 
-// noteSatisfied notes which gangs reached their minimum, together with those of their group, and forgets it with the last of a gang's
-// members: a gang that was lost and is made anew is a gang again (https://github.com/koordinator-sh/koordinator/issues/2244).
+// noteSatisfied records which gangs have reached their minimum together with their group. It drops the record with the last of a
+// gang's members: a gang that was lost and is created again starts over
+// (https://github.com/koordinator-sh/koordinator/issues/2244).
 func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		lost := g.alive() == 0
@@ -52,12 +53,12 @@ func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		g.satisfied = g.satisfied || g.hasCondition(Satisfied)
 		if g.satisfied && g.IsPending() {
-			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // what it takes was let in before
+			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // its resources were admitted before
 		}
 	}
 }
 
-// groupReached is true if the gang and all others of its group have reached their minima.
+// groupReached reports whether the gang and all others of its group have reached their minima.
 func (s *session) groupReached(g *gang) bool {
 	if len(g.Group) == 0 {
 		return g.reached()
@@ -70,24 +71,25 @@ func (s *session) groupReached(g *gang) bool {
 	return true
 }
 
-// reached is true if the members that are placed are enough.
+// reached reports whether enough members are placed.
 func (g *gang) reached() bool {
 	return g.alive() > 0 && binding.ShortOf(g.JobInfo, &g.PodGroup.Spec, binding.Placed) == nil
 }
 
-// alive is how many members hold nodes. Those that are leaving are not counted: who comes in their place is of another gang.
+// alive returns the number of members that hold nodes. Terminating members do not count: their replacements belong to another run
+// of the gang.
 func (g *gang) alive() int {
 	return len(g.TaskStatusIndex[api.Bound]) + len(g.TaskStatusIndex[api.Running])
 }
 
-// ended is true if the gang has completed and nobody comes after it.
+// ended reports whether the gang has completed and no members follow.
 func (g *gang) ended() bool {
 	return g.PodGroup.Status.Phase == scheduling.PodGroupCompleted && len(g.TaskStatusIndex[api.Pending]) == 0
 }
 
-// anew is true if those that have succeeded are all there is of an earlier run, and those that wait are another. Whoever waits for the
-// same controller as one that has succeeded is of the same run: one that is tried again, or one for which there was no room before. Of pods without
-// controllers as many as the minimum are another run.
+// anew reports whether the waiting members are a new run of a gang whose earlier members have all succeeded. A waiting pod with the
+// same controller as a pod that succeeded belongs to the same run: it is a retry, or did not fit before. Pods without controllers
+// are a new run if they reach the minimum.
 func (g *gang) anew() bool {
 	for status, tasks := range g.TaskStatusIndex {
 		if api.AllocatedStatus(status) && len(tasks) > 0 {
@@ -114,13 +116,13 @@ func (g *gang) anew() bool {
 	return owned || g.waiting() >= g.minimum
 }
 
-// inPart is true if the gang, or its group, was being bound and never came to be whole, as after a crash: it is completed with those
-// that hold nodes.
+// inPart reports whether the gang, or its group, was being bound and never became complete, as after a crash. It is then completed
+// together with the members that hold nodes.
 func (g *gang) inPart() bool {
 	return g.alive() > 0 && !g.hasCondition(Whole) && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
 }
 
-// count says which members count for the minimum beside those that wait.
+// count returns which members count for the minimum beside the waiting ones.
 func (g *gang) count() binding.Count {
 	switch {
 	case g.satisfied:
@@ -132,7 +134,7 @@ func (g *gang) count() binding.Count {
 	}
 }
 
-// setMinimum sets how many members the session places the gang with at the least.
+// setMinimum sets the smallest number of members that the session may place the gang with.
 func (g *gang) setMinimum() {
 	ready := g.ReadyTaskNum()
 	switch g.count() {
@@ -150,7 +152,7 @@ func (g *gang) setMinimum() {
 	}
 }
 
-// waiting is how many members wait for a node: all that have no gates left.
+// waiting returns the number of members that wait for a node and have no scheduling gates.
 func (g *gang) waiting() (n int32) {
 	for _, task := range g.TaskStatusIndex[api.Pending] {
 		if !task.SchGated {
@@ -165,8 +167,8 @@ func (g *gang) dropMinima() {
 	g.TaskMinAvailable, g.TaskMinAvailableTotal, g.MinSubJobs = map[string]int32{}, 0, map[api.SubJobGID]int32{}
 }
 
-// addRoles adds to the minima of roles the members that exist already, which do not count. The total of these minima stays below MinAvailable,
-// as it must for upstream to look at roles.
+// addRoles adds to the minima of roles the existing members that do not count. The total stays below MinAvailable, because upstream
+// considers roles only then.
 func (g *gang) addRoles() {
 	for status, tasks := range g.TaskStatusIndex {
 		if !api.AllocatedStatus(status) && status != api.Succeeded {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coscheduling gives gangs terms of their own: strict or not, groups of gangs, which members count for the minimum.
+// Package coscheduling supports gangs with Koordinator's terms: strict or not, groups of gangs, which members count for the
+// minimum.
 //
-// They are read from the annotations of Volcano's PodGroup (package gangs). A PodGroup without any is as it is without the
-// plugin. Each session is told anew:
+// The terms are annotations of Volcano's PodGroup (package gangs). The plugin does not affect a PodGroup without them. In each
+// session it sets, or provides,
 //
-//   - the least members a gang is placed with (minimum.go): all of them for a strict one, none for one that is satisfied;
-//   - its unit (units.go): the gangs it is placed and bound with, and what each asks for at the barrier;
-//   - whether it may be placed now: a group waits for each of its gangs, and one whose waiting time was up for the end of its backoff
+//   - the smallest number of members to place (minimum.go): all for a strict gang, none for one that is satisfied;
+//   - the gang's unit (units.go): the gangs that it is placed and bound with, and what each requires at the barrier;
+//   - whether it may be placed now: a group waits for each of its gangs, and after its waiting time for the end of a backoff
 //     (timelimit.go);
 //   - how its members are divided over the domains of the network (topologies.go, gathering.go, gatherhome.go; package gather);
-//   - which nodes are reserved for gangs that starve, with or without settings (reservation.go);
-//   - what of its settings is mistaken, as a condition and an event on the PodGroup (tell.go).
+//   - which nodes are reserved for gangs that have waited for long, with or without settings (reservation.go);
+//   - a condition and an event on the PodGroup for settings that are invalid (tell.go).
 package coscheduling
 
 import (
@@ -38,10 +39,10 @@ const (
 	argPercent = "reservedPercent"
 )
 
-// Spec tells of the plugin.
+// Spec declares the plugin.
 func Spec() framework.PluginSpec { return specWith((&topologies{}).of) }
 
-// specWith is the plugin with a source of the cluster's topology.
+// specWith returns the plugin's spec with a source of the cluster's topology.
 func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) framework.PluginSpec {
 	known := &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}}}
 	return framework.PluginSpec{
@@ -103,7 +104,7 @@ func loadReservations(args framework.Arguments) (reservationTerms, error) {
 	return terms, nil
 }
 
-// Defaults are the settings of a gang that says nothing, by the plugin's arguments, whose types are checked.
+// Defaults returns the settings of a gang without annotations, from the plugin's arguments, whose types are checked.
 func Defaults(args framework.Arguments) (gangs.Settings, error) {
 	defaults := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 	if text, ok := args[argTimeout].(string); ok {
@@ -119,7 +120,7 @@ func Defaults(args framework.Arguments) (gangs.Settings, error) {
 	return defaults, nil
 }
 
-// newPlugin builds the plugin. Its errors are those of Spec().Validate.
+// newPlugin builds the plugin. It fails where Spec().Validate does.
 func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error), known *memory) (framework.Plugin, error) {
 	defaults, err := Defaults(args)
 	if err != nil {
@@ -137,28 +138,28 @@ func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(fra
 	}, nil
 }
 
-// memory is what is kept from one configuration to the next, and no tenant can write.
+// memory is the state that outlives a configuration. No tenant can write it.
 type memory struct {
 	reservations reservations
-	// limits are the time limits of gangs.
+	// limits has the time limits of gangs.
 	limits map[api.JobID]knownLimit
 }
 
 type plugin struct {
-	// defaults are the settings of a gang that says nothing.
+	// defaults are the settings of a gang without annotations.
 	defaults gangs.Settings
-	// known are the gangs' settings as they were read last.
+	// known caches the gangs' settings.
 	known map[api.JobID]reading
-	// crowded are the groups that were sent back and that no idle nodes had room for since, by their ids.
+	// crowded are the ids of groups that timed out and that idle nodes have had no room for since.
 	crowded map[string]bool
 	alarm   *alarm
-	// terms are those of reservations.
+	// terms are the arguments of reservations.
 	terms reservationTerms
 	*memory
-	// topology and nodes are asked for where a gang is to be gathered.
+	// topology and nodes are called only if a gang has a topology rule.
 	topology func() (*v1alpha1.ClusterNetworkTopology, error)
 	nodes    func() corelisters.NodeLister
-	// session is the one that is open, and observer that of sessions.
+	// session is the open session, and observer is notified of reservations.
 	session  *session
 	observer gangs.ReservationObserver
 }
@@ -187,13 +188,13 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddJobValidFn(Name, s.valid)
 }
 
-// unobserved is the observer of reservations where there is none.
+// unobserved is the observer where none is configured.
 type unobserved struct{}
 
 func (unobserved) ReservationEnded(gangs.ReservationEnd) {}
 func (unobserved) Reservations(int)                      {}
 
-// observerOf returns the session's observer if it is one of reservations.
+// observerOf returns the session's observer if it observes reservations.
 func observerOf(ssn *framework.Session) gangs.ReservationObserver {
 	if observer, ok := ssn.Observer().(gangs.ReservationObserver); ok {
 		return observer
@@ -204,7 +205,7 @@ func observerOf(ssn *framework.Session) gangs.ReservationObserver {
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return answers{p.session} }
 
-// judge registers what the plugin says of nodes: of those that are reserved, and then of those outside of the domain where a gang is to lie.
+// judge registers the plugin's predicates: for reserved nodes first, then for nodes outside of the domain that a gang must be in.
 func (s *session) judge() {
 	if s.reserved = s.keepReserved(); s.reserved == nil && s.network == nil {
 		return
@@ -238,30 +239,30 @@ func (p *plugin) Close() {
 type session struct {
 	*framework.Session
 	plugin *plugin
-	// gangs are those that have settings.
+	// gangs are the gangs with settings.
 	gangs map[api.JobID]*gang
-	// network is nil while no gang is to be gathered.
+	// network is nil if no gang has a topology rule.
 	network *network
 	// reserved is nil while no nodes are reserved.
 	reserved *reservationFilter
-	// limits are the groups of these, by their ids, and the gangs that are alone.
+	// limits has the groups of gangs, by their ids, and the gangs without a group.
 	limits map[string]*limited
 }
 
-// gang is one that has settings.
+// gang is a gang with settings.
 type gang struct {
 	*api.JobInfo
 	gangs.Settings
 	// id names its group.
 	id       string
 	mistakes []gangs.Mistake
-	// minimum is how many members its minimum asks for by what its PodGroup says.
+	// minimum is the number of members that the PodGroup's minimum requires.
 	minimum int32
-	// satisfied is true if the minimum is not asked for any more.
+	// satisfied reports whether the minimum no longer applies.
 	satisfied bool
-	// limit is what is known of its time limit; nil while nothing is.
+	// limit is the state of its time limit; nil if it has none.
 	limit *knownLimit
-	// unit is nil while the group cannot be formed, for which waits has the reason.
+	// unit is nil while the group cannot be formed; waits is the reason.
 	unit  *binding.Unit
 	waits *api.ValidateResult
 }

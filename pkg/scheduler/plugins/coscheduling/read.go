@@ -9,7 +9,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// reading is what was read from one version of a PodGroup. A tenant's list of gangs may be long, and sessions are many.
+// reading is the parsed settings of one version of a PodGroup. A tenant's list of gangs may be long, and sessions are many.
 type reading struct {
 	uid     types.UID
 	version string
@@ -19,12 +19,12 @@ type reading struct {
 	mistakes []gangs.Mistake
 }
 
-// hasSettings is true if the gang's PodGroup has one of the annotations.
+// hasSettings reports whether the gang's PodGroup has one of the annotations.
 func hasSettings(job *api.JobInfo) bool {
 	return job.PodGroup != nil && gangs.Said(job.PodGroup.Annotations)
 }
 
-// read reads the gang's settings, where its PodGroup has changed.
+// read returns the gang's settings. It parses them again only if the PodGroup has changed.
 func (p *plugin) read(job *api.JobInfo) reading {
 	pg := job.PodGroup
 	if known, ok := p.known[job.UID]; ok && known.uid == pg.UID && known.version == pg.ResourceVersion && pg.ResourceVersion != "" {

@@ -20,15 +20,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A large gang finds no room in a cluster that small ones fill as soon as there is some. Where the configuration asks for it, nodes are
-// reserved for a gang that has waited for long: what runs there ends, and no pods of the same or a lower priority come.
+// A large gang finds no room in a cluster where small gangs take resources as soon as they are free. If the configuration asks for
+// it, nodes are reserved for a gang that has waited for long: the pods there run to their end, and pods of the same or a lower
+// priority are kept off.
 //
 //   - A queue has at most one reservation, and all of them together hold at most a share of the cluster.
-//   - A reservation begins after a trial on the nodes as if drained (drainedtrial.go), drains for at most drainTimeout, and is held for at
-//     most idleLimit after that. Every end but a placed gang has the queue and the namespace pause, twice as long each time.
-//   - All state is in memory, where no tenant can write. Conditions report it and are not read. A new leader starts afresh.
+//   - A reservation begins after a trial on the nodes as if drained (drainedtrial.go), drains for at most drainTimeout, and is held
+//     for at most idleLimit after that. If it ends otherwise than by placing its gang, the queue and the namespace pause, twice as
+//     long each time.
+//   - All state is in memory, where no tenant can write. Conditions report it and are not read. A new leader starts without state.
 
-// Reserved is the type of the condition of a PodGroup for whose gang nodes are, or were, reserved.
+// Reserved is the type of the condition of a PodGroup whose gang has, or had, reserved nodes.
 const Reserved scheduling.PodGroupConditionType = "NodeReservation"
 
 // The reasons of that condition.
@@ -39,15 +41,16 @@ const (
 )
 
 const (
-	// idleLimit is how long drained nodes are held: longer than a session and the end of a failed transaction's backoff take.
+	// idleLimit is how long drained nodes are held. It is longer than a session and the rest of a failed transaction's backoff
+	// together.
 	idleLimit = 5 * time.Minute
-	// trialInterval and trialTimeout bound what trials for all gangs cost: less than 1% of the scheduler's time.
+	// trialInterval and trialTimeout limit the cost of the trials for all gangs to less than 1% of the scheduler's time.
 	trialInterval = 30 * time.Second
 	trialTimeout  = 200 * time.Millisecond
-	// shortestPause and longestPause are between two reservations for a queue, and for a namespace, of which the first did not help. The
-	// shortest is longer than a reservation lives by default.
+	// shortestPause and longestPause are the limits of the pause after a reservation that did not help, for its queue and its
+	// namespace. The shortest is longer than the default lifetime of a reservation.
 	shortestPause, longestPause = time.Hour, 24 * time.Hour
-	// shortestRetry and longestRetry are between two trials for a gang.
+	// shortestRetry and longestRetry are the limits of the pause between two trials for a gang.
 	shortestRetry, longestRetry = time.Minute, time.Hour
 )
 
@@ -60,19 +63,19 @@ type reservationTerms struct {
 	percent int
 }
 
-// reservations is what is known of reservations from one session, and configuration, to the next.
+// reservations is the state of reservations that outlives sessions and configurations.
 type reservations struct {
 	waiting map[api.JobID]*starving
 	active  map[api.QueueID]*reservation
-	// pauses are those of queues and of namespaces, by "queue/name" and "namespace/name".
+	// pauses has the pauses of queues and namespaces, by "queue/name" and "namespace/name".
 	pauses map[string]*pause
-	// nextTrial is when the next trial may be, and tried when a namespace last had one.
+	// nextTrial is the earliest time of the next trial, and tried the time of each namespace's last trial.
 	nextTrial time.Time
 	tried     map[string]time.Time
 }
 
-// paused reports whether nothing is reserved for gangs of the queue and namespace. A queue's pause grows for the namespaces that it is for:
-// others wait for the shortest, so that one tenant of a queue does not use the turns of all.
+// paused reports whether gangs of the queue and namespace get no reservation now. A queue's pause grows only for the namespaces
+// that caused it. Other namespaces wait for the shortest pause, so that one tenant does not use up the turns of all.
 func (r *reservations) paused(queue api.QueueID, namespace string, now time.Time) bool {
 	own, of := r.pauses["namespace/"+namespace], r.pauses["queue/"+string(queue)]
 	if own != nil && now.Before(own.until) {
@@ -81,14 +84,15 @@ func (r *reservations) paused(queue api.QueueID, namespace string, now time.Time
 	return of != nil && now.Before(of.until) && (own != nil || now.Before(of.until.Add(shortestPause-of.length)))
 }
 
-// sorted returns the reservations in order of their queues.
+// sorted returns the reservations in the order of their queues.
 func (r *reservations) sorted() []*reservation {
 	out := slices.Collect(maps.Values(r.active))
 	slices.SortFunc(out, func(l, r *reservation) int { return cmp.Compare(l.queue, r.queue) })
 	return out
 }
 
-// starving is a gang that waits, since this process first saw it whole, and what for. lacksRoom reports whether that is room.
+// starving is a waiting gang, with the time since which this process has seen it complete, and the cause of its wait. lacksRoom
+// reports whether the cause is a lack of resources.
 type starving struct {
 	uid       types.UID
 	since     time.Time
@@ -97,24 +101,24 @@ type starving struct {
 	retry     pause
 }
 
-// reservation is of nodes for one gang.
+// reservation is a reservation of nodes for one gang.
 type reservation struct {
 	gang     api.JobID
 	uid      types.UID
 	queue    api.QueueID
 	priority int32
 	request  *api.Resource
-	// demand stands for what the nodes were chosen for.
+	// demand is the fingerprint of the demand that the nodes were chosen for.
 	demand string
 	nodes  map[string]bool
 	since  time.Time
-	// members are those that have waited for the nodes.
+	// members are the tasks that have waited for the nodes.
 	members map[api.TaskID]bool
-	// drained is when no pod that is to end was left on the nodes for the first time; zero before.
+	// drained is when the nodes first had no pods left that must end; zero before.
 	drained time.Time
 }
 
-// pause is a time in which something is not tried again. It doubles each time.
+// pause is a time without another attempt. It doubles each time.
 type pause struct {
 	length time.Duration
 	until  time.Time
@@ -125,7 +129,8 @@ func (p *pause) begin(shortest, longest time.Duration, now time.Time) {
 	p.until = now.Add(p.length)
 }
 
-// noteWaiting notes which gangs wait, and whether room is what they lack. Other lacks restart the wait: free nodes would not help.
+// noteWaiting records which gangs wait, and whether they lack resources. Any other cause restarts the wait, because free nodes
+// would not help.
 func (s *session) noteWaiting(now time.Time) {
 	waiting := map[api.JobID]*starving{}
 	for uid, job := range s.Jobs {
@@ -147,13 +152,14 @@ func (s *session) noteWaiting(now time.Time) {
 	s.plugin.reservations.waiting = waiting
 }
 
-// waitsWhole reports whether members of the gang wait and none has a node. A member that has a node in the session alone waits for the others.
+// waitsWhole reports whether members of the gang wait and none has a node. A member with a node in this session only still waits
+// for the others.
 func waitsWhole(job *api.JobInfo) bool {
 	return job.PodGroup != nil && len(job.TaskStatusIndex[api.Pending])+len(job.TaskStatusIndex[api.Pipelined])+len(job.TaskStatusIndex[api.Allocated]) > 0 &&
 		len(job.TaskStatusIndex[api.Binding]) == 0 && (&gang{JobInfo: job}).alive() == 0
 }
 
-// OnSessionStart implements framework.Starter. It ends reservations and begins them, which counts from the next session on.
+// OnSessionStart implements framework.Starter. It ends and begins reservations, with effect from the next session.
 func (p *plugin) OnSessionStart(*framework.Session) {
 	s, now := p.session, time.Now()
 	for _, r := range p.reservations.sorted() {
@@ -176,7 +182,7 @@ func (p *plugin) OnSessionStart(*framework.Session) {
 	p.observer.Reservations(len(p.reservations.active))
 }
 
-// review ends the reservation where that is due, and has its nodes chosen again where they, or the gang, have changed.
+// review ends the reservation if that is due, and chooses its nodes again if they or the gang have changed.
 func (s *session) review(r *reservation, now time.Time) {
 	job := s.Jobs[r.gang]
 	switch {
@@ -205,7 +211,7 @@ func (s *session) review(r *reservation, now time.Time) {
 		s.end(r, gangs.ReservationExpired, fmt.Sprintf("their pods did not end within %s", s.plugin.terms.drain), now)
 	case !r.drained.IsZero() && now.Sub(r.drained) >= idleLimit:
 		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were drained for %s and it was not placed", idleLimit), now)
-	case len(job.TaskStatusIndex[api.Binding]) > 0: // its members hold their nodes themselves
+	case len(job.TaskStatusIndex[api.Binding]) > 0: // its members hold the nodes themselves
 	case !waitsWhole(job) || !complete(job):
 		s.end(r, gangs.ReservationGone, "members that its minimum needs do not exist", now)
 	case r.demand != demandOf(job) || s.lost(r):
@@ -226,7 +232,7 @@ func (s *session) review(r *reservation, now time.Time) {
 	}
 }
 
-// end ends the reservation. Unless it served its purpose, its queue and namespace pause.
+// end ends the reservation. Its queue and namespace pause, unless it served its purpose.
 func (s *session) end(r *reservation, how gangs.ReservationEnd, why string, now time.Time) {
 	known := &s.plugin.reservations
 	delete(known.active, r.queue)
@@ -262,8 +268,8 @@ func (s *session) end(r *reservation, how gangs.ReservationEnd, why string, now 
 	}
 }
 
-// mostStarved returns the next gang to have a trial; nil when none is due. Namespaces take turns, then gangs with fewer trials come first, then those
-// of the highest priority of pods, and then those that have waited longest.
+// mostStarved returns the next gang to have a trial; nil if none is due. Namespaces take turns. Within one, gangs with fewer trials
+// come first, then the highest pod priority, then the longest wait.
 func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 	known := &s.plugin.reservations
 	if s.plugin.terms.after <= 0 || now.Before(known.nextTrial) {
@@ -303,7 +309,7 @@ func (s *session) reserve(job *api.JobInfo, now time.Time) {
 	s.report(r)
 }
 
-// report says on the PodGroup which nodes are reserved for its gang.
+// report reports on the PodGroup which nodes are reserved for its gang.
 func (s *session) report(r *reservation) {
 	names := brief.List{First: mostNamed}
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
@@ -313,7 +319,7 @@ func (s *session) report(r *reservation) {
 		s.plugin.terms.after, len(r.nodes), s.plugin.terms.drain+idleLimit, listed(names)))
 }
 
-// reportReservation sets the condition, with an event.
+// reportReservation sets the condition and sends an event.
 func (s *session) reportReservation(job *api.JobInfo, reason, message string) {
 	message = brief.Text(message)
 	if s.setCondition(&gang{JobInfo: job}, Reserved, reason, message) {

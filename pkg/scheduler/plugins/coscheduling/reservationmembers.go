@@ -21,13 +21,13 @@ func (r *reservation) noteMembers(job *api.JobInfo) {
 	}
 }
 
-// shortOf returns what the gang's minimum lacks, and nil if members that waited for the nodes reach it. A pod that was created with a node
-// does not count: a tenant could create one to end the reservation without a pause.
+// shortOf returns the shortfall of the gang's minimum; nil if members that waited for the nodes reach it. A pod that was created
+// with a node does not count: a tenant could create one to end the reservation without a pause.
 func (r *reservation) shortOf(job *api.JobInfo) error {
 	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
 }
 
-// hasHardTopology reports whether the gang, or sub-groups of it, must be in a HyperNode of a tier, given by its number or name.
+// hasHardTopology reports whether the gang, or one of its sub-groups, must be in a HyperNode of a given tier.
 func hasHardTopology(job *api.JobInfo) bool {
 	hard := func(topology *scheduling.NetworkTopologySpec) bool {
 		return topology != nil && topology.Mode == scheduling.HardNetworkTopologyMode &&

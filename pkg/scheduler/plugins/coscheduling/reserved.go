@@ -13,21 +13,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// reservationFilter refuses reserved nodes, and room in the queue, to tasks that must leave them for a gang, in one session.
+// reservationFilter refuses other gangs' tasks on reserved nodes, and in the queue's reserved resources, in one session.
 type reservationFilter struct {
 	*session
 	byNode map[string]*reservation
-	// charged is what a gang will take of its queue, beyond what the tasks on its nodes hold now.
+	// charged has, by queue, the resources that gangs with reservations will take in addition to resources that the tasks on their nodes hold
+	// now.
 	charged map[api.QueueID]*api.Resource
-	// keys are of jobs, by the reservations that refuse them. mu guards them: upstream's actions ask predicates from several goroutines.
+	// keys caches the keys of jobs, by the reservations that refuse them. mu guards them, because upstream's actions call
+	// predicates from several goroutines.
 	mu   sync.Mutex
 	keys map[api.JobID]string
-	// tiers are all plugins, also while an explanation asks them one by one; asking is true while they are asked about a gang and a task.
+	// tiers are all plugins, also while an explanation calls them one by one. asking is set while they are called for a gang and a
+	// task.
 	tiers  []vcconf.Tier
 	asking bool
 }
 
-// keepReserved has the session keep the reserved nodes. It returns nil while there are none.
+// keepReserved enforces the reservations in the session. It returns nil if there are none.
 func (s *session) keepReserved() *reservationFilter {
 	active := s.plugin.reservations.active
 	if len(active) == 0 || s.plugin.terms.after <= 0 {
@@ -44,15 +47,15 @@ func (s *session) keepReserved() *reservationFilter {
 		}
 		k.charged[queue] = s.charge(r)
 		if job.IsPending() && r.demand == demandOf(job) {
-			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the room that is made is its own
+			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the resources being released are the gang's
 		}
 	}
 	s.AddAllocatableFn(Name, k.allocatable)
 	return k
 }
 
-// charge returns what the gang will take of its queue beyond what the tasks hold that are to leave its nodes. These may be of other queues: a queue
-// that both are in counts them.
+// charge returns the resources that the gang will take of its queue in addition to resources that the departing tasks on its nodes hold. Such a
+// task may be of another queue; a common parent queue counts both.
 func (s *session) charge(r *reservation) *api.Resource {
 	charge := r.request.Clone()
 	for name := range r.nodes {
@@ -67,7 +70,7 @@ func (s *session) charge(r *reservation) *api.Resource {
 	return charge
 }
 
-// admits reports whether the queue would admit the gang, and its share hold the nodes, if these were drained.
+// admits reports whether the queue would admit the gang, and its share hold the nodes, if the nodes were drained.
 func (s *session) admits(r *reservation) bool {
 	queue, members := s.Queues[r.queue], needed(s.Jobs[r.gang])
 	if queue == nil || len(members) == 0 || !s.QueueUse.MayAdmit(queue, r.request) || s.withinShare(r) != nil {
@@ -79,8 +82,8 @@ func (s *session) admits(r *reservation) bool {
 	return s.Allocatable(queue, &whole)
 }
 
-// withinShare returns an error unless the reserved nodes are within the unused part of the queue's share. What its tasks on the nodes hold is
-// freed for it.
+// withinShare returns an error unless the reserved nodes fit into the unused part of the queue's share. Resources of the queue's
+// own tasks on these nodes count as unused.
 func (s *session) withinShare(r *reservation) error {
 	nodes := api.EmptyResource()
 	for name := range r.nodes {
@@ -95,7 +98,7 @@ func (s *session) withinShare(r *reservation) error {
 	return s.QueueUse.FitsShare(s.Queues[r.queue], nodes)
 }
 
-// occupied reports whether a pod that is to end is left on the nodes.
+// occupied reports whether a pod that must end is left on the nodes.
 func (s *session) occupied(r *reservation) bool {
 	for name := range r.nodes {
 		if node := s.Nodes[name]; node != nil && len(s.toLeave(node)) > 0 {
@@ -115,7 +118,7 @@ func (s *session) lost(r *reservation) bool {
 	return false
 }
 
-// passes reports whether the reservation is open to the job: the gang itself, a higher priority, and pods of DaemonSets.
+// passes reports whether the reservation is open to the job: to the gang itself, to a higher priority, and to pods of DaemonSets.
 func (r *reservation) passes(job *api.JobInfo) bool {
 	if job.UID == r.gang || job.Priority > r.priority {
 		return true
@@ -129,10 +132,10 @@ func (r *reservation) passes(job *api.JobInfo) bool {
 	return len(tasks) > 0
 }
 
-// refusedNode is what other gangs read: not the name of the gang, which may be of another namespace.
+// refusedNode is the message that other gangs get. It leaves out the gang's name, because the gang may be of another namespace.
 var refusedNode = []*api.Status{{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) reserved for a gang that has waited long"}}
 
-// predicate refuses reserved nodes. No eviction helps against it.
+// predicate refuses reserved nodes. No eviction helps against that.
 func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if k == nil {
 		return nil
@@ -144,10 +147,10 @@ func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) er
 	return api.NewFitErrWithStatus(task, node, refusedNode...)
 }
 
-// mark stands for the reservation in keys. No queue's name has a comma.
+// mark identifies the reservation in keys. No queue's name has a comma.
 func mark(r *reservation) string { return "," + string(r.queue) + "," }
 
-// jobKey names the reservations that refuse the job their nodes.
+// jobKey names the reservations whose nodes are closed to the job.
 func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 	if k == nil || job == nil {
 		return ""
@@ -166,7 +169,7 @@ func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 	return key
 }
 
-// allocatable keeps room in the queue for its gang: other tasks are placed only while the queue admits both.
+// allocatable keeps resources of the queue for the reservation's gang: other tasks are placed only while the queue admits both.
 func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	r, charge, job := k.plugin.reservations.active[queue.UID], k.charged[queue.UID], k.Jobs[task.Job]
 	if k.asking || r == nil || charge == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.Jobs[r.gang]) {
@@ -180,7 +183,7 @@ func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo
 	return k.Allocatable(queue, &both)
 }
 
-// waitsForNodes reports whether no member of the gang has been placed in the session either.
+// waitsForNodes reports whether no member of the gang holds a node, not even in this session.
 func waitsForNodes(job *api.JobInfo) bool {
 	return job != nil && waitsWhole(job) && len(job.TaskStatusIndex[api.Allocated]) == 0
 }

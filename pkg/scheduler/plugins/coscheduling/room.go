@@ -8,19 +8,19 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// maxRoomLooks bounds how many nodes a session looks at to find room for groups that were sent back: a tenant may have thousands.
+// maxRoomLooks limits how many nodes a session checks for groups that timed out: a tenant may have thousands of them.
 const maxRoomLooks = 100_000
 
-// endsEarly reports whether the group's backoff is over because idle nodes have come to have room for it, in numbers, since it was sent back. Where
-// they had room all the time something else kept it from being placed, and it waits.
+// endsEarly reports whether the group's backoff ends early, because idle nodes have had room for the group only since it timed out.
+// If they had room all the time, another cause kept it from being placed, and it waits.
 func (s *session) endsEarly(l *limited, crowded map[string]bool, looks *int) bool {
 	room, known := s.hasRoom(l, looks)
 	crowded[l.id] = s.plugin.crowded[l.id] || known && !room
 	return known && room && crowded[l.id]
 }
 
-// hasRoom reports whether idle nodes take the minima of all of the group's gangs, were each member as large as the largest in every
-// dimension; known is false if the session has looked at nodes enough.
+// hasRoom reports whether idle nodes can take the minima of all of the group's gangs, with each member taken as large as the
+// largest in every dimension. known is false if the session has already checked enough nodes.
 func (s *session) hasRoom(l *limited, looks *int) (room, known bool) {
 	largest, missing := api.EmptyResource(), 0
 	for _, g := range l.gangs {
@@ -50,7 +50,7 @@ func (s *session) hasRoom(l *limited, looks *int) (room, known bool) {
 	return missing <= 0, true
 }
 
-// endEarly takes those groups out of the backoffs whose room has come.
+// endEarly ends the backoffs of groups that have room now.
 func (s *session) endEarly() {
 	crowded, looks := map[string]bool{}, 0
 	for _, l := range s.limits {

@@ -11,13 +11,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// Mistaken is the type of the condition of a PodGroup with settings that cannot be taken as they are written.
+// Mistaken is the type of the condition of a PodGroup with invalid settings.
 const Mistaken scheduling.PodGroupConditionType = "InvalidGangSettings"
 
 // mistaken is the reason of that condition, and of the event.
 const mistaken = string(Mistaken)
 
-// tellMistakes says on the PodGroup what of its settings cannot be taken as it is written, and what is taken instead.
+// tellMistakes reports on the PodGroup which settings are invalid, and what applies instead.
 func (s *session) tellMistakes(g *gang) {
 	if len(g.mistakes) == 0 {
 		g.dropCondition(Mistaken)

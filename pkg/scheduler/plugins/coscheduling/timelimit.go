@@ -18,17 +18,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang that was let in (its PodGroup is Inqueue) has room in its queue kept for it. If it is not placed within its waiting time it is
-// sent back: it is Pending again, the room is for others, and it is let in again after a backoff.
+// An admitted gang (its PodGroup is Inqueue) reserves resources of its queue. If it is not placed within its waiting time, it times
+// out: it is Pending again, its resources are free for others, and it is admitted again after a backoff.
 //
-//	Pending --let in--> Inqueue, GangAdmitted --placed--> Running, no condition
+//	Pending --admitted--> Inqueue, GangAdmitted --placed--> Running, no condition
 //	   ^                   | waiting time
 //	   +-- backoff -- Pending, TimedOut
 //
-// All gangs of a group wait and are sent back together: its time is that of the one whose time is up first. What is known is in memory, where no
-// tenant can write; the condition TimeLimit of the PodGroups reports it. A new leader begins all times again.
+// All gangs of a group wait and time out together, when the first waiting time of its gangs ends. The state is in memory, where no
+// tenant can write; the condition TimeLimit of the PodGroups reports it. A new leader starts all times again.
 
-// TimeLimit is the type of the condition that a gang with a waiting time has from when it is let in until it is placed.
+// TimeLimit is the type of the condition of a gang with a waiting time, from its admission until it is placed.
 const TimeLimit = framework.GangTimeLimit
 
 // The reasons of that condition.
@@ -37,35 +37,35 @@ const (
 	timedOut = framework.GangTimedOut
 )
 
-// The backoff of a gang that was sent back: from the first to the last, twice as long each time, and up to a fifth longer or shorter
-// so that gangs that were sent back together do not come back together.
+// The backoff of a gang that timed out, from the first to the last value. It doubles each time, and varies by a fifth so that gangs
+// that timed out together do not return together.
 const (
 	firstBackoff = 10 * time.Second
 	lastBackoff  = 5 * time.Minute
 	jitter       = 0.2
 )
 
-// limited is a group without those of its gangs that are satisfied, or a gang that is alone, that waits against a time limit.
+// limited is a gang, or the unsatisfied gangs of a group, with a time limit.
 type limited struct {
 	id    string
 	gangs []*gang
-	// until is when it may come again; zero when it was not sent back.
+	// until is when it may be admitted again; zero if it did not time out.
 	until time.Time
-	// tries is how often it was sent back.
+	// tries is how often it has timed out.
 	tries int
 }
 
-// knownLimit is what is known of one gang's time limit: when it was let in or sent back, and how often it was sent back.
+// knownLimit is the state of one gang's time limit.
 type knownLimit struct {
 	uid types.UID
-	// reason is letIn or timedOut, and since when that is so. message is what its condition says.
+	// reason is letIn or timedOut, since the time of that change. message is the condition's message.
 	reason  string
 	since   time.Time
 	tries   int
 	message string
 }
 
-// holdBack finds the gangs that wait out a backoff, and keeps them from being let in and placed.
+// holdBack finds the gangs in a backoff, and keeps them from being admitted and placed.
 func (s *session) holdBack() {
 	s.limits = map[string]*limited{}
 	for _, g := range s.gangs {
@@ -97,9 +97,9 @@ func (s *session) holdBack() {
 	}
 }
 
-// limitOf enters the gang, with what is known of its time limit.
+// limitOf adds the gang to its group's limit, with the state of its own.
 func (s *session) limitOf(g *gang) {
-	if g.satisfied { // it waits for no minimum, and no other of its group waits for it
+	if g.satisfied { // it waits for no minimum, and no other gang of its group waits for it
 		g.dropLimit()
 		return
 	}
@@ -118,7 +118,7 @@ func (s *session) limitOf(g *gang) {
 	g.dropCondition(TimeLimit)
 }
 
-// backoffEnds is when the backoff ends that the group waits out; zero when there is none, or it is over.
+// backoffEnds returns when the group's backoff ends; zero if it is in none.
 func (l *limited) backoffEnds(now time.Time) time.Time {
 	if l.placed() || l.inFlight() {
 		return time.Time{}
@@ -135,7 +135,7 @@ func (l *limited) backoffEnds(now time.Time) time.Time {
 	return ends
 }
 
-// backoff is that after as many tries.
+// backoff returns the length of the backoff for the number of tries.
 func (l *limited) backoff() time.Duration {
 	backoff := firstBackoff
 	for range min(max(l.tries, 1)-1, 10) {
@@ -146,22 +146,22 @@ func (l *limited) backoff() time.Duration {
 	return time.Duration(float64(backoff) * (1 - jitter + 2*jitter*float64(hash.Sum32()%1000)/1000))
 }
 
-// placed is true if the group is not sent back, however long it waits: a member of it has a node. What is bound in part is completed.
+// placed reports whether a member of the group has a node. Such a group never times out: a gang that is bound in part is completed.
 func (l *limited) placed() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return g.alive() > 0 })
 }
 
-// isReservedFor reports whether nodes are reserved for a gang of the group: sent back, it would lose them.
+// isReservedFor reports whether nodes are reserved for a gang of the group, which would lose them by timing out.
 func (s *session) isReservedFor(l *limited) bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.isReserved(g.UID) })
 }
 
-// inFlight is true if members of the group are being bound.
+// inFlight reports whether members of the group are being bound.
 func (l *limited) inFlight() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return len(g.TaskStatusIndex[api.Binding]) > 0 })
 }
 
-// mayEnter keeps out the gangs that wait out a backoff.
+// mayEnter refuses admission to gangs in a backoff.
 func (s *session) mayEnter(obj any) int {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {
@@ -173,10 +173,10 @@ func (s *session) mayEnter(obj any) int {
 	return util.Abstain
 }
 
-// sendBack has the gang wait to be let in.
+// sendBack makes the gang wait for admission again.
 func (g *gang) sendBack() { g.PodGroup.Status.Phase = scheduling.PodGroupPending }
 
-// limitWaits sends the groups back whose time is up, and notes which are let in now. It returns when the next time is up.
+// limitWaits times out the groups whose time has ended, and records which are admitted now. It returns when the next time ends.
 func (s *session) limitWaits(now time.Time) (next time.Time) {
 	limits := map[api.JobID]knownLimit{}
 	for _, l := range s.limits {
@@ -192,7 +192,7 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 	return next
 }
 
-// limitWait returns when the group's time is up: its waiting time or its backoff.
+// limitWait returns when the group's waiting time or backoff ends.
 func (s *session) limitWait(l *limited, now time.Time) time.Time {
 	switch {
 	case l.placed(), s.isReservedFor(l):
@@ -200,11 +200,11 @@ func (s *session) limitWait(l *limited, now time.Time) time.Time {
 			g.dropLimit()
 		}
 		return time.Time{}
-	case l.inFlight(): // its time goes on: if it fails after that it is sent back
+	case l.inFlight(): // its time goes on: if the bind fails after its end, the group times out
 		return time.Time{}
 	case !l.until.IsZero():
 		for _, g := range l.gangs {
-			g.sendBack() // what asks for no resources is let in without being asked about
+			g.sendBack() // a gang without requests is admitted without a call to the plugin
 		}
 		return l.until
 	}
@@ -220,8 +220,8 @@ func (s *session) limitWait(l *limited, now time.Time) time.Time {
 	return now.Add(l.backoff())
 }
 
-// clock returns the shortest waiting time of the group's gangs, and which of those that were let in waits longest, since when; nil
-// when none was let in.
+// clock returns the shortest waiting time of the group's gangs, and the gang that was admitted first, with that time; nil if none
+// is admitted.
 func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *gang, since time.Time) {
 	limit = l.gangs[0].Settings.WaitingTime
 	for _, g := range l.gangs {
@@ -237,14 +237,14 @@ func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *
 			first, since = g, began
 		}
 	}
-	// The room that is being made for it is its own: it has as long again until that is free.
+	// Resources are being released for the gang: it gets the same time again to wait for them.
 	if first != nil && len(first.TaskStatusIndex[api.Pipelined]) > 0 && first.IsPipelined() && limit < 1<<62 {
 		limit *= 2
 	}
 	return limit, first, since
 }
 
-// letInSince is when the gang was let in, which is now if that is not known.
+// letInSince returns when the gang was admitted, or now if that is not known.
 func (s *session) letInSince(g *gang, tries int, now time.Time) time.Time {
 	if g.limit != nil && g.limit.reason == letIn {
 		return g.limit.since
@@ -253,7 +253,7 @@ func (s *session) letInSince(g *gang, tries int, now time.Time) time.Time {
 	return now
 }
 
-// setLimit begins another time of the gang, which its condition reports.
+// setLimit starts a new time of the gang, and sets its condition.
 func (s *session) setLimit(g *gang, reason, message string, now time.Time) {
 	g.limit = &knownLimit{uid: g.PodGroup.UID, reason: reason, since: now, message: message}
 	g.dropCondition(TimeLimit)
@@ -266,7 +266,7 @@ func (g *gang) dropLimit() {
 	g.dropCondition(TimeLimit)
 }
 
-// timeOut sends all gangs of the group back.
+// timeOut times out all gangs of the group.
 func (s *session) timeOut(l *limited, first *gang, waited time.Duration, now time.Time) {
 	whose := ""
 	if len(l.gangs) > 1 {
@@ -285,7 +285,7 @@ func (s *session) timeOut(l *limited, first *gang, waited time.Duration, now tim
 
 func clockTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// sooner is the earlier of two times, of which a zero one is none.
+// sooner returns the earlier of two times. The zero time means none.
 func sooner(l, r time.Time) time.Time {
 	if l.IsZero() || !r.IsZero() && r.Before(l) {
 		return r

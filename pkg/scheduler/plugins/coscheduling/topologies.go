@@ -18,10 +18,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// topologyLabel is what the object is called in messages.
+// topologyLabel is what messages call the object.
 const topologyLabel = "ClusterNetworkTopology " + v1alpha1.DefaultTopologyName
 
-// topologies reads the ClusterNetworkTopology, once a gang asks for it.
+// topologies reads the ClusterNetworkTopology, once a gang has a topology rule.
 type topologies struct {
 	watch framework.Kept[*topologyWatch]
 }
@@ -31,7 +31,7 @@ type topologyWatch struct {
 	synced func() bool
 }
 
-// of returns the topology, or why there is none.
+// of returns the topology, or an error if there is none.
 func (t *topologies) of(h framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) {
 	watch, err := t.watch.Of(h, watchTopology)
 	if err != nil {
@@ -41,7 +41,7 @@ func (t *topologies) of(h framework.Handle) (*v1alpha1.ClusterNetworkTopology, e
 		return nil, errors.New(topologyLabel + " is not read yet: the scheduler has just begun to look for it, or the API server does not serve it")
 	}
 	found, err := watch.lister.Get(v1alpha1.DefaultTopologyName)
-	if err != nil { // a lister has no other error than that it is not there
+	if err != nil { // a lister's only error is NotFound
 		return nil, errors.New("there is no " + topologyLabel + ", which names the layers of the network")
 	}
 	return found, nil
@@ -58,7 +58,7 @@ func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInfor
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, now any) { h.Wake() }}); err != nil {
 		return nil, nil, fmt.Errorf("watching %s: %w", topologyLabel, err)
 	}
-	// Sessions ask for the topology again and again; no reload waits for a kind that may not be served.
+	// Every session reads the topology again, so a reload need not wait for a kind that may not be served.
 	if err := h.StartInformers(informer); err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +66,7 @@ func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInfor
 }
 
 const (
-	// maxLayers and maxLayerKeys bound what is read of the topology, which each node is asked for.
+	// maxLayers and maxLayerKeys limit the part of the topology that is read, since it is applied to each node.
 	maxLayers    = 16
 	maxLayerKeys = 16
 )
@@ -77,7 +77,7 @@ type layer struct {
 	keys []string
 }
 
-// layersOf are the topology's layers, the widest first: a chain from the one without parent down to the nodes.
+// layersOf returns the topology's layers, the widest first: a chain from the layer without a parent down to the nodes.
 func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 	wrong := func(format string, args ...any) ([]layer, error) {
 		return nil, fmt.Errorf("%s: spec.networkTopologySpec: "+format, append([]any{topologyLabel}, args...)...)
@@ -122,7 +122,8 @@ func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 	return layers, nil
 }
 
-// domainsOf names the domains of the node, the widest first. A node without any of a layer's labels is a domain of its own there.
+// domainsOf returns the names of the node's domains, the widest first. A node without any of a layer's labels is a domain of its
+// own in it.
 func domainsOf(layers []layer, node *v1.Node) []string {
 	domains := make([]string, len(layers))
 	for i, l := range layers {

@@ -18,14 +18,14 @@ import (
 // mostNamed is how many gangs of a group a message names.
 const mostNamed = 5
 
-// formUnits makes a unit of each gang, and of each group whose gangs are all there.
+// formUnits makes a unit of each gang without a group, and of each group whose gangs all exist.
 func (s *session) formUnits() {
 	for _, g := range s.gangs {
 		switch {
 		case g.unit != nil || g.waits != nil: // as one of a group
 		case g.Broken != nil:
 			g.waits = &api.ValidateResult{Reason: framework.InvalidGangGroup, Message: brief.Text(g.Broken.Error())}
-		case len(g.Group) == 0 || g.satisfied: // one that is satisfied waits for nobody
+		case len(g.Group) == 0 || g.satisfied: // a satisfied gang waits for no other
 			g.unit = &binding.Unit{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
 		default:
 			s.formGroup(g)
@@ -33,7 +33,7 @@ func (s *session) formUnits() {
 	}
 }
 
-// formGroup makes the unit of the gang's group, which each of them shares, or says why the gang waits.
+// formGroup makes the unit of the gang's group, which its gangs share, or records why the gang waits.
 func (s *session) formGroup(g *gang) {
 	var missing, apart, few, unknown brief.List
 	for _, list := range []*brief.List{&missing, &apart, &few, &unknown} {
@@ -47,7 +47,7 @@ func (s *session) formGroup(g *gang) {
 		other := s.gangs[uid]
 		agrees := other != nil && other.Broken == nil && other.id == g.id
 		switch {
-		case !agrees && across: // whether it is there is not for tenants of other namespaces to know
+		case !agrees && across: // tenants of other namespaces must not learn whether it exists
 			unknown.Add(name.String())
 		case s.Jobs[uid] == nil || s.Jobs[uid].PodGroup == nil:
 			missing.Add(name.String())
@@ -83,19 +83,19 @@ func (s *session) formGroup(g *gang) {
 		return
 	}
 	g.waits = waits
-	for _, name := range g.Group { // what holds for one holds for all that are of the same group
+	for _, name := range g.Group { // the reason is the same for all gangs of the group
 		if other := s.gangs[api.JobID(name.String())]; other != nil && other.Broken == nil && other.id == g.id && !other.satisfied {
 			other.waits = waits
 		}
 	}
 }
 
-// complete is true if there are members enough to place, by all that the gang plugin looks at.
+// complete reports whether the gang has enough members to place, by all checks of the gang plugin.
 func complete(job *api.JobInfo) bool {
 	return job.CheckTaskValid() && job.CheckSubJobValid() && job.ValidTaskNum() >= job.MinAvailable
 }
 
-// unlike says that there are pods enough, and too few of a role or sub-group.
+// unlike returns the message for a gang with enough pods, but too few of a role or sub-group.
 func (g *gang) unlike() string {
 	if g.ValidTaskNum() < g.MinAvailable {
 		return ""
@@ -103,12 +103,12 @@ func (g *gang) unlike() string {
 	return ", and too few of a role or sub-group"
 }
 
-// terms are what the gang asks for at the barrier.
+// terms returns the gang's requirements at the barrier.
 func (g *gang) terms() binding.GangTerms {
 	return binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict, Count: g.count()}
 }
 
-// unit returns that of the job's gang; nil when it has none.
+// unit returns the unit of the job's gang; nil if it has none.
 func (s *session) unit(job *api.JobInfo) *binding.Unit {
 	if g := s.gangs[job.UID]; g != nil {
 		return g.unit

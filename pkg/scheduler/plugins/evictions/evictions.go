@@ -3,8 +3,7 @@
 // Package evictions is the built-in plugin that keeps evictions from repeating. It is not named in the conf: the scheduler puts it
 // before the first tier of every configuration.
 //
-// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later one. If another gang has taken the
-// resources by then, they evict again, in session after session. So
+// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later one. If another gang has taken the resources first, they evict again, in session after session. So
 //
 //   - resources released for a gang stay with it: its nominees are placed first until the victims have terminated, or should have;
 //   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;

@@ -132,7 +132,7 @@ func (p *plugin) endingOf(job *api.JobInfo) string {
 	return "its remaining pods are scheduled first"
 }
 
-// tell sets the condition on the PodGroup.
+// tell sets the PodGroup's condition PartiallyBound.
 func tell(ssn *framework.Session, job *api.JobInfo, message string) {
 	klog.InfoS("Gang is partially bound", "gang", job.UID, "message", message)
 	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, message)

@@ -86,7 +86,7 @@ func (p *promises) expire(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.letIn, func(_ api.JobID, made promise) bool { return p.broken(made.namespace) })
 }
 
-// asked returns the requests of the gang's pods, including those that no node could hold yet: an autoscaler makes nodes for
+// asked returns the requests of the gang's pods, even if no node could hold them yet: an autoscaler makes nodes for
 // existing pods.
 func asked(job *api.JobInfo) *api.Resource {
 	sum := api.EmptyResource()
@@ -173,7 +173,7 @@ func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 	}
 }
 
-// promised reports whether upstream's plugins keep resources for the gang's minResources beyond those that it holds.
+// promised reports whether upstream's plugins keep resources for the gang's minResources beyond the resources that it holds.
 func promised(job *api.JobInfo) bool {
 	phase := job.PodGroup.Status.Phase
 	return job.PodGroup.Spec.MinResources != nil && (phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning)

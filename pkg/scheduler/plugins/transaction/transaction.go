@@ -40,7 +40,7 @@ type plugin struct {
 	halfBound map[api.JobID]time.Time
 	// ofGroup are the gangs of halfBound without bound members, in a group with bound members.
 	ofGroup map[api.JobID]bool
-	// groups caches the groups parsed in this session, formerGroups those of the previous one.
+	// groups caches the groups parsed in this session, formerGroups in the previous one.
 	groups, formerGroups map[api.JobID]group
 	// coscheduling reports whether the plugin that records gangs as satisfied is configured.
 	coscheduling bool
@@ -73,7 +73,7 @@ func Spec(gate Gate) framework.PluginSpec {
 	}
 }
 
-// Tier is the tier before those of the conf. A gang that stays bound in part for longer than limit is evicted; with 0 never.
+// Tier is the tier before all tiers of the conf. A gang that stays bound in part for longer than limit is evicted; with 0 never.
 func Tier(limit time.Duration) conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{

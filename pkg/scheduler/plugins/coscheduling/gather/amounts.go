@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// amounts are how many members may be added to a domain: the multiples of step up to most; or, where members that are there already make
-// it another set, those whose bits are set in irregular, up to the number of members to be divided.
+// amounts is the set of numbers of members that may be added to a domain: the multiples of step up to most. If members that are
+// already in the domain make the set irregular, irregular has it as bits, up to the number of members to be divided.
 type amounts struct {
 	step, most int
 	irregular  *big.Int
@@ -16,7 +16,7 @@ type amounts struct {
 
 func upTo(n int) amounts { return amounts{step: 1, most: max(n, 0)} }
 
-// has is true if so many may be added.
+// has reports whether n members may be added.
 func (a amounts) has(n int) bool {
 	if a.irregular != nil {
 		return a.irregular.Bit(n) == 1
@@ -24,7 +24,7 @@ func (a amounts) has(n int) bool {
 	return n <= a.most && n%a.step == 0
 }
 
-// rank puts sets that are not regular first: the rest is for those that are.
+// rank orders irregular sets first, so that the regular ones take the rest.
 func (a amounts) rank() int {
 	if a.irregular != nil {
 		return 0
@@ -32,7 +32,7 @@ func (a amounts) rank() int {
 	return 1
 }
 
-// below is the largest amount up to n.
+// below returns the largest amount up to n.
 func (a amounts) below(n int) int {
 	if a.irregular == nil {
 		return min(n, a.most) / a.step * a.step
@@ -42,7 +42,7 @@ func (a amounts) below(n int) int {
 	return max(n, 0)
 }
 
-// multiples are the amounts that make a multiple of k with the members that are there. Nothing may be added to whatever is there.
+// multiples returns the amounts that, together with the members already there, make a multiple of k. Zero is always one of them.
 func (a amounts) multiples(k, members, limit int) amounts {
 	switch {
 	case k <= 1:
@@ -61,7 +61,7 @@ func (a amounts) multiples(k, members, limit int) amounts {
 	return amounts{irregular: set}
 }
 
-// plus are the sums of an amount of the one and one of the other, up to limit: one set, moved by each amount of the other.
+// plus returns all sums of an amount of a and one of b, up to limit. It shifts the bits of one set by each amount of the other.
 func (a amounts) plus(b amounts, limit int) amounts {
 	if a.irregular == nil && b.irregular == nil && a.step == b.step {
 		return amounts{step: a.step, most: a.most + b.most}
@@ -79,7 +79,7 @@ func (a amounts) plus(b amounts, limit int) amounts {
 	return amounts{irregular: sums.And(sums, firstBits(limit+1))}
 }
 
-// bits are the amounts up to limit.
+// bits returns the amounts up to limit.
 func (a amounts) bits(limit int) *big.Int {
 	if a.irregular != nil {
 		return a.irregular
@@ -97,7 +97,7 @@ func firstBits(n int) *big.Int {
 	return bits.Sub(bits, big.NewInt(1))
 }
 
-// sumOf is what the domains take together.
+// sumOf returns the amounts that the domains can take together.
 func (t *Tree) sumOf(domains []*domain) amounts {
 	if len(domains) == 0 {
 		return upTo(0)
@@ -109,7 +109,7 @@ func (t *Tree) sumOf(domains []*domain) amounts {
 	return sum
 }
 
-// leastCommonMultiple is no more than limit, beyond which nothing is asked for.
+// leastCommonMultiple returns at most limit, since no larger amounts are used.
 func leastCommonMultiple(a, b, limit int) int {
 	l, r := a, b
 	for r != 0 {

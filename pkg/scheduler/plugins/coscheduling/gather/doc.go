@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gather divides the members of a gang over a tree of network domains (cluster, spine, block, node), each node of which has
-// slots: how many members it takes. It knows nothing of pods or plugins.
+// Package gather divides the members of a gang over a tree of network domains (cluster, spine, block, node). Each node has slots:
+// the number of members it can take. The package knows nothing of pods or plugins.
 //
-// A gang says of layers that it must lie in one domain of it, that it would rather lie in few, or that each domain must have a multiple
-// of so many of its members. The rules are Koordinator's, made exact: members that run already count, in the multiples too, and a
-// domain is refused only if there is no way to divide the gang in it.
+// For each layer a gang may require one domain, prefer few domains, or require that the number of its members in each domain is a
+// multiple of a number. The rules are Koordinator's, made exact: running members count, in the multiples too, and a domain is
+// refused only if there is no way to divide the gang in it.
 //
-// The narrowest layer that has a domain for all members comes first. Of its domains come first those with more of the gang's own
-// members, in them and then in the domains around them; with more company, likewise; that need fewer domains of the layers that the gang
-// prefers to gather in; with fewer slots, in them and then around them; then by name. In a domain, those in it come by own members, by
-// slots, most first, and by name, and are filled one after the other.
+// The narrowest layer that has a domain for all members comes first. Its domains are ordered by
+//
+//  1. the gang's own members in the domain, then in the domains around it, most first;
+//  2. company (pods that the gang would rather be with), likewise;
+//  3. the number of domains needed in the layers where the gang prefers few, fewest first;
+//  4. slots in the domain and then around it, fewest first;
+//  5. name.
+//
+// Within a domain, its parts are ordered by own members, by slots, most first, and by name, and are filled one after the other.
 package gather

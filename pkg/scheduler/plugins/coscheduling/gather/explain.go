@@ -12,7 +12,7 @@ import (
 // mostNamed is how many domains a message names.
 const mostNamed = 5
 
-// Explain says why there is no plan for so many members: what the domains take that the gang might lie in.
+// Explain returns why no plan exists for the number of members: how many the domains can take that might hold the gang.
 func (t *Tree) Explain(wanted int) string {
 	level := t.mustLevel()
 	domains := slices.Clone(t.levels[level])
@@ -39,7 +39,7 @@ func (t *Tree) Explain(wanted int) string {
 	return fmt.Sprintf("%s %s %s%s: %s", where, verb, members, t.inMultiples(), strings.Join(list, ", "))
 }
 
-// inMultiples says what the numbers of members must be multiples of.
+// inMultiples returns the text on the required multiples.
 func (t *Tree) inMultiples() string {
 	var parts []string
 	for _, layer := range t.layers {
@@ -53,10 +53,11 @@ func (t *Tree) inMultiples() string {
 	return " in multiples of " + strings.Join(parts, " and ")
 }
 
-// mostIn is the largest number of members, up to so many, that the domain takes.
+// mostIn returns the largest number of members, up to wanted, that the domain can take.
 func (t *Tree) mostIn(d *domain, wanted int) int { return d.takes.below(min(wanted, t.most)) }
 
-// explainDomain says what the domain takes, and of those in it where it has slots enough, but not in the multiples that are asked for.
+// explainDomain returns how many members the domain can take. It adds its parts that have enough slots, but not in the required
+// multiples.
 func (t *Tree) explainDomain(d *domain, wanted int) string {
 	most := t.mostIn(d, wanted)
 	text := fmt.Sprintf("%s %d", d.path(), most)
@@ -69,7 +70,7 @@ func (t *Tree) explainDomain(d *domain, wanted int) string {
 	return fmt.Sprintf("%s (%s of %d slots)", text, strings.Join(parts, " + "), d.slots)
 }
 
-// named tells of the first domains, and how many more there are.
+// named returns the texts of the first domains, and the number of the others.
 func named(domains []*domain, tell func(*domain) string) []string {
 	var out []string
 	for _, d := range domains[:min(len(domains), mostNamed)] {

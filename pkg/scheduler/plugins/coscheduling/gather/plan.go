@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// Share is how many members go to a node.
+// Share is the number of members for a node.
 type Share struct {
 	Node    string
 	Members int
 }
 
-// Plans yields the ways to place now so many members where there is room for those wanted, the best first. Neighbours in a plan are
-// close to each other.
+// Plans yields the ways to place now members while leaving room for wanted in total, the best first. Consecutive nodes of a plan
+// are close to each other in the network.
 func (t *Tree) Plans(wanted, now int) iter.Seq[[]Share] {
 	return func(yield func([]Share) bool) {
 		if now < 1 || wanted < now || wanted > t.most {
@@ -36,7 +36,7 @@ func (t *Tree) Plans(wanted, now int) iter.Seq[[]Share] {
 	}
 }
 
-// Most is the largest number of members, from least up to most, that there is a plan for; 0 for none.
+// Most returns the largest number of members, from least to most, that a plan exists for; 0 for none.
 func (t *Tree) Most(least, most int) int {
 	for n := min(most, t.most); n >= max(least, 1); n-- {
 		if t.held(n) {
@@ -46,7 +46,7 @@ func (t *Tree) Most(least, most int) int {
 	return 0
 }
 
-// Least is the smallest such number.
+// Least returns the smallest such number.
 func (t *Tree) Least(least, most int) int {
 	for n := max(least, 1); n <= min(most, t.most); n++ {
 		if t.held(n) {
@@ -56,12 +56,12 @@ func (t *Tree) Least(least, most int) int {
 	return 0
 }
 
-// held is true if there is a plan for so many members.
+// held reports whether a plan exists for n members.
 func (t *Tree) held(n int) bool {
 	return slices.ContainsFunc(t.levels[t.mustLevel()], func(d *domain) bool { return t.holds(d, n) })
 }
 
-// holds is true if so many members may be added to the domain, and to none beside it.
+// holds reports whether n members may be added to the domain while none are added elsewhere.
 func (t *Tree) holds(d *domain, n int) bool {
 	if !d.takes.has(n) || t.home != nil && d.at(t.home.level) != t.home {
 		return false
@@ -74,7 +74,7 @@ func (t *Tree) holds(d *domain, n int) bool {
 	return true
 }
 
-// candidates are the domains of the level that hold so many members, the best first, and equals by path.
+// candidates returns the domains of the level that can hold the wanted members, the best first, and equal ones by path.
 func (t *Tree) candidates(level, wanted int) []*domain {
 	var out []*domain
 	spread := map[*domain]int{}
@@ -99,7 +99,7 @@ func (t *Tree) candidates(level, wanted int) []*domain {
 	return out
 }
 
-// upwards compares two domains of a level, and if they are equal those around them.
+// upwards compares two domains of a level, and if they are equal the domains around them.
 func upwards(l, r *domain, of func(*domain) int) int {
 	for ; l != nil && l != r; l, r = l.parent, r.parent {
 		if order := cmp.Compare(of(l), of(r)); order != 0 {
@@ -109,7 +109,7 @@ func upwards(l, r *domain, of func(*domain) int) int {
 	return 0
 }
 
-// spread counts over how many domains the members would be spread, of the layers that the gang prefers to gather in.
+// spread returns over how many domains the members would be spread, in the layers where the gang prefers few.
 func (t *Tree) spread(d *domain, wanted int) int {
 	var levels []int
 	for i, layer := range t.layers {
@@ -129,7 +129,7 @@ func (t *Tree) spread(d *domain, wanted int) int {
 	return len(used)
 }
 
-// divide divides so many members, which the domain takes, over the nodes in it.
+// divide divides n members, which the domain can take, over its nodes.
 func (t *Tree) divide(d *domain, n int, give func(node *domain, n int)) {
 	if n == 0 {
 		return
@@ -151,8 +151,8 @@ func (t *Tree) divide(d *domain, n int, give func(node *domain, n int)) {
 	}
 }
 
-// rests are, for each of the first children whose amounts are not regular, what all behind it take together. Of regular ones each may
-// take as much as it can.
+// rests returns, for each of the first children with irregular amounts, the amounts that all children behind it can take together.
+// Regular children need none: each may take as much as it can.
 func (t *Tree) rests(d *domain) []amounts {
 	irregular := 0
 	for irregular < len(d.children) && d.children[irregular].takes.irregular != nil {

@@ -7,39 +7,39 @@ import (
 	"slices"
 )
 
-// Layer is what the gang says of a layer of the tree.
+// Layer is the gang's rule for a layer of the tree.
 type Layer struct {
 	Name string
-	// Must is true if the gang must lie in one domain of the layer, Prefer if in as few as possible.
+	// Must reports whether the gang must be in one domain of the layer, Prefer whether it prefers few.
 	Must, Prefer bool
-	// Multiple is of what each domain's number of members must be a multiple; 0 and 1 are any.
+	// Multiple divides the number of members in each domain; 0 and 1 allow any number.
 	Multiple int
 }
 
-// Node is a node with what the gang finds there.
+// Node is a node with its capacity for the gang.
 type Node struct {
 	Name string
-	// Domains are the names of those it lies in, of each layer but the first and the last, the widest first.
+	// Domains are the names of its domains in each layer but the first and the last, the widest first.
 	Domains []string
-	// Slots is how many more members it takes, Members how many of the gang it has, and Company how many that the gang would rather
-	// be with.
+	// Slots is the number of further members it can take, Members the number of the gang's members on it, and Company the number of
+	// pods that the gang would rather be with.
 	Slots, Members, Company int
 }
 
-// domain is a part of the tree. Its level is the place of its layer.
+// domain is a part of the tree. Its level is the index of its layer.
 type domain struct {
 	name     string
 	level    int
 	parent   *domain
 	children []*domain
-	// slots is how many more members it takes, rounded down as the multiples in it ask.
+	// slots is the number of further members it can take, rounded down by the multiples within it.
 	slots            int
 	members, company int
-	// takes is how many members may be added here.
+	// takes has the numbers of members that may be added here.
 	takes amounts
 }
 
-// path names the domain with those around it.
+// path returns the domain's name after the names of the domains around it.
 func (d *domain) path() string {
 	switch d.level {
 	case 0:
@@ -50,7 +50,7 @@ func (d *domain) path() string {
 	return d.parent.path() + "/" + d.name
 }
 
-// at is the domain around this one, or itself, that is of the level.
+// at returns the domain of the level that contains this one, or is this one.
 func (d *domain) at(level int) *domain {
 	for d.level > level {
 		d = d.parent
@@ -58,18 +58,18 @@ func (d *domain) at(level int) *domain {
 	return d
 }
 
-// Tree is the domains with what a gang finds in them.
+// Tree holds the domains, with the gang's members and slots in them.
 type Tree struct {
 	layers []Layer
-	// levels are the domains, by level, those of one level by path.
+	// levels has the domains by level, sorted by path.
 	levels [][]*domain
-	// most is for how many members it is made.
+	// most is the number of members that the tree is made for.
 	most int
-	// home is the domain that the gang must lie in, as members do; nil while it may choose.
+	// home is the domain that the gang must be in, because members of it already are; nil if it may choose.
 	home *domain
 }
 
-// New makes the tree of the nodes, for dividing up to so many members. The first of the layers is the cluster's, the last the nodes'.
+// New makes the tree of the nodes, for dividing up to most members. The first layer is the cluster, the last the nodes.
 func New(layers []Layer, nodes []Node, most int) *Tree {
 	t := &Tree{layers: layers, levels: make([][]*domain, len(layers)), most: most}
 	root := &domain{}
@@ -86,7 +86,7 @@ func New(layers []Layer, nodes []Node, most int) *Tree {
 	return t
 }
 
-// add adds a node, of which those before it are sorted.
+// add adds a node. The nodes must come in sorted order.
 func (t *Tree) add(root *domain, node *Node) {
 	d := root
 	last := len(t.layers) - 1
@@ -105,7 +105,7 @@ func (t *Tree) add(root *domain, node *Node) {
 	d.slots, d.members, d.company = node.Slots, node.Members, node.Company
 }
 
-// sum finds what the domain takes, from what those in it take.
+// sum computes the amounts that the domain can takefrom the amounts of its parts.
 func (t *Tree) sum(d *domain) {
 	if d.level == len(t.layers)-1 {
 		d.takes = upTo(d.slots)
@@ -127,7 +127,7 @@ func (t *Tree) sum(d *domain) {
 	}
 }
 
-// settle finds the domain of the layer that the gang must gather in, where members are, or most of them.
+// settle sets home: the domain, of the layer that the gang must gather in, with members of the gang, or most of them.
 func (t *Tree) settle() {
 	level := t.mustLevel()
 	if level == 0 {
@@ -140,7 +140,7 @@ func (t *Tree) settle() {
 	}
 }
 
-// mustLevel is the level of the narrowest layer that the gang must gather in; 0, the cluster's, if there is none.
+// mustLevel returns the level of the narrowest layer that requires one domain; 0, the cluster's, if none does.
 func (t *Tree) mustLevel() int {
 	for i, layer := range slices.Backward(t.layers) {
 		if layer.Must {
