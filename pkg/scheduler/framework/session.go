@@ -19,6 +19,8 @@ type Session struct {
 	cache Cache
 	// Action is the name of the action that runs, or ran last; empty before the first. The caller that executes actions sets it.
 	Action string
+	// IdleOnly reports whether allocate lets the job wait for no resources that are being released; nil before it has run.
+	IdleOnly func(job *api.JobInfo) bool
 	// turn is the job that the session currently works on.
 	turn *turn
 
@@ -82,6 +84,11 @@ func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOpt
 // reach the scheduler.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
 	ssn.Verdicts.note(plugin, added{predicate: true})
+	ssn.AddEvictionPredicateFn(plugin, fn)
+}
+
+// AddEvictionPredicateFn adds a predicate that is used only by the actions that evict, not by allocate.
+func (ssn *Session) AddEvictionPredicateFn(plugin string, fn api.PredicateFn) {
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)

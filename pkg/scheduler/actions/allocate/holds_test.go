@@ -182,6 +182,11 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 					if got := len(ssn.Jobs[api.JobID(namespace+"/late")].TaskStatusIndex[api.Allocated]); got != want {
 						t.Errorf("another gang of the namespace holds %d nodes, want %d", got, want)
 					}
+					for gang, want := range map[string]bool{"waits/b": true, namespace + "/late": want == 0} {
+						if got := ssn.IdleOnly(ssn.Jobs[api.JobID(gang)]); got != want {
+							t.Errorf("actions that evict see that %s may use idle resources only: %t, want %t", gang, got, want)
+						}
+					}
 				})
 			})
 		})

@@ -8,7 +8,8 @@
 //   - resources released for a gang stay with it: its nominees are placed first until the victims have terminated, or should have;
 //   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;
 //   - a queue that lost pods pauses in the same way before it reclaims from others;
-//   - a gang whose group would not fit as a whole pauses in the same way, and its evictions are cancelled.
+//   - a gang whose group would not fit as a whole pauses in the same way, and its evictions are cancelled;
+//   - a gang that allocate places on idle resources only uses no node where resources are being released: see [pauses].
 //
 // An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one gang's search.
 // These gangs take turns: see [turns].
@@ -117,7 +118,12 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
 	(&victims{ssn: ssn}).register()
 	p.searches = newSearches(ssn, p.turns)
-	ssn.AddPrePredicateFn(Name, p.searches.admit)
+	paused := &pauses{ssn: ssn}
+	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
+		paused.begin(task)
+		return p.searches.admit(task)
+	})
+	ssn.AddEvictionPredicateFn(Name, paused.accepts)
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || !evicts(ssn.Action) {

@@ -41,6 +41,7 @@ func NewRun(ssn *framework.Session, m *memory.Memory, defaults *options.ServerOp
 	s.Finder = feasible.New(ssn, s.Index, defaults, m.Tasks)
 	s.Progress = newProgress(ssn, s.Index)
 	s.Prints = newFingerprinter(ssn, s.Index, s.Finder, m)
+	ssn.IdleOnly = s.idleOnly
 	return s
 }
 
@@ -71,6 +72,15 @@ func (s *Run) PausedUntil(jobs ...*api.JobInfo) time.Time {
 		return time.Time{}
 	}
 	return last
+}
+
+// idleOnly reports whether the job, with those that are placed together with it, may not hold idle resources now.
+func (s *Run) idleOnly(job *api.JobInfo) bool {
+	jobs, _ := framework.Companions(s.Session.Jobs, s.Session.Placement.Unit(job))
+	if jobs == nil {
+		jobs = []*api.JobInfo{job}
+	}
+	return !s.PausedUntil(jobs...).IsZero()
 }
 
 // SearchOf returns the key of the search for room for tasks of the job in the named set.

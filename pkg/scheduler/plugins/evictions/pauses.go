@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictions
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// pauses keep gangs that allocate places on idle resources only off nodes where resources are being released. Their members would not be placed
+// there, and other gangs would take the room of pods that are evicted for the gang's other members.
+type pauses struct {
+	ssn *framework.Session
+	// avoided are the nodes that the gang whose search runs cannot use; nil for none.
+	avoided map[string]bool
+	// releasing are the nodes where resources were being released before the first search for such a gang; nil before.
+	releasing map[string]bool
+}
+
+// begin begins the search for the task's gang.
+func (p *pauses) begin(task *api.TaskInfo) {
+	p.avoided = nil
+	job := p.ssn.Jobs[task.Job]
+	if job == nil || !evicts(p.ssn.Action) || p.ssn.IdleOnly == nil || !p.ssn.IdleOnly(job) {
+		return
+	}
+	if p.releasing == nil {
+		p.releasing = map[string]bool{}
+		for name, node := range p.ssn.Nodes {
+			if !node.Releasing.IsEmpty() {
+				p.releasing[name] = true
+			}
+		}
+	}
+	p.avoided = p.releasing
+}
+
+// accepts is the predicate.
+func (p *pauses) accepts(task *api.TaskInfo, node *api.NodeInfo) error {
+	if !p.avoided[node.Name] {
+		return nil
+	}
+	return api.NewFitErrWithStatus(task, node, &api.Status{
+		Code: api.UnschedulableAndUnresolvable, Reason: "resources are being released on the node, and only idle ones count for the gang now",
+	})
+}
