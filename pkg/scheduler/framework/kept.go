@@ -17,15 +17,15 @@ type Kept[S any] struct {
 	informers []cache.SharedIndexInformer
 }
 
-// Of returns the state. If there is none for this scheduler, it calls make, whose second result are the informers that the state is read from. It
+// Of returns the state. If there is none for this scheduler, it calls build, whose second result are the informers that the state is read from. It
 // starts them. After an error the former state is kept.
-func (k *Kept[S]) Of(h Handle, make func(Handle) (S, []cache.SharedIndexInformer, error)) (S, error) {
+func (k *Kept[S]) Of(h Handle, build func(Handle) (S, []cache.SharedIndexInformer, error)) (S, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.handle == h {
 		return k.state, h.StartInformers(k.informers...) // the reload that asked for them first may not have waited until they were read
 	}
-	state, informers, err := make(h)
+	state, informers, err := build(h)
 	if err == nil {
 		err = h.StartInformers(informers...)
 	}

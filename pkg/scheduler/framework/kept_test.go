@@ -30,7 +30,7 @@ func TestStateIsKeptForAScheduler(t *testing.T) {
 	informer := informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes().Informer()
 	made, broken := 0, errors.New("it is broken")
 	var fails error
-	make := func(framework.Handle) (int, []cache.SharedIndexInformer, error) {
+	build := func(framework.Handle) (int, []cache.SharedIndexInformer, error) {
 		made++
 		return made, []cache.SharedIndexInformer{informer}, fails
 	}
@@ -38,7 +38,7 @@ func TestStateIsKeptForAScheduler(t *testing.T) {
 	kept := &framework.Kept[int]{}
 	of := func(h framework.Handle, want int, wantErr error) {
 		t.Helper()
-		if got, err := kept.Of(h, make); got != want || !errors.Is(err, wantErr) {
+		if got, err := kept.Of(h, build); got != want || !errors.Is(err, wantErr) {
 			t.Errorf("the state is %d, %v; want %d, %v", got, err, want, wantErr)
 		}
 	}
