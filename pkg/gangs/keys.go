@@ -52,6 +52,20 @@ const SourceAnnotation = "coscheduling.volcano-prebind.io/source"
 // Plugin is the name of the scheduler's plugin that reads settings.
 const Plugin = "coscheduling"
 
+// TimeLimitCondition is the type of the condition of a PodGroup whose gang was admitted, or returned to Pending when its waiting time had passed.
+// TimedOut is its reason then.
+const (
+	TimeLimitCondition = "GangTimeLimit"
+	TimedOut           = "GangTimedOut"
+)
+
+// WaitingForGroup is the reason why a gang waits while not all gangs of its group exist, and InvalidGroup while their settings of the group
+// contradict each other.
+const (
+	WaitingForGroup = "WaitingForGroup"
+	InvalidGroup    = "InvalidGangGroup"
+)
+
 // SatisfiedCondition is the type of the condition of a PodGroup whose gang reached its minimum once.
 const SatisfiedCondition = "GangSatisfied"
 

@@ -17,8 +17,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -61,12 +61,12 @@ func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
 		want  []string
 	}{
 		"the time-out of the gang": {
-			limit: scheduling.PodGroupCondition{Type: framework.GangTimeLimit, Reason: framework.GangTimedOut, Message: "sent back"},
+			limit: scheduling.PodGroupCondition{Type: gangs.TimeLimitCondition, Reason: gangs.TimedOut, Message: "sent back"},
 			want:  []string{pods + "sent back"},
 		},
 		"a backoff of its group's that it came to later": {want: []string{pods + "sent back", "Warning Unschedulable g: sent back"}},
 		"something else than the time-out": {
-			limit: scheduling.PodGroupCondition{Type: framework.GangTimeLimit, Reason: framework.GangTimedOut, Message: "sent back before"},
+			limit: scheduling.PodGroupCondition{Type: gangs.TimeLimitCondition, Reason: gangs.TimedOut, Message: "sent back before"},
 			want:  []string{pods + "sent back", "Warning Unschedulable g: sent back"},
 		},
 	}
@@ -77,7 +77,7 @@ func TestATimeOutIsOneEventOfThePodGroup(t *testing.T) {
 				w.settled()
 				w.verdict(func(job *api.JobInfo) {
 					test.limit.Status = v1.ConditionTrue
-					setCondition(&job.PodGroup.Status, unschedulable(framework.GangTimedOut, "sent back"))
+					setCondition(&job.PodGroup.Status, unschedulable(gangs.TimedOut, "sent back"))
 					setCondition(&job.PodGroup.Status, test.limit)
 				})
 				if diff := cmp.Diff(test.want, slices.Sorted(slices.Values(w.cluster.Events.Take()))); diff != "" {

@@ -162,7 +162,7 @@ func (c *sessionCache) OnSessionClose() {
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
 	ssn.cache, ssn.forecasters = cache, p.forecasters()
-	ssn.clocks, ssn.observer, ssn.turn.begins = r.clocks, r.observer, r.turnBegins
+	ssn.clocks, ssn.observer, ssn.waitReasons, ssn.turn.begins = r.clocks, r.observer, r.waitReasons, r.turnBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send = cache.Evict
 	if p.opensWithOurs() {

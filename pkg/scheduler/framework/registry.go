@@ -4,6 +4,7 @@ package framework
 
 import (
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -29,6 +30,8 @@ type Registry struct {
 	// clocks measure how long gangs wait for each reason, and observer receives the results; both outlive a configuration.
 	clocks   waitClocks
 	observer GangObserver
+	// waitReasons are those of all plugins.
+	waitReasons map[string]WaitReason
 	// turnBegins is called with each turn of a job in sessions.
 	turnBegins func()
 	// switches are the device switches of the first configuration that was built.
@@ -52,19 +55,22 @@ type Registry struct {
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	return &Registry{
-		specs:      map[string]PluginSpec{},
-		actions:    map[string]Action{},
-		told:       tellings{},
-		clocks:     waitClocks{},
-		observer:   unobserved{},
-		turnBegins: func() {},
-		views:      map[*vcframework.Session]*Session{},
+		specs:    map[string]PluginSpec{},
+		actions:  map[string]Action{},
+		told:     tellings{},
+		clocks:   waitClocks{},
+		observer: unobserved{},
+
+		waitReasons: map[string]WaitReason{},
+		turnBegins:  func() {},
+		views:       map[*vcframework.Session]*Session{},
 	}
 }
 
 // RegisterPlugin registers a plugin. It replaces a plugin registered under that name before, here or by upstream.
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
+	maps.Copy(r.waitReasons, spec.WaitReasons)
 	vcframework.RegisterPluginBuilder(spec.Name, func(vcframework.Arguments) vcframework.Plugin {
 		return &pluginAdapter{registry: r, name: spec.Name}
 	})

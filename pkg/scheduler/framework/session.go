@@ -35,9 +35,10 @@ type Session struct {
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
-	// clocks and observer are the registry's.
-	clocks   waitClocks
-	observer GangObserver
+	// clocks, observer and waitReasons are the registry's.
+	clocks      waitClocks
+	observer    GangObserver
+	waitReasons map[string]WaitReason
 	// QueueUse is the resources that queues hold, and may hold.
 	QueueUse QueueUse
 	// forecasters decide which admitted gangs never fit.

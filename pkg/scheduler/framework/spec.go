@@ -76,6 +76,8 @@ type PluginSpec struct {
 	// the feature they enable. Setting another value is then an error, and so is setting arguments of those plugins that this
 	// plugin has too.
 	TakesOver []Switch
+	// WaitReasons says what gangs wait for, by the reasons of the plugin's JobValid verdicts; WaitOther for those not in it.
+	WaitReasons map[string]WaitReason
 	// LeavesTasks reports whether the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs
 	// and of nodes. After sessions with only such plugins, the next snapshot has less to compare. False is safe for any plugin.
 	LeavesTasks bool

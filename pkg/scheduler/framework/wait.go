@@ -34,21 +34,11 @@ const (
 	QueueHasChildren = "QueueHasChildren"
 	// PodGroupNotFound: pods name a PodGroup that does not exist.
 	PodGroupNotFound = "PodGroupNotFound"
-	// WaitingForGroup: not all gangs of the gang's group exist. InvalidGangGroup: their settings of it contradict each other.
-	WaitingForGroup  = "WaitingForGroup"
-	InvalidGangGroup = "InvalidGangGroup"
 	// PreBindFailed and BindFailed: the failure of the gang's last transaction. BindBackoff: the wait after it.
 	PreBindFailed = "PreBindFailed"
 	BindFailed    = "BindFailed"
 	BindBackoff   = "BindBackoff"
 )
-
-// GangTimeLimit is the type of the condition of a gang that was admitted, or returned to Pending when its waiting time had
-// passed.
-const GangTimeLimit scheduling.PodGroupConditionType = "GangTimeLimit"
-
-// GangTimedOut is the reason of that condition once the gang's waiting time has passed.
-const GangTimedOut = "GangTimedOut"
 
 // Wait says why a gang waits, in the words of its PodGroup and its pods. Equal states of the cluster give equal words.
 type Wait struct {

@@ -3,7 +3,9 @@
 package framework
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -61,27 +63,25 @@ const (
 	EndTimedOut WaitEnd = "timed_out"
 )
 
-// ReasonOf classifies the explanation.
-func ReasonOf(wait Wait) WaitReason {
+// WaitReason classifies the explanation.
+func (ssn *Session) WaitReason(wait Wait) WaitReason {
 	switch wait.Reason {
 	case NotEnoughPods, NotEnoughPodsOfTask, PodGroupNotFound:
 		return WaitIncomplete
 	case SchedulingGated:
 		return WaitGated
-	case WaitingForGroup, InvalidGangGroup:
-		return WaitGroup
 	case NotEnqueued:
 		return WaitNotAdmitted
 	case QueueFull, QueueNotOpen, QueueNotFound, QueueHasChildren:
 		return WaitQueue
 	case NotEnoughResources:
 		return WaitResources
-	case GangTimedOut, BindBackoff, PreBindFailed, BindFailed:
+	case BindBackoff, PreBindFailed, BindFailed:
 		return WaitBackoff
 	case string(binding.StepWaits), string(binding.PreBindTimedOut), string(binding.RollbackStuck), string(binding.BindWaits):
 		return WaitBinding
 	}
-	return WaitOther
+	return cmp.Or(ssn.waitReasons[wait.Reason], WaitOther)
 }
 
 // waitClocks are the clocks of the gangs whose minimum is not bound.
@@ -110,9 +110,9 @@ func (clocks waitClocks) tick(ssn *Session, now time.Time) {
 		switch bound := someHaveNodes(job) && binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil; {
 		case !bound && c == nil:
 			clocks[uid] = newWaitClock(job, now)
-			clocks[uid].goOn(reasonOf(job, wait), now)
+			clocks[uid].goOn(ssn.waitReason(job, wait), now)
 		case !bound:
-			c.goOn(reasonOf(job, wait), now)
+			c.goOn(ssn.waitReason(job, wait), now)
 		case c != nil:
 			c.end(EndBound, ssn.observer, now)
 			delete(clocks, uid)
@@ -137,26 +137,18 @@ func (ssn *Session) TimedOut(gang api.JobID) {
 // Observer returns the observer of gangs.
 func (ssn *Session) Observer() GangObserver { return ssn.observer }
 
-func reasonOf(job *api.JobInfo, wait Wait) WaitReason {
+func (ssn *Session) waitReason(job *api.JobInfo, wait Wait) WaitReason {
 	if len(job.TaskStatusIndex[api.Binding]) > 0 {
 		return WaitBinding
 	}
-	return ReasonOf(wait)
+	return ssn.WaitReason(wait)
 }
 
-// newWaitClock returns the clock of a gang that was not known to wait. It starts when the gang was created, or returned
-// to Pending, unless the gang ran before.
+// newWaitClock returns the clock of a gang that was not known to wait. It starts when the gang was created, unless the gang ran before.
 func newWaitClock(job *api.JobInfo, now time.Time) *waitClock {
 	c := &waitClock{podGroup: job.PodGroup.UID, spent: map[WaitReason]time.Duration{}, reason: WaitUnseen, since: job.PodGroup.CreationTimestamp.Time}
-	for _, condition := range job.PodGroup.Status.Conditions {
-		switch {
-		case condition.Type == scheduling.PodGroupScheduled:
-			c.since = now
-		case condition.Type == GangTimeLimit && condition.Reason == GangTimedOut && condition.LastTransitionTime.After(c.since):
-			c.since = condition.LastTransitionTime.Time
-		}
-	}
-	if c.since.IsZero() {
+	ran := slices.ContainsFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == scheduling.PodGroupScheduled })
+	if ran || c.since.IsZero() {
 		c.since = now
 	}
 	return c

@@ -81,7 +81,7 @@ func viewOf(jobs ...*api.JobInfo) *View {
 	for _, job := range jobs {
 		all[job.UID] = job
 	}
-	waits := map[api.JobID]framework.Wait{"ns/c": {Reason: framework.GangTimedOut}}
+	waits := map[api.JobID]framework.Wait{"ns/c": {Reason: gangs.TimedOut}}
 	return New(all, func() int { return 3 }, func() map[api.JobID]framework.Wait { return waits }, func() (gangs.Settings, bool) { return gangs.Settings{}, false })
 }
 

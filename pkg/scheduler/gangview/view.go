@@ -95,4 +95,4 @@ func (v *View) List(q Query) Page {
 	return page
 }
 
-func isSentBack(wait framework.Wait) bool { return wait.Reason == framework.GangTimedOut }
+func isSentBack(wait framework.Wait) bool { return wait.Reason == gangs.TimedOut }

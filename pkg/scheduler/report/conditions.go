@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"volcano.sh/apis/pkg/apis/scheduling"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 func condition(kind scheduling.PodGroupConditionType, reason, message string) scheduling.PodGroupCondition {
@@ -59,7 +59,7 @@ func isIneffective(c scheduling.PodGroupCondition) bool { return c.Type == Ineff
 
 // isTimedOut reports whether the condition is that of a gang whose room in its queue is for others now.
 func isTimedOut(c scheduling.PodGroupCondition) bool {
-	return c.Type == framework.GangTimeLimit && c.Reason == framework.GangTimedOut
+	return c.Type == gangs.TimeLimitCondition && c.Reason == gangs.TimedOut
 }
 
 // isDelay reports whether the condition says that a member of the gang's transaction waits long.

@@ -321,7 +321,7 @@ func TestAGroupThatIsTooLarge(t *testing.T) {
 			t.Errorf("bound of a group of %d (-want +got):\n%s", n, diff)
 		}
 		job := ssn.Jobs[api.JobID(schedtest.Namespace+"/"+names[0])]
-		if valid := ssn.JobValid(job); valid == nil || valid.Reason != framework.InvalidGangGroup || !strings.Contains(valid.Message, "want at most 100 gangs") {
+		if valid := ssn.JobValid(job); valid == nil || valid.Reason != gangs.InvalidGroup || !strings.Contains(valid.Message, "want at most 100 gangs") {
 			t.Errorf("of a group of %d is told %v", n, valid)
 		}
 	}

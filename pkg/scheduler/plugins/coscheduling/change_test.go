@@ -12,7 +12,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -94,7 +93,7 @@ func TestSettingsChangeWhileItWaits(t *testing.T) {
 		changing(t, func(t *testing.T, w *written) {
 			w.wants(t, "y does not list x", 0)
 			verdict := w.verdict("x")
-			if verdict == nil || verdict.Reason != framework.InvalidGangGroup || !strings.Contains(verdict.Message, "must list the same gangs on each of them, and does not on ns/y") {
+			if verdict == nil || verdict.Reason != gangs.InvalidGroup || !strings.Contains(verdict.Message, "must list the same gangs on each of them, and does not on ns/y") {
 				t.Errorf("it waits for: %+v", verdict)
 			}
 			w.annotate(gangs.GroupsAnnotation, `["ns/x"]`)

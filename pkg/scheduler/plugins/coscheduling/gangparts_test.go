@@ -16,7 +16,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -146,7 +145,7 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 func TestWhatIsAskedOfOthers(t *testing.T) {
 	s := sessionOf(time.Now())
 	s.gangs = map[api.JobID]*gang{}
-	for name, waits := range map[api.JobID]*api.ValidateResult{"ns/free": nil, "ns/back": {Reason: timedOut}, "ns/group": {Reason: framework.WaitingForGroup}} {
+	for name, waits := range map[api.JobID]*api.ValidateResult{"ns/free": nil, "ns/back": {Reason: timedOut}, "ns/group": {Reason: gangs.WaitingForGroup}} {
 		s.gangs[name] = &gang{JobInfo: api.NewJobInfo(name), waits: waits}
 	}
 	for _, tt := range []struct {

@@ -295,7 +295,7 @@ func TestWhyAGroupWaits(t *testing.T) {
 			if strings.HasPrefix(want, string(other)) {
 				other = "ns/y"
 			}
-			if verdict := ssn.JobValid(ssn.Jobs[other]); verdict == nil || verdict.Reason != framework.WaitingForGroup || !strings.HasSuffix(verdict.Message, "not complete: "+want) {
+			if verdict := ssn.JobValid(ssn.Jobs[other]); verdict == nil || verdict.Reason != gangs.WaitingForGroup || !strings.HasSuffix(verdict.Message, "not complete: "+want) {
 				t.Errorf("%s: %+v", other, verdict)
 			}
 			if diff := cmp.Diff(map[string]int{}, boundOf(ssn)); diff != "" {

@@ -64,7 +64,7 @@ func TestWaitingTimeIsObserved(t *testing.T) {
 		if !w.runs("a") {
 			t.Fatalf("it does not run: %v", w.job("a").PodGroup.Status.Conditions)
 		}
-		if o.waited["backoff bound"] < 10*time.Second || o.waited["backoff bound"] > 20*time.Second || o.waited["incomplete bound"] < 5*time.Second || o.timeOuts != 1 {
+		if o.waited["backoff bound"] < 10*time.Second || o.waited["backoff bound"] > 20*time.Second || o.waited["incomplete bound"] < 5*time.Second || o.waited["other bound"] > 0 || o.timeOuts != 1 {
 			t.Errorf("when it is bound, %d time-outs were told, and it waited %v, want its backoff and for members", o.timeOuts, o.waited)
 		}
 		clear(o.waited)

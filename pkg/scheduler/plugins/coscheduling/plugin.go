@@ -68,6 +68,9 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 			_, err := loadReservations(args)
 			return err
 		},
+		WaitReasons: map[string]framework.WaitReason{
+			gangs.WaitingForGroup: framework.WaitGroup, gangs.InvalidGroup: framework.WaitGroup, gangs.TimedOut: framework.WaitBackoff,
+		},
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 			return newPlugin(args, h, topologyOf, known)
 		},

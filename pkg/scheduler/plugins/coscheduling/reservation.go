@@ -143,7 +143,7 @@ func (s *session) noteWaiting(now time.Time) {
 		}
 		waiting[uid] = known
 		wait, _ := s.Wait(uid)
-		switch framework.ReasonOf(wait) {
+		switch s.WaitReason(wait) {
 		case framework.WaitIncomplete, framework.WaitGated, framework.WaitGroup:
 			known.since = now
 		}

@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
 // An admitted gang (its PodGroup is Inqueue) reserves resources of its queue. If it is not placed within its waiting time, it times
@@ -29,12 +29,12 @@ import (
 // tenant can write; the condition TimeLimit of the PodGroups reports it. A new leader starts all times again.
 
 // TimeLimit is the type of the condition of a gang with a waiting time, from its admission until it is placed.
-const TimeLimit = framework.GangTimeLimit
+const TimeLimit = gangs.TimeLimitCondition
 
 // The reasons of that condition.
 const (
 	letIn    = "GangAdmitted"
-	timedOut = framework.GangTimedOut
+	timedOut = gangs.TimedOut
 )
 
 // The backoff of a gang that timed out, from the first to the last value. It doubles each time, and varies by a fifth so that gangs

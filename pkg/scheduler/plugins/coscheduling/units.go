@@ -12,7 +12,6 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // mostNamed is how many gangs of a group a message names.
@@ -24,7 +23,7 @@ func (s *session) formUnits() {
 		switch {
 		case g.unit != nil || g.waits != nil: // as one of a group
 		case g.Broken != nil:
-			g.waits = &api.ValidateResult{Reason: framework.InvalidGangGroup, Message: brief.Text(g.Broken.Error())}
+			g.waits = &api.ValidateResult{Reason: gangs.InvalidGroup, Message: brief.Text(g.Broken.Error())}
 		case len(g.Group) == 0 || g.satisfied: // a satisfied gang waits for no other
 			g.unit = &binding.Unit{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
 		default:
@@ -65,10 +64,10 @@ func (s *session) formGroup(g *gang) {
 		}
 	}
 	group := "group " + brief.Cut(unit.ID, brief.MostOfPart) + ": "
-	waits := &api.ValidateResult{Reason: framework.WaitingForGroup}
+	waits := &api.ValidateResult{Reason: gangs.WaitingForGroup}
 	switch {
 	case len(apart.Items()) > 0:
-		waits.Reason = framework.InvalidGangGroup
+		waits.Reason = gangs.InvalidGroup
 		waits.Message = group + "annotation " + gangs.GroupsAnnotation + " must list the same gangs on each of them, and does not on " + listed(apart)
 	case len(missing.Items()) > 0:
 		waits.Message = group + "these gangs do not exist, or are not this scheduler's: " + listed(missing)
