@@ -73,7 +73,7 @@ var _ = Describe("A gang", func() {
 		// Three workers pass, as many as minMember, but no ps.
 		w.order("first", g.member(0), control.Fail)
 		w.submit(ctx, g)
-		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(0), w.node(0), `minTaskMember of "ps"`)
+		w.eventuallyFailed(g, "PreBindFailed", "first", g.member(0), w.node(0), `minTaskMember 1 of "ps"`)
 		Expect(w.everBound(g)).To(BeZero())
 		w.revoke("first", g.member(0), control.Fail)
 		// A worker may be missing, the second may not.
