@@ -25,3 +25,14 @@ func (a *Action) executeWithout(ssn *framework.Session, without ...*memory.Budge
 	}
 	newScheduler(state.NewRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
 }
+
+// ExecuteByTurns is Execute when others have used the steps of all searches for an order, or of all packings, but for the one that has its turn.
+// While orders have turns there are no packings.
+func (a *Action) ExecuteByTurns(ssn *framework.Session, packings bool) {
+	a.memory.BeginSession()
+	a.memory.Packing.Left = 0
+	if !packings {
+		a.memory.Orders.Left, a.memory.Packing.Next = 0, nil
+	}
+	newScheduler(state.NewRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
+}

@@ -6,7 +6,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
@@ -97,8 +96,7 @@ func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
 	if problem == nil {
 		return nil
 	}
-	of := memory.Search{Unit: u.unit.ID, Set: "packed", IdleOnly: u.idleOnly}
-	found, done := u.run.Memory.Solve(problem, of, maxAssignments)
+	found, done := u.run.Memory.Solve(problem, u.run.SearchOf(u.Gangs[0], "packed", u.idleOnly), maxAssignments)
 	u.cut = u.cut || !done
 	if found.Answer != packing.Fits {
 		return nil

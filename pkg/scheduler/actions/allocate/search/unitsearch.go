@@ -80,8 +80,7 @@ func (u *Unit) granted() bool {
 	for _, job := range u.Gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
-	of := memory.Search{Unit: u.unit.ID, Set: "orders", IdleOnly: u.idleOnly}
-	if u.run.Memory.Orders.AcquireAll(of, min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
+	if u.run.Memory.Orders.AcquireAll(u.run.SearchOf(u.Gangs[0], "orders", u.idleOnly), min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
 		return true
 	}
 	u.cut = true
