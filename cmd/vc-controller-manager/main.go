@@ -15,7 +15,6 @@ import (
 	_ "time/tzdata" // Time zones of CronJobs, which the image has no database of.
 
 	"github.com/spf13/pflag"
-	_ "go.uber.org/automaxprocs"
 	corev1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"

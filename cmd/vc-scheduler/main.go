@@ -8,8 +8,6 @@ import (
 	"os"
 	_ "time/tzdata" // $TZ says in which zone the plugin tdm's hours are; the image has no database of zones.
 
-	_ "go.uber.org/automaxprocs"
-
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
 )
 

@@ -14,7 +14,6 @@ import (
 	_ "time/tzdata" // Time zones of CronJobs, which the image has no database of.
 
 	"github.com/spf13/pflag"
-	_ "go.uber.org/automaxprocs"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
