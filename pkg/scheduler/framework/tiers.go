@@ -28,6 +28,17 @@ func (ssn *Session) TiersWithout(plugins ...string) []conf.Tier {
 	return out
 }
 
+// TaskOrderTiers returns the session's tiers without the upstream plugins that order tasks by their priorities, or not at all.
+func (ssn *Session) TaskOrderTiers() []conf.Tier {
+	var not []string
+	for name, inputs := range upstreamInputs {
+		if _, ours := ssn.Verdicts.ours[name]; !ours && !inputs.ordersTasks {
+			not = append(not, name)
+		}
+	}
+	return ssn.TiersWithout(not...)
+}
+
 // PluginOption returns the conf's options for the named plugin; false when the conf does not name it.
 func (ssn *Session) PluginOption(plugin string) (conf.PluginOption, bool) {
 	for _, tier := range ssn.Tiers {

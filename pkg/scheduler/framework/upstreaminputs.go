@@ -19,6 +19,8 @@ type verdictInputs struct {
 	onTheClock bool
 	// asksServer reports whether the plugin asks a server for its verdicts, one call each.
 	asksServer bool
+	// ordersTasks is true of a plugin that orders tasks, and by other than their priorities.
+	ordersTasks bool
 }
 
 // perTaskClass describes a plugin with equal verdicts for all tasks of a class. Of labels and annotations it reads the keys
@@ -50,8 +52,8 @@ var upstreamInputs = map[string]verdictInputs{
 	"resource-strategy-fit":  perTaskClass(resourcestrategyfit.ResourceStrategyAnnotationKey, resourcestrategyfit.ResourceStrategyWeightAnnotationKey),
 	"resourcequota":          perTaskClass(),
 	"sla":                    perTaskClass(),
-	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true},     // the role is part of the class
-	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true}, // the revocable zone is the task's
+	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true, ordersTasks: true}, // the role is part of the class
+	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true},                // the revocable zone is the task's
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true},
 }
 

@@ -94,19 +94,24 @@ func (v *Verdicts) Signs(plugin string) bool { return v.ours[plugin].tasks != ni
 
 // Scope returns the scope of the plugin's verdicts and scores for the task.
 func (v *Verdicts) Scope(plugin string, task *api.TaskInfo) VerdictScope {
-	if v.added[plugin].choice {
-		return Uncached
+	scope, fixed := v.FixedScope(plugin)
+	if !fixed {
+		guarded(plugin, func() { scope = v.ours[plugin].tasks.SignTask(task) })
 	}
-	s, ours := v.ours[plugin]
-	if s.tasks == nil {
-		if ours {
-			return Uncached
-		}
-		return upstreamInputs[plugin].scope
-	}
-	scope := Uncached
-	guarded(plugin, func() { scope = s.tasks.SignTask(task) })
 	return scope
+}
+
+// FixedScope returns the Scope of the plugin and true if it is the same for all tasks, once all plugins have opened.
+func (v *Verdicts) FixedScope(plugin string) (scope VerdictScope, fixed bool) {
+	s, ours := v.ours[plugin]
+	switch {
+	case v.added[plugin].choice:
+		return Uncached, true
+	case !ours:
+		return upstreamInputs[plugin].scope, true
+	default:
+		return Uncached, s.tasks == nil
+	}
 }
 
 // PodKeys returns the labels and annotations of pods that the plugin's verdicts and scores depend on.

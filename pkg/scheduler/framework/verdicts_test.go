@@ -153,3 +153,22 @@ func TestMayRefuse(t *testing.T) {
 		})
 	}
 }
+
+// TestTaskOrderTiers has the plugins of upstream's that order tasks, but for priority, and those that are not listed.
+func TestTaskOrderTiers(t *testing.T) {
+	for name := range upstreamInputs {
+		t.Run(name, func(t *testing.T) {
+			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
+			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("taskOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
+			if asked := len(ssn.TaskOrderTiers()[0].Plugins) > 0; asked != (orders && name != "priority") {
+				t.Errorf("it is asked for the order of tasks: %t, and it orders them: %t", asked, orders)
+			}
+			if name == "priority" && !orders {
+				t.Error("it does not order tasks, so this test looks in the wrong place")
+			}
+		})
+	}
+	if ssn := opened(t, "p", false, func(*Session) {}); len(ssn.TaskOrderTiers()[0].Plugins) != 1 {
+		t.Errorf("asked for the order of tasks are %v, want a plugin of which nothing is known alone", ssn.TaskOrderTiers())
+	}
+}

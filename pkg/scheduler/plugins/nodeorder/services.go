@@ -52,6 +52,9 @@ func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 		index = newServiceIndex(services)
 		s.services[p.Namespace] = index
 	}
+	if len(index) == 0 {
+		return nil
+	}
 	var found []*v1.Service
 	for key, value := range p.Labels {
 		found = append(found, index[label{key, value}]...)

@@ -73,7 +73,6 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		// which ask it again.
 		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
 		memory:        memory,
-		classes:       map[string]*TaskClass{},
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),
 		checks:        newChecks(ssn),
@@ -82,6 +81,7 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	f.labelKeys, pending = newSelectorLabelKeys(ssn, f.layering.plugins)
 	f.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
 	memory.begin(pending)
+	f.classes = make(map[string]*TaskClass, memory.classes)
 	return f
 }
 
@@ -138,8 +138,11 @@ func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 // DecidedByClass reports whether only cached verdicts decide which nodes take the task: no plugin that may refuse nodes is called
 // for each task, no plugin but chosenBy has verdicts of its own for the job, and no pod placed in the session keeps it away.
 func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
-	return !f.layering.readsAnything && !f.layering.nothingCached && !f.layering.onTheClock && !f.Class(task).layers.uncachedVerdicts &&
-		!f.PerJobBut(task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
+	if f.layering.readsAnything || f.layering.nothingCached || f.layering.onTheClock {
+		return false
+	}
+	layers := f.Class(task).layers
+	return !layers.uncachedVerdicts && !f.perJobBut(layers, task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
 }
 
 // Judges returns the plugins of this project that refuse nodes to tasks of the task's class for reasons that only they know.
@@ -147,7 +150,11 @@ func (f *Finder) Judges(task *api.TaskInfo) []string { return f.Class(task).laye
 
 // PerJobBut reports whether a plugin other than the named one has verdicts on the task that apply to some jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
-	return slices.ContainsFunc(f.Class(task).layers.perJobPlugins, func(p string) bool {
+	return f.perJobBut(f.Class(task).layers, task, plugin)
+}
+
+func (f *Finder) perJobBut(layers *layers, task *api.TaskInfo, plugin string) bool {
+	return slices.ContainsFunc(layers.perJobPlugins, func(p string) bool {
 		return p != plugin && f.ssn.Verdicts.JobKey(p, f.ssn.Jobs[task.Job]) != ""
 	})
 }

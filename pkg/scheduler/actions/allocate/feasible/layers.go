@@ -58,8 +58,9 @@ type layering struct {
 	ssn *framework.Session
 	// nothingCached reports whether every plugin is called for every task, as predicateErrorCacheEnable: false requests.
 	nothingCached bool
-	// plugins are the participating plugins, in conf order.
+	// plugins are the participating plugins, in conf order, and scopes the scopes of their verdicts that are the same for all tasks.
 	plugins []string
+	scopes  []fixedScope
 	// readsAnything reports whether one of them may read any property of a task.
 	readsAnything bool
 	// onTheClock reports whether one of them refuses nodes by the time of day, or by the age of its measurements.
@@ -71,6 +72,12 @@ type layering struct {
 	buffer        []byte
 }
 
+// fixedScope is the scope of a plugin's verdicts on all tasks, where fixed.
+type fixedScope struct {
+	framework.VerdictScope
+	fixed bool
+}
+
 func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 	l := &layering{ssn: ssn, nothingCached: nothingCached, deviceClasses: deviceClassesByResource(ssn), reserves: newReserves(ssn), known: map[string]*layers{}}
 	for _, tier := range ssn.Tiers {
@@ -78,7 +85,8 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			if !takesPart(option) {
 				continue
 			}
-			l.plugins = append(l.plugins, option.Name)
+			scope, fixed := ssn.Verdicts.FixedScope(option.Name)
+			l.plugins, l.scopes = append(l.plugins, option.Name), append(l.scopes, fixedScope{scope, fixed})
 			l.readsAnything = l.readsAnything || ssn.Verdicts.ReadsAnything(option.Name)
 			l.onTheClock = l.onTheClock || ssn.Verdicts.OnTheClock(option.Name)
 		}
@@ -96,9 +104,13 @@ func takesPart(option vcconf.PluginOption) bool {
 func (l *layering) of(task *vcapi.TaskInfo) *layers {
 	dependent, preferring := dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses), prefersByOtherNodes(task.Pod)
 	l.buffer = l.buffer[:0]
-	for _, plugin := range l.plugins {
+	for i, plugin := range l.plugins {
+		scope := l.scopes[i].VerdictScope
+		if !l.scopes[i].fixed {
+			scope = l.ssn.Verdicts.Scope(plugin, task)
+		}
 		of := cached
-		switch scope := l.ssn.Verdicts.Scope(plugin, task); {
+		switch {
 		case scope == framework.NoVerdict:
 			of = skipped
 		case scope == framework.Uncached, dependent && plugin == predicates.PluginName,

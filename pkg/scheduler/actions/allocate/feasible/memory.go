@@ -20,6 +20,8 @@ type Memory struct {
 	// keys are the key parts by task, former the ones of the last session. Equal keys share one string.
 	keys, former map[*api.TaskInfo]string
 	distinct     map[string]string
+	// classes is how many classes the last session had.
+	classes int
 }
 
 // NewMemory returns an empty memory.

@@ -25,19 +25,25 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 	if class, ok := f.classOfTask[task]; ok {
 		return class
 	}
+	return f.classify(task)
+}
+
+// classify finds the task's class by its class key.
+func (f *Finder) classify(task *api.TaskInfo) *TaskClass {
 	layers := f.layering.of(task) // may depend on the identity, too
 	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Verdicts.VolumeKey, f.ssn.Verdicts.ClaimKey}, f.memory), layers.signature...)
 	class, ok := f.classes[string(f.keyBuffer)]
 	if !ok {
 		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.memory.Seed, f.keyBuffer), layers: layers}
 		f.classes[string(f.keyBuffer)] = class
+		f.memory.classes = len(f.classes)
 	}
 	f.classOfTask[task] = class
 	return class
 }
 
-// Expect records a task that is to be placed in the session.
-func (f *Finder) Expect(task *api.TaskInfo) { f.Class(task).expected++ }
+// Expect records a task that is to be placed in the session. It is called once for a task.
+func (f *Finder) Expect(task *api.TaskInfo) { f.classify(task).expected++ }
 
 // Number identifies a class in a session.
 func (c *TaskClass) Number() int { return c.number }

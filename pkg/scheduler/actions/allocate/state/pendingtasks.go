@@ -126,7 +126,7 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 			}
 		}
 		if len(tasks) > 0 {
-			sortTasks(s.ssn, tasks)
+			s.sortTasks(tasks)
 			p.Tasks[uid] = tasks
 			p.SubJobs = append(p.SubJobs, subJob)
 		}
@@ -137,7 +137,7 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 
 // sortTasks sorts tasks by the session's task order. Upstream's fallback order is costly to call for each pair, and inconsistent
 // if only some names end in a number. So tasks are sorted by its first criteria, and compared with it where these may not agree.
-func sortTasks(ssn *framework.Session, tasks []*api.TaskInfo) {
+func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return
 	}
@@ -145,28 +145,33 @@ func sortTasks(ssn *framework.Session, tasks []*api.TaskInfo) {
 		task   *api.TaskInfo
 		number int
 	}
-	sorted, without := make([]numbered, len(tasks)), 0
+	byNumber, without := make([]numbered, len(tasks)), 0
 	for i, task := range tasks {
 		number, ok := indexOf(task.Pod.Name)
 		if !ok {
 			number = -1
 			without++
 		}
-		sorted[i] = numbered{task, number}
+		byNumber[i] = numbered{task, number}
 	}
-	slices.SortFunc(sorted, func(l, r numbered) int {
+	slices.SortFunc(byNumber, func(l, r numbered) int {
 		return cmp.Or(cmp.Compare(r.task.Priority, l.task.Priority), cmp.Compare(l.number, r.number),
 			l.task.Pod.CreationTimestamp.Compare(r.task.Pod.CreationTimestamp.Time), cmp.Compare(l.task.UID, r.task.UID))
 	})
-	for i := range sorted {
-		tasks[i] = sorted[i].task
+	for i := range byNumber {
+		tasks[i] = byNumber[i].task
 	}
-	inOrder := func(l, r *api.TaskInfo) int { return ssn.TaskCompareFns(l, r) } // beyond it, upstream uses the order above
+	inOrder := ByOrder[*api.TaskInfo](p.ssn.TaskOrderFn)
+	sorted := false
 	if 0 < without && without < len(tasks) {
-		inOrder = ByOrder[*api.TaskInfo](ssn.TaskOrderFn)
+		sorted = slices.IsSortedFunc(tasks, inOrder)
+	} else { // upstream's is the order above
+		p.ssn.WithTiers(p.taskOrder, func() {
+			sorted = slices.IsSortedFunc(tasks, func(l, r *api.TaskInfo) int { return p.ssn.TaskCompareFns(l, r) })
+		})
 	}
-	if !slices.IsSortedFunc(tasks, inOrder) {
-		slices.SortStableFunc(tasks, ByOrder[*api.TaskInfo](ssn.TaskOrderFn))
+	if !sorted {
+		slices.SortStableFunc(tasks, inOrder)
 	}
 }
 

@@ -19,7 +19,9 @@ type Progress struct {
 	// GangDecides reports whether the gang plugin decides on readiness, and notGang are the session's tiers without it.
 	GangDecides bool
 	NotGang     []conf.Tier
-	of          map[api.JobID]*JobProgress
+	// taskOrder are the tiers that may order tasks otherwise than by priority.
+	taskOrder []conf.Tier
+	of        map[api.JobID]*JobProgress
 }
 
 // JobProgress is how far a job has come.
@@ -35,7 +37,7 @@ type JobProgress struct {
 func newProgress(ssn *framework.Session, index *nodeset.Index) *Progress {
 	option, found := ssn.PluginOption(gang.PluginName)
 	return &Progress{
-		ssn: ssn, index: index, NotGang: ssn.TiersWithout(gang.PluginName), of: map[api.JobID]*JobProgress{},
+		ssn: ssn, index: index, NotGang: ssn.TiersWithout(gang.PluginName), taskOrder: ssn.TaskOrderTiers(), of: map[api.JobID]*JobProgress{},
 		GangDecides: found && option.EnabledJobReady != nil && *option.EnabledJobReady,
 	}
 }
