@@ -62,6 +62,9 @@ func TestOnlySessionsOfKnownPluginsAreTrusted(t *testing.T) {
 			if c.trusted > 0 {
 				t.Error("a session is trusted that is still open")
 			}
+			if touched := ssn.Touched("n"); touched != (tt.want == 0) {
+				t.Errorf("a session that has placed nothing may have changed a node: %t", touched)
+			}
 			registry.CloseSession(ssn)
 			if c.trusted != tt.want {
 				t.Errorf("%d sessions are trusted, want %d", c.trusted, tt.want)

@@ -165,6 +165,9 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn.clocks, ssn.observer, ssn.waitReasons, ssn.turn.begins = r.clocks, r.observer, r.waitReasons, r.turnBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send = cache.Evict
+	if p.known {
+		ssn.touched = map[string]bool{}
+	}
 	if p.opensWithOurs() {
 		opening.snapshotter, _ = cache.(Snapshotter)
 	}
@@ -211,6 +214,10 @@ func (r *Registry) CloseSession(ssn *Session) {
 // attach makes the session a view of upstream's.
 func (ssn *Session) attach(upstream *vcframework.Session) {
 	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
+	if ssn.touched != nil {
+		touch := func(event *vcframework.Event) { ssn.touched[event.Task.NodeName] = true }
+		upstream.AddEventHandler(&vcframework.EventHandler{AllocateFunc: touch, DeallocateFunc: touch})
+	}
 }
 
 // seal submits the session's placements, now that no action adds to them. The members of a gang that no action completed are

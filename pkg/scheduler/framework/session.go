@@ -46,6 +46,9 @@ type Session struct {
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
 	evictions  evictions
+	// touched are the names of the nodes on which the session has placed or evicted tasks, or taken that back; nil if plugins or
+	// actions may change nodes in other ways.
+	touched map[string]bool
 }
 
 func newSession(order []string) *Session {
@@ -67,6 +70,10 @@ func newSession(order []string) *Session {
 
 // HandedOver reports whether the session has handed over the task to be bound. Its annotations can then no longer change.
 func (ssn *Session) HandedOver(task api.TaskID) bool { return ssn.handedOver[task] }
+
+// Touched reports whether the session may have changed the named node: it has placed or evicted a task there, even if that was
+// taken back, or it has plugins or actions that are not known to change nodes only in this way.
+func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched[node] }
 
 // AddPreBindFn adds a plugin's pre-bind step. Use it from OnSessionOpen. A step added after the session has
 // handed out its first member is ignored, and logged, because members of one gang must run the same chain.

@@ -307,3 +307,46 @@ func TestWhatVolumesDecideIsNotRemembered(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatAnEarlierActionEvictsCounts: a gang that fitted nowhere, and for which nothing has changed since, has room to wait for once an action that runs
+// before allocate evicts a task.
+func TestWhatAnEarlierActionEvictsCounts(t *testing.T) {
+	pods, podGroup := gang("g", "3", "3")
+	running, other := gang("r", "4")
+	running[0].Spec.NodeName, running[0].Status.Phase = "n1", v1.PodRunning
+	cluster := sessiontest.New(sessiontest.World{})
+	defer cluster.Close()
+	cluster.UseBooks(true)
+	cluster.Load(sessiontest.World{
+		Nodes: []*v1.Node{node("n1", "", "4"), node("n2", "", "4")}, Pods: append(pods, running...), PodGroups: []*v1beta1.PodGroup{podGroup, other},
+	})
+	registry, trials := framework.NewRegistry(), 0
+	action := counted(registry, &trials)
+	scheduler := cluster.Scheduler(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n")
+	defer scheduler.Close()
+	var n1 *api.NodeInfo
+	for range 3 {
+		ssn := scheduler.Open()
+		again := n1 == ssn.Nodes["n1"]
+		n1, trials = ssn.Nodes["n1"], 0
+		ssn.Run(action)
+		if again && trials > 0 {
+			t.Errorf("the gang was tried %d times though nothing changed, want none", trials)
+		}
+		ssn.Close()
+	}
+	ssn := scheduler.Open()
+	defer ssn.Close()
+	if ssn.Nodes["n1"] != n1 {
+		t.Error("the session has another copy of n1, so this test does not show what it is to show")
+	}
+	for _, task := range ssn.Jobs["ns/r"].Tasks {
+		if err := ssn.Evict(task, "test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ssn.Run(action)
+	if waiting := len(ssn.Jobs["ns/g"].TaskStatusIndex[api.Pipelined]); waiting == 0 {
+		t.Errorf("no member waits for what is released: %s", ssn.Jobs["ns/g"].JobFitErrors)
+	}
+}

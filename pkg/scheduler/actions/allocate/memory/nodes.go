@@ -18,6 +18,8 @@ type Nodes struct {
 	// nodes are the records of the session's nodes by number, which is the order of their names, and former the ones of the last
 	// session.
 	nodes, former []nodeRecord
+	// infos are the copies of the nodes that the records were made for.
+	infos []*api.NodeInfo
 	// numbered counts the objects that have a number.
 	numbered uint64
 }
@@ -28,9 +30,12 @@ type nodeRecord struct {
 	// object is the Node, and number identifies it, even if another object reuses its address.
 	object *v1.Node
 	number uint64
-	// kept is the state of the session's copy of the node when the fingerprint was computed; its info is nil before that.
-	kept        nodeState
+	// fingerprint is the fingerprint of kept, the state of the session's copy of the node when it was computed; its info is nil
+	// before that.
 	fingerprint uint64
+	kept        nodeState
+	// asGiven reports whether kept is the copy as sessions are given it, and not as one had changed it.
+	asGiven bool
 }
 
 // nodeState is the state that the fingerprint of a node depends on.
@@ -51,14 +56,24 @@ type nodeState struct {
 // beginSession forgets the nodes that the last session did not ask for.
 func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
 
+// open makes records of the session's nodes. If it has the copies that the last session had, their records stay.
+func (m *Nodes) open(all []*api.NodeInfo) {
+	if m.nodes != nil {
+		return
+	}
+	if m.former != nil && slices.Equal(m.infos, all) {
+		m.nodes = m.former
+		return
+	}
+	m.nodes, m.infos = make([]nodeRecord, len(all)), all
+	for i, info := range all {
+		m.nodes[i].name = info.Name
+	}
+}
+
 // recordOf returns the record of a node of the session, which has these nodes.
 func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
-	if m.nodes == nil {
-		m.nodes = make([]nodeRecord, len(all))
-		for i, info := range all {
-			m.nodes[i].name = info.Name
-		}
-	}
+	m.open(all)
 	r := &m.nodes[node]
 	if r.number == 0 {
 		if at, found := m.formerPlace(r.name, int(node)); found {
@@ -84,15 +99,22 @@ func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	return slices.BinarySearchFunc(m.former, name, func(r nodeRecord, name string) int { return cmp.Compare(r.name, name) })
 }
 
-// FingerprintOf returns the fingerprint that was computed for the node's current state, or else the one that compute returns.
-func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, compute func(number uint64) uint64) uint64 {
-	r, info := m.recordOf(node, all), all[node]
+// FingerprintOf returns the fingerprint that was computed for the node's current state, or else the one that compute returns. A
+// copy that the session was given again, and has not touched, is not compared: package snapshot compared it when it gave it.
+func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, touched bool, compute func(number uint64) uint64) uint64 {
+	m.open(all)
+	info := all[node]
+	if known := &m.nodes[node]; !touched && known.asGiven && known.kept.info == info {
+		return known.fingerprint
+	}
+	r := m.recordOf(node, all)
 	if r.kept.is(info) {
+		r.asGiven = r.asGiven || !touched
 		return r.fingerprint
 	}
 	fingerprint := compute(r.number)
-	if r.kept.info != info && !hasPlaced(info) {
-		r.kept, r.fingerprint = stateOf(info, &m.nodes[max(0, node-1)].kept), fingerprint
+	if (r.kept.info != info || !touched) && !hasPlaced(info) {
+		r.kept, r.fingerprint, r.asGiven = stateOf(info, &m.nodes[max(0, node-1)].kept), fingerprint, !touched
 	}
 	return fingerprint
 }

@@ -26,7 +26,7 @@ type Index struct {
 	// versions counts the changes of each node, and changes lists the nodes that changed, in order.
 	versions []uint32
 	changes  []int32
-	// releasing are the nodes on which resources are being released.
+	// releasing are the nodes on which resources are being released; nil before they are asked for.
 	releasing map[int32]bool
 	// largest is the largest amount that a node has, for each resource; nil before the first use.
 	largest *api.Resource
@@ -46,7 +46,6 @@ func New(ssn *framework.Session) *Index {
 		ssn:           ssn,
 		numbers:       make(map[string]int32, len(names)),
 		versions:      make([]uint32, len(names)),
-		releasing:     map[int32]bool{},
 		groups:        map[*topology.Group]*Set{},
 		hyperNodes:    map[string]*Set{},
 		remainders:    map[string]*Set{},
@@ -55,7 +54,6 @@ func New(ssn *framework.Session) *Index {
 	for i, name := range names {
 		x.Nodes[i] = ssn.Nodes[name]
 		x.numbers[name] = int32(i)
-		x.noteReleasing(int32(i))
 	}
 	x.All = x.HyperNode(vcframework.ClusterTopHyperNode)
 	ssn.AddEventHandler(&vcframework.EventHandler{
@@ -69,7 +67,9 @@ func (x *Index) noteChange(name string) {
 	if node, ok := x.numbers[name]; ok {
 		x.versions[node]++
 		x.changes = append(x.changes, node)
-		x.noteReleasing(node)
+		if x.releasing != nil {
+			x.noteReleasing(node)
+		}
 	}
 }
 
@@ -78,6 +78,17 @@ func (x *Index) noteReleasing(node int32) {
 		delete(x.releasing, node)
 	} else {
 		x.releasing[node] = true
+	}
+}
+
+// findReleasing looks at all nodes, once.
+func (x *Index) findReleasing() {
+	if x.releasing != nil {
+		return
+	}
+	x.releasing = map[int32]bool{}
+	for node := range x.Nodes {
+		x.noteReleasing(int32(node))
 	}
 }
 
@@ -99,6 +110,7 @@ func (x *Index) Changed(after int) []int32 { return x.changes[after:] }
 // Releases reports whether resources are being released on a node of the set, so that waiting for them may be
 // worthwhile.
 func (x *Index) Releases(s *Set) bool {
+	x.findReleasing()
 	for node := range x.releasing {
 		if s.Has(node) {
 			return true

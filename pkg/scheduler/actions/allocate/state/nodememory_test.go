@@ -18,6 +18,8 @@ type remembering struct {
 	nodes []*api.NodeInfo
 	// computed counts the fingerprints that were computed.
 	computed int
+	// untouched says that the session has changed no node.
+	untouched bool
 }
 
 func newRemembering(t *testing.T) *remembering {
@@ -34,7 +36,7 @@ func newRemembering(t *testing.T) *remembering {
 func (r *remembering) of(t *testing.T, node int32) uint64 {
 	t.Helper()
 	compute := func(number uint64) uint64 { return r.makeNode(r.nodes[node], number) }
-	got := r.Fingerprinter.memory.Nodes.FingerprintOf(node, r.nodes, func(number uint64) uint64 { r.computed++; return compute(number) })
+	got := r.Fingerprinter.memory.Nodes.FingerprintOf(node, r.nodes, !r.untouched, func(number uint64) uint64 { r.computed++; return compute(number) })
 	if want := compute(r.Fingerprinter.memory.Nodes.NumberOf(node, r.nodes)); got != want {
 		t.Errorf("the fingerprint of node %s is %d, want %d, that of the node as it is", r.nodes[node].Name, got, want)
 	}
@@ -115,6 +117,38 @@ func TestANodeIsRememberedAsLongAsItIsTheSame(t *testing.T) {
 				t.Errorf("the fingerprint is the same: %t, and was computed %d times; want the same and not computed: %t", second == first, r.computed, tt.again)
 			}
 		})
+	}
+}
+
+// TestACopyIsComparedThatASessionHadChanged: the first fingerprint is of a node on which a task was evicted, which is then kept.
+func TestACopyIsComparedThatASessionHadChanged(t *testing.T) {
+	r := newRemembering(t)
+	info := r.nodes[1]
+	victim := taskOf(info, "running-b").Clone()
+	become := func(status api.TaskStatus) {
+		t.Helper()
+		victim.Status = status
+		if err := info.UpdateTask(victim); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.session()
+	become(api.Releasing)
+	evicted := r.of(t, 1)
+	become(api.Running)
+	r.untouched = true
+	var given uint64
+	for _, computed := range []int{1, 0} {
+		r.session()
+		if given = r.of(t, 1); given == evicted || r.computed != computed {
+			t.Errorf("the fingerprint is that of the evicted task: %t, and was computed %d times; want another, computed %d times", given == evicted, r.computed, computed)
+		}
+	}
+	r.session()
+	r.untouched = false
+	become(api.Releasing)
+	if got := r.of(t, 1); got == given {
+		t.Error("the fingerprint of a node that the session has changed is the one of before")
 	}
 }
 
