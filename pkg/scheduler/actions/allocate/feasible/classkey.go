@@ -23,7 +23,7 @@ type claimKeys struct {
 // values with a flag, so that different tasks cannot have the same key.
 
 // appendClassKey appends the class key of the task.
-func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys, memory *Memory) []byte {
+func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys, facts *taskFacts) []byte {
 	pod := task.Pod
 	b = appendString(b, task.Namespace)
 	b = appendString(b, task.TaskRole)
@@ -32,7 +32,10 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, cla
 	b = appendBool(b, task.Preemptable)
 	b = labels.appendLabels(b, pod.Labels)
 	b = labels.appendAnnotations(b, pod.Annotations)
-	b = memory.appendKey(b, task)
+	b = append(b, facts.key...)
+	if facts.plain {
+		return append(b, 0, 0) // no claims of devices, and no volumes
+	}
 	return appendVolumes(appendResourceClaims(b, pod, claims), pod, claims)
 }
 

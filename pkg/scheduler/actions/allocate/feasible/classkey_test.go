@@ -39,11 +39,11 @@ var ofNoAccountInContainers = strings.Fields(`
 	.Lifecycle .TerminationMessagePath .TerminationMessagePolicy .ImagePullPolicy .SecurityContext .Stdin .StdinOnce .TTY
 `)
 
-// newMemory returns a memory in its first session.
-func newMemory() *Memory {
+// classKeyOf returns the task's class key in a first session.
+func classKeyOf(task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys) []byte {
 	m := NewMemory()
-	m.begin(0)
-	return m
+	m.begin()
+	return appendClassKey(nil, task, labels, claims, m.factsOf(task))
 }
 
 // taskFields fills and changes tasks. Of volumes that kubelets make the class knows nothing; others stand for volumes.
@@ -90,9 +90,9 @@ func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 		if path == ".Pod none" { // there is none without
 			return
 		}
-		before := appendClassKey(nil, task, told, noKeys, newMemory())
+		before := classKeyOf(task, told, noKeys)
 		do()
-		after := appendClassKey(nil, task, told, noKeys, newMemory())
+		after := classKeyOf(task, told, noKeys)
 		undo()
 		changed++
 		if bytes.Equal(before, after) && !covered(exempt, path) {

@@ -80,7 +80,7 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	var pending int
 	f.labelKeys, pending = newSelectorLabelKeys(ssn, f.layering.plugins)
 	f.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
-	memory.begin(pending)
+	memory.begin()
 	f.classes = make(map[string]*TaskClass, memory.classes)
 	return f
 }

@@ -78,7 +78,7 @@ func TestLabelsAndAnnotationsThatTellPodsApart(t *testing.T) {
 				told.addAffinity(other)
 				told.addSpread(other)
 			}
-			l, r := appendClassKey(nil, api.NewTaskInfo(tc.l), told, noKeys, newMemory()), appendClassKey(nil, api.NewTaskInfo(tc.r), told, noKeys, newMemory())
+			l, r := classKeyOf(api.NewTaskInfo(tc.l), told, noKeys), classKeyOf(api.NewTaskInfo(tc.r), told, noKeys)
 			if apart := !bytes.Equal(l, r); apart != tc.apart {
 				t.Errorf("told apart: %t, want %t", apart, tc.apart)
 			}

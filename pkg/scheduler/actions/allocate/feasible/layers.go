@@ -100,9 +100,10 @@ func takesPart(option vcconf.PluginOption) bool {
 	return on(option.EnabledPredicate) || on(option.EnabledNodeOrder) || on(option.EnabledBestNode)
 }
 
-// of returns the task's layers.
-func (l *layering) of(task *vcapi.TaskInfo) *layers {
-	dependent, preferring := dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses), prefersByOtherNodes(task.Pod)
+// of returns the layers of the task, whose pod is plain or not (taskFacts).
+func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
+	dependent := !plain && dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses)
+	preferring := !plain && prefersByOtherNodes(task.Pod)
 	l.buffer = l.buffer[:0]
 	for i, plugin := range l.plugins {
 		scope := l.scopes[i].VerdictScope

@@ -4,49 +4,82 @@ package feasible
 
 import (
 	"hash/maphash"
+	"maps"
+	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Memory keeps data on tasks from one session to the next: the part of a task's class key that follows from its requests and its
-// pod's spec. Otherwise it would be computed again in each session, for 10,000 waiting gangs.
+// Memory keeps data on tasks from one session to the next: what follows from their requests and their pods' specs. Otherwise it
+// would be computed again in each session, for 10,000 waiting gangs.
 //
 // A task is identified by its pointer: the next session is given the same one only if neither its pod nor the task has changed
 // (package snapshot), and no session changes the spec of a waiting pod. Tasks that a session does not ask for are dropped after
 // it.
 type Memory struct {
 	// Seed is the seed of all hashes that are compared between sessions.
-	Seed maphash.Seed
-	// keys are the key parts by task, former the ones of the last session. Equal keys share one string.
-	keys, former map[*api.TaskInfo]string
-	distinct     map[string]string
-	// classes is how many classes the last session had.
+	Seed  maphash.Seed
+	tasks map[*api.TaskInfo]*taskFacts
+	// session counts the sessions, and asked the tasks that the current one asked for.
+	session uint64
+	asked   int
+	// distinct are the keys that were made in the session. Equal ones share one string.
+	distinct map[string]string
+	buffer   []byte
+	// classes is the number of classes of the last session.
 	classes int
+}
+
+// taskFacts are the facts about a task that its requests and its pod's spec decide.
+type taskFacts struct {
+	// key is the part of the class key that encodes the requests and the pod's spec.
+	key string
+	// plain reports whether the pod has none of affinity, topology spread, claims, and volumes that are not created on any node.
+	plain bool
+	// session is the last session that asked for the task.
+	session uint64
 }
 
 // NewMemory returns an empty memory.
 func NewMemory() *Memory {
-	return &Memory{Seed: maphash.MakeSeed()}
+	return &Memory{Seed: maphash.MakeSeed(), tasks: map[*api.TaskInfo]*taskFacts{}}
 }
 
-// begin begins a session with so many tasks, and drops entries that the last session did not use.
-func (m *Memory) begin(tasks int) {
-	m.former, m.keys = m.keys, make(map[*api.TaskInfo]string, tasks)
-	m.distinct = map[string]string{}
-}
-
-// appendKey appends the task's requests and its pod's spec.
-func (m *Memory) appendKey(b []byte, task *api.TaskInfo) []byte {
-	key, ok := m.former[task]
-	if !ok {
-		from := len(b)
-		b = appendPodSpec(appendResource(appendResource(b, task.Resreq), task.InitResreq), &task.Pod.Spec)
-		if key, ok = m.distinct[string(b[from:])]; !ok {
-			key = string(b[from:])
-			m.distinct[key] = key
-		}
-		b = b[:from]
+// begin begins a session, and drops tasks that the last session did not ask for.
+func (m *Memory) begin() {
+	if m.asked < len(m.tasks) {
+		maps.DeleteFunc(m.tasks, func(_ *api.TaskInfo, facts *taskFacts) bool { return facts.session != m.session })
 	}
-	m.keys[task] = key
-	return append(b, key...)
+	m.session, m.asked, m.distinct = m.session+1, 0, map[string]string{}
+}
+
+// factsOf returns the facts about the task.
+func (m *Memory) factsOf(task *api.TaskInfo) *taskFacts {
+	facts, ok := m.tasks[task]
+	if !ok {
+		facts = &taskFacts{key: m.makeKey(task), plain: isPlain(&task.Pod.Spec)}
+		m.tasks[task] = facts
+	}
+	if facts.session != m.session {
+		facts.session = m.session
+		m.asked++
+	}
+	return facts
+}
+
+// makeKey encodes the task's requests and its pod's spec.
+func (m *Memory) makeKey(task *api.TaskInfo) string {
+	m.buffer = appendPodSpec(appendResource(appendResource(m.buffer[:0], task.Resreq), task.InitResreq), &task.Pod.Spec)
+	key, ok := m.distinct[string(m.buffer)]
+	if !ok {
+		key = string(m.buffer)
+		m.distinct[key] = key
+	}
+	return key
+}
+
+func isPlain(spec *v1.PodSpec) bool {
+	return spec.Affinity == nil && len(spec.TopologySpreadConstraints) == 0 && len(spec.ResourceClaims) == 0 &&
+		!slices.ContainsFunc(spec.Volumes, func(volume v1.Volume) bool { return !madeOnNode(&volume) })
 }

@@ -30,8 +30,9 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 
 // classify finds the task's class by its class key.
 func (f *Finder) classify(task *api.TaskInfo) *TaskClass {
-	layers := f.layering.of(task) // may depend on the identity, too
-	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Verdicts.VolumeKey, f.ssn.Verdicts.ClaimKey}, f.memory), layers.signature...)
+	facts := f.memory.factsOf(task)
+	layers := f.layering.of(task, facts.plain) // may depend on the identity, too
+	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Verdicts.VolumeKey, f.ssn.Verdicts.ClaimKey}, facts), layers.signature...)
 	class, ok := f.classes[string(f.keyBuffer)]
 	if !ok {
 		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.memory.Seed, f.keyBuffer), layers: layers}

@@ -134,7 +134,7 @@ func TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass(t *testing.T) {
 	}
 	for name, pod := range pods {
 		key := func(claim string, of claimKeys) string {
-			return string(appendClassKey(nil, api.NewTaskInfo(pod(claim)), told, of, newMemory()))
+			return string(classKeyOf(api.NewTaskInfo(pod(claim)), told, of))
 		}
 		if key("a", equal) != key("b", equal) {
 			t.Errorf("%s: pods with equal claims are of two classes", name)
@@ -142,7 +142,7 @@ func TestPodsWhoseClaimsAPluginFindsEqualAreOfOneClass(t *testing.T) {
 		if key("a", byName) == key("b", byName) || key("a", noKeys) == key("b", noKeys) {
 			t.Errorf("%s: pods with unequal claims are of one class", name)
 		}
-		if key("a", equal) == string(appendClassKey(nil, api.NewTaskInfo(schedtest.MakePod().Name("p").Obj()), told, equal, newMemory())) {
+		if key("a", equal) == string(classKeyOf(api.NewTaskInfo(schedtest.MakePod().Name("p").Obj()), told, equal)) {
 			t.Errorf("%s: a pod with a claim and one without are of one class", name)
 		}
 	}

@@ -23,7 +23,8 @@ type Index struct {
 
 	ssn     *framework.Session
 	numbers map[string]int32
-	// versions counts the changes of each node, and changes lists the nodes that changed, in order.
+	// versions counts the changes of each node, from 1 if the session may have changed it before, and changes lists the nodes that
+	// changed, in order.
 	versions []uint32
 	changes  []int32
 	// releasing are the nodes on which resources are being released; nil before they are asked for.
@@ -54,6 +55,9 @@ func New(ssn *framework.Session) *Index {
 	for i, name := range names {
 		x.Nodes[i] = ssn.Nodes[name]
 		x.numbers[name] = int32(i)
+		if ssn.Touched(name) {
+			x.versions[i] = 1
+		}
 	}
 	x.All = x.HyperNode(vcframework.ClusterTopHyperNode)
 	ssn.AddEventHandler(&vcframework.EventHandler{
@@ -98,7 +102,7 @@ func (x *Index) Number(name string) (int32, bool) {
 	return node, ok
 }
 
-// Version returns the number of changes of the node.
+// Version returns the number of changes of the node; 0 if the session has not changed it.
 func (x *Index) Version(node int32) uint32 { return x.versions[node] }
 
 // State returns the number of changes of all nodes.

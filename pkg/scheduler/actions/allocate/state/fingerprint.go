@@ -141,7 +141,7 @@ func (f *Fingerprinter) ofNode(node int32) uint64 {
 	if version := f.index.Version(node) + 1; f.versions[node] != version {
 		all := f.index.Nodes
 		f.versions[node] = version
-		f.nodes[node] = f.memory.Nodes.FingerprintOf(node, all, f.ssn.Touched(all[node].Name), func(number uint64) uint64 { return f.makeNode(all[node], number) })
+		f.nodes[node] = f.memory.Nodes.FingerprintOf(node, all, version > 1, func(number uint64) uint64 { return f.makeNode(all[node], number) })
 	}
 	return f.nodes[node]
 }

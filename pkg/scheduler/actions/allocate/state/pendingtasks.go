@@ -147,7 +147,7 @@ func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	}
 	byNumber, without := make([]numbered, len(tasks)), 0
 	for i, task := range tasks {
-		number, ok := indexOf(task.Pod.Name)
+		number, ok := indexOf(task.Name)
 		if !ok {
 			number = -1
 			without++
@@ -155,8 +155,10 @@ func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 		byNumber[i] = numbered{task, number}
 	}
 	slices.SortFunc(byNumber, func(l, r numbered) int {
-		return cmp.Or(cmp.Compare(r.task.Priority, l.task.Priority), cmp.Compare(l.number, r.number),
-			l.task.Pod.CreationTimestamp.Compare(r.task.Pod.CreationTimestamp.Time), cmp.Compare(l.task.UID, r.task.UID))
+		if first := cmp.Or(cmp.Compare(r.task.Priority, l.task.Priority), cmp.Compare(l.number, r.number)); first != 0 {
+			return first // without a look at the pods, which are seldom in the processor's cache
+		}
+		return cmp.Or(l.task.Pod.CreationTimestamp.Compare(r.task.Pod.CreationTimestamp.Time), cmp.Compare(l.task.UID, r.task.UID))
 	})
 	for i := range byNumber {
 		tasks[i] = byNumber[i].task
