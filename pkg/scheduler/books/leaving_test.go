@@ -134,3 +134,30 @@ func TestChangesByTimeAreInOrder(t *testing.T) {
 		t.Errorf("pods that left (-want +got):\n%s", diff)
 	}
 }
+
+// TestPodsThatAreDueTogetherLeaveTogether: as those of a gang that is deleted do.
+func TestPodsThatAreDueTogetherLeaveTogether(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	b := New(Config{DefaultQueue: schedtest.Queue, Now: func() time.Time { return now }})
+	b.Nodes.Show(schedtest.MakeNode().Name("n").Obj())
+	for i := range 3 {
+		b.Pods.Show(deletedUntil(fmt.Sprint("p", i), now.Add(time.Hour)))
+	}
+	for _, want := range []float64{0, 3000} {
+		if got := b.Full(api.NewHyperNodesInfo(nil)).Nodes["n"].Releasing.MilliCPU; got != want {
+			t.Errorf("%v milli-cpu are being released, want %v", got, want)
+		}
+		now = now.Add(58 * time.Minute)
+	}
+}
+
+// TestADeletedPodWithoutANodeCountsNowhere: a finalizer keeps it, and it holds nothing.
+func TestADeletedPodWithoutANodeCountsNowhere(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	b := New(Config{DefaultQueue: schedtest.Queue, Now: func() time.Time { return now }})
+	pod := deletedUntil("p", now)
+	pod.Spec.NodeName, pod.Status.Phase = "", v1.PodPending
+	if b.Pods.Show(pod); len(statuses(b))+len(b.Pods.changes) > 0 {
+		t.Errorf("%v count, with %d changes to come, want none", statuses(b), len(b.Pods.changes))
+	}
+}

@@ -79,34 +79,38 @@ func TestDeletedPodsThatRunOnCountAgainstTheirQueue(t *testing.T) {
 
 // TestDeletedPodsOfADeadNodeLeaveTheirQueue: no kubelet ends them, and the next gang is to run.
 func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
-		dead := nodeOf8(0).Obj()
-		w.add(dead)
-		s := newSessions(w, explainConf("capacity"))
-		w.comes("former", "q", "4", 1)
-		for range 4 {
-			s.cycle()
-		}
-		w.runsAndIsDeleted(w.cluster.Pod("former-0"), year)
-		w.add(nodeOf8(1).Obj())
-		w.comes("next", "q", "4", 1)
-		for range 4 {
-			s.cycle()
-		}
-		if node := w.nodeOf("next-0"); node != "" {
-			t.Fatalf("the next gang runs on %s beside a pod that fills the queue", node)
-		}
-		dead = dead.DeepCopy()
-		dead.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionFalse}}
-		w.add(dead)
-		for range 4 {
-			s.cycle()
-		}
-		if w.nodeOf("next-0") == "" {
-			t.Error("the next gang does not run although the pod that filled the queue is on a dead node")
-		}
-	})
+	for _, ready := range []v1.ConditionStatus{v1.ConditionFalse, v1.ConditionUnknown} {
+		t.Run(string(ready), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "4"}).Obj())
+				dead := nodeOf8(0).Obj()
+				w.add(dead)
+				s := newSessions(w, explainConf("capacity"))
+				w.comes("former", "q", "4", 1)
+				for range 4 {
+					s.cycle()
+				}
+				w.runsAndIsDeleted(w.cluster.Pod("former-0"), year)
+				w.add(nodeOf8(1).Obj())
+				w.comes("next", "q", "4", 1)
+				for range 4 {
+					s.cycle()
+				}
+				if node := w.nodeOf("next-0"); node != "" {
+					t.Fatalf("the next gang runs on %s beside a pod that fills the queue", node)
+				}
+				dead = dead.DeepCopy()
+				dead.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: ready}}
+				w.add(dead)
+				for range 4 {
+					s.cycle()
+				}
+				if w.nodeOf("next-0") == "" {
+					t.Error("the next gang does not run although the pod that filled the queue is on a dead node")
+				}
+			})
+		})
+	}
 }
 
 // TestAGangDoesNotWaitForAPodThatStays: it would hold the idle nodes until the pod ends in a year. It waits, and holds them, for a pod that ends in
@@ -189,22 +193,40 @@ func TestAVictimIsWaitedForSomeMinutes(t *testing.T) {
 	})
 }
 
-// TestADeletedPodCountsNoMoreThanItsNodeHas: a tenant may name a node and request anything.
+// TestADeletedPodCountsNoMoreThanItsNodeHas: a tenant may name a node and request anything. What counts is needed by the gang that stands in: what
+// is not, upstream takes for room that others may have.
 func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
-	for node, want := range map[string]float64{"n": 8000, "nowhere": 0} {
-		t.Run(node, func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cpu, node string
+		want      float64
+	}{
+		"it fits": {"1", "n", 1000}, "it requests more": {"1e15", "n", 8000}, "no such node": {"1e15", "nowhere", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.gangOf(0, 1)
-				w.add(pod(0).Req(schedtest.Resources{"cpu": "1e15"}).Node(node).Phase(v1.PodRunning).Terminating().Obj())
+				w.add(pod(0).Req(schedtest.Resources{"cpu": tt.cpu}).Node(tt.node).Phase(v1.PodRunning).Terminating().Obj())
 				given, _ := w.SessionSnapshot()
 				job := given.Jobs[framework.DeletedJob(gang)]
-				if job == nil || job.Allocated.MilliCPU != want {
-					t.Fatalf("the queue's count has %v, want %v milli-cpu", job, want)
+				if job == nil || job.Allocated.MilliCPU != tt.want {
+					t.Fatalf("the queue's count has %v, want %v milli-cpu", job, tt.want)
 				}
-				if needs := job.GetMinResources(); needs.MilliCPU != want || !job.GetElasticResources().IsEmpty() {
+				if needs := job.GetMinResources(); needs.MilliCPU != tt.want || !job.GetElasticResources().IsEmpty() {
 					t.Errorf("of it %v is the minimum and %v elastic, want all the minimum", needs, job.GetElasticResources())
 				}
 			})
 		})
 	}
+}
+
+// TestADeletedPodCountsInNoQueueThatDoesNotExist: nor does one of no gang count.
+func TestADeletedPodCountsInNoQueueThatDoesNotExist(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		group := schedtest.MakePodGroup().Name("g").Queue("gone").MinMember(1).Obj()
+		w.add(group, pod(0).Node("n").Phase(v1.PodRunning).Terminating().Obj())
+		w.add(schedtest.MakePod().Name("lone").Node("n").Phase(v1.PodRunning).Terminating().Obj())
+		if given, _ := w.SessionSnapshot(); len(given.Jobs) > 0 {
+			t.Errorf("a session has jobs %v, want none", given.Jobs)
+		}
+	})
 }

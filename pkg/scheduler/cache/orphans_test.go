@@ -22,9 +22,12 @@ func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 		// queue is that of the waiting gang; boundIn is on the running pods.
 		queue, boundIn string
 		deleted, ended bool
-		want           string
+		// waits is true if no kubelet has started the pods yet.
+		waits bool
+		want  string
 	}{
-		"it was deleted": {queue: "q", deleted: true, want: full},
+		"it was deleted":                                       {queue: "q", deleted: true, want: full},
+		"it was deleted before the pods started":               {queue: "q", deleted: true, waits: true, want: full},
 		"it was deleted before the scheduler started":          {queue: "q", boundIn: "q", want: full},
 		"it was deleted before the start, in another queue":    {queue: "q", boundIn: "other"},
 		"it was deleted before the start, in the default one":  {queue: schedtest.Queue, want: full},
@@ -45,6 +48,9 @@ func TestPodsOfADeletedPodGroupFillTheirQueue(t *testing.T) {
 				}
 				running := func(i int) *schedtest.PodBuilder {
 					p := schedtest.MakePod().Name(fmt.Sprintf("before-%d", i)).Group("before").Req(schedtest.Resources{"cpu": "1"}).Node("n00").Phase(v1.PodRunning)
+					if tt.waits {
+						p.Phase(v1.PodPending)
+					}
 					if tt.boundIn != "" {
 						p.Annotation(binding.QueueAnnotation, tt.boundIn)
 					}

@@ -108,6 +108,11 @@ func TestPodsHoldNoMoreThanTheirNodesHave(t *testing.T) {
 			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
 				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
 		},
+		"such a node, and one asks for more": {
+			objects: []runtime.Object{noCapacity, runs(0, "n", "1e15").Obj()},
+			want: cpuAmounts{Tasks: map[string]float64{"p0": 8000}, Allocated: 8000, Total: 8000,
+				Used: map[string]float64{"n": 8000}, Idle: map[string]float64{"n": 0}},
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

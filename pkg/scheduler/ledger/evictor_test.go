@@ -48,6 +48,7 @@ func TestEvictDeletesWhateverTheStatusSays(t *testing.T) {
 		"the status cannot be written":       {statusErr: broken, deletions: 1},
 		"the deletion fails at first":        {fails: []error{broken, broken}, deletions: 3},
 		"the pod is gone":                    {fails: []error{apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p0")}, deletions: 1},
+		"another pod has its name":           {fails: []error{apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p0", errBroken)}, deletions: 1},
 		"the deletion is forbidden at first": {fails: []error{forbidden, forbidden}, deletions: 3},
 		"the deletion is forbidden":          {fails: slices.Repeat([]error{forbidden}, 10), wantErr: true, deletions: 6},
 		"the deletion is not valid":          {fails: []error{apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "p0", nil)}, wantErr: true, deletions: 1},

@@ -51,6 +51,7 @@ func TestHoldsAreBounded(t *testing.T) {
 		"for 2 minutes of each 12":                            {wants: func(_ int, minute float64) bool { return int(minute)%12 < 2 }},
 		"for 4 minutes of each 24":                            {wants: func(_ int, minute float64) bool { return int(minute)%24 < 4 }},
 		"for 6 minutes of each 75":                            {wants: func(_ int, minute float64) bool { return int(minute)%75 < 6 }, want: []int{5, 80, 155, 230}},
+		"for a moment, and from 19 minutes later on":          {wants: func(_ int, minute float64) bool { return minute < 0.1 || minute >= 19 && minute < 40 }, want: []int{24}},
 		"in every second session, with others served between": {wants: func(session int, _ float64) bool { return session%2 == 0 }},
 	}
 	for name, tt := range tests {
