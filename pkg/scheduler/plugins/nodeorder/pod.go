@@ -32,8 +32,8 @@ type pod struct {
 	// images are those of all containers, with a tag. An image counts as often as it is named.
 	images []string
 
-	// prefersPods is true if the pod has preferred affinity or anti-affinity to pods, malformedAffinity that some of its
-	// pod affinity cannot be read, which upstream reports as an error.
+	// prefersPods is true if the pod has preferred affinity or anti-affinity to pods, malformedAffinity if it has none and some
+	// of its required pod affinity cannot be read, which upstream reports as an error.
 	prefersPods, malformedAffinity bool
 
 	// spread is how the pod is spread; unknown until it is asked for.
@@ -95,7 +95,9 @@ func (p *pod) setAffinity() {
 	if affinity.PodAffinity == nil && affinity.PodAntiAffinity == nil {
 		return
 	}
-	p.prefersPods = prefersPods(p.Pod)
+	if p.prefersPods = prefersPods(p.Pod); p.prefersPods {
+		return // its terms are parsed only if it is scored: a pod may have hundreds
+	}
 	_, err := k8sframework.NewPodInfo(p.Pod)
 	p.malformedAffinity = err != nil
 }

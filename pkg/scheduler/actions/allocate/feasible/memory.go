@@ -3,6 +3,7 @@
 package feasible
 
 import (
+	"crypto/sha256"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -33,7 +34,7 @@ type Memory struct {
 
 // taskFacts are the facts about a task that its requests and its pod's spec decide.
 type taskFacts struct {
-	// key is the part of the class key that encodes the requests and the pod's spec.
+	// key is the part of the class key that encodes the requests and the pod's spec, or the digest of a long one.
 	key string
 	// plain reports whether the pod has none of affinity, topology spread, claims, and volumes that are not created on any node.
 	plain bool
@@ -68,9 +69,18 @@ func (m *Memory) factsOf(task *api.TaskInfo) *taskFacts {
 	return facts
 }
 
-// makeKey encodes the task's requests and its pod's spec.
+// longestKey bounds the part of a class key that encodes a pod's spec, in bytes. Affinity can take 100 kB, which each class key
+// with the part would repeat.
+const longestKey = 1024
+
+// makeKey encodes the task's requests and its pod's spec. Of a long one it returns the digest, which no two specs share.
 func (m *Memory) makeKey(task *api.TaskInfo) string {
-	m.buffer = appendPodSpec(appendResource(appendResource(m.buffer[:0], task.Resreq), task.InitResreq), &task.Pod.Spec)
+	b := appendResource(appendResource(appendBool(m.buffer[:0], false), task.Resreq), task.InitResreq)
+	if b = appendPodSpec(b, &task.Pod.Spec); len(b) > longestKey {
+		digest := sha256.Sum256(b)
+		b = append(appendBool(b[:0], true), digest[:]...)
+	}
+	m.buffer = b
 	key, ok := m.distinct[string(m.buffer)]
 	if !ok {
 		key = string(m.buffer)

@@ -4,9 +4,11 @@ package feasible
 
 import (
 	"bytes"
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -65,5 +67,25 @@ func TestAMemoryDropsTasks(t *testing.T) {
 	}
 	if m.tasks[dropped] != nil || len(m.tasks) != 1 {
 		t.Errorf("the memory has %d tasks, want the one that the last session asked for", len(m.tasks))
+	}
+}
+
+// TestClassKeysOfLongSpecs are short, and still differ with the last of their terms.
+func TestClassKeysOfLongSpecs(t *testing.T) {
+	key := func(last string) []byte {
+		terms := make([]v1.PodAffinityTerm, 100)
+		for i := range terms {
+			terms[i] = v1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kind": fmt.Sprint(i)}}}
+		}
+		terms[99].TopologyKey = last
+		pod := &v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}}}
+		return classKeyOf(api.NewTaskInfo(pod), &selectorLabelKeys{read: framework.SomePodKeys()}, noKeys)
+	}
+	first, again, other := key("host"), key("host"), key("rack")
+	if len(first) > longestKey {
+		t.Errorf("the class key has %d bytes, want at most %d", len(first), longestKey)
+	}
+	if !bytes.Equal(first, again) || bytes.Equal(first, other) {
+		t.Errorf("equal pods have equal keys: %t, and pods that differ in a term: %t", bytes.Equal(first, again), bytes.Equal(first, other))
 	}
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeorder
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// TestPreferredTermsAreNotParsedToSignATask: parsed they take several times the pod's memory, of each pod that waits.
+func TestPreferredTermsAreNotParsedToSignATask(t *testing.T) {
+	preferring := func(terms int) *v1.Pod {
+		weighted := make([]v1.WeightedPodAffinityTerm, terms)
+		for i := range weighted {
+			weighted[i] = v1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: v1.PodAffinityTerm{
+				TopologyKey: "zone", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kind": "x"}},
+			}}
+		}
+		return &v1.Pod{Spec: v1.PodSpec{Affinity: &v1.Affinity{PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: weighted}}}}
+	}
+	one, many := preferring(1), preferring(100)
+	few := testing.AllocsPerRun(10, func() { newPod(one) })
+	if got := testing.AllocsPerRun(10, func() { newPod(many) }); got > few {
+		t.Errorf("a pod with 100 terms takes %v allocations, want the %v of one with a single term", got, few)
+	}
+}
