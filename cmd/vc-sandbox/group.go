@@ -34,7 +34,7 @@ func (s *story) asGroup(ctx context.Context) error {
 	why := ""
 	if _, err := s.view.await(ctx, began, "the trainer waits for its parameter servers", func() (bool, string) {
 		_, why = s.complaint(trainer)
-		return strings.Contains(why, "these gangs do not exist, or are not this scheduler's: "+namespace+"/"+servers.name), why
+		return strings.Contains(why, "gangs that do not exist or belong to another scheduler: "+namespace+"/"+servers.name), why
 	}); err != nil {
 		return err
 	}

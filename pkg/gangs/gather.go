@@ -49,20 +49,20 @@ func (r *reader) gather() {
 		} `json:"gatherStrategy"`
 	}
 	if len(text) > maxGatherText || json.Unmarshal([]byte(text), &spec) != nil {
-		r.mistake(TopologyAnnotation, fmt.Sprintf("JSON such as %s, of at most %d bytes", gatherWanted, maxGatherText), "the gang is not gathered")
+		r.gatherIgnored(text, fmt.Sprintf("JSON such as %s, of at most %d bytes", gatherWanted, maxGatherText), "the annotation is ignored")
 		return
 	}
 	if len(spec.GatherStrategy) > maxGatherRules {
-		r.mistake(TopologyAnnotation, fmt.Sprintf("at most %d rules", maxGatherRules), "the gang is not gathered")
+		r.gatherIgnored(text, fmt.Sprintf("a list of at most %d rules", maxGatherRules), "the annotation is ignored")
 		return
 	}
 	for _, said := range spec.GatherStrategy {
 		if said.Layer == "" {
-			r.gatherMistake("a rule without layer", "the name of a layer", "nothing of the rule")
+			r.gatherIgnored("a rule without layer", "a rule with the name of a layer", "the rule is ignored")
 			continue
 		}
 		if slices.ContainsFunc(r.settings.Gather, func(known GatherRule) bool { return known.Layer == said.Layer }) {
-			r.gatherMistake("two rules for layer "+said.Layer, "one rule for each layer", "the first")
+			r.gatherMistake("two rules for layer "+said.Layer, "one rule for each layer", "the first rule")
 			continue
 		}
 		rule := GatherRule{Layer: said.Layer, Must: said.Strategy == MustGather, Prefer: said.Strategy == PreferGather, Multiple: 1}
@@ -89,4 +89,8 @@ func (r *reader) multiple(layer, text string) int {
 
 func (r *reader) gatherMistake(found, want, taken string) {
 	r.mistakes = append(r.mistakes, Mistake{Field: TopologyAnnotation, Found: found, Want: want, Taken: taken})
+}
+
+func (r *reader) gatherIgnored(found, want, effect string) {
+	r.mistakes = append(r.mistakes, Mistake{Field: TopologyAnnotation, Found: found, Want: want, Effect: effect})
 }

@@ -87,13 +87,18 @@ func (s *Settings) GroupID(self Name) string {
 
 // Mistake is something that cannot be taken as it is written.
 type Mistake struct {
-	// Field is the annotation or field, Found what it says, Want what would be right, Taken what is taken instead.
-	Field, Found, Want, Taken string
+	// Field is the annotation or field, Found its value, Want the valid values, and Taken the value that is used instead. Effect is what
+	// happens where no value is used.
+	Field, Found, Want, Taken, Effect string
 }
 
 // String is a sentence for people.
 func (m Mistake) String() string {
-	return fmt.Sprintf("%s: found %s, want %s; taken instead: %s", m.Field, brief.Value(m.Found), m.Want, m.Taken)
+	effect := m.Effect
+	if effect == "" {
+		effect = "using " + m.Taken
+	}
+	return fmt.Sprintf("%s: invalid value %s, must be %s; %s", m.Field, brief.Value(m.Found), m.Want, effect)
 }
 
 // Said is true if the annotations of a PodGroup say something of its gang.
@@ -144,7 +149,7 @@ func (r *reader) total(minMember int32) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || int32(n) < minMember {
 		r.settings.TotalNumber = minMember
-		r.mistake(TotalNumberAnnotation, fmt.Sprintf("a number no smaller than the minimum of %d", minMember), strconv.Itoa(int(minMember)))
+		r.mistake(TotalNumberAnnotation, fmt.Sprintf("a number of %d (the gang's minimum) or more", minMember), strconv.Itoa(int(minMember)))
 		return
 	}
 	r.settings.TotalNumber = int32(n)
@@ -210,14 +215,16 @@ func (r *reader) group(self Name) {
 	switch {
 	case len(list) == 0:
 	case !slices.Contains(list, self.String()):
-		r.broken(fmt.Sprintf("a list with %s in it", self))
+		r.broken(fmt.Sprintf("a list that contains the gang itself, %s", self))
 	case len(list) > MaxGroup:
 		r.tooLarge()
 	case slices.ContainsFunc(list, impossible):
 		wrong := list[slices.IndexFunc(list, impossible)]
-		r.broken(fmt.Sprintf("namespace/name of PodGroups, which %s cannot be", brief.Value(wrong)))
+		r.broken(fmt.Sprintf("a list of namespace/name, and %s is not valid", brief.Value(wrong)))
 	case len(list) == 1:
-		r.mistake(GroupsAnnotation, "other gangs beside the gang itself", "the gang is alone")
+		r.mistakes = append(r.mistakes, Mistake{
+			Field: GroupsAnnotation, Found: text, Want: "a list of two or more gangs", Effect: "the gang is scheduled without a group",
+		})
 	default:
 		for _, item := range list {
 			r.settings.Group = append(r.settings.Group, split(item))
@@ -226,11 +233,13 @@ func (r *reader) group(self Name) {
 }
 
 func (r *reader) tooLarge() {
-	r.broken(fmt.Sprintf("at most %d gangs, in at most %d bytes", MaxGroup, MaxGroupText))
+	r.broken(fmt.Sprintf("a list of at most %d gangs and %d bytes", MaxGroup, MaxGroupText))
 }
 
 func (r *reader) broken(want string) {
-	r.mistake(GroupsAnnotation, want, "the gang is not placed until this is mended")
+	r.mistakes = append(r.mistakes, Mistake{
+		Field: GroupsAnnotation, Found: r.annotations[GroupsAnnotation], Want: want, Effect: "the gang is not scheduled until this is corrected",
+	})
 	r.settings.Broken = errors.New(r.mistakes[len(r.mistakes)-1].String())
 }
 

@@ -26,7 +26,7 @@ func gathers(rules string) map[string]string {
 
 func TestRead(t *testing.T) {
 	self := Name{"a", "x"}
-	const notPlaced = "the gang is not placed until this is mended"
+	const notPlaced = "the gang is not scheduled until this is corrected"
 	group := []Name{self}
 	for i := range MaxGroup {
 		group = append(group, Name{"a", fmt.Sprintf("y%03d", i)})
@@ -54,7 +54,7 @@ func TestRead(t *testing.T) {
 		"waiting time without its unit": {map[string]string{WaitingTimeAnnotation: "5"}, koordinator, [][2]string{{WaitingTimeAnnotation, "10m0s"}}},
 		"group":                         {map[string]string{GroupsAnnotation: `["b/y","a/x"]`}, with(func(s *Settings) { s.Group = []Name{{"a", "x"}, {"b", "y"}} }), nil},
 		"group with a gang twice":       {map[string]string{GroupsAnnotation: `["b/y","a/x","b/y"]`}, with(func(s *Settings) { s.Group = []Name{{"a", "x"}, {"b", "y"}} }), nil},
-		"group of itself":               {map[string]string{GroupsAnnotation: `["a/x"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is alone"}}},
+		"group of itself":               {map[string]string{GroupsAnnotation: `["a/x"]`}, koordinator, [][2]string{{GroupsAnnotation, "the gang is scheduled without a group"}}},
 		"group that is no JSON":         {map[string]string{GroupsAnnotation: `[a/x]`}, koordinator, [][2]string{{GroupsAnnotation, notPlaced}}},
 		"gathering": {
 			gathers(`{"layer":"Spine","strategy":"MustGather"},{"layer":"Block","strategy":"PreferGather","podCountMultiple":4},{"layer":"Node","podCountMultiple":2}`),
@@ -62,9 +62,9 @@ func TestRead(t *testing.T) {
 				s.Gather = []GatherRule{{"Spine", true, false, 1}, {"Block", false, true, 4}, {"Node", false, false, 2}}
 			}), nil,
 		},
-		"gathering that is no JSON":     {map[string]string{TopologyAnnotation: `block`}, koordinator, [][2]string{{TopologyAnnotation, "the gang is not gathered"}}},
-		"gathering of kilobytes":        {gathers(`{"layer":"` + strings.Repeat("y", 100_000) + `"}`), koordinator, [][2]string{{TopologyAnnotation, "the gang is not gathered"}}},
-		"gathering in very many layers": {gathers(strings.Repeat(`{"layer":"a"},`, 16) + `{"layer":"a"}`), koordinator, [][2]string{{TopologyAnnotation, "the gang is not gathered"}}},
+		"gathering that is no JSON":     {map[string]string{TopologyAnnotation: `block`}, koordinator, [][2]string{{TopologyAnnotation, "the annotation is ignored"}}},
+		"gathering of kilobytes":        {gathers(`{"layer":"` + strings.Repeat("y", 100_000) + `"}`), koordinator, [][2]string{{TopologyAnnotation, "the annotation is ignored"}}},
+		"gathering in very many layers": {gathers(strings.Repeat(`{"layer":"a"},`, 16) + `{"layer":"a"}`), koordinator, [][2]string{{TopologyAnnotation, "the annotation is ignored"}}},
 		"gathering nowhere":             {gathers(``), koordinator, nil},
 		"gathering by an unknown strategy": {
 			gathers(`{"layer":"Block","strategy":"Gather","podCountMultiple":3},{"layer":"Spine"}`),
@@ -77,9 +77,9 @@ func TestRead(t *testing.T) {
 		},
 		"gathering in a layer twice": {
 			gathers(`{"layer":"Block","strategy":"MustGather"},{"layer":"Block","strategy":"PreferGather"}`),
-			with(func(s *Settings) { s.Gather = []GatherRule{{"Block", true, false, 1}} }), [][2]string{{TopologyAnnotation, "the first"}},
+			with(func(s *Settings) { s.Gather = []GatherRule{{"Block", true, false, 1}} }), [][2]string{{TopologyAnnotation, "the first rule"}},
 		},
-		"gathering in no layer": {gathers(`{"strategy":"MustGather"}`), koordinator, [][2]string{{TopologyAnnotation, "nothing of the rule"}}},
+		"gathering in no layer": {gathers(`{"strategy":"MustGather"}`), koordinator, [][2]string{{TopologyAnnotation, "the rule is ignored"}}},
 		"multiples that are none": {
 			gathers(`{"layer":"a","strategy":"MustGather","podCountMultiple":-2},{"layer":"b","strategy":"MustGather","podCountMultiple":2.5},{"layer":"c","strategy":"MustGather","podCountMultiple":"4"},` +
 				`{"layer":"d","strategy":"MustGather","podCountMultiple":4294967298},{"layer":"e","strategy":"MustGather","podCountMultiple":0},{"layer":"f","strategy":"MustGather","podCountMultiple":null}`),
@@ -120,7 +120,7 @@ func TestRead(t *testing.T) {
 			}
 			var mistaken [][2]string
 			for _, m := range mistakes {
-				mistaken = append(mistaken, [2]string{m.Field, m.Taken})
+				mistaken = append(mistaken, [2]string{m.Field, m.Taken + m.Effect})
 				if len(m.String()) > 600 || !strings.Contains(m.String(), m.Field) {
 					t.Errorf("mistake: %s", m)
 				}
@@ -163,10 +163,10 @@ func TestGroupsThatCannotBeSayWhy(t *testing.T) {
 		many = append(many, Name{"a", fmt.Sprintf("trainer-%05d", i)})
 	}
 	for groups, want := range map[string]string{
-		listOf(many[:MaxGroup+1]):              "want at most 100 gangs, in at most 32100 bytes",
-		listOf(many):                           "want at most 100 gangs, in at most 32100 bytes",
-		`["a/trainer-00001"]`:                  "want a list with a/trainer-00000 in it",
-		`["a/trainer-00000","b/Größe","c/ps"]`: `want namespace/name of PodGroups, which "b/Größe" cannot be`,
+		listOf(many[:MaxGroup+1]):              "must be a list of at most 100 gangs and 32100 bytes",
+		listOf(many):                           "must be a list of at most 100 gangs and 32100 bytes",
+		`["a/trainer-00001"]`:                  "must be a list that contains the gang itself, a/trainer-00000",
+		`["a/trainer-00000","b/Größe","c/ps"]`: `must be a list of namespace/name, and "b/Größe" is not valid`,
 	} {
 		settings, _ := Read(many[0], 1, map[string]string{GroupsAnnotation: groups}, koordinator)
 		if settings.Broken == nil || !strings.Contains(settings.Broken.Error(), want) {

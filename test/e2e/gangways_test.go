@@ -134,8 +134,8 @@ var _ = Describe("A gang written", func() {
 		for _, pod := range append(explicit.pods(), both.pods()...) {
 			Eventually(func() int { return w.eventCount("Pod", pod, "GangSettings") }).ShouldNot(BeZero(), "events of pod %s", pod)
 		}
-		Expect(w.Pod(both.member(0)).Annotations[tellAnnotation]).To(ContainSubstring(`taken instead: "labelled"`))
-		Expect(w.object(ctx, "labelled").Annotations[tellAnnotation]).To(ContainSubstring("says something else than labelled-0, labelled-1"))
+		Expect(w.Pod(both.member(0)).Annotations[tellAnnotation]).To(ContainSubstring(`using "labelled"`))
+		Expect(w.object(ctx, "labelled").Annotations[tellAnnotation]).To(ContainSubstring("overrides labelled-0, labelled-1"))
 		Expect(w.PodGroup("other")).To(BeNil())
 		Expect(w.PodGroup("another")).To(BeNil())
 	})

@@ -61,7 +61,7 @@ var _ = Describe("A gang that is gathered in the network", func() {
 		By("waiting as a whole where two blocks would have room, and no block has")
 		none := gathered(gang{name: "none", size: 9, min: 9}, inOneBlock)
 		w.submit(ctx, none)
-		w.eventuallyFailed(none, "NotEnoughResources", "no domain of layer Block takes the 9 members: s2/b3 8, s1/b2 6, s1/b1 0")
+		w.eventuallyFailed(none, "NotEnoughResources", "no domain of layer Block fits the 9 members: s2/b3 8, s1/b2 6, s1/b1 0")
 		Eventually(func() string { return w.told("PodGroup", none.name) }).Should(ContainSubstring("s2/b3 8"))
 		for _, pod := range none.pods() {
 			Eventually(func() string { return w.scheduled(pod).Message }).Should(ContainSubstring("s2/b3 8"), "condition of pod %s", pod)

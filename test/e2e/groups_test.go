@@ -53,7 +53,7 @@ var _ = Describe("A group of gangs", func() {
 		w.submit(ctx, group[1])
 
 		By("waiting for the gang that is not there")
-		w.eventuallyFailed(group[0], "WaitingForGroup", "these gangs do not exist, or are not this scheduler's", w.name+"/z")
+		w.eventuallyFailed(group[0], "WaitingForGroup", "gangs that do not exist or belong to another scheduler", w.name+"/z")
 
 		By("binding nobody while one member fails")
 		w.submit(ctx, group[2])

@@ -108,7 +108,7 @@ var _ = Describe("A gang that waits for long", func() {
 		Expect(w.bound(other)).To(BeZero())
 
 		By("sending it back, so that the other passes")
-		told := And(HavePrefix("GangTimedOut: time-outs: 1; sent back until"), ContainSubstring("was up after 1"),
+		told := And(HavePrefix("GangTimedOut: Not scheduled within 1"), ContainSubstring("(timeout 1), retrying after"),
 			ContainSubstring("minMember is 4 and there are 3 pods"))
 		Eventually(w.condition(ctx, late, "GangTimeLimit")).Should(told)
 		Eventually(w.condition(ctx, late, "Unschedulable")).Should(told)
@@ -146,7 +146,7 @@ var _ = Describe("A gang that waits for long", func() {
 		w.submitPods(ctx, members, 0, 3)
 		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(HavePrefix("NotEnoughResources: 2/3 members fit"))
 		Eventually(func() string { return w.object(ctx, "g").Annotations[tellAnnotation] }).Should(And(
-			HavePrefix("GangTimedOut: time-outs: 1; sent back until"), ContainSubstring("2/3 members fit")))
+			HavePrefix("GangTimedOut: Not scheduled within 1"), ContainSubstring("(timeout 1)"), ContainSubstring("2/3 members fit")))
 		seen, err := w.shown(ctx, scheduler, "g")
 		Expect(err).NotTo(HaveOccurred())
 		Expect(seen.Source).To(Equal("scheduling.sigs.k8s.io"))
@@ -193,7 +193,7 @@ var _ = Describe("A gang that waits for long", func() {
 
 		By("reserving nodes for it")
 		Expect(scheduler.ReplaceConf(w.starving("3s"))).To(Succeed())
-		Eventually(func() string { flow(); return w.condition(ctx, large, "NodeReservation")() }).Should(And(HavePrefix("NodesReserved"), ContainSubstring("2 nodes are reserved")))
+		Eventually(func() string { flow(); return w.condition(ctx, large, "NodeReservation")() }).Should(And(HavePrefix("NodesReserved"), ContainSubstring("Reserved 2 nodes")))
 		Expect(metricOf(ctx, scheduler, "volcano_gang_node_reservations")()).To(Equal("1"))
 		seen, err := w.shown(ctx, scheduler, large.name)
 		Expect(err).NotTo(HaveOccurred())

@@ -155,7 +155,7 @@ func (c *controller) Run(stop <-chan struct{}) {
 			}
 		})
 	}
-	klog.FromContext(ctx).Info("The gang controller runs")
+	klog.FromContext(ctx).Info("Started the gang controller")
 	<-ctx.Done()
 }
 
@@ -171,7 +171,7 @@ func (c *controller) next(ctx context.Context) bool {
 		return true
 	}
 	if ctx.Err() == nil && !apierrors.IsConflict(err) {
-		klog.FromContext(ctx).Error(err, "Gang is tried again", "gang", name.String())
+		klog.FromContext(ctx).Error(err, "Reconciling a gang failed, retrying", "gang", name.String())
 	}
 	if _, unanswered := errors.AsType[*url.Error](err); unanswered {
 		c.queue.Forget(name)

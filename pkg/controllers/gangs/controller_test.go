@@ -149,7 +149,7 @@ func TestMembershipAndSettingsChange(t *testing.T) {
 			t.Errorf("minimum %d, mode %s", g.Spec.MinMember, g.Annotations[gangs.ModeAnnotation])
 		}
 		expectTold(t, w.told("p1"), gangs.MinAvailableAnnotation, `"2"`, "Pod p0")
-		expectTold(t, w.group("g").Annotations[messageAnnotation], "Pod p0 says something else than p1")
+		expectTold(t, w.group("g").Annotations[messageAnnotation], "conflicting settings: Pod p0 overrides p1")
 		w.deletePod("p0")
 		w.settle()
 		if g := w.group("g"); g.Spec.MinMember != 2 || g.Annotations[messageAnnotation] != "" {
@@ -172,7 +172,7 @@ func TestMistakesAreTold(t *testing.T) {
 		said[gangs.ModeAnnotation] = "strict"
 		w.member("p", said)
 		w.settle()
-		expectTold(t, w.told("p"), gangs.ModeAnnotation, `"strict"`, "taken instead: Strict")
+		expectTold(t, w.told("p"), gangs.ModeAnnotation, `"strict"`, "using Strict")
 		expectTold(t, w.group("g").Annotations[messageAnnotation], gangs.ModeAnnotation)
 		if n := len(w.events.Events); n != 1 {
 			t.Fatalf("%d events, want 1", n)
@@ -191,7 +191,7 @@ func TestNobodySaysTheMinimum(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"})
 		w.settle()
-		expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `found "0"`, "not scheduled")
+		expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `invalid value "0"`, "not scheduled")
 		if w.group("g") != nil || w.in("p") != "" {
 			t.Error("the pod is handed over")
 		}
@@ -209,7 +209,7 @@ func TestNamesThatCannotBe(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = name })
 				w.settle()
-				expectTold(t, w.told("p"), "cannot be that of a PodGroup")
+				expectTold(t, w.told("p"), "is not a valid PodGroup name")
 				if w.in("p") != "" || len(w.events.Events) != 1 || len(w.told("p")) > 1024 {
 					t.Errorf("in %q, %d events, %d bytes told", w.in("p"), len(w.events.Events), len(w.told("p")))
 				}
@@ -229,8 +229,8 @@ func TestTwoWaysAtOnce(t *testing.T) {
 		if w.in("explicit") != "mine" || w.in("same") != "g" || w.in("both") != "" {
 			t.Errorf("explicit is in %q, same in %q, both in %q", w.in("explicit"), w.in("same"), w.in("both"))
 		}
-		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `found "g"`, `taken instead: "mine"`)
-		expectTold(t, w.told("both"), `want "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
+		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `invalid value "g"`, `using "mine"`)
+		expectTold(t, w.told("both"), `must be "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
 		if told := w.told("same"); told != "" {
 			t.Errorf("told %s", told)
 		}
@@ -309,7 +309,7 @@ func TestNameThatIsTaken(t *testing.T) {
 			if w.in("p") != "" {
 				t.Errorf("in %q", w.in("p"))
 			}
-			expectTold(t, w.told("p"), "belongs to Job job", "not scheduled")
+			expectTold(t, w.told("p"), "PodGroup of Job job", "to have the pod scheduled")
 		})
 	})
 }
@@ -331,7 +331,7 @@ func TestGangOfAnObject(t *testing.T) {
 		}
 		annotations := map[string]string{
 			gangs.ModeAnnotation: "Strict", gangs.WaitingTimeAnnotation: "1m30s", gangs.SourceAnnotation: v1alpha1.GroupName, schedulerAnnotation: "volcano",
-			"ibcluster.volcano-prebind.io/mode": "required", messageAnnotation: "PodGroup.scheduling.sigs.k8s.io g says something else than p1, and counts",
+			"ibcluster.volcano-prebind.io/mode": "required", messageAnnotation: "conflicting settings: PodGroup.scheduling.sigs.k8s.io g overrides p1",
 		}
 		if diff := cmp.Diff(annotations, group.Annotations); diff != "" {
 			t.Errorf("annotations (-want +got):\n%s", diff)
@@ -345,8 +345,8 @@ func TestGangOfAnObject(t *testing.T) {
 		if w.told("p0") != "" {
 			t.Errorf("p0 is still told %s", w.told("p0"))
 		}
-		expectTold(t, w.told("p1"), gangs.ModeAnnotation, `found "NonStrict"`, `taken instead: "Strict"`)
-		expectTold(t, w.getObject().Annotations[messageAnnotation], "says something else than p1")
+		expectTold(t, w.told("p1"), gangs.ModeAnnotation, `invalid value "NonStrict"`, `using "Strict"`)
+		expectTold(t, w.getObject().Annotations[messageAnnotation], "g overrides p1")
 		w.changeObject(func(group *v1alpha1.PodGroup) {
 			group.Spec.MinMember = 1
 			delete(group.Annotations, "ibcluster.volcano-prebind.io/mode")
@@ -450,7 +450,7 @@ func TestRefusalsAreTold(t *testing.T) {
 		})
 		w.member("p", minimum(1))
 		w.settle()
-		expectTold(t, w.told("p"), "cannot be made", "queue q is closed")
+		expectTold(t, w.told("p"), "cannot be created", "queue q is closed")
 		open.Store(true)
 		w.settle()
 		if w.in("p") != "g" || w.told("p") != "" {
@@ -622,6 +622,6 @@ func TestControllersOfTwoSchedulers(t *testing.T) {
 		if w.in("q") != "" {
 			t.Errorf("a pod of the second scheduler is in %q", w.in("q"))
 		}
-		expectTold(t, w.told("q"), `one of scheduler "volcano"'s already`)
+		expectTold(t, w.told("q"), `belongs to scheduler "volcano" already`)
 	})
 }

@@ -55,7 +55,7 @@ func (c *controller) createGroup(ctx context.Context, g *gang) error {
 	defer cancel()
 	made, err := c.volcano.SchedulingV1beta1().PodGroups(g.Namespace).Create(ctx, w.apply(empty, inherited), metav1.CreateOptions{})
 	if err != nil {
-		return g.refused("made", err)
+		return g.refused("created", err)
 	}
 	g.group = made
 	return nil
@@ -78,7 +78,7 @@ func (c *controller) updateGroup(ctx context.Context, g *gang) error {
 	defer cancel()
 	changed, err := c.volcano.SchedulingV1beta1().PodGroups(g.Namespace).Patch(ctx, g.Name.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
-		return g.refused("changed", err)
+		return g.refused("updated", err)
 	}
 	g.group = changed
 	return nil
@@ -90,7 +90,7 @@ func (g *gang) refused(what string, err error) error {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case apiwrite.RefusedForGood(err) || apierrors.IsForbidden(err):
-		g.parked = fmt.Sprintf("the gang's Volcano PodGroup cannot be %s: %s", what, brief.Part(err.Error()))
+		g.parked = fmt.Sprintf("Volcano PodGroup of the gang cannot be %s: %s", what, brief.Part(err.Error()))
 	}
 	return fmt.Errorf("PodGroup %s cannot be %s: %w", g.Name, what, err)
 }

@@ -119,7 +119,7 @@ func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 		group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
 		mistakes = append(mistakes, gangs.Mistake{
 			Field: namesOf(pod)[0].field, Found: g.Name.Name, Taken: brief.Value(group),
-			Want: fmt.Sprintf("%s, as %s says, or nothing", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
+			Want: fmt.Sprintf("absent or %s as in %s", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
 		})
 	case g.parked != "":
 		return sentences(mistakes, g.parked), true
@@ -138,7 +138,7 @@ func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 	if g.parked == "" || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] != "" {
 		return sentences(misnamed(pod))
 	}
-	return sentences(misnamed(pod), fmt.Sprintf("the gang %s is not scheduled; the annotation %s of its %d oldest members says why",
+	return sentences(misnamed(pod), fmt.Sprintf("gang %s cannot be scheduled; annotation %s of its %d oldest pods has the reason",
 		g.Name, messageAnnotation, reportingMembers))
 }
 
@@ -153,7 +153,7 @@ func (g *gang) mistaken() string {
 	if len(others.Items()) == 0 {
 		return sentences(g.mistakes)
 	}
-	return sentences(g.mistakes, fmt.Sprintf("%s says something else than %s%s, and counts", g.by, strings.Join(others.Items(), ", "), others.More()))
+	return sentences(g.mistakes, fmt.Sprintf("conflicting settings: %s overrides %s%s", g.by, strings.Join(others.Items(), ", "), others.More()))
 }
 
 func sentences(mistakes []gangs.Mistake, more ...string) string {

@@ -36,7 +36,7 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	if g.parked != "" {
 		mistaken = g.parked
 	} else if g.group != nil && !c.ourGroup(g) {
-		mistaken = fmt.Sprintf("Volcano's PodGroup %s says what the gang is; this one is not read", g.Name.Name)
+		mistaken = fmt.Sprintf("ignored: Volcano's PodGroup %s defines the gang", g.Name.Name)
 	}
 	mistaken = brief.Text(mistaken)
 	var wait v1beta1.PodGroupCondition

@@ -28,7 +28,7 @@ var settingKeys = []string{
 var koordinator = gangs.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 
 // byDefault is what is taken of a setting that the scheduler's configuration has a default of.
-const byDefault = "the default of the scheduler's configuration"
+const byDefault = "the default of the scheduler configuration"
 
 // settings is what a gang says of itself.
 type settings struct {
@@ -133,7 +133,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 	minMember, defaults := object.Spec.MinMember, koordinator
 	if minMember < 1 {
 		mistakes = append(mistakes, gangs.Mistake{
-			Field: "spec.minMember", Found: strconv.Itoa(int(minMember)), Want: "a number above 0", Taken: "1",
+			Field: "spec.minMember", Found: strconv.Itoa(int(minMember)), Want: "a positive number", Taken: "1",
 		})
 		minMember, defaults.Mode = 1, gangs.NonStrict // with Koordinator such pods are placed one by one
 	}
@@ -143,7 +143,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 	} else if seconds != nil {
 		delete(said, gangs.WaitingTimeAnnotation)
 		mistakes = append(mistakes, gangs.Mistake{
-			Field: "spec.scheduleTimeoutSeconds", Found: strconv.Itoa(int(*seconds)), Want: "a number above 0", Taken: byDefault,
+			Field: "spec.scheduleTimeoutSeconds", Found: strconv.Itoa(int(*seconds)), Want: "a positive number", Taken: byDefault,
 		})
 	}
 	s := settle(name, kind+" "+object.Name, minMember, said, defaults)
@@ -160,9 +160,9 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.Mistake {
 		if !ok || text == s.said[key] || text == s.taken[key] || canonical(key, text) == canonical(key, s.said[key]) {
 			continue
 		}
-		want, taken := "nothing, as "+s.by+" says", "what a gang has that does not say"
+		want, taken := "absent as in "+s.by, "the default"
 		if theirs, ok := s.said[key]; ok {
-			want, taken = fmt.Sprintf("%s, as %s says", brief.Value(theirs), s.by), brief.Value(theirs)
+			want, taken = fmt.Sprintf("%s as in %s", brief.Value(theirs), s.by), brief.Value(theirs)
 		}
 		if value, ok := s.taken[key]; ok {
 			taken = brief.Value(value)
@@ -206,7 +206,7 @@ func misnamed(pod *corev1.Pod) []gangs.Mistake {
 	for _, other := range names[1:] {
 		if other.name != names[0].name {
 			mistakes = append(mistakes, gangs.Mistake{
-				Field: other.field, Found: other.name, Want: fmt.Sprintf("%s, as %s says", brief.Value(names[0].name), names[0].field),
+				Field: other.field, Found: other.name, Want: fmt.Sprintf("%s as in %s", brief.Value(names[0].name), names[0].field),
 				Taken: brief.Value(names[0].name),
 			})
 		}

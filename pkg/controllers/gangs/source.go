@@ -78,7 +78,7 @@ func (s *source) await(ctx context.Context, handler cache.ResourceEventHandler, 
 	for pause.For(ctx, lookAgain) {
 		if served, _ := s.served(); served {
 			if err := s.watch(ctx, handler, owned); err != nil {
-				klog.FromContext(ctx).Error(err, "PodGroups that are served by now cannot be watched", "group", s.version.Group)
+				klog.FromContext(ctx).Error(err, "Watching PodGroups failed", "group", s.version.Group)
 			}
 			late()
 			return

@@ -77,7 +77,7 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 	}
 	slices.SortFunc(g.members, byAge)
 	if problems := validation.IsDNS1123Subdomain(name.Name); len(problems) > 0 {
-		g.parked = fmt.Sprintf("the gang's name %s cannot be that of a PodGroup: %s; the pod is not scheduled before it is mended",
+		g.parked = fmt.Sprintf("gang name %s is not a valid PodGroup name: %s; correct the name to have the pod scheduled",
 			brief.Value(name.Name), brief.Part(problems[0]))
 		return g, nil
 	}
@@ -103,12 +103,12 @@ func (c *controller) settle(g *gang) {
 	switch {
 	case g.group != nil && !c.ourGroup(g):
 		if scheduler := g.group.Annotations[schedulerAnnotation]; scheduler != "" {
-			g.parked = fmt.Sprintf("the gang %s is one of scheduler %s's already; the pod is not scheduled before it names another", g.Name, brief.Value(scheduler))
+			g.parked = fmt.Sprintf("gang %s belongs to scheduler %s already; name another gang to have the pod scheduled", g.Name, brief.Value(scheduler))
 			return
 		}
 		if owner := metav1.GetControllerOf(g.group); owner != nil {
-			g.parked = fmt.Sprintf("the Volcano PodGroup %s belongs to %s %s, so that no gang can have its name; the pod is not scheduled before it "+
-				"names another", g.Name, owner.Kind, brief.Part(owner.Name))
+			g.parked = fmt.Sprintf("gang name %s is taken by the Volcano PodGroup of %s %s; name another gang to have the pod scheduled",
+				g.Name, owner.Kind, brief.Part(owner.Name))
 			return
 		}
 		said := settingsOf(g.group.Annotations)
@@ -128,21 +128,23 @@ func (c *controller) settle(g *gang) {
 // missing says what keeps a gang of members from being one.
 func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	if len(speakers) > 0 {
-		m := gangs.Mistake{
-			Field: gangs.MinAvailableAnnotation, Found: saidBy(speakers[0])[gangs.MinAvailableAnnotation], Want: "a number above 0 on one member",
-			Taken: "nothing, the gang is not scheduled before one says it",
+		found, ok := saidBy(speakers[0])[gangs.MinAvailableAnnotation]
+		if !ok {
+			return fmt.Sprintf("no pod of gang %s sets %s; set a positive number on at least one pod to have the gang scheduled", g.Name, gangs.MinAvailableAnnotation)
 		}
-		return m.String()
+		return gangs.Mistake{
+			Field: gangs.MinAvailableAnnotation, Found: found, Want: "a positive number on at least one pod", Effect: "the gang is not scheduled until one sets it",
+		}.String()
 	}
 	label, group := gangs.PodGroupLabel, v1alpha1.GroupName
 	if namesOf(g.members[0])[0].field == pluginsLabel {
 		label, group = pluginsLabel, v1alpha1.PluginsGroupName
 	}
 	if slices.ContainsFunc(c.sources, func(s *source) bool { return s.version.Group == group && s.store.Load() == nil }) {
-		return fmt.Sprintf("the API server does not serve PodGroup.%s, which the label %s names; the pod is not scheduled before its CRD is "+
-			"installed and PodGroup %s exists", group, label, g.Name)
+		return fmt.Sprintf("the API server does not serve PodGroup.%s, which label %s refers to; install its CRD and create PodGroup %s to have the pod scheduled",
+			group, label, g.Name)
 	}
-	return fmt.Sprintf("PodGroup.%s %s, which the label %s names, does not exist; the pod is not scheduled before it does", group, g.Name, label)
+	return fmt.Sprintf("PodGroup.%s %s does not exist; create it, or correct label %s, to have the pod scheduled", group, g.Name, label)
 }
 
 // graceLeft is how long the members' trouble is not told yet. A name that cannot be mended by another object is told at once.

@@ -219,7 +219,7 @@ func TestOneChangedMemberCostsFewPatches(t *testing.T) {
 				}
 				if test.waiting {
 					expectTold(t, w.told("p001"), gangs.MinAvailableAnnotation, "-1")
-					expectTold(t, w.told("p039"), "the gang a/g is not scheduled", messageAnnotation, fmt.Sprint(reportingMembers))
+					expectTold(t, w.told("p039"), "gang a/g cannot be scheduled", messageAnnotation, fmt.Sprint(reportingMembers))
 				}
 			})
 		})

@@ -183,9 +183,9 @@ func TestWhatIsPlaced(t *testing.T) {
 		"group, a gang that runs beside one that is new":    {"9", []gangOf{{name: "x", minimum: 2, running: 2, waiting: 1, satisfied: true, annotations: xy}, {name: "y", minimum: 3, waiting: 1, annotations: xy}}, map[string]int{"x": 1}, map[string]string{"y": "1"}},
 		"group, the new gang is complete (G19)":             {"9", []gangOf{{name: "x", minimum: 2, running: 2, satisfied: true, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"y": 3}, nil},
 		"group, the other gang has completed":               {"9", []gangOf{{name: "x", minimum: 2, completed: true, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"y": 3}, nil},
-		"group, one gang is not there":                      {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}}, nil, map[string]string{"x": "these gangs do not exist, or are not this scheduler's: ns/y"}},
-		"group, the other does not list it":                 {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 1, waiting: 1}}, map[string]int{"y": 1}, map[string]string{"x": "must list the same gangs on each of them, and does not on ns/y"}},
-		"group, the list leaves the gang itself out (G8)":   {"9", []gangOf{{name: "z", minimum: 3, waiting: 3, annotations: xy}}, nil, map[string]string{"z": "want a list with ns/z in it"}},
+		"group, one gang is not there":                      {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}}, nil, map[string]string{"x": "gangs that do not exist or belong to another scheduler: ns/y"}},
+		"group, the other does not list it":                 {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 1, waiting: 1}}, map[string]int{"y": 1}, map[string]string{"x": "differs on ns/y; all gangs of a group must list the same gangs"}},
+		"group, the list leaves the gang itself out (G8)":   {"9", []gangOf{{name: "z", minimum: 3, waiting: 3, annotations: xy}}, nil, map[string]string{"z": "must be a list that contains the gang itself, ns/z"}},
 		"group that cannot be read is not placed (G10)":     {"9", []gangOf{{name: "x", minimum: 2, waiting: 2, annotations: says(groups, "[ns/x]")}}, nil, map[string]string{"x": "a JSON list of"}},
 		"a strict gang sends its group back":                {"5", []gangOf{{name: "x", minimum: 2, waiting: 4, annotations: says(groups, groupOf("x", "y"), mode, "Strict")}, {name: "y", minimum: 2, waiting: 2, annotations: xy}}, nil, nil},
 		"groups beside each other":                          {"5", []gangOf{{name: "a", minimum: 1, waiting: 1, annotations: says(groups, groupOf("a", "b"))}, {name: "b", minimum: 5, waiting: 5, annotations: says(groups, groupOf("a", "b"))}, {name: "x", minimum: 2, waiting: 2, annotations: xy}, {name: "y", minimum: 3, waiting: 3, annotations: xy}}, map[string]int{"x": 2, "y": 3}, map[string]string{"a": "other gangs of its group placed", "b": "gang ns/a does not fit with it"}},
@@ -321,7 +321,7 @@ func TestAGroupThatIsTooLarge(t *testing.T) {
 			t.Errorf("bound of a group of %d (-want +got):\n%s", n, diff)
 		}
 		job := ssn.Jobs[api.JobID(schedtest.Namespace+"/"+names[0])]
-		if valid := ssn.JobValid(job); valid == nil || valid.Reason != gangs.InvalidGroup || !strings.Contains(valid.Message, "want at most 100 gangs") {
+		if valid := ssn.JobValid(job); valid == nil || valid.Reason != gangs.InvalidGroup || !strings.Contains(valid.Message, "must be a list of at most 100 gangs") {
 			t.Errorf("of a group of %d is told %v", n, valid)
 		}
 	}
@@ -344,8 +344,8 @@ func TestMistakesAreTold(t *testing.T) {
 		t.Errorf("conditions of a PodGroup without mistakes (-want +got):\n%s", diff)
 	}
 	texts := told("wrong")
-	if len(texts) != 1 || !strings.Contains(texts[0], `mode: found "strict", want Strict or NonStrict; taken instead: NonStrict`) ||
-		!strings.Contains(texts[0], `waiting-time: found "0s", want a positive duration such as 90s; taken instead: 10m0s`) {
+	if len(texts) != 1 || !strings.Contains(texts[0], `mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`) ||
+		!strings.Contains(texts[0], `waiting-time: invalid value "0s", must be a positive duration such as 90s; using 10m0s`) {
 		t.Errorf("conditions of a PodGroup with mistakes: %q", texts)
 	}
 }

@@ -93,7 +93,7 @@ func TestSettingsChangeWhileItWaits(t *testing.T) {
 		changing(t, func(t *testing.T, w *written) {
 			w.wants(t, "y does not list x", 0)
 			verdict := w.verdict("x")
-			if verdict == nil || verdict.Reason != gangs.InvalidGroup || !strings.Contains(verdict.Message, "must list the same gangs on each of them, and does not on ns/y") {
+			if verdict == nil || verdict.Reason != gangs.InvalidGroup || !strings.Contains(verdict.Message, "differs on ns/y; all gangs of a group must list the same gangs") {
 				t.Errorf("it waits for: %+v", verdict)
 			}
 			w.annotate(gangs.GroupsAnnotation, `["ns/x"]`)

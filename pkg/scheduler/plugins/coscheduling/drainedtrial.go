@@ -79,16 +79,16 @@ func within(group *topology.Group, domains []place) []place {
 func (s *session) choose(r *reservation, job *api.JobInfo) error {
 	s.Turn(job.UID)
 	if hasHardTopology(job) {
-		return errors.New("it has a hard network topology, and nodes that are reserved need not be in one HyperNode")
+		return errors.New("the gang has a hard network topology, and reserved nodes can be in different HyperNodes")
 	}
 	r.request, r.demand, r.priority = requestOf(job), demandOf(job), priorityOf(job)
 	for _, name := range s.TotalResource.ResourceNames() {
 		if promised := job.GetMinResources(); promised.Get(name) > r.request.Get(name) {
-			return fmt.Errorf("its minResources ask for more %s than the members that its minimum needs", name)
+			return fmt.Errorf("minResources exceeds the %s requests of the pods that the minimum needs", name)
 		}
 	}
 	if queue := s.Queues[r.queue]; queue == nil || !s.QueueUse.MayAdmit(queue, r.request) {
-		return fmt.Errorf("queue %s, or one that it is in, never admits what its minimum needs", r.queue)
+		return fmt.Errorf("queue %s or a parent queue can never admit the gang's minimum", r.queue)
 	}
 	places, err := s.places(job)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 		slices.SortFunc(places[i].nodes, func(l, r string) int { return cmp.Or(cmp.Compare(occupancy[l], occupancy[r]), cmp.Compare(l, r)) })
 	}
 	slices.SortStableFunc(places, func(l, r place) int { return cmp.Compare(mean[l.name], mean[r.name]) })
-	err = errors.New("no node group may hold it")
+	err = errors.New("no node group is allowed for the gang")
 	for began, i := time.Now(), 0; i < len(places) && time.Since(began) < trialTimeout; i++ {
 		if err = s.try(r, job, places[i], began.Add(trialTimeout)); err != nil {
 			continue
@@ -112,7 +112,7 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 		if err = s.withinShare(r); err == nil { // asked when the members that were placed in the trial are taken back
 			return nil
 		}
-		err = fmt.Errorf("the nodes that it needs are more than the unused part of its queue's share: %w", err)
+		err = fmt.Errorf("the nodes that the gang needs exceed the unused share of its queue: %w", err)
 	}
 	return err
 }
@@ -134,7 +134,7 @@ type trial struct {
 
 func (t *trial) late() bool { return time.Now().After(t.until) }
 
-var errTrialTooLong = fmt.Errorf("a trial took longer than %s", trialTimeout)
+var errTrialTooLong = fmt.Errorf("the search for nodes took longer than %s", trialTimeout)
 
 // try chooses nodes of the place. It reverts all changes that the trial makes to the session.
 func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
@@ -184,9 +184,9 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 	}
 	switch {
 	case len(t.members) > 0 && capped:
-		return fmt.Errorf("it needs more than %d%% of the cluster, which is the most that is reserved (%s)", s.plugin.terms.percent, argPercent)
+		return fmt.Errorf("the gang needs more than %d%% of the cluster, the limit for reservations (%s)", s.plugin.terms.percent, argPercent)
 	case len(t.members) > 0:
-		return fmt.Errorf("%d of its members find no node that would take them if drained, or its queue does not admit them", len(t.members))
+		return fmt.Errorf("%d of its pods fit no node even when drained, or exceed the limits of the queue", len(t.members))
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ func (t *trial) prepare() error {
 			return errTrialTooLong
 		}
 		if err := t.PrePredicateFn(task); err != nil {
-			return fmt.Errorf("member %s: %w", task.Name, err)
+			return fmt.Errorf("pod %s: %w", task.Name, err)
 		}
 	}
 	return nil

@@ -95,9 +95,9 @@ func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) string {
 	switch {
 	case a.err != nil:
-		return "its gang is not gathered now"
+		return "network topology requested by the gang cannot be used"
 	case a.multiple && (n.Action == "preempt" || n.Action == "reclaim"):
-		return "its gang is placed by multiples, which no eviction goes by"
+		return "preemption is not supported for gangs with podCountMultiple"
 	case a.must == 0:
 		return ""
 	}
@@ -105,7 +105,7 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	if home == "" || homeOf(n.domains[node.Name], node.Name, a.must) == home {
 		return ""
 	}
-	return fmt.Sprintf("node(s) outside of %s %s, where its gang is", a.rules[a.must].Name, home)
+	return fmt.Sprintf("node(s) outside of %s %s, where the gang's pods are", a.rules[a.must].Name, home)
 }
 
 // jobKey changes when members are placed in another domain.
@@ -148,11 +148,11 @@ func (l *leftHome) preBind(task *api.TaskInfo, name string) error {
 	then := homeOf(l.domains[name], name, must)
 	node, err := l.nodes.Get(name)
 	if err != nil { // a lister's only error is NotFound
-		return fmt.Errorf("node %s was in %s %s when the gang was placed and is not there any more", name, l.layers[must-1].name, then)
+		return fmt.Errorf("node %s does not exist; it was in %s %s when the gang was placed", name, l.layers[must-1].name, then)
 	}
 	if now := homeOf(domainsOf(l.layers, node), name, must); now != then {
-		return fmt.Errorf("node %s was in %s %s when the gang was placed and is in %s now: annotation %s keeps the gang in one",
-			name, l.layers[must-1].name, then, now, gangs.TopologyAnnotation)
+		return fmt.Errorf("node %s moved from %s %s to %s after the gang was placed; annotation %s requires one %s",
+			name, l.layers[must-1].name, then, now, gangs.TopologyAnnotation, l.layers[must-1].name)
 	}
 	return nil
 }

@@ -127,16 +127,16 @@ func (n *network) request(g *gang) *gathered {
 			a.multiple = a.multiple || rule.Multiple > 1
 		case !rule.Must && rule.Multiple <= 1:
 			g.mistakes = append(slices.Clip(g.mistakes), gangs.Mistake{
-				Field: gangs.TopologyAnnotation, Found: "layer " + rule.Layer, Want: "one of " + strings.Join(names, ", "), Taken: "nothing of the rule",
+				Field: gangs.TopologyAnnotation, Found: "layer " + rule.Layer, Want: "one of " + strings.Join(names, ", "), Effect: "the rule is ignored",
 			})
 		case n.unread != nil:
-			a.err = fmt.Errorf("it is to be gathered by layer %s: %w", brief.Value(rule.Layer), n.unread)
+			a.err = fmt.Errorf("layer %s of the network cannot be used: %w", brief.Value(rule.Layer), n.unread)
 		default:
-			a.err = fmt.Errorf("annotation %s asks for layer %s, and there are %s", gangs.TopologyAnnotation, brief.Value(rule.Layer), strings.Join(names, ", "))
+			a.err = fmt.Errorf("annotation %s names unknown layer %s; the layers are %s", gangs.TopologyAnnotation, brief.Value(rule.Layer), strings.Join(names, ", "))
 		}
 	}
 	if g.ContainsHardTopology() || g.ContainsSubJobPolicy() {
-		a.err = errors.New("annotation " + gangs.TopologyAnnotation + " cannot be had together with spec.networkTopology of mode hard, or with sub-groups")
+		a.err = errors.New("annotation " + gangs.TopologyAnnotation + " conflicts with sub-groups and with spec.networkTopology of mode hard; remove one of them")
 	}
 	return a
 }

@@ -127,10 +127,10 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 	}{
 		"not gathered":                     {nil, "preempt", "", false},
 		"gathered anywhere":                {&gathered{}, "preempt", "", false},
-		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "its gang is not gathered now", true},
+		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "network topology requested by the gang cannot be used", true},
 		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
-		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "its gang is placed by multiples, which no eviction goes by", false},
-		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "its gang is placed by multiples, which no eviction goes by", false},
+		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "preemption is not supported for gangs with podCountMultiple", false},
+		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "preemption is not supported for gangs with podCountMultiple", false},
 		"in one domain, none by now":       {&gathered{must: 1, rules: make([]gather.Layer, 4)}, "allocate", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -45,7 +45,7 @@ func TestAGroupOfGangsThatWereAloneWaitsOutTheLongestBackoff(t *testing.T) {
 		}
 		delete(w.plugin.limits, w.job("c").UID) // which comes to it
 		w.session(func(*sessiontest.Session) {
-			if waits := w.plugin.session.gangs[w.job("c").UID].waits; waits == nil || !strings.HasPrefix(waits.Message, "sent back until ") {
+			if waits := w.plugin.session.gangs[w.job("c").UID].waits; waits == nil || !strings.HasPrefix(waits.Message, "another gang of its group timed out, retrying after ") {
 				t.Errorf("a gang that comes to the group waits for %v", waits)
 			}
 		})

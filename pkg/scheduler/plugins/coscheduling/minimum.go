@@ -45,9 +45,9 @@ func (s *session) noteSatisfied() {
 		}
 		if g.MatchPolicy == gangs.OnceSatisfied {
 			s.setCondition(g, Satisfied, "GangSatisfied",
-				fmt.Sprintf("%d members were bound together: as long as one of them is left, others are bound as they come", g.alive()))
+				fmt.Sprintf("Minimum reached (%d pods); further pods are bound individually", g.alive()))
 		} else if known := g.condition(Whole); known == nil || known.Reason != wholeReasons[g.MatchPolicy] {
-			s.setCondition(g, Whole, wholeReasons[g.MatchPolicy], fmt.Sprintf("it had its minimum, with %d members on nodes", g.alive()))
+			s.setCondition(g, Whole, wholeReasons[g.MatchPolicy], fmt.Sprintf("Minimum was reached once, with %d pods on nodes", g.alive()))
 		}
 	}
 	for _, g := range s.gangs {

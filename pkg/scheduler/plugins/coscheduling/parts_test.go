@@ -162,22 +162,22 @@ func TestWhatGangsAskOfTheNetwork(t *testing.T) {
 				rules[1].Prefer, rules[1].Multiple, rules[2].Prefer, rules[2].Multiple = true, 1, true, 2
 			}), Multiple: true}},
 		"a preferred layer that does not exist": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 1}}, want: asked{Rules: plain(),
-			Mistakes: []string{gangs.TopologyAnnotation + ": found \"layer Row\", want one of " + clusterLayer + ", Spine, Block, " + nodeLayer + "; taken instead: nothing of the rule"}}},
+			Mistakes: []string{gangs.TopologyAnnotation + ": invalid value \"layer Row\", must be one of " + clusterLayer + ", Spine, Block, " + nodeLayer + "; the rule is ignored"}}},
 		"a required one": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}},
-			want: asked{Rules: plain(), Err: "asks for layer \"Row\", and there are " + clusterLayer + ", Spine, Block"}},
+			want: asked{Rules: plain(), Err: "names unknown layer \"Row\"; the layers are " + clusterLayer + ", Spine, Block"}},
 		"multiples of one": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 2}},
-			want: asked{Rules: plain(), Err: "asks for layer \"Row\""}},
+			want: asked{Rules: plain(), Err: "names unknown layer \"Row\""}},
 		"no layers are read": {rules: []gangs.GatherRule{{Layer: "Row", Must: true, Multiple: 1}}, unread: errors.New("not yet"),
-			want: asked{Rules: plain(), Err: "it is to be gathered by layer \"Row\": not yet"}},
+			want: asked{Rules: plain(), Err: "layer \"Row\" of the network cannot be used: not yet"}},
 		"beside a hard topology": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
 			change: func(g *gang) {
 				tier := 1
 				g.PodGroup.Spec.NetworkTopology = &scheduling.NetworkTopologySpec{Mode: scheduling.HardNetworkTopologyMode, HighestTierAllowed: &tier}
 			},
-			want: asked{Rules: plain(must(2)), Must: 2, Err: "cannot be had together with spec.networkTopology of mode hard"}},
+			want: asked{Rules: plain(must(2)), Must: 2, Err: "conflicts with sub-groups and with spec.networkTopology of mode hard"}},
 		"beside sub-groups": {rules: []gangs.GatherRule{{Layer: "Block", Must: true, Multiple: 1}},
 			change: func(g *gang) { g.PodGroup.Spec.SubGroupPolicy = []scheduling.SubGroupPolicySpec{{Name: "a"}} },
-			want:   asked{Rules: plain(must(2)), Must: 2, Err: "or with sub-groups"}},
+			want:   asked{Rules: plain(must(2)), Must: 2, Err: "conflicts with sub-groups and"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := networkWith(nil)

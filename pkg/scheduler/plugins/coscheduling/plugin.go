@@ -47,19 +47,19 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 	known := &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}}}
 	return framework.PluginSpec{
 		Name: Name,
-		Doc:  "Reads what gangs say in Koordinator's words: strict or not, groups of gangs, match policies, waiting times.",
+		Doc:  "Schedules gangs by Koordinator's settings: strict mode, gang groups, match policies, waiting times, network topology.",
 		Arguments: []framework.Argument{
-			{Name: argTimeout, Type: framework.Duration, Default: "600s", Doc: "How long a gang waits that names no waiting time."},
+			{Name: argTimeout, Type: framework.Duration, Default: "600s", Doc: "Waiting time of a gang that sets none."},
 			{
 				Name: argPolicy, Type: framework.String, Default: string(gangs.OnceSatisfied), Enum: policies(),
-				Doc: "Which members count for the minimum of a gang that has settings and names no match policy.",
+				Doc: "Match policy of a gang that has settings but sets no match policy: which pods count towards the minimum.",
 			},
 			{
 				Name: argStarves, Type: framework.Duration, Default: "0s",
-				Doc: "How long a gang of any kind waits before nodes are reserved for it, one gang of a queue at a time; `0s` reserves none.",
+				Doc: "How long any gang waits before nodes are reserved for it, for one gang of a queue at a time; `0s` disables reservations.",
 			},
-			{Name: argDrain, Type: framework.Duration, Default: "30m", Doc: "How long the pods on reserved nodes have to end before the reservation is given up."},
-			{Name: argPercent, Type: framework.Int, Default: "10", Doc: "How much of the cluster may be reserved at a time, in percent of each resource, 1 to 100."},
+			{Name: argDrain, Type: framework.Duration, Default: "30m", Doc: "How long pods on reserved nodes may take to terminate before the reservation ends."},
+			{Name: argPercent, Type: framework.Int, Default: "10", Doc: "How much of the cluster may be reserved at a time, in percent of each resource; 1 to 100."},
 		},
 		Validate: func(args framework.Arguments) error {
 			if _, err := Defaults(args); err != nil {

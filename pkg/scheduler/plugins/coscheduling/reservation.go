@@ -194,7 +194,7 @@ func (s *session) review(r *reservation, now time.Time) {
 		return
 	case (&gang{JobInfo: job}).alive() > 0 && len(job.TaskStatusIndex[api.Binding]) == 0:
 		if err := r.shortOf(job); err != nil {
-			s.end(r, gangs.ReservationGone, "members hold nodes, and its minimum is not placed on those reserved: "+err.Error(), now)
+			s.end(r, gangs.ReservationGone, fmt.Sprintf("its pods are on other nodes, and only %v on reserved nodes", err), now)
 		} else {
 			s.end(r, gangs.ReservationPlaced, "", now)
 		}
@@ -206,14 +206,14 @@ func (s *session) review(r *reservation, now time.Time) {
 	}
 	switch {
 	case now.Sub(r.since) >= s.plugin.terms.drain+idleLimit:
-		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were reserved for %s and it was not placed", s.plugin.terms.drain+idleLimit), now)
+		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were reserved for %s and the gang still does not fit", s.plugin.terms.drain+idleLimit), now)
 	case r.drained.IsZero() && now.Sub(r.since) >= s.plugin.terms.drain:
-		s.end(r, gangs.ReservationExpired, fmt.Sprintf("their pods did not end within %s", s.plugin.terms.drain), now)
+		s.end(r, gangs.ReservationExpired, fmt.Sprintf("pods on them did not terminate within %s", s.plugin.terms.drain), now)
 	case !r.drained.IsZero() && now.Sub(r.drained) >= idleLimit:
-		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were drained for %s and it was not placed", idleLimit), now)
+		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were idle for %s and the gang still does not fit", idleLimit), now)
 	case len(job.TaskStatusIndex[api.Binding]) > 0: // its members hold the nodes themselves
 	case !waitsWhole(job) || !complete(job):
-		s.end(r, gangs.ReservationGone, "members that its minimum needs do not exist", now)
+		s.end(r, gangs.ReservationGone, "pods that its minimum needs do not exist", now)
 	case r.demand != demandOf(job) || s.lost(r):
 		if now.Before(s.plugin.reservations.nextTrial) {
 			return
@@ -228,7 +228,7 @@ func (s *session) review(r *reservation, now time.Time) {
 		s.plugin.reservations.active[r.queue] = again
 		s.report(again)
 	case !s.admits(r):
-		s.end(r, gangs.ReservationRefused, fmt.Sprintf("queue %s does not admit it", r.queue), now)
+		s.end(r, gangs.ReservationRefused, fmt.Sprintf("queue %s does not admit the gang", r.queue), now)
 	}
 }
 
@@ -263,7 +263,7 @@ func (s *session) end(r *reservation, how gangs.ReservationEnd, why string, now 
 		until = latest(until, known.pauses[of].until)
 	}
 	if job := s.Jobs[r.gang]; job != nil && job.PodGroup != nil && job.PodGroup.UID == r.uid && why != "" {
-		s.reportReservation(job, reservationEnded, fmt.Sprintf("%d nodes are no longer reserved for it, and none before %s: %s",
+		s.reportReservation(job, reservationEnded, fmt.Sprintf("Released %d reserved nodes, no new reservation before %s: %s",
 			len(r.nodes), clockTime(until), why))
 	}
 }
@@ -301,7 +301,7 @@ func (s *session) reserve(job *api.JobInfo, now time.Time) {
 	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now}
 	if err := s.choose(r, job); err != nil {
 		known.waiting[job.UID].retry.begin(shortestRetry, longestRetry, now)
-		s.setCondition(&gang{JobInfo: job}, Reserved, noNodesToReserve, brief.Text("no nodes are reserved for it: "+err.Error()))
+		s.setCondition(&gang{JobInfo: job}, Reserved, noNodesToReserve, brief.Text(fmt.Sprintf("Waiting longer than %s (%s), but no nodes can be reserved: %v", argStarves, s.plugin.terms.after, err)))
 		return
 	}
 	known.active[job.Queue] = r
@@ -315,8 +315,8 @@ func (s *session) report(r *reservation) {
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		names.Add(name)
 	}
-	s.reportReservation(s.Jobs[r.gang], nodesReserved, fmt.Sprintf("it has waited for more than %s: %d nodes are reserved for it, for at most %s: %s",
-		s.plugin.terms.after, len(r.nodes), s.plugin.terms.drain+idleLimit, listed(names)))
+	s.reportReservation(s.Jobs[r.gang], nodesReserved, fmt.Sprintf("Reserved %d nodes for at most %s, after waiting longer than %s (%s): %s",
+		len(r.nodes), s.plugin.terms.drain+idleLimit, argStarves, s.plugin.terms.after, listed(names)))
 }
 
 // reportReservation sets the condition and sends an event.

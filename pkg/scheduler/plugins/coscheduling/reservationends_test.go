@@ -24,11 +24,11 @@ func TestWhenReservationsExpire(t *testing.T) {
 		want              string
 	}{
 		"they drain":                 {30*time.Minute - 1, never, ""},
-		"they drain for too long":    {30 * time.Minute, never, "their pods did not end within 30m0s"},
+		"they drain for too long":    {30 * time.Minute, never, "pods on them did not terminate within 30m0s"},
 		"they are drained":           {29 * time.Minute, 5*time.Minute - 1, ""},
-		"they are held for too long": {29 * time.Minute, 5 * time.Minute, "they were drained for 5m0s and it was not placed"},
+		"they are held for too long": {29 * time.Minute, 5 * time.Minute, "they were idle for 5m0s and the gang still does not fit"},
 		"both":                       {35*time.Minute - 1, time.Minute, ""},
-		"both for too long":          {35 * time.Minute, time.Minute, "they were reserved for 35m0s and it was not placed"},
+		"both for too long":          {35 * time.Minute, time.Minute, "they were reserved for 35m0s and the gang still does not fit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
@@ -36,7 +36,7 @@ func TestWhenReservationsExpire(t *testing.T) {
 				w.full()
 				w.arrives("big", schedtest.Queue, 2, "4")
 				w.untilReserved("big")
-				if got, want := w.condition("big", Reserved).Message, "it has waited for more than 5m0s: 2 nodes are reserved for it, for at most 35m0s: "+strings.Join(w.reserved(), ", "); got != want {
+				if got, want := w.condition("big", Reserved).Message, "Reserved 2 nodes for at most 35m0s, after waiting longer than starvationAfter (5m0s): "+strings.Join(w.reserved(), ", "); got != want {
 					t.Errorf("the condition says %q, want %q", got, want)
 				}
 				now, r := time.Now(), w.plugin.reservations.active[schedtest.Queue]
@@ -52,7 +52,7 @@ func TestWhenReservationsExpire(t *testing.T) {
 					return
 				}
 				condition := w.condition("big", Reserved)
-				want := "2 nodes are no longer reserved for it, and none before " + clockTime(now.Add(shortestPause)) + ": " + tt.want + ": QueueFull: "
+				want := "Released 2 reserved nodes, no new reservation before " + clockTime(now.Add(shortestPause)) + ": " + tt.want + ": QueueFull: "
 				if condition.Reason != reservationEnded || !strings.HasPrefix(condition.Message, want) || strings.HasSuffix(condition.Message, ": ") {
 					t.Errorf("the condition is %s: %s, want %s...", condition.Reason, condition.Message, want)
 				}

@@ -224,7 +224,7 @@ func TestReservationsAreBounded(t *testing.T) {
 				}
 			}
 		}
-		if got := w.condition("big", Reserved); got.Reason != reservationEnded || !strings.Contains(got.Message, "did not end within 30m0s") {
+		if got := w.condition("big", Reserved); got.Reason != reservationEnded || !strings.Contains(got.Message, "did not terminate within 30m0s") {
 			t.Errorf("the condition is %s: %s, want it to say that pods did not end", got.Reason, got.Message)
 		}
 	})
@@ -240,7 +240,7 @@ func TestDrainedNodesAreGivenUp(t *testing.T) {
 		w.remove("full-1")
 		w.add(schedtest.MakePod().Name("other").Scheduler("other").Node("n0").Phase(v1.PodRunning).Req(cores("4")).Obj())
 		w.pass(6*time.Minute, time.Minute)
-		if got := w.condition("big", Reserved); len(w.reserved()) > 0 || got.Reason != reservationEnded || !strings.Contains(got.Message, "drained for 5m0s") {
+		if got := w.condition("big", Reserved); len(w.reserved()) > 0 || got.Reason != reservationEnded || !strings.Contains(got.Message, "idle for 5m0s") {
 			t.Errorf("reserved are %v, and the condition is %s: %s", w.reserved(), got.Reason, got.Message)
 		}
 	})
@@ -358,7 +358,7 @@ func TestNoOtherNamespaceReadsForWhomNodesAreReserved(t *testing.T) {
 		w.arrives("new", schedtest.Queue, 1, "1")
 		w.session()
 		got := w.condition("new", "Unschedulable").Message
-		if w.runs("new") || !strings.Contains(got, "reserved for a gang that has waited long") || strings.Contains(got, "secretname") {
+		if w.runs("new") || !strings.Contains(got, "reserved for a starving gang") || strings.Contains(got, "secretname") {
 			t.Errorf("another gang reads %q, want that nodes are reserved and not for whom", got)
 		}
 	})
@@ -425,7 +425,7 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 				shrunk.Spec.Deserved, shrunk.ResourceVersion = nil, "changed"
 				w.cluster.Cache().UpdateQueueV1beta1(tt.queues[len(tt.queues)-1], shrunk)
 				w.pass(2*time.Minute, time.Minute)
-				if got := w.condition("big", Reserved); len(w.reserved()) > 0 || !strings.Contains(got.Message, "queue q does not admit it") {
+				if got := w.condition("big", Reserved); len(w.reserved()) > 0 || !strings.Contains(got.Message, "queue q does not admit the gang") {
 					t.Errorf("when the queue has become too small reserved are %v: %s", w.reserved(), got.Message)
 				}
 			})

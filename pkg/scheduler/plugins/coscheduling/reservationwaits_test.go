@@ -84,7 +84,7 @@ func TestNodesThatDrainLateAreHeld(t *testing.T) {
 			t.Fatalf("reserved are %v 3 minutes after they have drained, want 2: %s", w.reserved(), w.condition("big", Reserved).Message)
 		}
 		w.pass(2*time.Minute, time.Minute)
-		if got := w.condition("big", Reserved).Message; len(w.reserved()) > 0 || !strings.Contains(got, "drained for 5m0s") {
+		if got := w.condition("big", Reserved).Message; len(w.reserved()) > 0 || !strings.Contains(got, "idle for 5m0s") {
 			t.Errorf("reserved are %v: %s", w.reserved(), got)
 		}
 	})

@@ -31,13 +31,13 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 		group   func(*schedtest.PodGroupBuilder)
 		want    string
 	}{
-		"more than may be reserved": {percent: 25, cpu: "4", want: "it needs more than 25% of the cluster, which is the most that is reserved (reservedPercent)"},
-		"more than a node has":      {percent: 100, cpu: "5", want: "2 of its members find no node that would take them if drained, or its queue does not admit them"},
-		"more than its members":     {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "its minResources ask for more cpu than the members that its minimum needs"},
+		"more than may be reserved": {percent: 25, cpu: "4", want: "the gang needs more than 25% of the cluster, the limit for reservations (reservedPercent)"},
+		"more than a node has":      {percent: 100, cpu: "5", want: "2 of its pods fit no node even when drained, or exceed the limits of the queue"},
+		"more than its members":     {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "minResources exceeds the cpu requests of the pods that the minimum needs"},
 		"more pods than it has": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(schedtest.Resources{"cpu": "8", "pods": "3"}) },
-			want: "its minResources ask for more pods than the members that its minimum needs"},
+			want: "minResources exceeds the pods requests of the pods that the minimum needs"},
 		"as much as its members":     {percent: 50, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("8")) }},
-		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "queue small, or one that it is in, never admits what its minimum needs"},
+		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "queue small or a parent queue can never admit the gang's minimum"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			given := nodes(4, "4")
@@ -60,7 +60,7 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 					}
 					return
 				}
-				if want := "no nodes are reserved for it: " + tt.want; got.Reason != noNodesToReserve || got.Message != want {
+				if want := "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: " + tt.want; got.Reason != noNodesToReserve || got.Message != want {
 					t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
 				}
 			})
@@ -167,8 +167,8 @@ func TestEventsOfGangs(t *testing.T) {
 		wants("of a mistake", mistaken, v1.EventTypeWarning, "waiting-time")
 		w.untilReserved("big")
 		w.pass(2*time.Second, time.Second)
-		wants("of a reservation", nodesReserved, v1.EventTypeNormal, "2 nodes are reserved for it")
+		wants("of a reservation", nodesReserved, v1.EventTypeNormal, "Reserved 2 nodes")
 		w.pass(31*time.Minute, time.Minute)
-		wants("of its end", reservationEnded, v1.EventTypeNormal, "2 nodes are no longer reserved for it")
+		wants("of its end", reservationEnded, v1.EventTypeNormal, "Released 2 reserved nodes")
 	})
 }

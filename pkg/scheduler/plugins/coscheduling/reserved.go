@@ -133,7 +133,7 @@ func (r *reservation) passes(job *api.JobInfo) bool {
 }
 
 // refusedNode is the message that other gangs get. It leaves out the gang's name, because the gang may be of another namespace.
-var refusedNode = []*api.Status{{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) reserved for a gang that has waited long"}}
+var refusedNode = []*api.Status{{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) reserved for a starving gang"}}
 
 // predicate refuses reserved nodes. No eviction helps against that.
 func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) error {

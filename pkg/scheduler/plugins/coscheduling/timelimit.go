@@ -83,7 +83,7 @@ func (s *session) holdBack() {
 		}
 		held = true
 		for _, g := range l.gangs {
-			message := fmt.Sprintf("sent back until %s", clockTime(l.until))
+			message := fmt.Sprintf("another gang of its group timed out, retrying after %s", clockTime(l.until))
 			if g.limit != nil && g.limit.reason == timedOut {
 				message = g.limit.message
 			}
@@ -232,7 +232,7 @@ func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *
 			}
 			continue
 		}
-		began := s.letInSince(g, l.tries, now)
+		began := s.letInSince(g, now)
 		if first == nil || began.Before(since) || began.Equal(since) && g.UID < first.UID {
 			first, since = g, began
 		}
@@ -245,11 +245,11 @@ func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *
 }
 
 // letInSince returns when the gang was admitted, or now if that is not known.
-func (s *session) letInSince(g *gang, tries int, now time.Time) time.Time {
+func (s *session) letInSince(g *gang, now time.Time) time.Time {
 	if g.limit != nil && g.limit.reason == letIn {
 		return g.limit.since
 	}
-	s.setLimit(g, letIn, fmt.Sprintf("time-outs: %d; let in, and sent back if it is not placed within its waiting time", tries), now)
+	s.setLimit(g, letIn, "Admitted; returns to Pending unless scheduled within its waiting time", now)
 	return now
 }
 
@@ -268,13 +268,13 @@ func (g *gang) dropLimit() {
 
 // timeOut times out all gangs of the group.
 func (s *session) timeOut(l *limited, first *gang, waited time.Duration, now time.Time) {
-	whose := ""
-	if len(l.gangs) > 1 {
-		whose = fmt.Sprintf(" of its group, whose gang %s", first.UID)
-	}
 	wait, _ := s.Wait(first.UID)
-	message := brief.Text(fmt.Sprintf("time-outs: %d; sent back until %s, the waiting time%s was up after %s, for: %s: %s",
-		l.tries, clockTime(now.Add(l.backoff())), whose, waited.Round(time.Second), wait.Reason, wait.Message))
+	state, why := "Not scheduled", fmt.Sprintf("%s: %s", wait.Reason, wait.Message)
+	if len(l.gangs) > 1 {
+		state, why = "Gang group not scheduled", fmt.Sprintf("gang %s: %s", first.UID, why)
+	}
+	message := brief.Text(fmt.Sprintf("%s within %s (timeout %d), retrying after %s: %s",
+		state, waited.Round(time.Second), l.tries, clockTime(now.Add(l.backoff())), why))
 	for _, g := range l.gangs {
 		s.setLimit(g, timedOut, message, now)
 		g.sendBack()

@@ -60,7 +60,7 @@ func TestAGangThatWaitsTooLongIsSentBack(t *testing.T) {
 		}
 		w.pass(20*time.Second, 10*time.Second)
 		back := w.condition("a", TimeLimit)
-		for _, want := range []string{"time-outs: 1;", "1m0s", "NotEnoughTasks", "minMember is 4 and there are 3 pods"} {
+		for _, want := range []string{"Not scheduled within 1m0s (timeout 1)", "NotEnoughTasks", "minMember is 4 and there are 3 pods"} {
 			if back.Reason != timedOut || back.Status != v1.ConditionTrue || !strings.Contains(back.Message, want) {
 				t.Errorf("condition of the gang that was sent back: %s %s, want it to say %q", back.Reason, back.Message, want)
 			}
@@ -213,7 +213,7 @@ func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 		w.pass(40*time.Second, 10*time.Second)
 		w.reload(limits)
 		w.pass(20*time.Second, 10*time.Second)
-		if got := w.condition("a", TimeLimit); got.Reason != timedOut || !strings.HasPrefix(got.Message, "time-outs: 1;") {
+		if got := w.condition("a", TimeLimit); got.Reason != timedOut || !strings.Contains(got.Message, "(timeout 1)") {
 			t.Fatalf("condition %s: %s, want the gang sent back a minute after it was let in", got.Reason, got.Message)
 		}
 		w.reload(limits)
@@ -223,11 +223,11 @@ func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 			t.Fatalf("condition %s, want the next configuration to keep to the backoff", got)
 		}
 		w.pass(90*time.Second, time.Second)
-		if got := w.condition("a", TimeLimit); !strings.HasPrefix(got.Message, "time-outs: 2;") {
+		if got := w.condition("a", TimeLimit); !strings.Contains(got.Message, "(timeout 2)") {
 			t.Errorf("condition %s: %s, want its second time-out", got.Reason, got.Message)
 		}
 		w.lead()
-		if back, _ := w.sentBack("a", 90*time.Second); !slices.Equal(back, []int{61}) || !strings.HasPrefix(w.condition("a", TimeLimit).Message, "time-outs: 1;") {
+		if back, _ := w.sentBack("a", 90*time.Second); !slices.Equal(back, []int{61}) || w.plugin.limits["ns/a"].tries != 1 {
 			t.Errorf("with a new leader it is sent back after %v s, want 61 and its first time-out: %s", back, w.condition("a", TimeLimit).Message)
 		}
 	})
@@ -242,8 +242,10 @@ func TestForgedTimeLimitsDecideNothing(t *testing.T) {
 		"let in in the future": func(c *scheduling.PodGroupCondition) {
 			c.Reason, c.LastTransitionTime.Time = letIn, time.Now().Add(time.Hour)
 		},
-		"sent back a million times": func(c *scheduling.PodGroupCondition) { c.Reason, c.Message = timedOut, "time-outs: 1000000; sent back" },
-		"deleted":                   nil,
+		"sent back a million times": func(c *scheduling.PodGroupCondition) {
+			c.Reason, c.Message = timedOut, "Not scheduled within 1m0s (timeout 1000000)"
+		},
+		"deleted": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
 			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
@@ -262,7 +264,7 @@ func TestForgedTimeLimitsDecideNothing(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Second)
-				if w.session(); !strings.HasPrefix(w.condition("a", TimeLimit).Message, "time-outs: 1;") {
+				if w.session(); !strings.Contains(w.condition("a", TimeLimit).Message, "(timeout 1)") {
 					t.Errorf("after a minute its condition says %q, want it sent back for the first time", w.condition("a", TimeLimit).Message)
 				}
 			})
@@ -345,7 +347,7 @@ func TestASessionOpensWhenABackoffEnds(t *testing.T) {
 		}
 		events := 0
 		for len(recorder.Events) > 0 {
-			if event := <-recorder.Events; strings.HasPrefix(event, "Warning "+timedOut+" time-outs: 1; sent back until ") {
+			if event := <-recorder.Events; strings.HasPrefix(event, "Warning "+timedOut+" Not scheduled within 1m0s (timeout 1), retrying after ") {
 				events++
 			}
 		}

@@ -38,11 +38,11 @@ func (t *topologies) of(h framework.Handle) (*v1alpha1.ClusterNetworkTopology, e
 		return nil, err
 	}
 	if !watch.synced() {
-		return nil, errors.New(topologyLabel + " is not read yet: the scheduler has just begun to look for it, or the API server does not serve it")
+		return nil, errors.New(topologyLabel + " has not been read yet: the scheduler just started to watch it, or the API server does not serve it")
 	}
 	found, err := watch.lister.Get(v1alpha1.DefaultTopologyName)
 	if err != nil { // a lister's only error is NotFound
-		return nil, errors.New("there is no " + topologyLabel + ", which names the layers of the network")
+		return nil, errors.New(topologyLabel + ", which defines the layers of the network, does not exist")
 	}
 	return found, nil
 }
@@ -97,7 +97,7 @@ func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 		case name == "" || name == v1alpha1.ClusterTopologyLayer:
 			return wrong("found a layer named %q, want one with a name of its own", name)
 		case names[name]:
-			return wrong("found layer %s twice", brief.Value(string(name)))
+			return wrong("found layer %s twice, want each layer once", brief.Value(string(name)))
 		case inside[parent] != nil:
 			return wrong("layers %s and %s have the same parent, want one within the other", brief.Value(string(inside[parent].TopologyLayer)), brief.Value(string(name)))
 		case name != v1alpha1.NodeTopologyLayer && (len(said[i].LabelKey) == 0 || len(said[i].LabelKey) > maxLayerKeys):
@@ -113,11 +113,11 @@ func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 		if seen++; next.TopologyLayer != v1alpha1.NodeTopologyLayer {
 			layers = append(layers, layer{string(next.TopologyLayer), next.LabelKey})
 		} else if seen < len(said) {
-			return wrong("layer %s has another within it", v1alpha1.NodeTopologyLayer)
+			return wrong("layer %s has a child layer, but must be the lowest", v1alpha1.NodeTopologyLayer)
 		}
 	}
 	if seen < len(said) {
-		return wrong("%d of its layers lie in none that leads to one without parent", len(said)-seen)
+		return wrong("%d layers are not connected to a layer without parent", len(said)-seen)
 	}
 	return layers, nil
 }

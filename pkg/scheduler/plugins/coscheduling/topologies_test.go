@@ -45,7 +45,7 @@ func TestTheTopologyIsRead(t *testing.T) {
 	known := &topologies{}
 	without := handleOf(false)
 	for range 2 {
-		if found, err := known.of(without); found != nil || err == nil || !strings.Contains(err.Error(), "is not read yet") {
+		if found, err := known.of(without); found != nil || err == nil || !strings.Contains(err.Error(), "has not been read yet") {
 			t.Errorf("before it is read the topology is %v, %v", found, err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestTheTopologyIsRead(t *testing.T) {
 	t.Cleanup(cluster.Close)
 	cluster.Devices().PutTopology(other)
 	named.Handle = cluster.Handle()
-	if found, err := known.of(named); found != nil || err == nil || !strings.Contains(err.Error(), "there is no ClusterNetworkTopology default") {
+	if found, err := known.of(named); found != nil || err == nil || !strings.Contains(err.Error(), "ClusterNetworkTopology default, which defines the layers of the network, does not exist") {
 		t.Errorf("beside a topology of another name it is %v, %v", found, err)
 	}
 }

@@ -56,25 +56,25 @@ func (s *session) formGroup(g *gang) {
 		case !complete(other.JobInfo):
 			few.Add(fmt.Sprintf("%s has %d of %d pods%s", name, other.ValidTaskNum(), other.MinAvailable, other.unlike()))
 		case other.count() == binding.CountNone && other.waiting() < other.minimum:
-			few.Add(fmt.Sprintf("%s has %d of %d pods that wait, and those that do not wait do not count", name, other.waiting(), other.minimum))
+			few.Add(fmt.Sprintf("%s has %d of %d pending pods required (pods on nodes do not count)", name, other.waiting(), other.minimum))
 		case other.ReadyTaskNum()+other.waiting() < other.MinAvailable:
 			few.Add(fmt.Sprintf("%s has %d of %d pods without scheduling gates", name, other.ReadyTaskNum()+other.waiting(), other.MinAvailable))
 		default:
 			members, unit.Gangs = append(members, other), append(unit.Gangs, other.terms())
 		}
 	}
-	group := "group " + brief.Cut(unit.ID, brief.MostOfPart) + ": "
+	group := "gang group " + brief.Cut(unit.ID, brief.MostOfPart) + ": "
 	waits := &api.ValidateResult{Reason: gangs.WaitingForGroup}
 	switch {
 	case len(apart.Items()) > 0:
 		waits.Reason = gangs.InvalidGroup
-		waits.Message = group + "annotation " + gangs.GroupsAnnotation + " must list the same gangs on each of them, and does not on " + listed(apart)
+		waits.Message = group + "annotation " + gangs.GroupsAnnotation + " differs on " + listed(apart) + "; all gangs of a group must list the same gangs"
 	case len(missing.Items()) > 0:
-		waits.Message = group + "these gangs do not exist, or are not this scheduler's: " + listed(missing)
+		waits.Message = group + "gangs that do not exist or belong to another scheduler: " + listed(missing)
 	case len(unknown.Items()) > 0:
-		waits.Message = group + "these gangs do not exist, are not this scheduler's, or do not list the same gangs: " + listed(unknown)
+		waits.Message = group + "gangs that do not exist, belong to another scheduler, or do not list the same gangs: " + listed(unknown)
 	case len(few.Items()) > 0:
-		waits.Message = group + "these gangs are not complete: " + listed(few)
+		waits.Message = group + "incomplete gangs: " + listed(few)
 	default:
 		for _, member := range members {
 			member.unit = unit
@@ -99,7 +99,7 @@ func (g *gang) unlike() string {
 	if g.ValidTaskNum() < g.MinAvailable {
 		return ""
 	}
-	return ", and too few of a role or sub-group"
+	return ", but too few of a role or sub-group"
 }
 
 // terms returns the gang's requirements at the barrier.

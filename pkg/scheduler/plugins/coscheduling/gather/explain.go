@@ -24,13 +24,13 @@ func (t *Tree) Explain(wanted int) string {
 	where := "the cluster"
 	switch {
 	case t.home != nil:
-		where = fmt.Sprintf("%s %s, where its members are,", t.layers[level].Name, t.home.path())
+		where = fmt.Sprintf("%s %s, where the gang's pods are,", t.layers[level].Name, t.home.path())
 	case level > 0:
 		where = "no domain of layer " + t.layers[level].Name
 	}
-	verb := "takes"
+	verb := "fits"
 	if level == 0 || t.home != nil {
-		verb = "does not take"
+		verb = "does not fit"
 	}
 	members := fmt.Sprintf("the %d members", wanted)
 	if wanted == 1 {

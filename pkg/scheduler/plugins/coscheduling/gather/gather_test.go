@@ -84,14 +84,14 @@ func TestPlans(t *testing.T) {
 		"the tighter of two blocks, by name": {rules: []string{"block must"}, wanted: 8, want: "a2 5, a1 3"},
 		"the one block with room":            {rules: []string{"block must"}, wanted: 9, want: "c2 5, c1 4"},
 		"several blocks of a spine":          {rules: []string{"spine must"}, wanted: 10, want: "a2 5, a1 3, b1x 2"},
-		"more than a spine":                  {rules: []string{"spine must"}, wanted: 20, says: "no domain of layer spine takes the 20 members: s1 16, s2 9"},
+		"more than a spine":                  {rules: []string{"spine must"}, wanted: 20, says: "no domain of layer spine fits the 20 members: s1 16, s2 9"},
 		"anywhere":                           {wanted: 20, want: "a2 5, a1 3, b1x 6, b2x 2, c2 4"},
-		"more than there is":                 {wanted: 26, says: "the cluster does not take the 26 members: all 25"},
+		"more than there is":                 {wanted: 26, says: "the cluster does not fit the 26 members: all 25"},
 		"multiples by node":                  {rules: []string{"block must", "node 4"}, wanted: 8, want: "c1 4, c2 4"},
 		"multiples by block":                 {rules: []string{"spine must", "block 4"}, wanted: 8, want: "c2 5, c1 3"},
 		"company next door":                  {rules: []string{"block must"}, wanted: 5, nodes: with(func(n map[string]*Node) { n["b2x"].Company = 1 }), want: "b1x 5"},
-		"a number that is no multiple":       {rules: []string{"spine must", "block 8"}, wanted: 12, says: "no domain of layer spine takes the 12 members in multiples of 8 by block: s1 8 (b1 8 + b2 0 of 16 slots), s2 8"},
-		"multiples that exclude each other":  {rules: []string{"spine must", "block 6", "node 4"}, wanted: 12, says: "no domain of layer spine takes the 12 members in multiples of 6 by block and 4 by node: s1 0, s2 0"},
+		"a number that is no multiple":       {rules: []string{"spine must", "block 8"}, wanted: 12, says: "no domain of layer spine fits the 12 members in multiples of 8 by block: s1 8 (b1 8 + b2 0 of 16 slots), s2 8"},
+		"multiples that exclude each other":  {rules: []string{"spine must", "block 6", "node 4"}, wanted: 12, says: "no domain of layer spine fits the 12 members in multiples of 6 by block and 4 by node: s1 0, s2 0"},
 		"a multiple of a layer around":       {rules: []string{"block must", "spine 4"}, wanted: 6, says: "in multiples of 4 by spine"},
 		"a preferred layer does not force":   {rules: []string{"block prefer"}, wanted: 10, want: "a2 5, a1 3, b1x 2"},
 		"fewer preferred domains before fewer slots": {rules: []string{"spine must", "block prefer"}, wanted: 12, nodes: []Node{
@@ -103,7 +103,7 @@ func TestPlans(t *testing.T) {
 		},
 		"members keep the gang in a block that has no room": {
 			rules: []string{"block must"}, wanted: 9, nodes: with(func(n map[string]*Node) { n["a1"].Members = 1 }),
-			says: "block s1/b1, where its members are, does not take the 9 members: s1/b1 8",
+			says: "block s1/b1, where the gang's pods are, does not fit the 9 members: s1/b1 8",
 		},
 		"most members decide": {
 			rules: []string{"block must"}, wanted: 1, nodes: with(func(n map[string]*Node) { n["a1"].Members, n["c1"].Members = 1, 2 }), want: "c1 1",
@@ -119,7 +119,7 @@ func TestPlans(t *testing.T) {
 			{Name: "x1", Domains: []string{"s", "x"}, Slots: 8, Company: 3}, {Name: "x2", Domains: []string{"s", "x"}, Slots: 2},
 			{Name: "y1", Domains: []string{"s", "y"}, Slots: 8, Company: 1}, {Name: "y2", Domains: []string{"s", "y"}, Slots: 1, Company: 1},
 		}},
-		"not even one": {wanted: 1, nodes: []Node{{Name: "x", Domains: []string{"s", "b"}}}, says: "the cluster does not take a member: all 0"},
+		"not even one": {wanted: 1, nodes: []Node{{Name: "x", Domains: []string{"s", "b"}}}, says: "the cluster does not fit a member: all 0"},
 		"a multiple is completed where members are": {
 			rules: []string{"spine must", "node 4"}, wanted: 1, nodes: with(func(n map[string]*Node) { n["a1"].Members, n["a2"].Members = 3, 4 }), want: "a1 1",
 		},
