@@ -214,6 +214,9 @@ func TestADeletedPodCountsNoMoreThanItsNodeHas(t *testing.T) {
 				if needs := job.GetMinResources(); needs.MilliCPU != tt.want || !job.GetElasticResources().IsEmpty() {
 					t.Errorf("of it %v is the minimum and %v elastic, want all the minimum", needs, job.GetElasticResources())
 				}
+				if len(job.TaskStatusIndex[api.Running]) > 0 {
+					t.Error("it counts as running, and shuffle evicts such pods")
+				}
 			})
 		})
 	}
