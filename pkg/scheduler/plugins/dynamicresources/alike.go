@@ -10,9 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// uncacheable is true of a task whose verdicts depend on what else is placed, and where: with a claim that is not its own alone, or
-// that is allocated, or that devices of several nodes would suit. What is placed on a node is all that the verdict on that node
-// depends on otherwise.
+// uncacheable reports whether the verdicts on a task depend on placements on other nodes. They do if one of its claims is shared or
+// allocated, or if devices that several nodes reach would suit it. Otherwise the verdict on a node depends only on what is placed
+// there.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if tooMany(task.Pod) {
 		return true
@@ -26,14 +26,15 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	return false
 }
 
-// lone is true of a claim of which nothing is known but what it asks for.
+// lone reports whether the claim belongs to one pod and has no state yet, so that its spec is all there is to know.
 func (s *session) lone(claim *podClaim) bool {
 	s.devices.mu.Lock()
 	defer s.devices.mu.Unlock()
 	return claim.own && claim.Status.Allocation == nil && len(claim.Status.ReservedFor) == 0 && s.devices.held[claim.UID] == nil
 }
 
-// SignClaim implements framework.ClaimSigner. It tells claims of pods apart: by what they ask for, as far as all that is known of them is that, and else by their names.
+// SignClaim implements framework.ClaimSigner. Claims without state are equal if their specs are; all others are distinguished by
+// name.
 func (s *session) SignClaim(pod *v1.Pod, of *v1.PodResourceClaim) string {
 	if tooMany(pod) {
 		return "named " + of.Name
@@ -50,7 +51,7 @@ func (s *session) SignClaim(pod *v1.Pod, of *v1.PodResourceClaim) string {
 	return "like " + keyOf(claim.ResourceClaim)
 }
 
-// keyOf is all that a claim asks for.
+// keyOf returns a key of the claim's spec.
 func keyOf(claim *resourceapi.ResourceClaim) string {
 	key, err := claim.Spec.Marshal()
 	if err != nil {
@@ -59,8 +60,8 @@ func keyOf(claim *resourceapi.ResourceClaim) string {
 	return string(key)
 }
 
-// couples is true of a claim that a device which several nodes reach would suit: what is placed on one node counts on others. So is
-// one for which that takes too long to tell.
+// couples reports whether a device that several nodes reach would suit the claim, so that placements on one node affect others. It
+// also returns true if finding out takes too long.
 func (s *session) couples(namespace string, claim *resourceapi.ResourceClaim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,9 +21,9 @@ const (
 	defaultFilterTimeoutSeconds  = 1
 	defaultSearchSeconds         = 1
 	defaultBindingTimeoutSeconds = 600
-	// maxSearchSeconds is a minute: for as long as that no other pod is placed.
+	// maxSearchSeconds is a minute: no other pod is placed for that long.
 	maxSearchSeconds = 60
-	// maxBindingTimeoutSeconds is a day: nobody waits for longer, and a time.Duration holds it.
+	// maxBindingTimeoutSeconds is a day, more than any device needs, and fits into a time.Duration.
 	maxBindingTimeoutSeconds = 24 * 60 * 60
 )
 
@@ -51,7 +51,7 @@ type settings struct {
 	bindingTimeout        time.Duration
 }
 
-// load reads and checks the arguments. It reports all that is wrong at once.
+// load reads and checks the arguments. It reports all errors at once.
 func load(args framework.Arguments) (settings, error) {
 	filter, filterErr := seconds(args, filterTimeoutArgument, defaultFilterTimeoutSeconds, maxSearchSeconds)
 	search, searchErr := seconds(args, searchArgument, defaultSearchSeconds, maxSearchSeconds)

@@ -18,11 +18,11 @@ import (
 // podClaim is a claim of a pod.
 type podClaim struct {
 	*resourceapi.ResourceClaim
-	// own is true of one that was made for the pod, and is no other's.
+	// own reports whether the claim was generated for the pod.
 	own bool
 }
 
-// mostClaims is how many claims of a pod are reckoned with: the API server takes thousands, and they are looked at on every node.
+// mostClaims limits the claims of a pod: the API server accepts thousands, and they are checked on every node.
 const mostClaims = 128
 
 func tooMany(pod *v1.Pod) bool { return len(pod.Spec.ResourceClaims) > mostClaims }
@@ -73,8 +73,8 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 	return &podClaim{claim, own}, nil
 }
 
-// check is an error if the claim, which is not allocated, can be allocated nowhere. The counts are looked at before anything is made of
-// them: a tenant may write any.
+// check returns an error if the claim, which is not allocated, can be allocated nowhere. It checks the counts before using them,
+// since a tenant may write any number.
 func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 	var sum int64
 	for i := range claim.Spec.Devices.Requests {
@@ -137,7 +137,7 @@ func classNames(request *resourceapi.DeviceRequest) []string {
 	return names
 }
 
-// wantsAll is true if a request may want all devices of a node.
+// wantsAll reports whether a request may want all devices of a node.
 func wantsAll(claims []*resourceapi.ResourceClaim) bool {
 	all := resourceapi.DeviceAllocationModeAll
 	for _, claim := range claims {

@@ -11,23 +11,23 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// selectorCache has the CEL selectors of devices compiled, and keeps those that were used last.
+// selectorCache compiles the CEL selectors of devices, and keeps the most recently used.
 //
-// To compile one of the 10 kB that the API server takes lasts a third of a second and heeds no context, and claims may have hundreds. So
-// it is done beside the search, one selector at a time, and waited for as long as the search may take. What is late is there for the
-// next one.
+// The API server accepts selectors of 10 kB. Compiling one takes a third of a second and ignores the context, and claims may have
+// hundreds of them. So selectors are compiled beside the search, one at a time, and the search waits only within its time limit. A
+// selector that is compiled late is ready for the next search.
 type selectorCache struct {
 	*cel.Cache
 	compile func(expression string)
-	// turn is held by whoever has a selector compiled.
+	// turn is held while a selector is being compiled.
 	turn chan struct{}
 
 	mu sync.Mutex
-	// known are selectors that are kept: no more than the last half of what there is room for.
+	// known are the cached selectors. At most half of the cache's capacity is recorded here.
 	known map[string]bool
 }
 
-// mostCompiled are so many selectors of which the compiled form is kept. One takes 50 kB, and one of 10 kB some 400 kB.
+// mostCompiled is the number of selectors whose compiled form is kept. One takes 50 kB, and one of 10 kB some 400 kB.
 const mostCompiled = 256
 
 func newSelectorCache(features cel.Features) *selectorCache {

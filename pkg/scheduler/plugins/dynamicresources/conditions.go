@@ -17,10 +17,10 @@ import (
 
 var errTooLate = errors.New("its devices did not meet their binding conditions in time")
 
-// hasConditions is true if devices may have to be prepared before a pod is bound (KEP-5007).
+// hasConditions reports whether devices may have to be prepared before a pod is bound (KEP-5007).
 func (c *catalog) hasConditions() bool { return c.features.DeviceBinding && c.features.DeviceStatus }
 
-// awaitConditions waits until the devices of what is assumed meet their binding conditions.
+// awaitConditions waits until the assumed devices meet their binding conditions.
 func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time.Duration) error {
 	if !d.catalog.hasConditions() {
 		return nil
@@ -44,7 +44,8 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time
 	}
 }
 
-// waiting returns a claim some device of which has to be prepared; nil when there is none. An error says that it cannot be.
+// waiting returns a claim with a device that must still be prepared; nil if there is none. An error means that preparing one
+// failed.
 func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
 	for _, held := range a.held {
 		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name) // informers may show an earlier allocation, and its conditions
@@ -53,7 +54,7 @@ func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
 			return nil, fmt.Errorf("%s: it is gone", describeFirst(held.claim))
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), err)
-		case claim.Status.Allocation == nil: // as it was before it was written
+		case claim.Status.Allocation == nil: // as before the write
 			return held.claim, nil
 		}
 		if ready, err := d.catalog.bindable(claim); !ready || err != nil {
@@ -63,7 +64,7 @@ func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
 	return nil, nil
 }
 
-// bindable is true of an allocated claim whose devices meet their binding conditions. An error says that one failed.
+// bindable reports whether the devices of an allocated claim meet their binding conditions. An error means that one failed.
 func (c *catalog) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
 	if !c.hasConditions() {
 		return true, nil

@@ -13,17 +13,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The allocator searches by trial and error, which takes for ever where one device is missing for many claims. So claims are looked
-// at before that as a matching of what they ask for, unit by unit, with devices, which takes no time to speak of: where there is none
-// nothing can be allocated. For most claims it is all there is to be known, too, and says which devices the allocator is to take.
+// The allocator searches by trial and error, which takes exponential time if one device is missing for many claims. So a matching
+// of requested devices with available ones is computed first, which is fast. If no matching exists, no allocation does. For most
+// claims the matching is also sufficient, and determines which devices the allocator takes.
 
-// unit is one device that is asked for, with those that would do, by their index in the market.
+// unit is one requested device, with the devices that suit it, by their index in the market.
 type unit struct {
 	claim, request int
 	suiting        []int
 }
 
-// market are the devices that may be had on a node.
+// market holds the devices available on a node.
 type market struct {
 	devices []structured.DeviceID
 	free    []bool
@@ -36,8 +36,8 @@ type market struct {
 // demand is what claims ask of a market.
 type demand struct {
 	units []unit
-	// simple is true if a matching is all there is to it: no constraint couples devices, no request has alternatives or wants all of
-	// them, no device that would do is shared, partitioned or tainted.
+	// simple reports whether a matching is sufficient: no constraint couples devices, no request has alternatives or wants all
+	// devices, and no suitable device is shared, partitioned or tainted.
 	simple bool
 }
 
@@ -102,7 +102,7 @@ func least(choices []choice) int64 {
 	return n
 }
 
-// suitingAny are the free devices that suit any of the choices; plain is true if each of them is.
+// suitingAny returns the free devices that suit any of the choices. plain reports whether each of them is plain.
 func suitingAny(ctx context.Context, choices []choice, of []*slice, m *market, compiled *cel.Cache) (suiting []int, plain bool, err error) {
 	plain = true
 	keys := make([]selectionKey, len(choices))

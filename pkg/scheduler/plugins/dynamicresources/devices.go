@@ -28,25 +28,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// devices are the devices and claims of a cluster as informers show them, with what is assumed of them. There is one for a set of
-// informers, whatever configurations come and go.
+// devices holds the devices and claims of a cluster as informers show them, with the assumed allocations. Each set of informers has
+// one, which outlives configurations.
 type devices struct {
 	kube      kubernetes.Interface
 	claims    resourcelisters.ResourceClaimLister
 	nodes     corelisters.NodeLister
 	catalog   catalog
 	inventory *inventory
-	// synced are true once what was there at the start is known.
+	// synced report whether the initial lists have been processed.
 	synced []cache.InformerSynced
 	ready  atomic.Bool
 
 	// mu guards what is allocated and assumed. No search is made, and no call to the API server, while it is held.
 	mu sync.Mutex
-	// assumed are by pod, held by claim; chosen are those held for which devices were chosen, by node.
+	// assumed has the pods' assumptions, held the claims. chosen has the held claims for which devices were chosen, by node.
 	assumed map[types.UID]*assumption
 	held    map[types.UID]*heldClaim
 	chosen  map[string]map[*heldClaim]bool
-	// rounds counts sessions; budgets are those of the last one.
+	// rounds counts sessions. budgets are the last session's.
 	rounds  int64
 	budgets *budgets
 	ledger  *ledger
@@ -154,8 +154,7 @@ func (d *devices) claimShown(object any) {
 	d.ring()
 }
 
-// claimChanged is told of a claim in the place of another, too, where the deletion of the one and the creation of the other fell into a
-// gap of the watch.
+// claimChanged also handles a claim that replaced another one of the same name during a gap of the watch.
 func (d *devices) claimChanged(before, now any) {
 	old, _ := before.(*resourceapi.ResourceClaim)
 	if claim, ok := now.(*resourceapi.ResourceClaim); ok && old != nil && old.UID != claim.UID {
@@ -178,7 +177,7 @@ func (d *devices) claimGone(object any) {
 	d.ring()
 }
 
-// claimNamed returns the claim as it is known to be: a written one counts before informers show it.
+// claimNamed returns the latest known version of the claim, including writes that informers do not show yet.
 func (d *devices) claimNamed(namespace, name string) (*resourceapi.ResourceClaim, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -189,7 +188,8 @@ func (d *devices) claimNamed(namespace, name string) (*resourceapi.ResourceClaim
 	return d.ledger.latest(shown), nil
 }
 
-// wrote notes a claim as it was written. Of one that is gone already nobody would tell any more.
+// wrote records the claim as it was written. It ignores a claim that informers have shown as deleted, because no event would remove
+// it again.
 func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,7 +199,7 @@ func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
 	}
 }
 
-// ring tells those that wait for a change of a claim. The mutex is held.
+// ring wakes all waiters for a change of a claim. The mutex is held.
 func (d *devices) ring() {
 	close(d.changed)
 	d.changed = make(chan struct{})
@@ -212,7 +212,7 @@ func (d *devices) next() <-chan struct{} {
 	return d.changed
 }
 
-// isReady is true once all that was there at the start is known.
+// isReady reports whether the initial lists have been processed.
 func (d *devices) isReady() bool {
 	if d.ready.Load() {
 		return true
@@ -228,8 +228,8 @@ func (d *devices) isReady() bool {
 
 var errNotReady = errors.New("the scheduler has not read all claims and devices yet")
 
-// listSlices returns the slices as they are now. Where rules taint devices the cache of upstream's scheduler, which has such rules
-// applied for all, is asked.
+// listSlices returns the current slices. If rules taint devices, it uses the cache of upstream's scheduler, which applies the
+// rules.
 func (c *catalog) listSlices(shared k8sframework.SharedDRAManager) ([]*resourceapi.ResourceSlice, error) {
 	if c.features.DeviceTaints && shared != nil {
 		return shared.ResourceSlices().ListWithDeviceTaintRules()
@@ -237,7 +237,7 @@ func (c *catalog) listSlices(shared k8sframework.SharedDRAManager) ([]*resourcea
 	return c.slices.List(labels.Everything())
 }
 
-// waitUntilReady waits until all that was there at the start is known.
+// waitUntilReady waits until the initial lists have been processed.
 func (d *devices) waitUntilReady(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), d.synced...) {
 		return fmt.Errorf("reading all claims and devices: %w", context.Cause(ctx))

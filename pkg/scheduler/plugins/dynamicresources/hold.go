@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// assumption is what is assumed for a pod on a node: the claims that it holds.
+// assumption is the state assumed for a pod on a node: the claims that it holds.
 type assumption struct {
 	node string
 	held []*heldClaim
@@ -26,7 +26,7 @@ type assumption struct {
 // heldClaim is a claim that pods are placed by. Pods that share it hold it together. The mutex of devices guards what changes.
 type heldClaim struct {
 	claim *resourceapi.ResourceClaim
-	// allocation is what was chosen for it; nil for a claim that was allocated already. It does not change any more once a holder's
+	// allocation is the allocation chosen for it; nil for a claim that was allocated already. It no longer changes once a holder's
 	// step has begun.
 	allocation *resourceapi.AllocationResult
 	// selector are the nodes that reach it; nil for all.
@@ -34,7 +34,7 @@ type heldClaim struct {
 	// home is the node of the pod that held it first.
 	home    string
 	holders map[types.UID]*holder
-	// round is of the session in which it was chosen, and begun true once a holder's step has.
+	// round is the session in which it was chosen. begun reports whether a holder's step has begun.
 	round int64
 	begun bool
 
@@ -44,27 +44,27 @@ type heldClaim struct {
 // holder is a pod that holds a claim.
 type holder struct {
 	node string
-	// begun is true once its step has, leaving once its rollback has.
+	// begun reports whether its step has begun, leaving whether its rollback has.
 	begun, leaving bool
-	// tried is true once a write that names it may have been taken, whatever its answer was.
+	// tried reports whether the API server may have accepted a write that names the pod, whatever it answered.
 	tried bool
 }
 
-// writes are what was written for a claim.
+// writes is the state of the writes for a claim.
 type writes struct {
-	// scheduler is what the claim is marked with.
+	// scheduler is the scheduler's name that marks the claim.
 	scheduler string
 
-	// mu has writes follow each other. It guards what is below.
+	// mu serializes writes. It guards the fields below.
 	mu sync.Mutex
-	// tried is true once a write of the allocation may have been taken, whatever its answer was.
+	// tried reports whether the API server may have accepted a write of the allocation, whatever it answered.
 	tried bool
-	// last is the claim as it was written last.
+	// last is the last written version of the claim.
 	last *resourceapi.ResourceClaim
 }
 
-// heldByOthers returns the claim as others than the pod hold it, or the pod for which it is being given back; nil when none does. The
-// mutex is held.
+// heldByOthers returns the claim as pods other than the given one hold it, or as a pod that is being rolled back does; nil if none
+// does. The mutex is held.
 func (d *devices) heldByOthers(pod types.UID, claim types.UID) *heldClaim {
 	held := d.held[claim]
 	if held == nil || len(held.holders) == 1 && held.holders[pod] != nil && !held.holders[pod].leaving {
@@ -73,10 +73,10 @@ func (d *devices) heldByOthers(pod types.UID, claim types.UID) *heldClaim {
 	return held
 }
 
-// errChanged is of a plan that does not hold any more.
+// errChanged is the error of a plan that is no longer valid.
 var errChanged = errors.New("its devices were allocated to another meanwhile")
 
-// assume has the pod hold its claims as planned. An error leaves everything as it was.
+// assume records that the pod holds its claims as planned. After an error nothing has changed.
 func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,7 +115,7 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	return nil
 }
 
-// hold has the claim held, with an allocation that was chosen for it, or with what it has; letGo undoes it. The mutex is held.
+// hold records that the claim is held, with the allocation chosen for it, or the one it has; letGo undoes it. The mutex is held.
 func (d *devices) hold(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *heldClaim {
 	held := &heldClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: schedulerOf(pod)}}
 	d.held[claim.UID] = held
@@ -138,8 +138,8 @@ func (d *devices) letGo(held *heldClaim) {
 	}
 }
 
-// countsParts is true if what is free of a device may depend on what others have of it, or of what it draws on with its neighbours. A plan
-// holds then only as long as nobody takes or gives back anything.
+// countsParts reports whether the free part of a device may depend on other claims of it, or of resources that it shares with other
+// devices. A plan is then valid only until the next allocation or release.
 func (d *devices) countsParts() bool {
 	return d.catalog.features.ConsumableCapacity || d.catalog.features.PartitionableDevices
 }
@@ -151,8 +151,8 @@ func (d *devices) move(moves map[*heldClaim]move, to func(move) *resourceapi.All
 	}
 }
 
-// takes is true if nobody has any of the devices that the plan gives, and the claims are as they were. The mutex is held, and what is
-// moved has no devices.
+// takes reports whether the plan's devices are free and its claims unchanged. The mutex is held, and moved claims have no devices
+// at that moment.
 func (d *devices) takes(p *plan) bool {
 	for _, m := range p.moves {
 		if !d.ledger.free(m.to) {
@@ -169,7 +169,7 @@ func (d *devices) takes(p *plan) bool {
 	return true
 }
 
-// allLeave is true of a claim that is being given back.
+// allLeave reports whether all holders of the claim are being rolled back.
 func (h *heldClaim) allLeave() bool {
 	for _, one := range h.holders {
 		if !one.leaving {
@@ -179,8 +179,8 @@ func (h *heldClaim) allLeave() bool {
 	return true
 }
 
-// movable is true of a claim that may be given other devices on the node: of one that was chosen in this session, whose holders are all
-// there, and of which nothing can have been written.
+// movable reports whether the claim may get other devices on the node: it was chosen in this session, all holders are on the node,
+// and nothing can have been written for it.
 func (h *heldClaim) movable(node string, round int64) bool {
 	if h.allocation == nil || h.begun || h.round != round || len(h.holders) == 0 {
 		return false
@@ -193,7 +193,7 @@ func (h *heldClaim) movable(node string, round int64) bool {
 	return true
 }
 
-// movables are the claims that may be given other devices on the node, by name, and what they have.
+// movables returns the claims that may get other devices on the node, by name, with their allocations.
 func (d *devices) movables(node string, round int64) (claims []*heldClaim, have []*resourceapi.AllocationResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -211,8 +211,7 @@ func (d *devices) movables(node string, round int64) (claims []*heldClaim, have 
 	return claims, have
 }
 
-// drop has the pod hold nothing any more: it is bound, or nothing is written for it. What others wrote for claims that it held alone, or
-// itself, is there to stay.
+// drop removes the pod's assumption: the pod is bound, or nothing is written for it. Allocations written for its claims remain.
 func (d *devices) drop(pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -241,7 +240,7 @@ func selectorOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSel
 	return selector, nil
 }
 
-// room is an error if no more pods can be told to use the claim.
+// room returns an error if no more pods can be added to the claim's reservations.
 func (d *devices) room(pod types.UID, claim *resourceapi.ResourceClaim) error {
 	users := map[types.UID]bool{}
 	for i := range claim.Status.ReservedFor {

@@ -15,21 +15,21 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// inventory are the devices of a cluster by the nodes that reach them. The allocator looks at all slices that it is given, for
-// each node; here each node has its own. What depends on shared slices alone is computed once for all nodes that reach the same ones.
+// inventory has the devices of a cluster by the nodes that reach them. The allocator would go through all slices for each node;
+// here each node has its own. Results that depend on shared slices only are computed once for all nodes that reach the same ones.
 type inventory struct {
 	mu    sync.Mutex
 	known map[string]*slice
-	// byNode are the slices of one node, elsewhere those that several may reach, both by name.
+	// byNode has the slices of single nodes, elsewhere the slices that several nodes may reach, both sorted by name.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// owned are the parts of byNode, and shared those of elsewhere by the places of their slices in it, of nodes that were asked about.
+	// owned caches the parts of byNode for single nodes, shared the parts of elsewhere by the set of their slices.
 	owned  map[string]*part
 	shared map[string]*part
-	// seen are the nodes that were asked about in this session, and seenBefore those of the one before. They hold as long as elsewhere has
-	// slices of the same nodes.
+	// seen has the views of nodes used in this session, seenBefore in the previous one. They are valid as long as the slices of
+	// elsewhere are of the same nodes.
 	seen, seenBefore map[string]*view
-	// partitionable is true if devices of one slice may be of several nodes (KEP-4815); slices that say so do not count otherwise.
+	// partitionable reports whether devices of one slice may be of several nodes (KEP-4815). Without it such slices are ignored.
 	partitionable bool
 }
 
@@ -40,7 +40,8 @@ type slice struct {
 	*resourceapi.ResourceSlice
 	pool poolID
 	ids  []structured.DeviceID
-	// which nodes reach it: those of one name in nodes, or that match a selector, or all. unread is true if a selector cannot be read.
+	// The nodes that reach it: the names in nodes, or nodes that match a selector, or all. unread reports whether a selector cannot
+	// be parsed.
 	nodes     map[string]bool
 	selectors []*nodeaffinity.NodeSelector
 	everyNode bool
@@ -91,7 +92,7 @@ func (s *slice) reachable(name *string, all *bool, selector *v1.NodeSelector) {
 	}
 }
 
-// update takes in the slices as they are now.
+// update replaces the slices by the current ones.
 func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,7 +180,7 @@ func (n *inventory) remove(s *slice) {
 	}
 }
 
-// inserted and removed leave the list they are given as it is: somebody may be reading it.
+// inserted and removed return a copy and leave the given list unchanged, because it may be in use.
 func inserted(list []*slice, s *slice) []*slice {
 	at, _ := slices.BinarySearchFunc(list, s, byName)
 	return slices.Insert(slices.Clone(list), at, s)
@@ -201,8 +202,8 @@ func (n *inventory) forSeveral() []*slice {
 	return n.elsewhere
 }
 
-// reachedFrom is true of a slice some device of which the node reaches. Of one whose selector cannot be read that is for the
-// allocator to say.
+// reachedFrom reports whether the node reaches some device of the slice. If a selector cannot be parsed it returns true, and the
+// allocator reports the error.
 func (s *slice) reachedFrom(node *v1.Node) bool {
 	return s.unread || s.everyNode || s.nodes[node.Name] ||
 		slices.ContainsFunc(s.selectors, func(selector *nodeaffinity.NodeSelector) bool { return selector.Match(node) })

@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ledger is which devices are allocated: to claims as informers show them, and as is assumed of them. It is brought up to date by
-// what changes, never counted anew. The mutex of devices guards it.
+// ledger records which devices are allocated: to claims as informers show them, and by assumption. It is updated with each change
+// and never recomputed. The mutex of devices guards it.
 type ledger struct {
 	claims map[types.UID]*entry
 	// users are how many claims have a device for themselves.
@@ -23,9 +23,9 @@ type ledger struct {
 	// consumed is what claims take of devices that may have several.
 	consumed structured.ConsumedCapacityCollection
 	shares   map[structured.DeviceID]sets.Set[structured.SharedDeviceID]
-	// consumable is true if devices may have several.
+	// consumable reports whether several claims may share a device.
 	consumable bool
-	// changes counts how often a claim has come to have something else.
+	// changes counts the changes of allocations.
 	changes int64
 }
 
@@ -34,7 +34,7 @@ type entry struct {
 	shown, assumed *resourceapi.AllocationResult
 	// version is that which was shown.
 	version int64
-	// written is the claim as it was written last; nil once informers show that, or what came after it.
+	// written is the last written version of the claim; nil once informers show that version or a later one.
 	written *resourceapi.ResourceClaim
 }
 
@@ -46,7 +46,7 @@ func (e *entry) stored() *resourceapi.AllocationResult {
 	return e.shown
 }
 
-// has is what the claim has: what is assumed and, if that is something else, what is known to be stored, too.
+// has returns the claim's allocations: the assumed one, and the stored one if it differs.
 func (e *entry) has() []*resourceapi.AllocationResult {
 	var has []*resourceapi.AllocationResult
 	if e.assumed != nil {
@@ -84,7 +84,7 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	}
 }
 
-// shows takes in a claim as the informer shows it. What is older than what is known is not news.
+// shows records a claim as the informer shows it. It ignores versions older than the known one.
 func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
 	l.change(claim.UID, func(e *entry) {
 		version := versionOf(claim)
@@ -98,7 +98,7 @@ func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
 	})
 }
 
-// gone takes in that there is no such claim any more.
+// gone records that the claim was deleted.
 func (l *ledger) gone(claim types.UID) {
 	l.change(claim, func(e *entry) { *e = entry{} })
 }
@@ -109,7 +109,7 @@ func (l *ledger) assume(claim types.UID, allocation *resourceapi.AllocationResul
 	return before
 }
 
-// wrote takes in a claim as it was written, unless informers have shown it.
+// wrote records a written claim, unless informers have shown it.
 func (l *ledger) wrote(claim *resourceapi.ResourceClaim) {
 	l.change(claim.UID, func(e *entry) {
 		if version := versionOf(claim); version > e.version && (e.written == nil || version > versionOf(e.written)) {
@@ -118,7 +118,7 @@ func (l *ledger) wrote(claim *resourceapi.ResourceClaim) {
 	})
 }
 
-// latest is the claim as it is known to be, of what informers show and what was written since.
+// latest returns the latest known version of the claim, from informers and own writes.
 func (l *ledger) latest(shown *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	if e := l.claims[shown.UID]; e != nil && e.written != nil {
 		return e.written
@@ -173,7 +173,7 @@ func (l *ledger) countShare(id structured.DeviceID, result *resourceapi.DeviceRe
 	l.consumed.Remove(consumed)
 }
 
-// sameDevices is true of allocations of the same devices, whenever they were made.
+// sameDevices reports whether the allocations have the same devices, whenever they were made.
 func sameDevices(l, r *resourceapi.AllocationResult) bool {
 	return l == r || equality.Semantic.DeepEqual(l.Devices, r.Devices) && equality.Semantic.DeepEqual(l.NodeSelector, r.NodeSelector)
 }
@@ -202,11 +202,11 @@ func (l *ledger) state(of []structured.DeviceID, without []*heldClaim) structure
 	for i, held := range without {
 		l.assume(held.claim.UID, assumed[i])
 	}
-	l.changes = changes // it is as it was
+	l.changes = changes // nothing has changed
 	return state
 }
 
-// free is true if nobody has any of the allocation's devices for itself.
+// free reports whether none of the allocation's devices is allocated exclusively.
 func (l *ledger) free(allocation *resourceapi.AllocationResult) bool {
 	for i := range allocation.Devices.Results {
 		result := &allocation.Devices.Results[i]

@@ -4,8 +4,8 @@ package dynamicresources
 
 import "context"
 
-// match gives each unit a device that suits it, no device to two; the first of its devices as long as the others can do without.
-// Where that cannot be, or not before the context ends, ok is false and short is a unit for which there is none, or not yet.
+// match gives each unit a different device that suits it, preferably the first. If that is impossible, or the context ends, ok is
+// false, and short is a unit without a device.
 func match(ctx context.Context, units []unit, devices int) (given []int, short int, ok bool) {
 	given, owner, seen := make([]int, len(units)), make([]int, devices), make([]int, devices)
 	for i := range owner {
@@ -19,7 +19,7 @@ func match(ctx context.Context, units []unit, devices int) (given []int, short i
 	return given, 0, true
 }
 
-// give finds a device for the unit, if need be one whose owner can take another. Devices that were looked at are marked as seen.
+// give finds a device for the unit, possibly one whose owner can take another. It marks visited devices as seen.
 func give(units []unit, i int, given, owner, seen []int, mark int) bool {
 	for _, device := range units[i].suiting {
 		if owner[device] < 0 {

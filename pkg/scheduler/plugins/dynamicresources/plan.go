@@ -20,12 +20,12 @@ import (
 type plan struct {
 	node   string
 	claims []podClaim
-	// allocations are of claims that have none yet, shared the claims that others hold already.
+	// allocations has the allocations of claims that have none yet, shared the claims that other pods hold already.
 	allocations map[types.UID]*resourceapi.AllocationResult
 	shared      map[types.UID]*heldClaim
-	// moves are claims of others that are given other devices.
+	// moves has the other pods' claims that get other devices.
 	moves map[*heldClaim]move
-	// of is the change of the ledger by which it was made.
+	// of is the ledger's change count when the plan was made.
 	of int64
 }
 
@@ -34,9 +34,9 @@ type move struct{ from, to *resourceapi.AllocationResult }
 // mostMoved is how many claims on a node may be given other devices for one that comes.
 const mostMoved = 32
 
-// planFor finds what the pod would have on the node. A refusal says why there is nothing.
+// planFor plans the pod's devices on the node. A refusal says why there are none.
 //
-// What the pod itself holds is as good as another's: the verdict is on the next pod with equal claims, too.
+// A claim that the pod itself holds is treated like another pod's, because the verdict is cached for pods with equal claims.
 func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, *api.Status) {
 	p := &plan{node: node.Name, claims: state.claims, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*heldClaim{}}
 	var open []*resourceapi.ResourceClaim
@@ -77,7 +77,8 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 	return nil
 }
 
-// solve searches devices for the claims beside what is allocated to others than those that are held. The plan is of what is allocated then.
+// solve searches devices for the claims, given all allocations except for those claims that are held. The plan records the state it
+// was made in.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*heldClaim) (found, error) {
 	search, err := s.devices.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
@@ -90,8 +91,8 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 	return search.solve(claims, allocated)
 }
 
-// together plans devices for the claims and for those of others on the node at once, if beside what those have there are none for
-// them: of two that both could have a device, none is to have what only the other can use.
+// together plans devices for the claims and for movable claims on the node at once, if there are none beside the movable claims'
+// devices. So of two suitable devices, a claim need not keep the one that only the other claim can use.
 func (s *session) together(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
 	movable, from := s.devices.movables(node.Name, s.round)
 	if len(movable) == 0 || len(movable) > mostMoved {

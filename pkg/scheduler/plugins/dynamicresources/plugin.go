@@ -36,10 +36,10 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "dynamicresources"
 
-// stepGrace is what the step has beyond the time that devices may take to be prepared, for its writes and to say what it waited for.
+// stepGrace is the step's time for its writes and messages, in addition to the time for preparing devices.
 const stepGrace = time.Minute
 
-// Spec tells of the plugin. What it assumes is shared by all that are built of one Spec on the same informers.
+// Spec declares the plugin. Plugins built from one Spec on the same informers share their assumptions.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*devices]{}
 	return framework.PluginSpec{

@@ -23,8 +23,8 @@ import (
 
 var errReserved = errors.New("no devices are reserved for its claims on this node")
 
-// PreBind implements framework.PreBinder. It writes what is assumed for the pod's claims, and waits until their devices meet their
-// binding conditions.
+// PreBind implements framework.PreBinder. It writes the assumed allocations, and waits until the devices meet their binding
+// conditions.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	if len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return p.devices.awaitConditions(ctx, a, p.bindingTimeout)
 }
 
-// begin returns what is assumed for the pod on the node, which is not changed any more; nil for nothing.
+// begin returns the pod's assumption on the node, which no longer changes; nil if it has none.
 func (d *devices) begin(pod types.UID, node string) *assumption {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,8 +58,8 @@ func (d *devices) begin(pod types.UID, node string) *assumption {
 // callTimeout bounds the reads and writes of one claim.
 const callTimeout = 15 * time.Second
 
-// write has the claim say that it is allocated, and reserved for the pod. The first holder's write says both; each is of the version
-// that was read, so that what others write meanwhile comes first.
+// write writes the claim's allocation and its reservation for the pod. The first holder's write has both. Each write is conditional
+// on the version that was read, so that it cannot overwrite others' changes.
 func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -123,7 +123,7 @@ func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resource
 	return done, nil
 }
 
-// fits is an error if the claim, as it is, cannot be given what is held of it.
+// fits returns an error if the current claim cannot get the held allocation.
 func (h *heldClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	switch allocation := claim.Status.Allocation; {
@@ -163,13 +163,13 @@ func (d *devices) tries(held *heldClaim, pod types.UID) {
 	}
 }
 
-// Bound implements framework.BoundObserver: what was written is there to stay.
+// Bound implements framework.BoundObserver: the written state is final.
 func (p *plugin) Bound(_ context.Context, task *api.TaskInfo, _ string) {
 	p.devices.drop(task.Pod.UID)
 }
 
-// Rollback implements framework.PreBinder. The claims are not reserved for the pod any more; those that were allocated for it, and
-// are for nobody else, are not allocated. Then nothing is assumed for the pod any more.
+// Rollback implements framework.PreBinder. It removes the pod's reservations of its claims, deallocates claims that were allocated
+// for it and have no other user, and then drops its assumption.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
 	return p.devices.giveBack(ctx, task.Pod.UID)
 }
@@ -192,7 +192,7 @@ func (d *devices) giveBack(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave has the pod's claims not be the pod's to use any more, though it holds them until what was written is withdrawn.
+// leave makes the pod's claims unusable by the pod, though it holds them until its writes are withdrawn.
 func (d *devices) leave(pod types.UID) *assumption {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// reach is what a node reaches: slices of its own, and shared ones. No pool has slices in both parts.
+// reach holds the slices that a node reaches: its own, and shared ones. No pool has slices in both parts.
 type reach struct {
 	node        *v1.Node
 	own, shared *part
@@ -26,15 +26,15 @@ func (r *reach) pools() int { return len(r.own.pools) + len(r.shared.pools) }
 // all are the slices of both parts.
 func (r *reach) all() []*slice { return slices.Concat(r.own.all, r.shared.all) }
 
-// part are slices that a node reaches, or each of several nodes.
+// part is a set of slices that a node, or each of several nodes, reaches.
 type part struct {
 	// sound are the slices of the newest generation of pools that have no device twice; others are not allocated from.
 	sound []*slice
-	// all are those that the allocator needs to say whether it can tell all devices.
+	// all are the slices that the allocator needs to decide whether pools are complete.
 	all []*slice
-	// pools are those of the sound slices, and named those of all.
+	// pools are the pools of the sound slices, and named the pools of all slices.
 	pools, named map[poolID]bool
-	// ofOneNode is true if all slices are of one node.
+	// ofOneNode reports whether all slices are of one node.
 	ofOneNode bool
 
 	mu sync.Mutex
@@ -81,11 +81,11 @@ func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	return current, pools
 }
 
-// view is what is known of a node: the places of the shared slices that it reaches, and what it reached when it was asked about last.
+// view is the cached state of a node: the indexes of the shared slices that it reaches, and its last reach.
 type view struct {
 	node   *v1.Node
 	places string
-	// own and shared are those of which reach was made.
+	// own and shared are the parts that reach was made from.
 	own, shared *part
 	reach       *reach
 }
@@ -154,8 +154,8 @@ func (n *inventory) sharedPart(places string) *part {
 	return n.shared[places]
 }
 
-// suitingAny returns the part's sound slices that claims may be allocated from: without those of several nodes none of whose devices suits
-// any claim, for they may be many, and large.
+// suitingAny returns the sound slices that claims may be allocated from. It leaves out shared slices without a suitable device,
+// because there may be many, and they may be large.
 func (p *part) suitingAny(ctx context.Context, d *devices, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
 	if p.ofOneNode {
 		return p.sound, nil

@@ -20,8 +20,8 @@ import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 )
 
-// recover withdraws what a former leader wrote for pods that it did not bind: reservations for pods that are this scheduler's and have
-// no node, and allocations marked with its name that nobody uses then.
+// recover withdraws the writes of a former leader for pods that it did not bind: reservations for this scheduler's pods without a
+// node, and then allocations with its mark that have no user.
 func (d *devices) recover(ctx context.Context) error {
 	if err := d.waitUntilReady(ctx); err != nil {
 		return err
@@ -57,7 +57,7 @@ func eachClaim(ctx context.Context, kube kubernetes.Interface, visit func(*resou
 
 type recovery struct {
 	*devices
-	// pods are those of the namespaces that were asked for which are this scheduler's and have no node.
+	// pods caches, by namespace, this scheduler's pods without a node.
 	pods map[string]map[types.UID]bool
 }
 
@@ -118,7 +118,7 @@ func finished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// isOurs is true of what this scheduler, under one of its names, has marked.
+// isOurs reports whether this scheduler, under one of its names, wrote the mark.
 func isOurs(mark string) bool {
 	return slices.ContainsFunc(schedulerNames(), func(name string) bool { return withOwnName(name) == mark })
 }

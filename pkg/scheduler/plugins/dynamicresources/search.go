@@ -32,8 +32,8 @@ const (
 	// takes twice as long is taken for one that hangs.
 	budgetsOfAll = 20
 	longestOfAll = time.Minute
-	// slowPart and slowPartOfAll are the parts of the time, one in so many, that slow searches may take in the long run: those for one
-	// namespace, and those for all.
+	// slowPart and slowPartOfAll limit slow searches to one part in so many of the time in the long run: for one namespace, and for
+	// all.
 	slowPart      = 20
 	slowPartOfAll = 5
 )
@@ -43,8 +43,8 @@ const (
 type budgets struct {
 	// limit bounds slow searches, for each namespace and for all together: others wait for the session to end. limitOfAll bounds all searches.
 	limit, limitOfAll time.Duration
-	// share is what one namespace may have of what all have: all of it, or, where that was not enough in the session before, as much as
-	// the others. Else a tenant whose gangs come first would leave nothing to others, session after session.
+	// share is a namespace's share of the limit for all: the whole limit, or an equal share if the limit was not enough in the
+	// previous session. Otherwise a tenant whose gangs come first could leave nothing to others, session after session.
 	share time.Duration
 
 	// opened is when the session began, and owed what slow searches took for namespaces in sessions before that time has not paid back yet.
@@ -56,7 +56,7 @@ type budgets struct {
 	all   time.Duration
 	// slow is what slow searches took for all namespaces.
 	slow time.Duration
-	// short is true once somebody was refused for what all have.
+	// short reports whether a search was refused because the limit for all was used up.
 	short bool
 	// waiting is since when namespaces wait whose searches ended early for slow searches of others. turn is the one that waited longest before this
 	// session, until a search for it has ended by itself: others leave it the time for slow searches.
@@ -67,7 +67,7 @@ type budgets struct {
 // spent is what was searched for a namespace: in all, and in slow searches.
 type spent struct{ all, slow time.Duration }
 
-// newBudgets are those of the session after that with these; nil for the first.
+// newBudgets returns the budgets of the session after the last one; last is nil for the first.
 func newBudgets(limit time.Duration, last *budgets) *budgets {
 	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}, opened: time.Now(), owed: map[string]time.Duration{}, waiting: map[string]time.Time{}}
 	b.share = b.limitOfAll
@@ -190,7 +190,7 @@ type search struct {
 	*devices
 	ctx   context.Context
 	reach *reach
-	// offered are the slices that are looked at, in order: those of the node first.
+	// offered are the slices to search, in order: the node's own first.
 	offered []*slice
 	ids     []structured.DeviceID
 	raw     []*resourceapi.ResourceSlice
@@ -223,7 +223,7 @@ func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi
 // ofOneNode is true of a slice whose devices are all of one node.
 func (s *slice) ofOneNode() bool { return s.Spec.NodeName != nil && *s.Spec.NodeName != "" }
 
-// suitsAny is true if some device of the slice suits some request of a claim.
+// suitsAny reports whether a device of the slice suits a request of a claim.
 func (c *catalog) suitsAny(ctx context.Context, one *slice, claims []*resourceapi.ResourceClaim) (bool, error) {
 	for _, claim := range claims {
 		for i := range claim.Spec.Devices.Requests {
@@ -242,14 +242,14 @@ func (c *catalog) suitsAny(ctx context.Context, one *slice, claims []*resourceap
 	return false, nil
 }
 
-// found is the outcome of a search: an allocation for each claim, or one for which there is nothing, by its index and that of its
-// request.
+// found is the outcome of a search: an allocation for each claim, or the index of a claim, and of its request, that cannot be
+// satisfied.
 type found struct {
 	allocations    []resourceapi.AllocationResult
 	claim, request int
 }
 
-// solve finds devices for the claims beside what is allocated; none in what it returns means that there are none.
+// solve finds devices for the claims beside the allocated ones. It returns no allocations if there are none.
 func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
 	if s.reach.pools() == 1 && asksForOne(claims) { // what there is to find the allocator finds at once, and always the same
 		allocations, err := s.allocate(claims, state)
@@ -276,7 +276,7 @@ func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.All
 	return found{allocations: allocations}, err
 }
 
-// asksForOne is true of a claim that asks for one device.
+// asksForOne reports whether there is one claim, for one device.
 func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 	if len(claims) != 1 || len(claims[0].Spec.Devices.Requests) != 1 {
 		return false

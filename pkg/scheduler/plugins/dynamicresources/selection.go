@@ -40,11 +40,11 @@ func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choic
 	return choices, nil
 }
 
-// selectionKey tells choices apart by the devices that suit them. It is a hash: a tenant may write some 300 kB of selectors into a request,
-// and each slice keeps keys.
+// selectionKey identifies choices that the same devices suit. It is a hash: a tenant may write some 300 kB of selectors into a
+// request, and each slice keeps keys.
 type selectionKey [sha256.Size]byte
 
-// key returns the choice's key. No part of what is hashed can hold the byte that ends it.
+// key returns the choice's key. Each hashed part ends with a byte that it cannot contain.
 func (c *choice) key() selectionKey {
 	parts := []string{string(c.class.UID), c.class.ResourceVersion, c.class.Name}
 	for _, selectors := range [][]resourceapi.DeviceSelector{c.class.Spec.Selectors, c.selectors} {
@@ -58,13 +58,13 @@ func (c *choice) key() selectionKey {
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
-// selections are which devices of a slice suit which choices, of choices that were asked about. What is kept is bounded.
+// selections caches which devices of a slice suit which choices. Its size is bounded.
 type selections struct {
 	mu   sync.Mutex
 	kept map[selectionKey][]bool
 }
 
-// mostSelections are the choices of which a slice keeps the devices that suit them.
+// mostSelections is the number of choices that a slice caches.
 const mostSelections = 128
 
 // suiting are the slice's devices that the selectors of the choice and of its class accept. A device about which they cannot be

@@ -27,10 +27,10 @@ type session struct {
 
 	// mu guards what is below: upstream's actions ask predicates for several nodes at a time.
 	mu sync.Mutex
-	// listed is true once the inventory is that of the session.
+	// listed reports whether the inventory is up to date for the session.
 	listed bool
 	tasks  map[types.UID]*taskState
-	// coupled are, by what is asked for, claims that devices of several nodes would suit.
+	// coupled caches, by spec, whether devices of several nodes would suit a claim.
 	coupled map[string]bool
 }
 
@@ -52,7 +52,7 @@ func newSession(p *plugin, shared k8sframework.SharedDRAManager) *session {
 	}
 }
 
-// prePredicate reads the task's claims anew. An error says why it can be placed nowhere.
+// prePredicate reads the task's claims again. An error says why it can be placed nowhere.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -160,7 +160,7 @@ func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.No
 	return held, nil
 }
 
-// mostPlans is how often a plan is made anew for what changed meanwhile.
+// mostPlans is how often a plan is made again because of concurrent changes.
 const mostPlans = 3
 
 // Reserve implements framework.Reserver: the pod holds its claims, with the devices of the node.

@@ -51,8 +51,8 @@ func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
 	return d.held[claim.UID] == nil
 }
 
-// noneExists reports whether the selector is for nodes by name, none of which exists: get returns that it is not found. Nodes with a label may
-// come at any time.
+// noneExists reports whether the selector selects nodes by name, and none of them exists: get returns NotFound. Nodes with a label
+// may be added at any time.
 func noneExists(selector *v1.NodeSelector, get func(name string) error) bool {
 	gone := func(name string) bool { return apierrors.IsNotFound(get(name)) }
 	return selector != nil && len(selector.NodeSelectorTerms) > 0 && !slices.ContainsFunc(selector.NodeSelectorTerms, func(term v1.NodeSelectorTerm) bool {
@@ -62,8 +62,9 @@ func noneExists(selector *v1.NodeSelector, get func(name string) error) bool {
 	})
 }
 
-// free deallocates the claim, unless it was written since it was read: what is written now may be for a pod that is being bound. The pod
-// and the nodes are read again first: a watch that lags behind does not show yet where the pod is bound, or a node that has just come.
+// free deallocates the claim, unless it was written since it was read: a newer write may be for a pod that is being bound. It first
+// reads the pod and the nodes from the API server, because a lagging watch may not show that the pod is bound, or that a node was
+// added.
 func (d *devices) free(ctx context.Context, pod *v1.Pod, read *resourceapi.ResourceClaim) error {
 	if waits, err := d.waitsForNone(ctx, pod, read.Status.Allocation.NodeSelector); err != nil || !waits {
 		return err

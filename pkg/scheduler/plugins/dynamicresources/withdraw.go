@@ -31,7 +31,7 @@ func withOwnName(scheduler string) string {
 	return scheduler
 }
 
-// shareName is true if several schedulers share a name.
+// shareName reports whether several schedulers share a name.
 func shareName() bool { return os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" }
 
 // withdraw takes back what was written of the claim for the pod.
@@ -52,7 +52,7 @@ func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) 
 		return err
 	}
 	held.last = written
-	held.tried = others && (held.tried || written != nil && held.marked(written)) // what is left is the others' to take back
+	held.tried = others && (held.tried || written != nil && held.marked(written)) // the remaining writes are for other pods to withdraw
 	return nil
 }
 
@@ -68,8 +68,8 @@ func (h *heldClaim) marked(claim *resourceapi.ResourceClaim) bool {
 	return marked && mark == h.scheduler
 }
 
-// shares says whether the claim may be reserved for the pod, and whether others count on what is written: those whose steps have begun.
-// A trial may end with nothing, and nobody would be left to take it back; one that is handed over writes anew.
+// shares returns whether the claim may be reserved for the pod, and whether other pods rely on the written state: pods whose steps
+// have begun. A pod in a trial does not, since its step would write again.
 func (d *devices) shares(held *heldClaim, pod types.UID) (reserved, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,8 +80,8 @@ func (d *devices) shares(held *heldClaim, pod types.UID) (reserved, others bool)
 	return own != nil && own.tried, others
 }
 
-// withdrawal is what is taken back of a claim: its reservations for users that leave; and, if nobody else uses it and it may be freed, its
-// allocation and what protects it.
+// withdrawal is the set of changes that withdraw a claim: remove reservations for leaving pods and, if no other pod uses the claim
+// and it may be freed, its allocation and its finalizer.
 type withdrawal struct {
 	namespace, name string
 	uid             types.UID
@@ -92,8 +92,8 @@ type withdrawal struct {
 	of string
 }
 
-// take writes the withdrawal: its parts in the reverse order of that in which they were written, each of the version that was read. One
-// whose claim is gone needs no write. It returns the claim as it is then.
+// take writes the withdrawal, in the reverse order of the original writes, each conditional on the version that was read. A deleted
+// claim needs no write. It returns the resulting claim.
 func (d *devices) take(ctx context.Context, w withdrawal) (written *resourceapi.ResourceClaim, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
