@@ -6,7 +6,7 @@ package allocator
 type Options struct {
 	// Strategy is which devices are better where topology says nothing; nil for the lowest minors.
 	Strategy Strategy
-	// ScoreFirst is true if, for shares, the strategy goes before how much of the node's topology is broken up.
+	// ScoreFirst reports whether, for shares, the strategy's score goes before keeping the node's topology together.
 	ScoreFirst bool
 	// NUMANodes, if there are any, are the NUMA nodes, by the machine's numbers, to which devices are restricted that say theirs.
 	NUMANodes []int
@@ -17,12 +17,13 @@ type Options struct {
 // Refusal is why a node cannot serve a request.
 type Refusal struct {
 	Reason string
-	// Unresolvable is true if the node would not serve it whatever pods there end.
+	// Unresolvable reports whether the node could not serve the request even if pods there ended.
 	Unresolvable bool
 }
 
-// Allocate chooses the devices for a request from what is free. If there are any that serve it, it finds some: those that share the narrowest scope, then those
-// that leave the free devices least broken up, then the strategy's best, then the lowest minors. Equal states give equal answers.
+// Allocate chooses free devices for a request. It finds an allocation if one exists. It prefers devices in the narrowest scope,
+// then choices that break up the free devices least, then the strategy's best, then the lowest minors. Equal states give equal
+// results.
 func Allocate(s *State, r *Request, o Options) (*Allocation, *Refusal) {
 	x := newSearch(s, r, &o)
 	defer x.done()

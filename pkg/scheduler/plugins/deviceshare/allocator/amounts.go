@@ -91,7 +91,7 @@ func (a Amounts) Max(b Amounts) Amounts {
 	return a
 }
 
-// Within is true if no amount is more than the other's.
+// Within reports whether each amount is at most the other's.
 func (a Amounts) Within(b Amounts) bool {
 	for r := range a {
 		if a[r] > b[r] {
@@ -101,5 +101,5 @@ func (a Amounts) Within(b Amounts) bool {
 	return true
 }
 
-// IsZero is true if there is nothing of any resource.
+// IsZero reports whether all amounts are zero.
 func (a Amounts) IsZero() bool { return a == Amounts{} }

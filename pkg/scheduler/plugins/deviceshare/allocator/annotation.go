@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// wireAllocation is a device in the annotation. What is Koordinator's agent's has its names; exclusivePolicy is ours, which others pass over: without it, nobody
-// could tell from the annotation that the device is not to be shared.
+// wireAllocation is a device in the annotation. Fields that Koordinator's agent reads have its names. exclusivePolicy is an
+// addition that other readers ignore: without it, the annotation would not show that the device must not be shared.
 type wireAllocation struct {
 	Minor     int32           `json:"minor"`
 	Resources v1.ResourceList `json:"resources"`
@@ -74,8 +74,8 @@ func (d *DeviceAllocation) wire() wireAllocation {
 	return w
 }
 
-// ParseAllocation reads the value of v1alpha1.DeviceAllocatedAnnotation. Types and resources that are not known are passed over. With an error beside it, the
-// allocation has what could be read: whoever counts devices must not take for free what a pod has.
+// ParseAllocation parses the value of v1alpha1.DeviceAllocatedAnnotation. It ignores unknown types and resources. After an error it
+// still returns the readable part, so that devices in use do not count as free.
 func ParseAllocation(value string) (*Allocation, error) {
 	wire := map[string]json.RawMessage{}
 	if err := json.Unmarshal([]byte(value), &wire); err != nil {

@@ -14,7 +14,8 @@ import (
 type candidate struct {
 	// index is the device's in the inventory.
 	index int
-	// group is the number of its PCIe root, or of what stands for it in joint allocation; -1 when nobody knows. numa is the group's NUMA node.
+	// group is the number of its PCIe root, or of the group that replaces it in joint allocation; -1 if unknown. numa is the
+	// group's NUMA node.
 	group, numa int
 	score       float64
 }
@@ -45,7 +46,7 @@ func (x *search) findCandidates(t Type) {
 	}
 }
 
-// devices are those that a search looks at.
+// devices returns the devices that the search considers.
 func (q *problem) devices(t Type) []Device {
 	devices := q.s.Devices[t]
 	return devices[:min(len(devices), maxDevices)]
@@ -77,7 +78,8 @@ func (q *problem) judge(t Type, i int) verdict {
 	return usable
 }
 
-// Shares is true if a pod with the request may have less than a whole GPU of this node. For a request by memory the size of the GPUs tells, whoever uses them now.
+// Shares reports whether a pod with the request may have less than a whole GPU of this node. For a request by memory that depends
+// on the size of the GPUs, used or not.
 func (i *Inventory) Shares(r *Request) bool {
 	want := &r.of[GPU]
 	if !want.asked() || want.amounts[MemoryRatio] > 0 {
@@ -102,12 +104,12 @@ func (i *Inventory) MostMemory(amounts Amounts) (most int64) {
 	return most
 }
 
-// inNUMANodes is true of devices that nobody knows the NUMA node of, too: they are as far from one as from another.
+// inNUMANodes also reports true for devices whose NUMA node is unknown: they are equally far from all.
 func (q *problem) inNUMANodes(d *Device) bool {
 	return len(q.o.NUMANodes) == 0 || d.NUMA < 0 || slices.Contains(q.o.NUMANodes, q.s.numaID(d))
 }
 
-// isKept is true if another pod has the device, or all on its PCIe root, for itself.
+// isKept reports whether another pod has the device, or its PCIe root, exclusively.
 func (q *problem) isKept(t Type, i int) bool {
 	if q.s.exclusive[t][i] != (exclusions{}) {
 		return true
@@ -116,7 +118,7 @@ func (q *problem) isKept(t Type, i int) bool {
 	return q.anyOnPCIe(pcie, func(t Type, i int) bool { return q.s.exclusive[t][i].pcie > 0 })
 }
 
-// isPCIeUsed is true if another pod has anything on the device's PCIe root.
+// isPCIeUsed reports whether another pod uses a device of the same PCIe root.
 func (q *problem) isPCIeUsed(t Type, i int) bool {
 	return q.anyOnPCIe(q.s.Devices[t][i].PCIe, q.s.isUsed)
 }
@@ -135,7 +137,7 @@ func (q *problem) anyOnPCIe(pcie int, is func(Type, int) bool) bool {
 	return false
 }
 
-// fill returns the amounts with that of memory which follows from the other; false if the device cannot tell.
+// fill adds the amount of memory that follows from the other one; false if the device does not have the size.
 func fill(amounts Amounts, t Type, d *Device) (Amounts, bool) {
 	if t != GPU {
 		return amounts, true
@@ -162,7 +164,7 @@ func hasRoom(amounts, total, used *Amounts) bool {
 	return true
 }
 
-// freeVF is the first virtual function, by bus ID, that the request selects and nobody has.
+// freeVF returns the first free virtual function, by bus ID, that the request selects.
 func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	var first VF
 	found := false
@@ -185,7 +187,7 @@ func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	return first, found
 }
 
-// sortCandidates orders them by group, in it by score, then by minor. The groups of joint types are of what stands for the PCIe root.
+// sortCandidates orders them by group, within a group by score, then by minor. The groups of joint types replace PCIe roots.
 func (x *search) sortCandidates(t Type, joint bool) {
 	x.groupNUMA = resize(x.groupNUMA, x.q.s.roots, -1)
 	of := x.candidates[t]
@@ -215,7 +217,7 @@ func (x *search) sortCandidates(t Type, joint bool) {
 	})
 }
 
-// scoreCandidates asks the strategy about each candidate, once for those that are equal.
+// scoreCandidates calls the strategy for each candidate, once for equal ones.
 func (x *search) scoreCandidates(t Type) {
 	if x.isScored[t] || x.q.o.Strategy == nil && !x.q.spreads(t) {
 		return

@@ -10,15 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// CountedResources are those of Device objects by which nodes, pods and queues are summed up. The NPU's are not among them: upstream's Ascend sharing counts by
-// what nodes have allocatable.
+// CountedResources are the resources of Device objects that sums of nodes, pods and queues include. They leave out NPUs: upstream's
+// Ascend sharing counts them by the nodes' allocatable resources.
 var CountedResources = []Resource{Core, MemoryRatio, Memory, RDMAShare, FPGAShare}
 
-// UncountedNames are further names by which pods ask for devices, that nothing is counted by: what such a pod asks for is counted by CountedResources.
+// UncountedNames are other names that pods request devices by. They are in no sum: the requests of such a pod are counted as
+// CountedResources.
 func UncountedNames() []string { return []string{string(wholeGPU), string(gpuShared)} }
 
-// CountPod has the pod's containers request, of CountedResources, what the pod has by its annotation if it is on a node, and otherwise what it asks for, as far as that
-// does not depend on the node. What a pod asks for is told by limits, which stay.
+// CountPod sets the requests of the pod's containers for CountedResources. For a pod on a node they are the amounts of its
+// annotation, and otherwise its requests, as far as these do not depend on the node. It leaves limits unchanged, because they hold
+// the original request.
 func CountPod(pod *v1.Pod) {
 	if len(pod.Spec.Containers) == 0 || !asksForDevices(pod) {
 		return
@@ -53,7 +55,7 @@ func asksForDevices(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// withoutDevices returns the resources without those of Device objects.
+// withoutDevices returns the resources without resources of Device objects.
 func withoutDevices(list v1.ResourceList) v1.ResourceList {
 	own := false
 	for _, name := range deviceNames {
@@ -68,7 +70,7 @@ func withoutDevices(list v1.ResourceList) v1.ResourceList {
 	return list
 }
 
-// deviceNames are the names of what only Device objects have.
+// deviceNames are the names of resources that only Device objects have.
 var deviceNames = []v1.ResourceName{
 	wholeGPU, gpuShared, resourceNames[Core], resourceNames[MemoryRatio], resourceNames[Memory], resourceNames[RDMAShare], resourceNames[FPGAShare],
 }
@@ -76,7 +78,7 @@ var deviceNames = []v1.ResourceName{
 // taken is what the pod counts for.
 func taken(pod *v1.Pod) (sum Amounts) {
 	if pod.Spec.NodeName != "" {
-		a, _ := AllocationOf(pod) // what is wrong in it is told by whoever gives devices
+		a, _ := AllocationOf(pod) // the plugin that allocates devices reports errors in it
 		return a.Sum()
 	}
 	asked, err := readAsked(pod)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package allocator finds devices for a pod on a node. It knows nothing of sessions, informers or the API server, and is safe for concurrent use: what it is given
-// does not change.
+// Package allocator finds devices for a pod on a node. It does not depend on sessions, informers or the API server. It is safe for
+// concurrent use, because its inputs do not change.
 //
 //	pod ──► Request ─┐
 //	                 ├──► Allocate ──► Allocation ──► annotation

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxErrors bounds how many errors of a kind are told of, whose texts are bounded each.
+// maxErrors limits how many errors of a kind are reported. The text of each is bounded.
 const maxErrors = 4
 
 // joinErrors joins errors in the order of their texts, with no more of them than a message has room for; nil for none.

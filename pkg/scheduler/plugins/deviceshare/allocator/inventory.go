@@ -20,14 +20,14 @@ type InventoryOptions struct {
 	AffinityKey string
 }
 
-// Limits of what an inventory takes from a Device object, many times what machines have.
+// Limits of the parts of a Device object that an inventory uses, many times the size of real machines.
 const (
 	maxDevices = 64
 	maxVFs     = 4096
 )
 
-// NewInventory reads a node's Device object; the node, for its labels, may be nil. What is wrong in it is left out and told of in the error, beside an inventory
-// that is of use. The inventory does not depend on the order in which devices are listed.
+// NewInventory parses a node's Device object. The node, used for its labels, may be nil. Invalid parts are left out and reported in
+// the error, with an inventory that is usable. The result does not depend on the order in which devices are listed.
 func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*Inventory, error) {
 	i := &Inventory{Node: device.Name}
 	label := func(key string) string {
@@ -70,7 +70,8 @@ func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*
 	return i, nil
 }
 
-// usableInfos returns what is known of each type's devices, by minor. Of devices that claim the same minor none is usable: nobody could tell whose the users are.
+// usableInfos returns the devices of each type by minor. Devices with the same minor are not usable, because their users could not
+// be distinguished.
 func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.DeviceInfo, errs []error) {
 	for at := range listed {
 		info := &listed[at]
@@ -140,7 +141,7 @@ func newDevice(info *v1alpha1.DeviceInfo, t Type, errs *[]error) Device {
 	return d
 }
 
-// topologyNumbers are the numbers by which devices name what they are on.
+// topologyNumbers are the numbers by which devices name their location.
 type topologyNumbers struct {
 	affinityKey string
 	// known is by name of a PCIe root the NUMA node it is on; noNUMA if there are several or none.
@@ -150,7 +151,7 @@ type topologyNumbers struct {
 	roots     map[string]int
 }
 
-// pcieName names a PCIe root. Some agents number them anew on each NUMA node.
+// pcieName names a PCIe root. Some agents start its number again on each NUMA node.
 type pcieName struct {
 	numa int32
 	id   string

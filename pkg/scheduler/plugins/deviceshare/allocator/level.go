@@ -21,7 +21,8 @@ func (p *gangPlan) shapeOf(m int) (members []int) {
 // levelTries bounds how many members are placed in the search for one scope, beside one try of each.
 const levelTries = 128
 
-// level gives members of one shape devices of the same scope: the narrowest for which a plan is found, unless that is wider than any of them must have.
+// level gives members of one shape devices of the same scope: the narrowest with a plan, unless that is wider than any member
+// needs.
 func (p *gangPlan) level(placed []placement, members []int) []placement {
 	t, ok := p.requests[members[0]].leading()
 	if !ok || p.areLevel(placed, members, t) {

@@ -6,7 +6,7 @@ package allocator
 // secondaries the best is kept. NUMA nodes are added up in the same way, each with a table of its own, because by how much one is broken up depends on all that is
 // taken of it.
 
-// amount is a number of devices, and of each secondary on their roots as far as it is needed.
+// amount is a number of devices, and of each secondary on their roots, up to the needed number.
 type amount struct {
 	devices int
 	joint   [numTypes - 1]int
@@ -46,7 +46,7 @@ func (t table) plus(a, b amount) (amount, bool) {
 type knapsack struct {
 	q      *problem
 	groups []group
-	// freeGroup and freeNUMA are how many devices of the type nobody uses, by group and by NUMA node.
+	// freeGroup and freeNUMA count the unused devices of the type, by group and by NUMA node.
 	freeGroup, freeNUMA []int
 	cells               []cell
 	options             []option
@@ -243,7 +243,7 @@ func (q *problem) loss(t Type, free, k int) int {
 	return 0
 }
 
-// sharesOf is true if less than whole devices are asked for.
+// sharesOf reports whether less than whole devices are requested.
 func (q *problem) sharesOf(t Type) bool {
 	switch t {
 	case RDMA:

@@ -78,8 +78,8 @@ func (p *gangPlan) leaveRoomFor(next *Request, allocations []*Allocation) bool {
 	return f.why == found
 }
 
-// mayBlockItself is true of a request of which, on such a node, one pod may take devices that leave none for another, though others would. It is not where each takes one
-// device, or whole ones of one type: however these are taken, as many pods find some.
+// mayBlockItself reports whether, on such a node, one pod may take devices so that none are left for an equal pod, though another
+// choice would leave some. That cannot happen if each takes one device, or whole ones of one type.
 func (r *Request) mayBlockItself(i *Inventory) bool {
 	if r.sharesSeveral() {
 		return true

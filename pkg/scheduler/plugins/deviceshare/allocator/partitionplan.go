@@ -4,9 +4,10 @@ package allocator
 
 import "math/bits"
 
-// placePartition chooses GPUs that are an entry of the node's partition table. It is final unless the pod and the node would have others too.
+// placePartition chooses GPUs that are an entry of the node's partition table. It is final if the pod or the node requires an
+// entry.
 //
-// Of the entries that nobody uses any of, the best score goes first; among equals, NICs on all PCIe roots, then what leaves most of the table.
+// Among unused entries the best score goes first; among equals, NICs on all PCIe roots, then the largest rest of the table.
 func (x *search) placePartition(secondaries []Type) (best plan, f failure, final bool) {
 	spec := &x.q.r.partition
 	honored := x.q.mustPartition()
@@ -50,7 +51,7 @@ func (x *search) placePartition(secondaries []Type) (best plan, f failure, final
 	return best, f, honored
 }
 
-// unusedGPUs has a bit for each healthy GPU that nobody uses.
+// unusedGPUs has a bit for each healthy unused GPU.
 func (q *problem) unusedGPUs() (mask uint64) {
 	for i := range q.devices(GPU) {
 		if q.s.Devices[GPU][i].Healthy && !q.s.isUsed(GPU, i) {

@@ -17,8 +17,8 @@ import (
 // maxPartitions bounds how many entries of each size a table has.
 const maxPartitions = 1024
 
-// parsePartitions reads the node's partition table: by number of GPUs, the best score first, then by minors. Without one, models that are known to need one have
-// theirs. Entries that are wrong are left out and told of.
+// parsePartitions parses the node's partition table: by number of GPUs, the best score first, then by minors. Without a table,
+// models that are known to need one get a built-in one. Invalid entries are left out and reported.
 func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 	if text == "" {
 		return builtInPartitions(i), nil
@@ -58,8 +58,8 @@ func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 	return table, joinErrors(errs)
 }
 
-// builtInPartitions are those of boards with eight Hopper GPUs on NVSwitch, of which aligned groups of 1, 2, 4 and 8 can be given to virtual machines
-// (https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide); nil for other nodes.
+// builtInPartitions returns the table of boards with eight Hopper GPUs on NVSwitch, which can give aligned groups of 1, 2, 4 and 8
+// to virtual machines (https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide); nil for other nodes.
 func builtInPartitions(i *Inventory) map[int][]Partition {
 	const gpus = 8
 	gpu := i.Devices[GPU]

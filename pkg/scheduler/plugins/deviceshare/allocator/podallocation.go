@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// vendorNames are the names of what kubelets hand out themselves: a pod that asks by one of them has devices, whatever any scheduler knows. The others are names of
-// Device objects, and a pod that nobody gave any has none.
+// vendorNames are the names of resources that kubelets allocate: a pod that requests one has devices, whatever schedulers know.
+// Other names are of Device objects, and a pod without an annotation has none of these.
 var vendorNames = []v1.ResourceName{nvidiaGPU, amdGPU, dcuGPU, resourceNames[NPUCore], resourceNames[NPUCPU], resourceNames[NPUDVPP]}
 
 // HasDevicesOfKubelet is true of a pod on the node that asks for devices by a vendor's name, in a form that can be or not: the kubelet gave it some. Where the node
@@ -36,12 +36,12 @@ func HasDevicesOfKubelet(pod *v1.Pod, node *v1.Node) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// maxVFsOfPod bounds how many virtual functions of a device a pod has; those that are given to it here are one.
+// maxVFsOfPod limits the virtual functions of a device that a pod has. This scheduler allocates one.
 const maxVFsOfPod = 64
 
-// AllocationOf returns what a pod on a node has: what its annotation says, but nothing that the pod does not ask for, since anybody may write an annotation. Of a device
-// that is named without amounts it has what it asks for. Nil if it asks for no devices, or in a form in which nobody is given any. With an error beside it, the
-// allocation has what counts.
+// AllocationOf returns the devices of a pod on a node: its annotation, limited to the pod's request, because a tenant may write the
+// annotation. A device that is named without amounts has the requested ones. It returns nil for a pod without a valid request for
+// devices. After an error it still returns the part that counts.
 func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	asked, err := readAsked(pod)
 	if err != nil || asked.form == 0 {
@@ -74,7 +74,7 @@ func (a *asked) most() (most [numTypes]typeRequest, err error) {
 	}
 	gpu := &most[GPU]
 	if gpu.asked() && gpu.amounts[MemoryRatio] == 0 {
-		gpu.amounts[MemoryRatio] = 100 // what it is of the device's memory
+		gpu.amounts[MemoryRatio] = 100 // its part of the device's memory
 	}
 	if gpu.asked() && gpu.amounts[Memory] == 0 {
 		gpu.amounts[Memory] = maxAmount
@@ -110,7 +110,7 @@ func (a *asked) fillIn(t Type, devices []DeviceAllocation) {
 	}
 }
 
-// limit returns of the devices those, and of each as much, as the request is for; more is true if that is not all.
+// limit limits the devices, and the amounts of each, to the request; more reports whether it left out any.
 func (t *typeRequest) limit(devices []DeviceAllocation) (limited []DeviceAllocation, more bool) {
 	if len(devices) > t.count {
 		devices, more = devices[:t.count], true

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// QueueUse is what a pod has of devices, or may get, under each name by which the capability of a queue may limit them. GPUs by a vendor's name
-// are in hundredths, like all else but bytes of memory.
+// QueueUse is the amount of devices that a pod has or may get, under each name by which a queue's capability may limit them. GPUs
+// by a vendor's name are in hundredths, like all other amounts except bytes of memory.
 type QueueUse [numQueueNames]int64
 
 const numQueueNames = 9
@@ -92,7 +92,8 @@ func (r *Request) Least() (sum Amounts) {
 	return sum
 }
 
-// Most is the most that the request can get of all devices together on a node with this inventory, whoever uses them now; false if the node could not serve it.
+// Most returns the largest amounts that the request can get of all devices together on a node with this inventory, used or not;
+// false if the node could not serve it.
 func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 	for t := range r.of {
 		want := &r.of[t]

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Recheck tells what speaks against binding the pod of the request with the allocation, which the state has among its users: devices that went away, are others now,
-// turned unhealthy, or that pods use more of than there is; and, of those that are what they were, that they are not where and what the request wants any more.
+// Recheck returns why the pod of the request must not be bound with the allocation, which is part of the state. Devices may have
+// disappeared, changed, become unhealthy or be overcommitted, or no longer satisfy the request's topology or selectors.
 func (s *State) Recheck(r *Request, a *Allocation) error {
 	if a.IsEmpty() {
 		return nil
@@ -34,7 +34,8 @@ func (s *State) Recheck(r *Request, a *Allocation) error {
 	return s.satisfies(r, a)
 }
 
-// satisfies searches anew, with all other devices forbidden. Where devices of joint types must share PCIe roots, none may be left over.
+// satisfies searches again with all other devices forbidden. If devices of joint types must share PCIe roots, none may be left
+// over.
 func (s *State) satisfies(r *Request, a *Allocation) error {
 	own := *r
 	own.templated = false // templates are of the configuration, not of the node
@@ -68,7 +69,7 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	return nil
 }
 
-// anyOf is true if that is the verdict on one of the devices.
+// anyOf reports whether the verdict applies to one of the devices.
 func (q *problem) anyOf(t Type, devices uint64, is verdict) bool {
 	for left := devices; left != 0; left &= left - 1 {
 		if q.judge(t, bits.TrailingZeros64(left)) == is {

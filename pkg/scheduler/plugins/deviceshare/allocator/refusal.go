@@ -28,7 +28,7 @@ const (
 	noTemplate
 )
 
-// reason tells of a failure of the search's last run: Koordinator's message for it, and what was found.
+// reason describes a failure of the search's last run: Koordinator's message for it, and the numbers found.
 func (x *search) reason(f failure) string {
 	want := &x.q.r.of[f.what]
 	switch f.why {
@@ -100,7 +100,7 @@ func reasonTooFew(x *search, t Type) string {
 	return b.String()
 }
 
-// reasonNotJoint is about the first joint type of which the free devices of the primary have too few beside them.
+// reasonNotJoint names the first joint type with too few devices beside the free devices of the primary.
 func reasonNotJoint(x *search, t Type) string {
 	const title = "Device Joint-Allocate rules violation: "
 	for _, secondary := range x.joint[1:] {

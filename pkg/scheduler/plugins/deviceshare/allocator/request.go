@@ -15,14 +15,14 @@ type Request struct {
 	of [numTypes]typeRequest
 	// joint are the types that are wanted close together and asked for, the primary first; empty unless there are two or more.
 	joint []Type
-	// samePCIe is true if joint types must be on the same PCIe roots.
+	// samePCIe reports whether joint types must be on the same PCIe roots.
 	samePCIe  bool
 	partition partitionSpec
 	// templated is true of a share of a GPU that is one of the model's shared-resource templates.
 	templated bool
 	// isolation is what the pod needs to keep its share of a GPU apart from others.
 	isolation string
-	// vendor is the vendor's name by which GPUs are asked for; empty if they are asked for by another.
+	// vendor is the vendor's name that GPUs are requested by; empty if another name is used.
 	vendor     v1.ResourceName
 	vendorOnly bool
 	key        string
@@ -47,7 +47,7 @@ func (t *typeRequest) asked() bool { return t.count > 0 || t.all }
 // partitionSpec is how a pod asks for GPUs that are an entry of the node's partition table.
 type partitionSpec struct {
 	asked bool
-	// restricted is true if only entries of the best score will do.
+	// restricted reports whether only entries with the best score are allowed.
 	restricted bool
 	// bandwidth is the least of the ring, in bytes per second.
 	bandwidth int64
@@ -82,7 +82,8 @@ var exclusivityNames = [...]string{"", "DeviceLevel", "PCIeLevel"}
 
 func (e Exclusivity) String() string { return exclusivityNames[e] }
 
-// OnlyVendorDevices is true of a request for whole GPUs by their vendor's name that says nothing of which: a node without a Device object may serve it by number.
+// OnlyVendorDevices reports whether the request is for any whole GPUs by the vendor's name. A node without a Device object may
+// serve it by number.
 func (r *Request) OnlyVendorDevices() bool { return r.vendorOnly }
 
 // IsTemplated is true of a request for a share of a GPU by template.
@@ -91,8 +92,8 @@ func (r *Request) IsTemplated() bool { return r.templated }
 // Key is equal for requests that are equal for every purpose.
 func (r *Request) Key() string { return r.key }
 
-// Wants returns how much of each device of the type the pod asks for, and how many; all is true of a request for every device that matches, whose number
-// only the node tells.
+// Wants returns the amounts of each device of the type, and the number of devices. all reports whether the request is for every
+// matching device, whose number depends on the node.
 func (r *Request) Wants(t Type) (amounts Amounts, count int, all bool) {
 	return r.of[t].amounts, r.of[t].count, r.of[t].all
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The names by which pods ask for GPUs, beside those of Resources.
+// The names by which pods request GPUs, beside the names of Resources.
 const (
 	nvidiaGPU v1.ResourceName = "nvidia.com/gpu"
 	amdGPU    v1.ResourceName = "amd.com/gpu"
@@ -22,7 +22,7 @@ const (
 	gpuShared v1.ResourceName = "koordinator.sh/gpu.shared"
 )
 
-// asked is by how much of which resource a pod asks for devices, as bits of the names for the form and as values.
+// asked has the amounts of a pod's resources for devices: their names as bits, and their values.
 type asked struct {
 	form   form
 	values [numNames]int64
@@ -66,7 +66,7 @@ var (
 	gpuNames      = ^formOf(byRDMA, byFPGA)
 	vendorForms   = []form{formOf(byNVIDIA), formOf(byAMD), formOf(byDCU)}
 	templateForms = []form{formOf(byShared, byNPUCore, byNPUCPU, byMemory), formOf(byShared, byNPUCore, byNPUCPU, byNPUDVPP, byMemory)}
-	// gpuForms are all sets of names by which a pod may ask for GPUs.
+	// gpuForms are all sets of names by which a pod may request GPUs.
 	gpuForms = slices.Concat(vendorForms, templateForms, []form{
 		formOf(byGPU), formOf(byMemory), formOf(byRatio), formOf(byCore, byMemory), formOf(byCore, byRatio), formOf(byNPUCore, byRatio),
 		formOf(byShared, byMemory), formOf(byShared, byRatio), formOf(byShared, byCore, byMemory), formOf(byShared, byCore, byRatio),
@@ -86,8 +86,8 @@ func (f form) String() string {
 // maxAmount bounds amounts of all kinds, so that a hundred times one, and the sum over all pods that a node can have, do not overflow.
 const maxAmount = math.MaxInt64 >> 16
 
-// readAsked sums up what the pod's containers ask for, as Kubernetes does: those that run together add up, and an init container counts with the sidecars that
-// started before it.
+// readAsked sums up the requests of the pod's containers as Kubernetes does: concurrent containers add up, and an init container
+// counts with the sidecars that started before it.
 func readAsked(pod *v1.Pod) (asked, error) {
 	var a asked
 	var errs []error
@@ -110,7 +110,7 @@ func readAsked(pod *v1.Pod) (asked, error) {
 
 func sumOf(pod *v1.Pod, name v1.ResourceName) (sum int64, found bool, err error) {
 	add := func(c *v1.Container, to int64) int64 {
-		quantity, ok := c.Resources.Limits[name] // of what requests must be equal to; those that are here are as they are counted (CountPod)
+		quantity, ok := c.Resources.Limits[name] // requests must equal limits; CountPod replaces the requests
 		if !ok {
 			return to
 		}
@@ -196,7 +196,7 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 	return want, nil
 }
 
-// normalizeOthers does it for a type of devices of which a pod asks by a share of one, or by hundreds.
+// normalizeOthers does the same for a type of devices that pods request by a share of one, or by hundreds.
 func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeRequest, err error) {
 	value := a.values[bit]
 	switch {

@@ -19,11 +19,11 @@ import (
 
 // RequestOptions are how pods' requests are read.
 type RequestOptions struct {
-	// TemplateResources are the resources of which a share of a GPU is asked for by shared-resource template; nil for DefaultTemplateResources.
+	// TemplateResources are the resources of a GPU share requested by shared-resource template; nil for DefaultTemplateResources.
 	TemplateResources []v1.ResourceName
 }
 
-// DefaultTemplateResources are those of Koordinator.
+// DefaultTemplateResources are Koordinator's.
 var DefaultTemplateResources = []v1.ResourceName{resourceNames[NPUCore]}
 
 // ParseRequest returns what the pod asks of devices; nil if nothing. An error names the pod and all that is wrong, and no node can help such a pod.
@@ -174,7 +174,7 @@ func (w *wireHint) parse(t Type) (*hint, error) {
 	return h, errors.Join(errs[:]...)
 }
 
-// Limits of selectors, which are asked of each device of each node: many times what anybody has to tell apart.
+// Limits of selectors, which are applied to each device of each node. They are far beyond any real use.
 const (
 	maxRequirements   = 64
 	maxSelectorValues = 256
@@ -260,7 +260,7 @@ func (r *Request) parsePartition(pod *v1.Pod) error {
 	return nil
 }
 
-// parseAnnotation leaves the value as it is if the pod does not have the annotation.
+// parseAnnotation leaves the value unchanged if the pod does not have the annotation.
 func parseAnnotation(pod *v1.Pod, name string, into any) error {
 	text, ok := pod.Annotations[name]
 	if !ok || text == "" {

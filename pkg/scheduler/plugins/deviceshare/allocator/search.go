@@ -12,10 +12,11 @@ import (
 
 // search finds devices for one request on one node.
 //
-// What a pod may have of each device does not depend on what else it has (findCandidates), so that a placement is a number of candidates from each group: the
-// devices of a type on one PCIe root. One for a type alone, or for the primary of joint types, is found by asking of each part of the node, the narrowest scope
-// first, for the best numbers (choose); that goes over all that differ, so what exists is found. What it costs grows with the groups, not with their subsets.
-// Joint secondaries follow from the roots that their primary has.
+// The usable amounts of a device do not depend on other devices (findCandidates), so a placement is a number of candidates from
+// each group: the devices of a type on one PCIe root. For a type alone, or for the primary of joint types, each part of the node is
+// tried, the narrowest scope first, for the best numbers (choose). That covers all different choices, so an existing placement is
+// found. The cost grows with the number of groups, not with their subsets. Joint secondaries follow from the roots of their
+// primary.
 type search struct {
 	q problem
 
@@ -43,7 +44,7 @@ type problem struct {
 	o *Options
 	// limit is nil outside plans for several pods.
 	limit *limit
-	// shares is true if the GPUs are shared ones.
+	// shares reports whether the GPUs are shared ones.
 	shares bool
 }
 
@@ -55,11 +56,11 @@ type limit struct {
 	of    Type
 	scope Scope
 	exact bool
-	// spread is true if shares are taken of the devices with room for most of them, in the widest scope.
+	// spread reports whether shares are taken from the devices with most room, in the widest scope.
 	spread bool
 }
 
-// spreads is true if shares of the type are to be spread.
+// spreads reports whether shares of the type are to be spread.
 func (q *problem) spreads(t Type) bool { return q.limit != nil && q.limit.spread && q.sharesOf(t) }
 
 // scopeOf is the scope that the limit, which may be nil, has for the type; 0 for none.
@@ -143,7 +144,7 @@ func (x *search) setJoint() {
 	}
 }
 
-// mustPartition is true if the GPUs have to be an entry of the node's partition table.
+// mustPartition reports whether the GPUs must be an entry of the node's partition table.
 func (q *problem) mustPartition() bool {
 	return !q.shares && (q.r.partition.asked || q.s.PartitionPolicy == v1alpha1.PartitionHonor)
 }
@@ -163,7 +164,7 @@ func (q *problem) count(t Type) int {
 	return n
 }
 
-// place chooses devices of a type, and those of joint types with it.
+// place chooses devices of a type, and of the types joint with it.
 func (x *search) place(t Type) failure {
 	var secondaries []Type
 	if x.isPrimary(t) {

@@ -8,12 +8,12 @@ import (
 	"sort"
 )
 
-// Inventory is a node's devices, as its Device object tells of them. It does not change once made.
+// Inventory holds a node's devices, from its Device object. It is immutable.
 type Inventory struct {
 	Node string
 	// Devices are by type, each type's by minor.
 	Devices [numTypes][]Device
-	// LeftOut are how many further devices of each type the Device object has, beyond those of which an inventory takes account.
+	// LeftOut counts, by type, the devices of the Device object beyond the inventory's limit.
 	LeftOut [numTypes]int
 	// PCIes and NUMANodes are how many there are; devices name them by number.
 	PCIes, NUMANodes int
@@ -37,7 +37,7 @@ type Device struct {
 	Labels  map[string]string
 	// PCIe and NUMA are the numbers of its PCIe root, or what stands for it, and of its NUMA node; -1 when the Device object does not say.
 	PCIe, NUMA int
-	// affinity, from 1, is the number of what stands for its PCIe root in joint allocation; 0 if the root does.
+	// affinity, from 1, is the number of the group that replaces its PCIe root in joint allocation; 0 for the root itself.
 	affinity int
 	// VFGroups are its virtual functions.
 	VFGroups []VFGroup
@@ -66,19 +66,19 @@ type State struct {
 	used [numTypes][]Amounts
 	// usedVFs are the bus IDs of virtual functions in use, by type and index; sorted.
 	usedVFs [numTypes][][]string
-	// exclusive is by type and index how many pods share the device, or all on its PCIe root, with nobody; exclusives is how many there are.
+	// exclusive counts, by type and index, the pods that have the device, or its PCIe root, exclusively; exclusives is the total.
 	exclusive  [numTypes][]exclusions
 	exclusives int
-	// empty is the state in which nobody uses anything.
+	// empty is the state without users.
 	empty *State
 	// pcies, numaNodes and roots are how many numbers of each devices have.
 	pcies, numaNodes, roots int
 }
 
-// exclusions count a device's users by what they do not share.
+// exclusions counts a device's exclusive users, by scope.
 type exclusions struct{ device, pcie int }
 
-// NewState returns the state in which nobody uses anything.
+// NewState returns the state without users.
 func NewState(inventory *Inventory) *State {
 	s := &State{Inventory: inventory}
 	s.empty = s
@@ -198,7 +198,7 @@ func (i *Inventory) Device(t Type, minor int32) *Device {
 	return nil
 }
 
-// root is the number of what must be equal for devices to be on the same PCIe root in joint allocation; -1 when nobody knows.
+// root returns a number that is equal for devices on the same PCIe root in joint allocation; -1 if unknown.
 func (i *Inventory) root(d *Device) int {
 	if d.affinity > 0 {
 		return i.PCIes - 1 + d.affinity
@@ -206,7 +206,7 @@ func (i *Inventory) root(d *Device) int {
 	return d.PCIe
 }
 
-// numaID is the machine's number of the NUMA node; -1 when nobody knows.
+// numaID returns the machine's number of the NUMA node; -1 if unknown.
 func (i *Inventory) numaID(d *Device) int {
 	if d.NUMA < 0 || d.NUMA >= len(i.numaIDs) {
 		return d.NUMA

@@ -4,8 +4,8 @@ package allocator
 
 // Strategy is which of several devices, and of several nodes, is better. It must not change, and is asked by many at once.
 type Strategy interface {
-	// DeviceScore is how good it is to take the amounts, which are free, from the device at that index; the higher the better.
-	// Devices of a type of which as much is used and as much there is in all score alike.
+	// DeviceScore scores taking the amounts, which are free, from the device at that index; higher is better. Devices of a type
+	// with equal capacity and equal use must have equal scores.
 	DeviceScore(s *State, t Type, index int, amounts Amounts) float64
 	// NodeScore is how good it is that the node goes from one state to the other; 0 to 100, the higher the better.
 	NodeScore(before, after *State) float64
@@ -14,13 +14,13 @@ type Strategy interface {
 // Weights are how much each resource counts.
 type Weights [numResources]float64
 
-// DefaultWeights are those of Koordinator.
+// DefaultWeights are Koordinator's.
 var DefaultWeights = Weights{MemoryRatio: 1, Memory: 1, RDMAShare: 1, FPGAShare: 1}
 
-// LeastAllocated prefers devices, and nodes, of which most is left.
+// LeastAllocated prefers devices, and nodes, with most free resources.
 type LeastAllocated struct{ Weights Weights }
 
-// MostAllocated prefers devices, and nodes, of which least is left.
+// MostAllocated prefers devices, and nodes, with least free resources.
 type MostAllocated struct{ Weights Weights }
 
 var (

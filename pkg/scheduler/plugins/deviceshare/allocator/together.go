@@ -11,9 +11,10 @@ import (
 // maxTries bounds how many members are placed, over all tries, in a plan for members that get in one another's way, beside one try of each. It is some milliseconds.
 const maxTries = 512
 
-// AllocateTogether chooses the devices for the members of a gang that lie on one node, in the order of their ranks, from what is free: none takes what only another
-// can use. Members that ask for the same get devices on parts of the node of the same scope where there is such a plan, the narrowest, and of those the lower rank
-// has the lower numbers. It looks at a bounded number of plans, so of many members that are hard to place together it may refuse some that could be.
+// AllocateTogether chooses free devices for the members of a gang on one node, in the order of their ranks, so that no member takes
+// a device that only another can use. Members with equal requests get devices in parts of the node of the same scope, the narrowest
+// with a plan, in the order of ranks. It tries a bounded number of plans, so it may refuse members that would fit, if they are many
+// and hard to place together.
 func AllocateTogether(s *State, requests []*Request, o Options) ([]*Allocation, *Refusal) {
 	if len(requests) == 0 {
 		return nil, nil
@@ -48,7 +49,8 @@ type placement struct {
 	chosen     [numTypes]uint64
 }
 
-// solveLevel places all members, those that ask for the same in the same scope where that can be; nil beside the member that could not be placed.
+// solveLevel places all members, members with equal requests in the same scope where possible. If it fails it returns nil and the
+// member that could not be placed.
 func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failure) {
 	placed, failed, f := p.solve(make([]limit, len(p.requests)))
 	if placed == nil {
@@ -118,8 +120,8 @@ func (p *gangPlan) haveRoom() bool {
 	return !p.full
 }
 
-// solveByOrder tries some orders of members. Those that ask for shares of several devices take those with room for most of them, in the widest scope they may have,
-// or else as always.
+// solveByOrder tries some orders of members. Members with shares of several devices take the devices with most room, in the widest
+// allowed scope, or else the usual ones.
 func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
 	bySize, byScope := slices.Clone(order), slices.Clone(order)
 	slices.SortStableFunc(bySize, func(l, r int) int { return cmp.Or(p.compareSizes(l, r), p.compareScopes(l, r)) })
@@ -151,7 +153,8 @@ func (p *gangPlan) compareSizes(l, r int) int {
 	return cmp.Compare(p.requests[r].size(), p.requests[l].size())
 }
 
-// size is the most that is asked for of a device, in hundredths as far as the request says it, and more if nobody else may have any.
+// size returns the largest amount of one device that is requested, in hundredths as far as the request has it, and more for an
+// exclusive device.
 func (r *Request) size() (most int64) {
 	for t := range r.of {
 		if want := &r.of[t]; want.asked() {
@@ -235,7 +238,7 @@ func (p *gangPlan) place(s *State, r *Request, within *limit) (placement, failur
 	return placement{x.allocation(), x.chosen}, failure{}
 }
 
-// refusal tells of the member that could not be placed: why it cannot be alone, or beside the others.
+// refusal describes the member that could not be placed: whether it fails alone, or beside the others.
 func (p *gangPlan) refusal(failed int, f failure) *Refusal {
 	if _, refusal := Allocate(p.start, p.requests[failed], *p.o); refusal != nil {
 		if !refusal.Unresolvable {
@@ -247,7 +250,7 @@ func (p *gangPlan) refusal(failed int, f failure) *Refusal {
 	return &Refusal{Reason: reason, Unresolvable: p.isUnresolvable()}
 }
 
-// isUnresolvable asks the same of the node with nobody on it.
+// isUnresolvable tries the same on the node without any users.
 func (p *gangPlan) isUnresolvable() bool {
 	if p.start == p.start.empty {
 		return true

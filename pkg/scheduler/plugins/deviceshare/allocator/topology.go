@@ -34,7 +34,7 @@ type value struct {
 	// loss is by how much the node's free devices are broken up.
 	loss  int
 	score float64
-	// devices has a bit for each: of as many that are as good, those with the lowest minors are better.
+	// devices has a bit for each device: among equals, lower minors are preferred.
 	devices uint64
 }
 
@@ -51,7 +51,7 @@ func (v value) plus(w value) value {
 	return value{v.remote + w.remote, v.first + w.first, v.loss + w.loss, v.score + w.score, v.devices | w.devices}
 }
 
-// group is the candidates of one PCIe root, or of what stands for it, in the part of the node that is asked.
+// group has the candidates of one PCIe root, or of the group that replaces it, in the current part of the node.
 type group struct {
 	number, numa int
 	of           []candidate
@@ -125,7 +125,7 @@ func (q *problem) widest(t Type) Scope {
 	return widest
 }
 
-// countFree counts the type's devices that nobody uses, by group and by NUMA node.
+// countFree counts the type's unused devices, by group and by NUMA node.
 func (x *search) countFree(t Type) {
 	x.sack.freeGroup, x.sack.freeNUMA = resize(x.sack.freeGroup, x.q.s.roots, 0), resize(x.sack.freeNUMA, x.q.s.numaNodes, 0)
 	joint := x.isPrimary(t)
@@ -281,8 +281,8 @@ func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	return devices, true
 }
 
-// inRounds orders candidates so that each preferred root gives one in turn, its best first; in a turn the best score is first, then the lowest minor. Those of
-// other roots follow in the same order.
+// inRounds orders candidates so that each preferred root provides one in turn, its best first. Within a turn the best score is
+// first, then the lowest minor. Candidates of other roots follow in the same order.
 func (x *search) inRounds(of []candidate, preferred func(number int) bool) {
 	slices.SortFunc(of, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))
