@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// uncacheable is true of a task whose verdicts depend on what else is placed, and where: with a claim that is not its own alone, or
-// that is for one pod at a time, or a disk that is; or one whose volume others may have that are placed on other nodes.
+// uncacheable reports whether the verdicts on a task depend on placements on other nodes. They do if a claim or a disk is shared or
+// for one pod at a time, or if pods on other nodes may take the volumes that its claims could have.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if hasDisks(task.Pod) {
 		return true
@@ -33,23 +33,23 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	return false
 }
 
-// dependent is true of a claim without a volume whose verdicts depend on what is placed on other nodes.
+// dependent reports whether the verdicts on a claim without a volume depend on placements on other nodes.
 func (s *session) dependent(claim *v1.PersistentVolumeClaim) bool {
 	s.volumes.mu.Lock()
 	defer s.volumes.mu.Unlock()
 	return !s.stock.lone(claim) || s.stock.coupled(claim)
 }
 
-// lone is true of a claim without a volume of which nothing is known but what it asks for: it is one pod's, no volume is reserved
-// and no node selected for it. The mutex of volumes is held.
+// lone reports whether a claim without a volume has no state beside its spec: one pod uses it, no volume is reserved and no node
+// selected for it. The mutex of volumes is held.
 func (s *stock) lone(claim *v1.PersistentVolumeClaim) bool {
 	name := nameOf(claim)
 	return s.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
 		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
-// SignVolume implements framework.VolumeSigner. It tells volumes of pods apart: by what their claims ask for, as far as all that is known of them is that; by what their
-// volumes are, of claims that have one and no other user; and else by the claims' names.
+// SignVolume implements framework.VolumeSigner. Claims without state are equal if their specs are, bound claims with one user if
+// their volumes are, and all others are distinguished by name.
 func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
 	if of.PersistentVolumeClaim != nil {

@@ -23,7 +23,7 @@ const (
 const (
 	defaultWeight             = 1
 	defaultBindTimeoutSeconds = 600
-	// maxBindTimeoutSeconds is a day: nobody waits for longer, and a time.Duration holds it.
+	// maxBindTimeoutSeconds is a day, more than any volume needs, and fits into a time.Duration.
 	maxBindTimeoutSeconds = 24 * 60 * 60
 	maxUtilization        = 100
 )

@@ -26,12 +26,12 @@ type assumption struct {
 type heldClaim struct {
 	claim *v1.PersistentVolumeClaim
 	node  string
-	// pods are those that hold it, true where their steps have begun, and assumed what undoes the assumption when none does any more.
-	// The mutex of volumes guards both.
+	// pods are the pods that hold it, true once their steps have begun. assumed undoes the assumption when no pod holds it any
+	// longer. The mutex of volumes guards both.
 	pods    map[types.UID]bool
 	assumed k8s.PodVolumes
-	// volume is its name where one was there, before the claim that it was reserved for by then, and capacity that of what it is made of,
-	// where that is known.
+	// volume is the name of its volume, if one exists, before the claim that the volume was reserved for, and capacity the capacity
+	// that it is made of, if known.
 	volume   string
 	before   *v1.ObjectReference
 	capacity types.NamespacedName
@@ -66,9 +66,9 @@ func (v *volumes) begin(pod types.UID) *assumption {
 	return a
 }
 
-// assume has the binder take volumes for the pod's claims on the node, as they are now. The claims are taken one by one, in the
-// order in which the node has an offer for each: so that it is known which claim has what, and what is taken for one is not given
-// to the next. An error leaves everything as it was.
+// assume makes the binder take volumes for the pod's claims on the node in their current state. It takes claims one by one, in the
+// order in which the node has an offer for each, so that each claim's volume is known and no volume is taken twice. After an error
+// nothing has changed.
 func (v *volumes) assume(from *stock, pod *v1.Pod, node *v1.Node) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -114,8 +114,8 @@ func (v *volumes) bySize(pod *v1.Pod) ([]podClaim, error) {
 	return claims, nil
 }
 
-// orderAsOffered brings the claims that have no volume into the order in which the node has an offer for each, behind the others. Where it
-// has none they stay as they are. The mutex is held.
+// orderAsOffered moves the claims without a volume behind the others, in the order in which the node has an offer for each. If it
+// has none, the order is unchanged. The mutex is held.
 func (s *stock) orderAsOffered(claims []podClaim, pod types.UID, node *v1.Node) error {
 	var late []wanted
 	for _, claim := range claims {
@@ -199,7 +199,7 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 // joins is true of a pod on the node if the claim's volume is to be made for a pod on another node.
 func (h *heldClaim) joins(node string) bool { return h.volume == "" && h.node != node }
 
-// joined are the claims of the assumption whose volumes are to be made for pods on other nodes, as they are written.
+// joined returns the assumption's claims whose volumes are being provisioned for pods on other nodes, as written.
 func (v *volumes) joined(a *assumption) []*v1.PersistentVolumeClaim {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -250,7 +250,7 @@ func (v *volumes) podVolumes(pod *v1.Pod, found offer, node *v1.Node) (*k8s.PodV
 	return &k8s.PodVolumes{StaticBindings: matched}, err
 }
 
-// hold has nobody else count on what the claim has. The mutex is held.
+// hold makes the claim's volume or capacity unavailable to others. The mutex is held.
 func (v *volumes) hold(held *heldClaim, has offer) {
 	v.held[nameOf(held.claim)] = held
 	if has.volume != nil {
@@ -277,7 +277,7 @@ func (v *volumes) letGo(held *heldClaim) {
 	}
 }
 
-// revert undoes what was assumed for a pod for which nothing was written.
+// revert undoes the assumption of a pod for which nothing was written.
 func (v *volumes) revert(pod types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -286,7 +286,7 @@ func (v *volumes) revert(pod types.UID) {
 	}
 }
 
-// drop has the pod hold nothing any more. What nobody holds is not assumed any more. The mutex is held.
+// drop removes the pod's holds. A claim without a holder is no longer assumed. The mutex is held.
 func (v *volumes) drop(pod types.UID, a *assumption) {
 	delete(v.assumed, pod)
 	for _, held := range slices.Backward(a.held) {
@@ -295,7 +295,7 @@ func (v *volumes) drop(pod types.UID, a *assumption) {
 	}
 }
 
-// dropClaim gives up the claim if nobody holds it. The mutex is held.
+// dropClaim removes the claim's assumption if no pod holds it. The mutex is held.
 func (v *volumes) dropClaim(held *heldClaim) {
 	if name := nameOf(held.claim); len(held.pods) == 0 && v.held[name] == held {
 		v.binder.RevertAssumedPodVolumes(&held.assumed)
@@ -303,7 +303,7 @@ func (v *volumes) dropClaim(held *heldClaim) {
 	}
 }
 
-// taken notes that all that the pod holds is bound: there is nothing to undo any more.
+// taken records that all claims of the pod are bound, so there is nothing to undo.
 func (v *volumes) taken(pod types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

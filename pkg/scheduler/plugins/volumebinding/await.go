@@ -26,7 +26,7 @@ const catchUp = 10 * time.Millisecond
 var (
 	// errAllBound ends the binder's wait when there is nothing left to wait for.
 	errAllBound = errors.New("all claims are bound")
-	// The others end it when there is nothing to be had any more.
+	// The errors below end the wait, because the claim can no longer be bound.
 	errLost   = errors.New("has lost its volume")
 	errRemade = errors.New("was deleted, and another of its name was made")
 	// errUnreached is of a volume that was made for a pod on another node.
@@ -67,11 +67,11 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	case err != nil:
 		return err
 	}
-	return v.verify(pod, a) // the binder tells claims by their names, and does not ask which volumes they have
+	return v.verify(pod, a) // the binder identifies claims by name, and does not check their volumes
 }
 
-// awaitBound waits until all claims of the pod are bound to volumes that its node reaches, or one cannot be any more, and says which. It is nil if the
-// context ends before.
+// awaitBound waits until all claims of the pod are bound to volumes that its node reaches. It returns an error if one can no longer
+// be bound, and nil if the context ends before.
 func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	for _, held := range a.held {
 		select {
@@ -144,7 +144,7 @@ func (v *volumes) shown(held *heldClaim) error {
 	return nil
 }
 
-// noteBound returns what tells those who wait for a claim that it is bound, or that another has its name.
+// noteBound returns the handler that wakes the waiters of a claim when it is bound, or replaced by another of its name.
 func (v *volumes) noteBound() cache.ResourceEventHandler {
 	note := func(object any) {
 		claim, ok := object.(*v1.PersistentVolumeClaim)

@@ -18,7 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// What a tenant may write costs time for each node, so there are bounds. They are beyond what any node can attach, and what anybody selects by.
+// A tenant's claims cost time for each node, so they are limited. The limits are above what a node can attach, and above any real
+// selector.
 const (
 	mostClaims       = 1000
 	mostDisks        = 100

@@ -112,7 +112,7 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 	return done, nil
 }
 
-// stillReserved returns the volume, which was reserved for the claim when the session looked. An error says that it is not any more.
+// stillReserved returns the volume, which was reserved for the claim in the session. An error says that it no longer is.
 func (c volumeClient) stillReserved(ctx context.Context, held *heldClaim, volume *v1.PersistentVolume) (*v1.PersistentVolume, error) {
 	now, err := c.Get(ctx, volume.Name, metav1.GetOptions{})
 	if err != nil {
@@ -129,7 +129,7 @@ func uncut(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 }
 
-// mark returns the volume as it is written.
+// mark returns the volume with the scheduler's mark, ready to be written.
 func (h *heldClaim) mark(volume *v1.PersistentVolume) *v1.PersistentVolume {
 	marked := volume.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, SchedulerAnnotation, h.scheduler)

@@ -17,7 +17,7 @@ type freeVolumes struct {
 	reach *nodeSet
 	// list is in the order in which volumes are taken.
 	list []freeVolume
-	// best are by what a claim asks for.
+	// best caches the best volume by a claim's spec.
 	best map[string]bestVolume
 }
 
@@ -35,7 +35,7 @@ func inOrder(l, r freeVolume) int {
 	return cmp.Or(cmp.Compare(l.size, r.size), cmp.Compare(l.wanted, r.wanted), cmp.Compare(l.nodes, r.nodes), cmp.Compare(l.name, r.name))
 }
 
-// bestVolume is the best one for a claim as the volumes were at a change of what is reserved; nil for none.
+// bestVolume is the best volume for a claim at one change of the reservations; nil for none.
 type bestVolume struct {
 	*freeVolume
 	at int64
@@ -143,7 +143,7 @@ func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken 
 	return best, nil
 }
 
-// stillFree returns the volume as it is now, if it is free and the claim selects it; nil if not.
+// stillFree returns the current volume if it is free and the claim selects it; nil otherwise.
 func (s *stock) stillFree(free *freeVolume, claim wanted) *v1.PersistentVolume {
 	pv, err := s.volumes.objects.volumes.Get(free.name)
 	if err != nil || s.reserved[free.name] || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {

@@ -15,9 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// neverBound is true if the volume was not bound in any of its versions from the one, in which it was not, up to the other; nobody knows if the first is empty.
-// The API server tells them for as long as it remembers: of what it has forgotten nobody knows, and a volume that was bound may have
-// somebody's data on it.
+// neverBound reports whether the volume was unbound in all versions between the two, known from a watch. It reports false if the
+// first is empty, or if the API server no longer has all versions: a volume that was bound may hold data.
 func (v *volumes) neverBound(ctx context.Context, name, from, to string) (bool, error) {
 	if from == "" {
 		return false, nil

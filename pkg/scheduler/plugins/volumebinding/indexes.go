@@ -9,8 +9,8 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// The informer of volumes keeps those that no claim has by their storage class, the others by the claim that has them, and those of CSI
-// drivers by their handle. The informer of pods keeps those that have not finished by their claims.
+// The informer of volumes indexes volumes without a claim by storage class, the others by claim, and CSI volumes by handle. The
+// informer of pods indexes unfinished pods by claim.
 const (
 	freeIndex    = "volumebinding.free-by-class"
 	claimedIndex = "volumebinding.by-claim"
@@ -53,7 +53,7 @@ var podIndexes = cache.Indexers{
 	},
 }
 
-// handleOf tells what a CSI driver attaches apart: several volumes may stand for it.
+// handleOf identifies the disk that a CSI driver attaches: several volumes may stand for it.
 func handleOf(csi *v1.CSIPersistentVolumeSource) string {
 	return csi.Driver + "\x00" + csi.VolumeHandle
 }
@@ -77,7 +77,7 @@ func (o *objects) sole(claim *v1.PersistentVolumeClaim) bool {
 
 // byIndex returns the volumes with the value in the index.
 func (o *objects) byIndex(index, value string) []*v1.PersistentVolume {
-	objects, _ := o.indexer.ByIndex(index, value) // which is there
+	objects, _ := o.indexer.ByIndex(index, value) // the index exists
 	pvs := make([]*v1.PersistentVolume, len(objects))
 	for i, object := range objects {
 		pvs[i] = object.(*v1.PersistentVolume)
@@ -85,7 +85,7 @@ func (o *objects) byIndex(index, value string) []*v1.PersistentVolume {
 	return pvs
 }
 
-// reservedFor returns the volumes of the claim's class that are reserved for it. Those that were for another of its name are not.
+// reservedFor returns the volumes of the claim's class that are reserved for it, and not for an earlier claim of its name.
 func (o *objects) reservedFor(claim *v1.PersistentVolumeClaim) []*v1.PersistentVolume {
 	var own []*v1.PersistentVolume
 	for _, pv := range o.byIndex(claimedIndex, nameOf(claim).String()) {

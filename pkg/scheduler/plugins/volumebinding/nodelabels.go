@@ -86,8 +86,7 @@ func (l *nodeLabels) matching(pv *v1.PersistentVolume) []*v1.Node {
 	return filter(among, func(node *v1.Node) bool { return volume.CheckNodeAffinity(pv, node.Labels) == nil })
 }
 
-// labelNeeded returns a label of which a node must have one of the values to match the terms, where one can be told without
-// reckoning.
+// labelNeeded returns a label, and the values that a node must have one of to match the terms, if that is easy to see.
 func labelNeeded(selector *v1.NodeSelector) (key string, values []string, ok bool) {
 	if len(selector.NodeSelectorTerms) != 1 {
 		return "", nil, false

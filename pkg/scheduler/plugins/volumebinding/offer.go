@@ -17,7 +17,7 @@ import (
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 )
 
-// offer is what a claim would have on a node: a volume that is there, or else one that is made.
+// offer is the volume that a claim would get on a node: an existing one, or one to be provisioned.
 type offer struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
@@ -51,7 +51,7 @@ func (r refusal) String() string {
 	}
 }
 
-// wanted is a claim without a volume, as it was when its pod's pre-predicate ran, and the volumes that were reserved for it.
+// wanted is a claim without a volume, in its state when the pod's pre-predicate ran, with the volumes reserved for it.
 type wanted struct {
 	*v1.PersistentVolumeClaim
 	reserved []*v1.PersistentVolume
@@ -88,12 +88,12 @@ func newBasket() basket {
 	return basket{volumes: map[string]*v1.PersistentVolume{}, drawn: map[types.NamespacedName]int64{}}
 }
 
-// offers returns what the claims of a pod would have on the node, by the rules of the Kubernetes binder, which looks at all volumes
-// of a class and all capacities for each node: here it is those that the node reaches. Claims come the smallest first, so that
-// each has the smallest volume that suits it. What is assumed for others is not there any more, and what a capacity has left is
-// counted, which the binder does not.
+// offers returns the volumes that the claims of a pod would get on the node, by the rules of the Kubernetes binder. The binder
+// tries all volumes of a class and all capacities for each node; here only volumes that the node reaches are tried. Claims come the
+// smallest first, so that each gets the smallest suitable volume. Volumes assumed for others are excluded, and the rest of each
+// capacity is counted, which the binder does not do.
 //
-// What the pod itself holds does not bind its claims to a node: the verdict is on the next pod with equal claims, too.
+// Volumes that the pod itself holds do not restrict its claims to a node, because the verdict is cached for pods with equal claims.
 func (s *stock) offers(pod types.UID, claims []wanted, node *v1.Node) ([]offer, refusal, error) {
 	s.volumes.mu.Lock()
 	defer s.volumes.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *stock) offersLocked(pod types.UID, claims []wanted, node *v1.Node) ([]o
 	return found, why, err
 }
 
-// offersInOrder returns the offers up to the first claim for which there is none.
+// offersInOrder returns the offers up to the first claim without one.
 func (s *stock) offersInOrder(pod types.UID, claims []wanted, node *v1.Node) ([]offer, refusal, error) {
 	taken := newBasket()
 	found := make([]offer, 0, len(claims))
@@ -141,7 +141,7 @@ func (s *stock) offersInOrder(pod types.UID, claims []wanted, node *v1.Node) ([]
 	return found, accepted, nil
 }
 
-// offer returns what one claim would have, and takes it out of what the node has for the others. The mutex of volumes is held.
+// offer returns the offer for one claim, and removes it from the offers for the others. The mutex of volumes is held.
 func (s *stock) offer(pod types.UID, claim wanted, node *v1.Node, taken basket) (offer, refusal, error) {
 	made := offer{claim: claim.PersistentVolumeClaim}
 	if held := s.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
@@ -257,8 +257,8 @@ func (s *stock) provision(made *offer, node *v1.Node, taken basket) (refusal, er
 	return noCapacity, nil
 }
 
-// suffices is true if a volume of the size can be made of the capacity once what was drawn is made. Of a driver that says how
-// large a volume may be the binder asks no more; what is left is looked at, all the same, where it is known and not all there.
+// suffices reports whether a volume of the size can be made of the capacity after the drawn amount is used. The binder checks only
+// the maximum volume size if the driver has one. Here the rest of the capacity is checked too, if it is known and partly used.
 func suffices(capacity *storagev1.CSIStorageCapacity, drawn, size int64) bool {
 	largest := capacity.MaximumVolumeSize
 	if largest == nil {

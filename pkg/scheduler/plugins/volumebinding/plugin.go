@@ -38,7 +38,7 @@ const Name = "volumebinding"
 // stepGrace is what the step has beyond the time that binding may take, to say what it waited for.
 const stepGrace = 5 * time.Second
 
-// Spec tells of the plugin. What it assumes is shared by all that are built of one Spec on the same informers.
+// Spec declares the plugin. Plugins built from one Spec on the same informers share their assumptions.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*volumes]{}
 	return framework.PluginSpec{
@@ -126,7 +126,7 @@ func (p *plugin) PreBindTimeout() time.Duration { return p.bindTimeout + stepGra
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return p.session }
 
-// scores is true if nodes are scored: as the conf asks, or where Kubernetes' scheduler would.
+// scores reports whether nodes are scored: as configured, or by default where Kubernetes' scheduler would.
 func (p *plugin) scores() bool {
 	return p.weight > 0 && (len(p.shape) > 0 || feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring))
 }

@@ -60,7 +60,7 @@ func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duratio
 			waiting = append(waiting, held.claim)
 		}
 	}
-	if len(waiting) == 0 || endsWait(err) { // bound meanwhile, or one cannot be any more
+	if len(waiting) == 0 || endsWait(err) { // bound meanwhile, or a claim can no longer be bound
 		return err
 	}
 	switch cause := context.Cause(ctx); {
@@ -72,8 +72,8 @@ func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duratio
 	return fmt.Errorf("%s: %w", describeAll(waiting), err)
 }
 
-// Rollback implements framework.PreBinder. What was written for claims that no other pod holds, and was not taken up, is withdrawn; then
-// nothing is assumed for the pod any more.
+// Rollback implements framework.PreBinder. It withdraws writes for claims that no other pod holds and that did not take effect, and
+// then drops the pod's assumption.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
 	return p.volumes.giveBack(ctx, task.Pod.UID)
 }
@@ -103,8 +103,8 @@ func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave has the pod hold the claim no more, and returns true if nobody counts on what is written: no other whose step has begun. A trial
-// may end with nothing, and nobody would be left to take it back.
+// leave removes the pod's hold on the claim. It reports whether no other pod relies on the written state, which are pods whose
+// steps have begun. A pod in a trial does not rely on it, because no step of its might ever run to undo it.
 func (v *volumes) leave(held *heldClaim, pod types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -117,7 +117,7 @@ func (v *volumes) leave(held *heldClaim, pod types.UID) bool {
 	return true
 }
 
-// heldBy returns the claim as it is held; nil when it is not.
+// heldBy returns the held claim; nil if it is not held.
 func (v *volumes) heldBy(claim types.NamespacedName) *heldClaim {
 	v.mu.Lock()
 	defer v.mu.Unlock()

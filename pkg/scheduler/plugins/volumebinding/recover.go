@@ -19,9 +19,9 @@ import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 )
 
-// recover withdraws what a former leader wrote for pods that it did not bind: the nodes it selected for claims that have no volume, and
-// the volumes it reserved for claims that are not bound to them. Both are marked with its name. What a bound pod uses is kept. Until
-// then it waits for all volumes and claims to be known.
+// recover withdraws the writes of a former leader for pods that it did not bind: nodes selected for claims without a volume, and
+// volumes reserved for claims that are not bound to them. Both have its mark. Volumes of bound pods are kept. It first waits until
+// the initial lists of volumes and claims are processed.
 func (v *volumes) recover(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), v.objects.isReady) {
 		return fmt.Errorf("%s cannot be read, for which the scheduler needs the verbs list and watch: %w", strings.Join(v.objects.unread(), ", "), context.Cause(ctx))
@@ -32,7 +32,7 @@ func (v *volumes) recover(ctx context.Context) error {
 
 type recovery struct {
 	volumes *volumes
-	// pods are those of the namespaces that were asked for.
+	// pods caches the pods by namespace.
 	pods map[string][]v1.Pod
 }
 
@@ -74,7 +74,7 @@ func (r *recovery) reserved(ctx context.Context) error {
 	})
 }
 
-// eachItem lists objects of a kind page by page and visits each, also after one for which that failed.
+// eachItem lists objects of a kind page by page and visits each, continuing after an error.
 func eachItem[T any](ctx context.Context, kind string, list pager.ListPageFunc, visit func(*T) error) error {
 	var errs []error
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -94,7 +94,7 @@ func eachItem[T any](ctx context.Context, kind string, list pager.ListPageFunc, 
 	return errors.Join(append(errs, err)...)
 }
 
-// isOurs is true of what this scheduler, under one of its names, has marked.
+// isOurs reports whether this scheduler, under one of its names, has marked the object.
 func isOurs(object metav1.Object) bool {
 	mark, marked := object.GetAnnotations()[SchedulerAnnotation]
 	if !marked || options.ServerOpts == nil {

@@ -22,12 +22,12 @@ func forOnePod(claim *v1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod)
 }
 
-// users are the pods on nodes, and those placed in the session, by the claims they use. They are counted once somebody asks.
+// users has the pods on nodes, and pods placed in the session, by their claims. They are counted at the first use.
 type users struct {
 	pods  corelisters.PodLister
 	nodes map[string]*api.NodeInfo
 
-	// mu guards by, which is nil before somebody asks: upstream's actions ask for several nodes at a time.
+	// mu guards by, which is nil before the first use: upstream's actions call predicates for several nodes at a time.
 	mu sync.Mutex
 	by map[types.NamespacedName]map[types.UID]string
 }
@@ -55,8 +55,8 @@ func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 	return first
 }
 
-// count looks at the session's nodes, which have the pods that are being bound, and at all pods, of which some may be on nodes that
-// are not in the session.
+// count counts the pods on the session's nodes, including pods being bound, and all other pods, which may be on nodes outside of
+// the session.
 func (u *users) count() {
 	u.by = map[types.NamespacedName]map[types.UID]string{}
 	for _, node := range u.nodes {
@@ -130,8 +130,8 @@ func disksOf(pod *v1.Pod) []*v1.Volume {
 	return disks
 }
 
-// diskConflict says which pod on the node has one of the pod's disks in a way that keeps this one from using it; empty when none
-// has. The rules are those of Kubernetes' VolumeRestrictions plugin.
+// diskConflict returns which pod on the node has one of the pod's disks in a way that excludes this one; empty if none has. The
+// rules are Kubernetes' VolumeRestrictions plugin's.
 func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	if !hasDisks(pod) {
 		return ""

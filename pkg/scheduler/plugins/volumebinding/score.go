@@ -19,8 +19,8 @@ const scoreScale = k8sframework.MaxNodeScore / config.MaxCustomPriorityScore
 // muchLeft is the shape that Kubernetes' scheduler has by default (KEP-4049): the more is left, the better.
 var muchLeft = helper.FunctionShape{{Utilization: 0, Score: k8sframework.MaxNodeScore}, {Utilization: maxUtilization, Score: 0}}
 
-// nodeOrder scores a node by how much of the storage there the task's claims would use: of the volumes found for them, or, where
-// none is, of what the node's CSIStorageCapacities have left. Storage classes count alike (KEP-4049).
+// nodeOrder scores a node by the part of its storage that the task's claims would use: of the volumes found for them or, if there
+// are none, of the rest of the node's CSIStorageCapacities. All storage classes have equal weight (KEP-4049).
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
 	if node.Node == nil || !hasClaims(task.Pod) {
 		return 0, nil
@@ -40,7 +40,7 @@ func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, er
 	return float64(s.weight) * scoreOf(found, helper.BuildBrokenLinearFunction(shape)), nil
 }
 
-// storage is what is used of what there is of a storage class.
+// storage is the requested and the total amount of a storage class.
 type storage struct{ requested, capacity int64 }
 
 func scoreOf(found []offer, score func(utilization int64) int64) float64 {

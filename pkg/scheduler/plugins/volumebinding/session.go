@@ -45,7 +45,7 @@ func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*a
 	}
 }
 
-// prePredicate reads the task's claims anew. An error says why it can be placed nowhere.
+// prePredicate reads the task's claims again. An error says why it can be placed nowhere.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if !hasClaims(task.Pod) {
 		return nil

@@ -15,13 +15,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// stock is which volumes and capacities a session's nodes reach. What comes to be while the session lasts is found by the next;
-// what goes, or is taken, is known at once: whoever looks sees the objects as they are now. The mutex of volumes guards it, and is
-// held by who calls its methods, but for those that say so.
+// stock has the volumes and capacities that a session's nodes reach. Objects created during the session are found by the next one;
+// deleted or taken ones are seen at once, because each use reads the current object. The mutex of volumes guards it, and callers
+// hold it unless a method says otherwise.
 type stock struct {
 	*volumes
 	labels *nodeLabels
-	// jobs are those of the session.
+	// jobs are the session's jobs.
 	jobs map[api.JobID]*api.JobInfo
 
 	classes map[string]*classStock
@@ -30,20 +30,20 @@ type stock struct {
 
 // classStock is the stock of a storage class.
 type classStock struct {
-	// free are the volumes that no claim had when the session asked first, by node; everywhere those that all nodes reach.
+	// free has the volumes that had no claim at the session's first use, by node; everywhere the volumes that all nodes reach.
 	free       map[string][]*freeVolumes
 	everywhere *freeVolumes
-	// capacities are by node, in order of their names; tracked is false if its driver does not tell any.
+	// capacities are by node, in the order of their names; tracked reports whether the driver publishes any.
 	capacities map[string][]types.NamespacedName
 	tracked    bool
-	// shared is true if several nodes reach one of the free volumes, so that what is placed on one counts on others.
+	// shared reports whether several nodes reach one of the free volumes, so that placements on one node affect others.
 	shared bool
-	// pools are capacities that several nodes draw from, as they were when the session asked first.
+	// pools are the capacities that several nodes share, at the session's first use.
 	pools []pool
 }
 
-// pool is what is left of a capacity. bySize is true if its driver says how large a volume may be, too, by which the first is
-// made however little is left.
+// pool is the rest of a capacity. bySize reports whether its driver also has a maximum volume size. Then the first volume is made
+// however small the rest is.
 type pool struct {
 	left   int64
 	bySize bool
@@ -75,7 +75,7 @@ func (s *stock) addCapacities(c *classStock, name string) {
 		return
 	}
 	c.tracked = true
-	s.claimed()                                              // of what is left now
+	s.claimed()                                              // of the current rest
 	all, _ := s.objects.capacities.List(labels.Everything()) // of a store in memory, which does not fail
 	all = slices.DeleteFunc(all, func(capacity *storagev1.CSIStorageCapacity) bool {
 		return capacity.StorageClassName != name || capacity.NodeTopology == nil
@@ -98,9 +98,8 @@ func capacityName(capacity *storagev1.CSIStorageCapacity) types.NamespacedName {
 	return types.NamespacedName{Namespace: capacity.Namespace, Name: capacity.Name}
 }
 
-// coupled is true if the verdict on a claim may depend on what is placed on other nodes than the one that is asked about: if
-// several reach one of the volumes that it may have, or the same capacity, which would not do for one more if all that is pending
-// were placed.
+// coupled reports whether the verdict on a claim may depend on placements on other nodes: several nodes reach one of its possible
+// volumes, or share a capacity that is too small for all pending claims and one more.
 func (s *stock) coupled(claim *v1.PersistentVolumeClaim) bool {
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	c := s.of(name)
@@ -118,12 +117,12 @@ func sizeOf(claim *v1.PersistentVolumeClaim) int64 {
 	return size.Value()
 }
 
-// pendingClaims are the claims without a volume of the tasks that the session may place, or has placed when somebody asks first: how
-// many pods have each, and how much is claimed of a storage class, by all and by the pod that claims most.
+// pendingClaims counts the claims without a volume of the tasks that the session may place, or has placed at its first use: the
+// pods of each claim, and the amount claimed of a storage class, by all pods and by the pod that claims most.
 type pendingClaims struct {
 	users       map[types.NamespacedName]int
 	bytes, most map[string]int64
-	// selectors are those of the claims of a storage class, each once.
+	// selectors has the different selectors of claims by storage class.
 	selectors map[string]map[string]labels.Selector
 }
 
@@ -161,7 +160,7 @@ func (s *stock) count(p *pendingClaims, pod *v1.Pod) {
 	}
 }
 
-// mostSelectors is how many selectors of a storage class count when volumes are told apart by how many claims could have them.
+// mostSelectors limits the selectors of a storage class that are used to rank volumes by how many claims could have them.
 const mostSelectors = 32
 
 func (p *pendingClaims) addSelector(claim *v1.PersistentVolumeClaim) {

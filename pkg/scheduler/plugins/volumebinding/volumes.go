@@ -26,8 +26,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// volumes are the volumes and claims of a cluster as informers show them, with what is assumed of them. The binder listens to the
-// informers for as long as they run, so there is one for them, whatever configurations come and go.
+// volumes holds the volumes and claims of a cluster as informers show them, with the assumptions. The binder listens to the
+// informers for as long as they run, so each set of informers has one, which outlives configurations.
 type volumes struct {
 	kube    kubernetes.Interface
 	binder  k8s.SchedulerVolumeBinder
@@ -57,7 +57,7 @@ type objects struct {
 	classes    storagelisters.StorageClassLister
 	drivers    storagelisters.CSIDriverLister
 	capacities storagelisters.CSIStorageCapacityLister
-	// attributesClasses is true if volumes have attributes classes (KEP-3751).
+	// attributesClasses reports whether volumes have attributes classes (KEP-3751).
 	attributesClasses bool
 	// sources are what the binder and the listers read.
 	sources []source
@@ -139,10 +139,10 @@ func newBinder(factory informers.SharedInformerFactory, kube kubernetes.Interfac
 	)
 }
 
-// isReady is true once all that was there at the start is known.
+// isReady reports whether the initial lists have been processed.
 func (o *objects) isReady() bool { return len(o.unread()) == 0 }
 
-// unread are the kinds of objects of which what was there at the start is not known yet.
+// unread returns the kinds of objects whose initial list has not been processed.
 func (o *objects) unread() []string {
 	if o.ready.Load() {
 		return nil
@@ -166,8 +166,8 @@ const (
 	volumesKind = "persistentvolumes"
 )
 
-// The binder does not tell when its caches are full, but its handlers do: that their informers are is not enough, for handlers run
-// after the lists are read.
+// The binder does not report when its caches are full. That its informers have synced is not enough, because handlers run later; so
+// its handlers' registrations are checked.
 
 type claimInformer struct {
 	coreinformers.PersistentVolumeClaimInformer
@@ -187,7 +187,7 @@ func (i volumeInformer) Informer() cache.SharedIndexInformer {
 	return notingInformer{i.PersistentVolumeInformer.Informer(), volumesKind, i.of}
 }
 
-// notingInformer notes which handlers have to have been told of the first list.
+// notingInformer records which handlers must have processed the first list.
 type notingInformer struct {
 	cache.SharedIndexInformer
 	kind string

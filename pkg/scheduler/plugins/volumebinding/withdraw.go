@@ -38,8 +38,8 @@ func (v *volumes) withdraw(ctx context.Context, held *heldClaim) error {
 	return nil
 }
 
-// unselect removes the selected node from a claim that has no volume, if the scheduler of that name has marked it. The provisioner may have begun to make one: it is the
-// claim's then, once it is there.
+// unselect removes the selected node from a claim without a volume, if the scheduler of that name has marked it. If the provisioner
+// has already begun, the volume will be the claim's.
 func (v *volumes) unselect(ctx context.Context, namespace, name string, uid types.UID, node, scheduler string) error {
 	claims := v.kube.CoreV1().PersistentVolumeClaims(namespace)
 	return write(ctx, func(ctx context.Context) error {
@@ -62,11 +62,11 @@ type reservation struct {
 	name       string
 	uid, claim types.UID
 	scheduler  string
-	// unbound is a version of the volume, not after the one that was written, in which it was not bound; empty if nobody knows one.
+	// unbound is a version of the volume, no later than the written one, in which it was not bound; empty if unknown.
 	unbound string
 }
 
-// release frees a volume that is reserved, and not bound. What a user had reserved for a claim of that name stays so.
+// release frees a volume that is reserved and not bound. A user's own reservation for a claim of that name stays.
 func (v *volumes) release(ctx context.Context, r reservation) error {
 	volumes := v.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
@@ -93,15 +93,16 @@ func (v *volumes) release(ctx context.Context, r reservation) error {
 	})
 }
 
-// reservedBy is true of a volume that the scheduler reserved for the claim, and nobody for another since.
+// reservedBy reports whether the scheduler reserved the volume for the claim, and it was not reserved for another since.
 func reservedBy(volume *v1.PersistentVolume, scheduler string, claim types.UID) bool {
 	ref := volume.Spec.ClaimRef
 	return ref != nil && ref.UID == claim && volume.Annotations[SchedulerAnnotation] == scheduler && volume.Annotations[ClaimAnnotation] == string(claim)
 }
 
-// mayFree is true of a reserved volume that nobody can have data on for the claim. The volume controller begins with the volume's phase, so a claim that
-// does not know its volume yet is no sign; a volume that is not Bound is. If the claim was deleted the controller has released the volume, which nobody
-// can have then: it may be freed if it was never bound since it was reserved, and nobody is about to delete it or wipe it, as its reclaim policy may say.
+// mayFree reports whether the reserved volume cannot hold data of the claim. The volume controller sets the volume's phase first,
+// so a claim without its volume's name proves nothing, while a volume that is not Bound does. If the claim was deleted, the
+// controller has released the volume, and no claim can have it. It may then be freed if it was never bound since it was reserved,
+// and its reclaim policy does not delete or wipe it.
 func (v *volumes) mayFree(ctx context.Context, r reservation, reserved *v1.PersistentVolume) (bool, error) {
 	ref := reserved.Spec.ClaimRef
 	claim, err := v.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
