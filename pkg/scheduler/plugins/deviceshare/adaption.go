@@ -46,7 +46,8 @@ const duo310P = "Ascend-310P3-300I-DUO"
 var vendors = map[string]struct {
 	adapt func(pod *v1.Pod, inventory *allocator.Inventory, gpus []allocator.DeviceAllocation) error
 	lock  string
-	// most is how many devices a pod may have, 0 for any; unit is what memory is counted in, of which a pod has at least one, and cores, of each device.
+	// most is the largest number of devices of a pod, 0 for any. unit is the unit of memory, of which a pod has at least one; cores
+	// is per device.
 	most int
 	unit int64
 }{

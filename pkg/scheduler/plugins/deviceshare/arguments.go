@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// The arguments about Device objects. Those that Koordinator's plugin has too are named as there.
+// The arguments for Device objects. Arguments that Koordinator's plugin has too keep their names.
 const (
 	strategyArgument    = "scoringStrategy"
 	noAlignmentArgument = "disableDeviceNUMATopologyAlignment"
@@ -71,7 +71,7 @@ type settings struct {
 	backendWeight int
 
 	strategy scoringStrategy
-	// unaligned is true if NUMA policies of pods do not narrow their devices.
+	// unaligned reports whether NUMA policies of pods leave the choice of devices open.
 	unaligned bool
 	templates templatesConfig
 	unshared  []model
@@ -144,7 +144,7 @@ func decode(args framework.Arguments, name string, into any) error {
 	if !given {
 		return nil
 	}
-	text, err := yamlv2.Marshal(value) // by which the configuration was read
+	text, err := yamlv2.Marshal(value) // which read the configuration
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, into)
 	}

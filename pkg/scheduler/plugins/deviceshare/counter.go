@@ -47,7 +47,7 @@ func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all ma
 	}
 	state := inventory.unused
 	for pod := range pods {
-		a, _ := allocator.AllocationOf(pod) // what is wrong in it is told by the ledger
+		a, _ := allocator.AllocationOf(pod) // the ledger reports errors in it
 		state = state.With(a)
 	}
 	return state.FreeSum().Counted(), inventory.unused.FreeSum().Counted()

@@ -165,11 +165,11 @@ type inventory struct {
 	*allocator.Inventory
 	unused *allocator.State
 	device *schedulingv1alpha1.Device
-	// node is the one whose labels were read, as it was when they were last compared.
+	// node is the node whose labels were read, in the version last compared.
 	node *v1.Node
 	// changes is how many Device objects had changed when this one was last looked for.
 	changes int64
-	// key tells inventories apart that take different requests, number all.
+	// key identifies inventories that accept the same requests, number all inventories.
 	key, number uint64
 }
 
@@ -206,7 +206,7 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	return made
 }
 
-// latest returns the devices of the node of that name as they are now; nil for none. The node's labels are those that were last seen.
+// latest returns the current devices of the node of that name; nil for none. It uses the last known node labels.
 func (i *inventories) latest(node string) *allocator.Inventory {
 	device := i.devices.of(node)
 	if device == nil {
@@ -222,11 +222,11 @@ func (i *inventories) latest(node string) *allocator.Inventory {
 	if known != nil {
 		seen = known.node
 	}
-	read, _ := allocator.NewInventory(device, seen, i.options) // what is wrong in it is told when a session reads it
+	read, _ := allocator.NewInventory(device, seen, i.options) // errors in it are reported when a session reads it
 	return read
 }
 
-// nodeOf returns the node as it was last seen; nil if it was not.
+// nodeOf returns the last known version of the node; nil if there is none.
 func (i *inventories) nodeOf(name string) *v1.Node {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// ledgers are those of nodes, as they were looked at last. They are kept from session to session.
+// ledgers caches the ledgers of nodes from session to session.
 type ledgers struct {
 	nodes map[string]*ledger
 }
@@ -21,7 +21,7 @@ type ledgers struct {
 type ledger struct {
 	inventory *inventory
 	entries   map[types.UID]*entry
-	// now is what is left beside all pods on the node, later beside those that are not being deleted or evicted.
+	// now is the state with all pods on the node, later without pods that are being deleted or evicted.
 	now, later *allocator.State
 	// uses are for verdicts, which keep there what they know of now and later.
 	uses [2]use
@@ -71,7 +71,7 @@ func newLedger(inventory *inventory) *ledger {
 	return &ledger{inventory: inventory, entries: map[types.UID]*entry{}, now: inventory.unused, later: inventory.unused}
 }
 
-// update enters the pods on the node, and strikes out those that are not.
+// update adds the pods on the node, and removes pods that are no longer there.
 func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	l.looks++
 	for _, task := range node.Tasks {
@@ -88,8 +88,8 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	}
 }
 
-// enter enters the task. One that the session placed has what it decided, if anything; any other what its annotation says, as far as
-// it asks for that: anybody may write an annotation.
+// enter adds the task. A task that the session placed has the session's decision. Any other has its annotation, limited to its
+// request, because a tenant may write the annotation.
 func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 	e := l.entries[task.Pod.UID]
 	if e == nil {
@@ -161,7 +161,7 @@ func unknownUsers() *allocator.Refusal {
 	return &allocator.Refusal{Reason: "node(s) have pods with devices and nothing says which"}
 }
 
-// beside is what is left beside all pods on the node, or, for a pod that waits, beside those that are not leaving.
+// beside returns the state with all pods on the node, or, for a pod that waits, without pods that are leaving.
 func (l *ledger) beside(waits bool) *allocator.State {
 	if waits {
 		return l.later

@@ -36,7 +36,8 @@ func holderOf(pod *v1.Pod) string { return "," + pod.Namespace + "," + pod.Name 
 
 func isLockOf(value string, pod *v1.Pod) bool { return strings.HasSuffix(value, holderOf(pod)) }
 
-// isHeld is true of a lock that counts: one that is young enough, and whose pod is there. One that cannot be read counts until somebody removes it.
+// isHeld reports whether the lock counts: it is young enough, and its pod exists. A lock that cannot be parsed counts until it is
+// removed.
 func isHeld(ctx context.Context, kube kubernetes.Interface, value string) (bool, error) {
 	parts := strings.Split(value, ",")
 	if len(parts) != 3 {

@@ -25,15 +25,15 @@ const (
 type alignment struct {
 	// nodes are tried one after the other.
 	nodes []int
-	// must is true if devices that are spread will not do.
+	// must reports whether spread devices are refused.
 	must bool
 }
 
 // noNUMANode is of devices that are not on one that was chosen for the CPUs.
 const noNUMANode = -1
 
-// alignmentOf is the task's on the node, by what upstream's numa-aware plugin knows of the node's CPUs: the NUMA nodes that have enough of
-// them free beside the pods that the session has placed there, for a task with a NUMA policy. The mutex is held.
+// alignmentOf returns the task's alignment on the node: for a task with a NUMA policy, the NUMA nodes with enough free CPUs, by
+// upstream's numa-aware plugin and beside the pods that the session has placed there. The mutex is held.
 func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment {
 	if !hasNUMAPolicy(task) {
 		return alignment{}
@@ -73,10 +73,11 @@ func hasNUMAPolicy(task *api.TaskInfo) bool {
 	return task.NumaInfo != nil && task.NumaInfo.Policy != "" && task.NumaInfo.Policy != noNUMAPolicy
 }
 
-// isAligned is true if devices and CPUs are chosen together, task by task.
+// isAligned reports whether devices and CPUs are chosen together, task by task.
 func (on *strategy) isAligned() bool { return on.alignment.must || len(on.alignment.nodes) > 0 }
 
-// exclusiveCPUs is how many CPUs the kubelet's static policy gives the pod, which nobody else runs on: whole ones to containers of guaranteed pods.
+// exclusiveCPUs returns how many exclusive CPUs the kubelet's static policy gives the pod: whole CPUs for containers of guaranteed
+// pods.
 func exclusiveCPUs(pod *v1.Pod) (cpus int) {
 	if qos.GetPodQOS(pod) != v1.PodQOSGuaranteed {
 		return 0

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deviceshare decides which GPUs, NICs and FPGAs a pod gets, beside which node. It takes the place of upstream's plugin of that
-// name, whose ways of sharing devices (vGPU, gpushare, Ascend) it passes on to unchanged (upstream.go), and adds Koordinator's: nodes whose
-// devices a Device object describes, with their topology.
+// Package deviceshare allocates GPUs, NICs and FPGAs to pods. It replaces upstream's plugin of that name. It keeps upstream's ways
+// of sharing devices (vGPU, gpushare, Ascend) unchanged (upstream.go), and adds Koordinator's: nodes whose devices a Device object
+// describes, with their topology.
 //
 //	Device object ──► devices (informer) ──► inventory ─┐
 //	                                                    ├──► ledger of a node ──► allocator ──► annotation of the pod
 //	pods on the session's node, by their annotations ───┘                                          │
 //	                                                                         travels in the Binding ▼
 //
-// Which devices a pod has is told by its annotation device-allocated and by nothing else. The scheduler's books show the annotation from
-// when a session decides on it (reserve.go), and the API server takes it in the write that sets the node. So there is nothing to undo
-// when a gang is not bound, and nothing to recover after a crash: a ledger (ledger.go) is worked out from the pods of the node that the
-// session shows. It is kept from session to session and brought up to date by what differs.
+// The annotation device-allocated is the only record of a pod's devices. The scheduler's books show the annotation from the
+// session's decision on (reserve.go), and the API server sets it in the write that sets the node. So there is nothing to undo when
+// a gang is not bound, and nothing to recover after a crash: a ledger (ledger.go) is computed from the session's pods on the node.
+// It is kept from session to session and updated with each difference.
 //
-// Sums, by which queues are bounded, victims are chosen and nodes are ruled out, count by Device objects too (counter.go).
+// Sums that limit queues, choose victims and exclude nodes include Device objects too (counter.go).
 //
-// Package allocator finds devices for one request on one node, package fragmentation says what a placement leaves for others.
+// Package allocator finds devices for one request on one node. Package fragmentation rates what a placement leaves for other pods.
 package deviceshare
 
 import (
@@ -38,7 +38,7 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = upstream.PluginName
 
-// Spec tells of the plugin. What it knows of devices is shared by all that are built of one Spec for the same scheduler.
+// Spec declares the plugin. Plugins built from one Spec for the same scheduler share their knowledge of devices.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*clusterDevices]{}
 	return framework.PluginSpec{
@@ -86,7 +86,7 @@ type plugin struct {
 	verdicts       *verdicts
 	history        *history
 	supplies       supplies
-	// requests are those of the last session that was opened.
+	// requests are the requests of the last opened session.
 	requests map[types.UID]*request
 	// session is the one that is open.
 	session *session

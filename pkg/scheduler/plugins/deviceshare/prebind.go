@@ -14,8 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// PreBind implements framework.PreBinder. It looks once more at the devices that the session decided on: they may have become unhealthy
-// since, have been taken out, not be what the pod asks for any more, or another scheduler's pod has them. The decision itself is on the pod already, and travels in the Binding.
+// PreBind implements framework.PreBinder. It checks the allocated devices again: they may have become unhealthy, have been removed,
+// no longer match the request, or be used by another scheduler's pod. The allocation itself is already on the pod, and travels in
+// the Binding.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	request, err := allocator.ParseRequest(task.Pod, p.requestOptions)
 	if err != nil || request == nil {
@@ -56,8 +57,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// besideOthers is what is left beside the pods that are bound to the node now, but for this one. Those that are being bound are known to the session, which
-// gave them other devices.
+// besideOthers returns the state with the other pods bound to the node. Pods that are being bound have other devices by the
+// session's decision.
 func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeName string) (*allocator.State, *allocator.Refusal) {
 	state := allocator.NewState(inventory)
 	for _, pod := range p.inventories.devices.podsOn(nodeName) {
@@ -73,7 +74,7 @@ func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeN
 	return state, nil
 }
 
-// Rollback implements framework.PreBinder. Of what was decided there is nothing to undo: annotations that are not bound are nowhere.
+// Rollback implements framework.PreBinder. There is nothing to undo: annotations of a pod that is not bound were never written.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	if !p.adaption || allocated(task.Pod) == "" {
 		return nil

@@ -18,7 +18,7 @@ import (
 // that with the most that any node could give it. Nothing is counted for queues whose capability names no devices.
 type queueLimits struct {
 	s *session
-	// nested is true if the limits of a queue hold for the queues in it too.
+	// nested reports whether the limits of a queue apply to its child queues too.
 	nested bool
 	limits map[api.QueueID]allocator.QueueUse
 	// used is by queue with a limit, counted by task; both are nil before the first question.
@@ -198,7 +198,7 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 	return q.sumOf(task, request, allocation)
 }
 
-// sumOf is what the allocation comes to, and at least what the pod asks for on any node: anybody may write an annotation.
+// sumOf returns the sum of the allocation, but at least the pod's request on any node, because a tenant may write the annotation.
 func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *allocator.Allocation) allocator.Amounts {
 	sum := request.Least()
 	if node := q.s.ssn.Nodes[task.NodeName]; node != nil && node.Node != nil {

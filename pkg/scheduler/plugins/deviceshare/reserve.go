@@ -67,8 +67,8 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// reserveBeside gives a member devices beside those of its gang on the node, which may get others for it. Where all ask alike, room is left for one more: what
-// is asked of the node for the next is what is kept for all that are alike, and moves nobody. The mutex is held.
+// reserveBeside gives a member devices beside its gang's members on the node, which may get other devices for it. If all members
+// have equal requests, room is left for one more, so that none has to move for it. The mutex is held.
 func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on strategy) bool {
 	var next *allocator.Request
 	if job := s.ssn.Jobs[own.task.Job]; job != nil && len(job.TaskStatusIndex[api.Pending]) > 0 && !s.isUnlike(job) {
@@ -95,7 +95,8 @@ func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on s
 	return true
 }
 
-// Unreserve implements framework.Reserver. Members that were given other devices for the task have those from before, if nobody came after it.
+// Unreserve implements framework.Reserver. Members that got other devices for the task get their former ones back, unless another
+// task came after it.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +117,7 @@ func (s *session) Unreserve(task *api.TaskInfo) {
 	}
 }
 
-// decide annotates the task's pod with what it gets. The mutex is held.
+// decide sets the pod's annotation to the allocation. The mutex is held.
 func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	own.allocation = allocation
 	delete(s.fresh, own.node)
@@ -128,8 +129,8 @@ func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	s.queues.recount(own)
 }
 
-// byRank are the placement and those of the members of its gang on the node that may be given other devices, by rank: those that the session has placed, and not
-// handed over, and that have no NUMA policy. The mutex is held.
+// byRank returns the placement, and by rank the placements of its gang's members on the node that may get other devices: members
+// without a NUMA policy that this session has placed and not handed over. The mutex is held.
 func (s *session) byRank(own *placement, pipelined bool) []*placement {
 	members := []*placement{own}
 	for _, other := range s.onNode[own.node] {
@@ -151,7 +152,7 @@ func requestsOf(members []*placement) (requests []*allocator.Request, had []*all
 	return requests, had
 }
 
-// fitsBeside is true if the placement finds room when the members of its gang on the node are given devices anew. The mutex is held.
+// fitsBeside reports whether the placement fits if the members of its gang on the node may get other devices. The mutex is held.
 func (s *session) fitsBeside(own *placement, state *allocator.State, waits bool, on strategy) bool {
 	members := s.byRank(own, waits)
 	if len(members) == 1 {
@@ -175,7 +176,7 @@ func (s *session) fitsBeside(own *placement, state *allocator.State, waits bool,
 	return true
 }
 
-// besideKey is what decides whether members are in another's way: a state is of one node, and of those that are there.
+// besideKey identifies a plan for members on one node: the state, which is of that node, and the members.
 type besideKey struct {
 	state   *allocator.State
 	job     api.JobID
@@ -183,5 +184,5 @@ type besideKey struct {
 	context uint64
 }
 
-// mostTooTight bounds how many are kept, with the states of which they are.
+// mostTooTight limits the number of cached plans, which keep their states.
 const mostTooTight = 4096

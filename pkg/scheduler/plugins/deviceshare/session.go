@@ -28,11 +28,11 @@ type session struct {
 
 	// mu guards what is below, and the ledgers: upstream's actions ask predicates for several nodes at a time.
 	mu sync.Mutex
-	// kinds are those of the tasks that lately came; nil before somebody asks.
+	// kinds are the kinds of recent tasks; nil before the first use.
 	kinds *fragmentation.Kinds
 	// supply is the session's GPUs, for the fragmentation strategy.
 	supply fragmentation.Supply
-	// requests are those that were asked about, former those of the session before.
+	// requests caches the requests of this session, former of the previous one.
 	requests, former map[types.UID]*request
 	placed           map[api.TaskID]*placement
 	onNode           map[string][]*placement
@@ -40,7 +40,7 @@ type session struct {
 	unlike map[api.JobID]bool
 	ranks  *ranks.Ranks
 	queues *queueLimits
-	// tooTight are the placements for which no plan was found.
+	// tooTight are the placements without a plan.
 	tooTight map[besideKey]bool
 	// fresh are the nodes whose ledgers show all that is on them.
 	fresh map[string]bool
@@ -111,13 +111,14 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return nil
 }
 
-// skip is true of a task that asks for no devices, where it is all the same to devices on which node it runs.
+// skip reports whether the task requests no devices, and devices do not affect where it should run.
 func (s *session) skip(task *api.TaskInfo) bool {
 	return s.requestOf(task) == nil && !s.backends.asks(task.Pod) && !s.keepsFit()
 }
 
-// SignTask implements framework.Signer. The verdict on a task of a gang of unlike members depends on those of them that are on the node: its devices are given to them anew if that makes
-// room. Where all ask alike they leave one another room (reserveBeside), and the verdict is that on any such task. Backends choose in their verdict what they then reserve.
+// SignTask implements framework.Signer. The verdict on a task of a gang with unequal members depends on its members on the node,
+// because their devices are allocated again if that makes room. Equal members leave room for one another (reserveBeside), so the
+// verdict is the same for all. Upstream's backends choose in their verdict the devices that they then reserve.
 func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
 	if s.skip(task) {
 		return framework.NoVerdict
@@ -191,8 +192,8 @@ func refuse(task *api.TaskInfo, node *api.NodeInfo, reason string, unresolvable 
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: code, Reason: reason, Plugin: Name})
 }
 
-// find is what the task would have on the node: with idle resources, or, where it would wait for pods that leave, with what
-// they leave. The allocation is nil on a node without a Device object, where numbers decide.
+// find returns the task's allocation on the node, from idle resources or, if the task would wait for leaving pods, from theirs. The
+// allocation is nil on a node without a Device object, where numbers decide.
 func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo) (*verdict, *allocator.Refusal) {
 	inventory, refusal := s.inventoryFor(request, node)
 	if refusal != nil || inventory == nil {
@@ -247,7 +248,7 @@ func (s *session) changed(e *vcframework.Event) {
 	delete(s.fresh, e.Task.NodeName)
 }
 
-// inventoryFor returns the node's devices; nil for a node that has no Device object and a pod for which numbers decide there.
+// inventoryFor returns the node's devices; nil if the node has no Device object and numbers decide for the pod.
 func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory, *allocator.Refusal) {
 	inventory := s.inventories.of(node.Node)
 	switch {
@@ -267,7 +268,7 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	return inventory, nil
 }
 
-// podsOf are the pods on the node but those that the session placed there, which have their own annotations still.
+// podsOf yields the pods on the node, without pods that the session placed there, which still have their own annotations.
 func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		for _, task := range node.Tasks {
@@ -278,7 +279,7 @@ func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 	}
 }
 
-// nodeOrder scores a node by what its devices would be like with the task.
+// nodeOrder scores a node by the state of its devices after the placement.
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
 	score := s.backends.score(task, node)
 	request := s.requestOf(task)

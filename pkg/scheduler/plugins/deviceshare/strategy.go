@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// strategy is how devices of a node are chosen for a task. Context tells apart what it looks at besides the devices.
+// strategy chooses the devices of a node for a task. context identifies its inputs other than the devices.
 type strategy struct {
 	options   allocator.Options
 	alignment alignment
@@ -76,7 +76,7 @@ type history struct {
 	kinds *fragmentation.Histogram
 	// counted are the tasks that are counted and still there.
 	counted map[types.UID]bool
-	// last are the kinds as they were last asked for, and version counts how often they were others.
+	// last are the kinds at the last use, and version counts their changes.
 	last    *fragmentation.Kinds
 	version uint64
 }
@@ -85,7 +85,7 @@ func newHistory() *history {
 	return &history{kinds: fragmentation.NewHistogram(), counted: map[types.UID]bool{}}
 }
 
-// kindsNow are the kinds of tasks that lately came, as they were when the session first asked. The mutex is held.
+// kindsNow returns the kinds of recent tasks, fixed at the session's first use. The mutex is held.
 func (s *session) kindsNow() *fragmentation.Kinds {
 	if s.kinds != nil {
 		return s.kinds

@@ -35,7 +35,7 @@ func (s *supplies) of(inventories *inventories, nodes map[string]*api.NodeInfo) 
 	return supply
 }
 
-// keepsFit is true if the strategy also keeps the CPU and memory of nodes with GPUs for the tasks that need these.
+// keepsFit reports whether the strategy also keeps CPU and memory of GPU nodes for tasks that need GPUs.
 func (s *session) keepsFit() bool {
 	return s.strategy.Type == fragmentationStrategy && len(s.supply) > 0
 }

@@ -20,7 +20,7 @@ import (
 // templatesKey is where the ConfigMap has the templates.
 const templatesKey = "data.yaml"
 
-// templates are the shared-resource templates of a ConfigMap, as it is now. One that cannot be read leaves those from before.
+// templates are the current shared-resource templates of a ConfigMap. If it cannot be parsed, the former ones remain.
 type templates struct {
 	current atomic.Pointer[versionOfTemplates]
 	wake    func()
@@ -28,13 +28,13 @@ type templates struct {
 	informer cache.SharedIndexInformer
 }
 
-// versionOfTemplates are templates as they were between two changes; nil for none, with the number of changes before.
+// versionOfTemplates are the templates between two changes, nil for none, with the number of earlier changes.
 type versionOfTemplates struct {
 	*allocator.Templates
 	number uint64
 }
 
-// watchTemplates returns the templates of the ConfigMap, for which their informer must run.
+// watchTemplates returns the templates of the ConfigMap. Their informer must run.
 func watchTemplates(kube kubernetes.Interface, config templatesConfig, wake func()) (*templates, error) {
 	informer := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(config.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {

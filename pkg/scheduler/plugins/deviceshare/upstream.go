@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// backends pass on to upstream's ways of sharing devices. Which are on is told by api.RegisteredDevices, and each node has a ledger of
-// each in its Others; package devices keeps these right.
+// backends forwards to upstream's ways of sharing devices. api.RegisteredDevices has the enabled ones, and each node has a ledger
+// of each in its Others; package devices keeps these correct.
 type backends struct {
 	policy string
 	// weight is of their scores; 0 for none.
@@ -60,7 +60,7 @@ func (b backends) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// score is the sum of the backends' scores of a node. Those of MindCluster's NPUs are by batch.
+// score returns the sum of the backends' scores of a node. MindCluster's NPUs are scored in a batch.
 func (b backends) score(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	if b.weight == 0 {
 		return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// verdicts are what was found for requests on nodes' devices. Many nodes are equal, and most are as they were a session ago: equal
-// requests on equal devices with equal use have equal answers.
+// verdicts caches results by request and devices. Many nodes are equal, and most have not changed since the last session: equal
+// requests on equal devices with equal use have equal results.
 type verdicts struct {
 	seed  maphash.Seed
 	known map[verdictKey]*verdict
@@ -18,7 +18,7 @@ type verdicts struct {
 }
 
 type verdictKey struct {
-	// request is the request's key, devices is of the inventory, use of how it is used, context of what else the strategy looks at.
+	// request is the request's key; devices identifies the inventory, use its usage, and context the strategy's other inputs.
 	request, devices, use, context uint64
 }
 

@@ -103,8 +103,8 @@ func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave removes the pod's hold on the claim. It reports whether no other pod relies on the written state, which are pods whose
-// steps have begun. A pod in a trial does not rely on it, because no step of its might ever run to undo it.
+// leave removes the pod's hold on the claim. It reports whether no other pod relies on the written state. Only pods whose steps
+// have begun do: a pod in a trial may never run a step that could undo the writes.
 func (v *volumes) leave(held *heldClaim, pod types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

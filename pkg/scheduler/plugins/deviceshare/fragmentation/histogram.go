@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// halfLife is after how many further tasks one counts half: those of some hours in a busy cluster, and of weeks in a quiet one. It is counted in tasks and
-	// not in time, so that equal histories have equal weights.
+	// halfLife is the number of later tasks after which a task counts half: some hours in a busy cluster, weeks in a quiet one. It
+	// counts tasks, not time, so that equal histories have equal weights.
 	halfLife = 4096
-	// maxStored is how many kinds are counted, maxKinds how many of them, the most frequent, are reckoned with. Rounding (Kind.rounded) makes a few dozen of the
-	// tasks of a large cluster; the bounds are for tenants who wish to make more.
+	// maxStored limits the kinds that are counted, maxKinds the most frequent ones that are used. Rounding (Kind.rounded) leaves a
+	// few dozen kinds in a large cluster; the limits are for tenants who try to make more.
 	maxStored, maxKinds = 1024, 96
 )
 
-// What no machine has: many times what any has.
+// Limits far above any real machine.
 const (
 	maxDevices  = 64
 	maxMilliCPU = 1 << 30
@@ -33,12 +33,12 @@ type Histogram struct {
 	fresh, stored map[Kind]tally
 	freshTasks    int
 	supply        Supply
-	// kinds are what was counted when they were last asked for; stale is true if that would be others now although nothing is fresh.
+	// kinds are the kinds at the last call; stale reports whether they would differ now although nothing is fresh.
 	kinds *Kinds
 	stale bool
 }
 
-// tally is a number of tasks, faded, and the sums of what they ask for.
+// tally is a number of tasks, with decay, and the sums of their requests.
 type tally struct{ tasks, milliCPU, memory float64 }
 
 func (t tally) times(f float64) tally { return tally{t.tasks * f, t.milliCPU * f, t.memory * f} }
@@ -52,8 +52,8 @@ func NewHistogram() *Histogram {
 	return &Histogram{fresh: map[Kind]tally{}, stored: map[Kind]tally{}, kinds: &Kinds{}}
 }
 
-// Add counts a task that has come. Each is to be counted once, when it is first seen, whether it waits then or runs. Tasks without GPUs are not
-// counted, nor those that no machine could take: of what is of no use to them nobody could make anything.
+// Add counts a new task. Call it once for each task, when it is first seen, waiting or running. It ignores tasks without GPUs, and
+// tasks that no machine could hold.
 func (h *Histogram) Add(kind Kind) {
 	if kind.GPUs <= 0 || kind.Core <= 0 && kind.GPUMemory <= 0 || !kind.isPossible() {
 		return
@@ -69,7 +69,7 @@ func (h *Histogram) Add(kind Kind) {
 	}
 }
 
-// SetSupply tells what GPUs the cluster has; until then kinds weigh by how often they come alone.
+// SetSupply sets the cluster's GPUs; until then only frequency decides the weight of a kind.
 func (h *Histogram) SetSupply(supply Supply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,8 +78,8 @@ func (h *Histogram) SetSupply(supply Supply) {
 	}
 }
 
-// Kinds returns the kinds with their weights as they are now. It is to be called once a session: what came between two calls counts alike, in whatever
-// order it came (if it was of 1,024 kinds at the most).
+// Kinds returns the kinds with their current weights. Call it once a session: tasks that came between two calls count equally, in
+// any order, if they are of at most 1,024 kinds.
 func (h *Histogram) Kinds() *Kinds {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -90,7 +90,7 @@ func (h *Histogram) Kinds() *Kinds {
 	return h.kinds
 }
 
-// fold adds what is fresh to what is stored.
+// fold adds the fresh tallies to the stored ones.
 func (h *Histogram) fold() {
 	faded := math.Exp2(-float64(h.freshTasks) / halfLife)
 	for kind, t := range h.stored {
@@ -126,7 +126,7 @@ func (h *Histogram) byFrequency() []counted {
 	return list
 }
 
-// mostFrequent lists so many kinds at the most, each with the mean of its tasks' sizes in place of rounded ones.
+// mostFrequent lists at most that many kinds, each with the mean of its tasks' sizes instead of rounded ones.
 func (h *Histogram) mostFrequent(most int) []counted {
 	list := h.byFrequency()
 	list = list[:min(most, len(list))]

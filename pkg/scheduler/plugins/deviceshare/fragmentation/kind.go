@@ -21,7 +21,7 @@ type Kind struct {
 	Models string
 }
 
-// isPossible is true if there could be a machine for the task.
+// isPossible reports whether a machine for the task could exist.
 func (k *Kind) isPossible() bool {
 	return k.GPUs <= maxDevices && k.NICs <= maxDevices && k.Core <= 100 && k.GPUMemory <= 100 && k.NICShare <= 100 &&
 		k.MilliCPU >= 0 && k.MilliCPU <= maxMilliCPU && k.Memory >= 0 && k.Memory <= maxMemory
@@ -42,7 +42,7 @@ func Models(names ...string) string {
 	return strings.Join(names, "|")
 }
 
-// allows is true if a task of the kind may have GPUs of the model.
+// allows reports whether a task of the kind may have GPUs of the model.
 func (k *Kind) allows(model string) bool {
 	if k.Models == "" {
 		return true

@@ -10,7 +10,7 @@ import (
 
 // Kinds are kinds of tasks with their weights. The zero value has none. They do not change.
 type Kinds struct {
-	// all are by share, so that those of one share are beside each other; their weights sum to 1.
+	// all is sorted by share, so that equal shares are adjacent; the weights sum to 1.
 	all []weighted
 	// byModel is what nodes of each model are asked for, made when first needed.
 	mu      sync.RWMutex
@@ -25,8 +25,8 @@ type weighted struct {
 // Supply is how many GPUs of each model the cluster has. A nil one says nothing.
 type Supply map[string]int
 
-// newKinds makes kinds of how often each comes. A kind that allows a few of the cluster's GPUs only weighs more by as many times: each of them that is of no use to it is
-// so much more of what it could have. One that allows none of them has no say.
+// newKinds weighs kinds by frequency. A kind that allows only some of the cluster's GPUs weighs more by the inverse of that
+// fraction, since each GPU that it cannot use is a larger part of its supply. A kind that allows none has weight 0.
 func newKinds(list []counted, supply Supply) *Kinds {
 	k := &Kinds{byModel: map[string]*demand{}}
 	total := 0.0

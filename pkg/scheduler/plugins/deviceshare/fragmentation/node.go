@@ -55,7 +55,7 @@ func (d *demand) unusable(n *Node, total int64) float64 {
 	return sum / 200
 }
 
-// sort returns how many of the GPUs have so much left, and the size of what the others have left.
+// sort returns how many of the GPUs have at least as much left, and the total left on the others.
 func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
 	for _, free := range gpus {
 		if free.Core >= g.Core && free.Memory >= g.Memory {

@@ -8,9 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// Between placements by which the fragment grows alike, that one is better after which less is free: best fit. It decides between equals, and alone
-// while no kind is known. A core that is free then counts as 0.1 thousandth of a GPU, which is small beside the growth by any task and so is the published
-// figure, and a GPU as the ten cores or so that nodes have for each.
+// Among placements with equal growth of the fragment, best fit decides: the one that leaves less free. It also decides alone while
+// no kind is known. A free core then counts as 0.1 thousandth of a GPU, which is small beside the growth by any task, as in the
+// published figure. A GPU counts as the ten or so cores that nodes have for each.
 const (
 	tiePerCore = 0.0001
 	tiePerGPU  = 0.001
@@ -97,7 +97,8 @@ func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 	return s.kinds.Fragment(&n)
 }
 
-// gpuOf is what is left of a GPU that has so much in all. Of one that counts its cores otherwise, as NPUs do, only memory is told.
+// gpuOf returns the rest of a GPU with the given total. For devices that count cores differently, such as NPUs, only memory is
+// used.
 func gpuOf(left, total allocator.Amounts) GPU {
 	g := GPU{max(left[allocator.Core], 0), max(left[allocator.MemoryRatio], 0)}
 	if total[allocator.Core] == 0 {
