@@ -40,11 +40,11 @@ type request struct {
 	group string
 }
 
-// binds is true if there are nodes where the gang may not go.
+// binds reports whether some nodes are closed to the gang.
 func (w *request) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
-// maxMistakes bounds how many mistakes of one gang are told, maxKey how much of a key, maxClusters how many clusters a gang
-// lists: each group is looked for among them.
+// maxMistakes limits how many errors of one gang are reported, maxKey the length of a quoted key, and maxClusters how many clusters
+// a gang lists: each group is looked up among them.
 const (
 	maxMistakes = 3
 	maxKey      = 120
@@ -81,8 +81,8 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 	return w, nil
 }
 
-// defaultModeOf is the mode of a job whose PodGroup gives none. A Volcano Job has no pods before it is let in: its minResources are
-// the sum of what the pods of its minimum will ask for.
+// defaultModeOf returns the mode of a job whose PodGroup has none. A Volcano Job has no pods before its admission; its minResources
+// are the sum of the requests of its minimum.
 func (s *settings) defaultModeOf(job *api.JobInfo) string {
 	request := job.TotalRequest
 	if len(s.trigger) > 0 && len(job.Tasks) == 0 {

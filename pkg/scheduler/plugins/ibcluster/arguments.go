@@ -27,7 +27,7 @@ const (
 	weightArgument   = "ibcluster.weight"
 )
 
-// What the arguments take besides numbers and names.
+// Allowed values of the arguments other than numbers and names.
 const (
 	fromLabels     = "labels"
 	fromHyperNodes = "hypernodes"

@@ -18,8 +18,8 @@ import (
 // roundingSlack is by how much requests may exceed what a node has: less than the smallest amount that can be asked for.
 const roundingSlack = 0.5
 
-// emptyGroups are the groups as they would be if nobody used them, and what gangs were found to lack there. They are kept for as
-// long as groups and nodes stay as they are. Each is reckoned when it is asked for.
+// emptyGroups has the groups as if they were unused, and the shortfalls of gangs in them. It is kept as long as groups and nodes do
+// not change. Each group is computed at its first use.
 type emptyGroups struct {
 	forest *topology.Forest
 	// names are the resources that some node has, pod slots among them. Others are the quota's, as limits.cpu is, and bound no group.
@@ -27,10 +27,10 @@ type emptyGroups struct {
 	nodes []emptyNode
 	at    map[string]int
 	known map[*topology.Group]*emptyGroup
-	// alike are the different ones among the groups, by what their nodes have.
+	// alike has the different groups, by the resources of their nodes.
 	alike map[string]*emptyGroup
 	kinds map[string]*memberKind
-	// votes are what gangs lack, by what they ask for: those of this session and those of the last.
+	// votes caches the shortfalls of gangs, by their requests: of this session and of the last.
 	votes, lastVotes map[string]string
 }
 
@@ -60,7 +60,7 @@ func namesIn(ssn *framework.Session) []v1.ResourceName {
 	return names
 }
 
-// hold is true if the groups and their nodes are those of the session. A node's object says what the node has.
+// hold reports whether the groups and their nodes are the session's. It compares the nodes' objects.
 func (e *emptyGroups) hold(ssn *framework.Session, forest *topology.Forest) bool {
 	if e.forest != forest || len(e.nodes) != len(ssn.NodeList) || !slices.Equal(e.names, namesIn(ssn)) {
 		return false
@@ -80,7 +80,7 @@ func (e *emptyGroups) hold(ssn *framework.Session, forest *topology.Forest) bool
 	return true
 }
 
-// emptyGroups are those of the session.
+// emptyGroups returns the session's empty groups.
 func (s *session) emptyGroups() *emptyGroups {
 	switch {
 	case s.groupsRead:
@@ -93,7 +93,7 @@ func (s *session) emptyGroups() *emptyGroups {
 	return s.empty
 }
 
-// vote is what a gang that asks for what the key says lacks, found once for as long as somebody asks for it.
+// vote returns the shortfall of a gang with the key's request. It is computed once as long as each session asks for it.
 func (e *emptyGroups) vote(key []byte, find func() string) string {
 	message, ok := e.votes[string(key)]
 	if ok {

@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// enqueueable votes against gangs that must lie in one group and that none could ever hold, whatever is released: once let in,
+// enqueueable votes against gangs that must be in one group and that no group could ever hold, whatever is released. Once admitted,
 // their minResources would count as promised, and gangs that fit would wait for them.
 func (s *session) enqueueable(obj any) int {
 	job, ok := obj.(*api.JobInfo)
@@ -23,7 +23,7 @@ func (s *session) enqueueable(obj any) int {
 		return util.Abstain
 	}
 	w := s.requests[job.UID]
-	if w == nil { // a Volcano Job has no pods before it is let in
+	if w == nil { // a Volcano Job has no pods before its admission
 		if said, err := sayingOf(job); err == nil {
 			if read, err := s.requestOf(job, said, s.forest); err == nil {
 				w = &read
@@ -32,7 +32,7 @@ func (s *session) enqueueable(obj any) int {
 	}
 	groups := s.groupsFor(w)
 	if len(groups) == 0 {
-		return util.Abstain // allocate tells why
+		return util.Abstain // allocate reports the cause
 	}
 	message := s.lessThanMinResources(job, w, groups)
 	if message == "" {
@@ -47,7 +47,7 @@ func (s *session) enqueueable(obj any) int {
 
 const mustLieInOne = "the gang must lie in one node group, and "
 
-// groupsFor are the groups one of which a gang with the request must lie in; none if it need not, or none is there.
+// groupsFor returns the groups that may hold a gang with the request; none if it is not restricted, or no group exists.
 func (s *session) groupsFor(w *request) []*topology.Group {
 	if w == nil || w.mode != modeRequired {
 		return nil
@@ -59,7 +59,7 @@ func (s *session) groupsFor(w *request) []*topology.Group {
 	return groups
 }
 
-// key begins with what the vote is on, and says which groups a gang with the request may lie in.
+// key starts with the subject of the vote, and identifies the groups that a gang with the request may be in.
 func (w *request) key(on string) []byte {
 	return fmt.Appendf(nil, "%s %d %q ", on, w.level, w.clusters)
 }

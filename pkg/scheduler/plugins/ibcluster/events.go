@@ -24,11 +24,11 @@ const (
 	twiceReason = "NodeInTwoGroups"
 )
 
-// retellEvery is how often a problem that lasts is told again: the API server keeps events for so long.
+// retellEvery is how often a lasting problem is reported again: the API server keeps events for that long.
 const retellEvery = time.Hour
 
-// reportProblems writes an event for each problem that was not there in the last session, or that was told long ago. The recorder
-// drops the repetition of a PodGroup's last event, but a HyperNode may have several problems, and be mended and wrong again.
+// reportProblems sends an event for each problem that is new, or was reported long ago. The recorder drops a repetition of an
+// object's last event, but a HyperNode may have several problems, and may be fixed and become invalid again.
 func (p *plugin) reportProblems(ssn *framework.Session, problems []topology.Problem) {
 	told := make(map[string]time.Time, len(problems))
 	for _, problem := range problems {

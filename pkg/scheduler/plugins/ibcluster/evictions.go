@@ -25,18 +25,18 @@ type cost struct {
 	evictions int
 }
 
-// estimate reckons what groups cost a gang when an action that evicts places its missing members there. It looks at
-// requests, at the node selectors, node affinity and tolerations of the members, and at the pods that the plugins let the
-// action evict, in the order in which it would. Each member goes to the node that has to give up the fewest, which need
-// not be the best for all, and other predicates are not asked: it is an estimate.
+// estimate estimates the cost of each group when an evicting action places the gang's missing members there. It considers requests,
+// the members' node selectors, node affinity and tolerations, and the pods that the plugins allow the action to evict, in the
+// action's order. Each member goes to the node with the fewest victims, which need not be the best for all, and other predicates
+// are not called.
 type estimate struct {
 	ssn     *framework.Session
 	action  string
 	members []*api.TaskInfo
 }
 
-// newEstimate is of the members that the job, of which none holds a node, lacks to its minimum, in the order in which the
-// actions take them.
+// newEstimate is for the members that the job, which has none on a node, lacks to its minimum, in the order in which actions take
+// them.
 func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 	e := &estimate{ssn: s.ssn, action: action}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -57,7 +57,7 @@ func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 	return e
 }
 
-// of reckons the group's cost.
+// of estimates the group's cost.
 func (e *estimate) of(group *topology.Group) cost {
 	rooms := make([]*evictableNode, 0, len(group.Nodes))
 	for _, name := range group.Nodes {
@@ -93,7 +93,7 @@ func (e *estimate) of(group *topology.Group) cost {
 	return c
 }
 
-// alike is true if equal nodes are equal to both.
+// alike reports whether equal nodes are equal for both tasks.
 func alike(l, r *api.TaskInfo) bool {
 	return l.InitResreq.Equal(r.InitResreq, api.Zero) &&
 		equality.Semantic.DeepEqual(l.Pod.Spec.NodeSelector, r.Pod.Spec.NodeSelector) &&
@@ -140,7 +140,7 @@ func (e *estimate) nodeToEvictOn(node *api.NodeInfo) *evictableNode {
 	return r
 }
 
-// mayGo is true if the action considers evicting the task, before it asks plugins.
+// mayGo reports whether the action considers evicting the task, before it calls plugins.
 func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	job, mine := e.ssn.Jobs[task.Job], e.ssn.Jobs[preemptor.Job]
 	if job == nil || !task.Preemptable {
@@ -178,7 +178,7 @@ func (r *evictableNode) take(member *api.TaskInfo) {
 	r.idle.Sub(member.InitResreq)
 }
 
-// admits is true if the node's taints and labels let the pod in.
+// admits reports whether the node's taints and labels allow the pod.
 func admits(node *v1.Node, pod *v1.Pod) bool {
 	taints := node.Spec.Taints
 	if node.Spec.Unschedulable {

@@ -14,9 +14,9 @@ import (
 // kubelet is restarted, must not cost the gang its place. It is what Kubernetes gives pods on a node that is not ready.
 const outage = 5 * time.Minute
 
-// NeverFits implements framework.Forecaster: of gangs that must lie in one group and that none could hold, whatever is released. The
-// vote has let these in where their pods were made only then, as those of a Volcano Job are, and ask for what it could not know.
-// Nothing may be placed of them, and their minResources have no say here: users may raise them.
+// NeverFits implements framework.Forecaster, for gangs that must be in one group and that no group could hold, whatever is
+// released. The vote has admitted such a gang if its pods, as a Volcano Job's, were created only afterwards. It returns false if
+// members are placed. It ignores minResources, because users may raise them.
 func (p *plugin) NeverFits(ssn *framework.Session, job *api.JobInfo) bool {
 	s := p.open(ssn)
 	if !s.votes {

@@ -30,13 +30,13 @@ type gangScope struct {
 	splitDescription string
 	// settled says that a member was placed before this session or is handed over to be bound, so that currentGroup stays.
 	settled bool
-	// members counts the placed members in each group of every level, nominated those that are to come.
+	// members counts the placed members in each group of every level, nominated the nominated ones.
 	members, nominated map[*topology.Group]int
 	// action is the action the scope is for, if it is one that evicts.
 	action string
 	// verdict is what the predicate says of nodes outside of the candidates.
 	verdict []*api.Status
-	// key is the same for scopes of the job by which the predicate says the same of every node.
+	// key is equal for scopes of the job with the same verdicts on every node.
 	key string
 }
 

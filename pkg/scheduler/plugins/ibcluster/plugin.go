@@ -2,12 +2,12 @@
 
 // Package ibcluster keeps a gang in one InfiniBand cluster: a group of nodes named by labels or HyperNodes.
 //
-// What the groups are is read in package topology. What a gang wants is read from its PodGroup's annotations
-// (annotations.go). From both, and from where its members are, follows where its other members may go (gangscope.go), which
-// the plugin tells allocate (groups.go, score.go, rank.go) and enforces in every action (predicate.go); a gang that no
-// group could hold when it is empty (emptygroups.go, wantedmembers.go) is not let in (enqueue.go), or nothing is promised to it (forecast.go). For actions that
-// evict it picks the cluster that needs the fewest evictions (target.go, evictions.go). Before a
-// member is bound it looks once more whether the node is where it was (prebind.go).
+// Package topology reads the groups, and annotations.go the gang's rules from its PodGroup's annotations. The groups open to
+// further members follow from both, and from the members already placed (gangscope.go). The plugin passes them to allocate
+// (groups.go, score.go, rank.go) and enforces them in every action (predicate.go). A gang that no empty group could hold
+// (emptygroups.go, wantedmembers.go) is not admitted (enqueue.go), or gets no promised resources (forecast.go). For evicting
+// actions the plugin chooses the cluster with the fewest evictions (target.go, evictions.go). Before a member is bound, it checks
+// that the node is still in its group (prebind.go).
 package ibcluster
 
 import (
@@ -23,7 +23,7 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "ibcluster"
 
-// Spec tells of the plugin.
+// Spec declares the plugin.
 func Spec() framework.PluginSpec {
 	return framework.PluginSpec{
 		Name:      Name,
@@ -38,7 +38,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// New builds the plugin. Its errors are those of Spec().Validate.
+// New builds the plugin. It fails where Spec().Validate does.
 func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 	settings, err := load(args)
 	if err != nil {
@@ -60,13 +60,13 @@ type plugin struct {
 	// One of these is the source of groups; both keep the last forest while nothing changes.
 	labels     *topology.Labels
 	hyperNodes *topology.HyperNodes
-	// present tells pre-bind steps in which groups nodes are now.
+	// present has the current groups of nodes, for pre-bind steps.
 	present *presentGroups
-	// told are the problems of the forest that an event has told of, and when.
+	// told has the reported problems of the forest, with the time.
 	told map[string]time.Time
 	// tried are the groups that an action was sent to for a gang without success, by path.
 	tried map[target]map[string]bool
-	// holdable is when a group could last hold each gang that was let in and of which nothing is placed.
+	// holdable is when a group could last hold each admitted gang without placed members.
 	holdable map[api.JobID]time.Time
 	// empty are what votes are by, from session to session; nil before the first vote.
 	empty *emptyGroups

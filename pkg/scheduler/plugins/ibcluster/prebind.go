@@ -16,19 +16,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// placedIn is the pre-bind step of one session, asked when the member's turn comes and once more when its gang is about to be bound. It outlives the session, and of that it keeps what gangs wanted and which groups there
-// were, which do not change.
+// placedIn is the pre-bind step of one session. It runs at the member's turn, and again when its gang is about to be bound. It
+// outlives the session, so it keeps only the gangs' rules and the session's groups, which do not change.
 //
-// A member goes on if its node is still in the group that it was in when the gang was placed. That needs no look at other members, and
-// whatever moves meanwhile, those that are bound are in one group. When a whole group gets another name its members wait for the next
-// session, which knows it by that.
+// A member passes if its node is still in the group that it was in when the gang was placed. So other members need no check:
+// however nodes move, bound members are in one group. When a whole group is renamed, its members wait for the next session.
 type placedIn struct {
 	forest   *topology.Forest
 	requests map[api.JobID]*request
 	now      *presentGroups
 }
 
-// addPreBind adds the step, if there is a gang for which it may matter: without steps members are bound at once.
+// addPreBind adds the step if a gang needs it: without steps members are bound at once.
 func (s *session) addPreBind() {
 	for _, w := range s.requests {
 		if w.binds() {
@@ -88,7 +87,7 @@ func pathOf(g *topology.Group) string {
 	return g.Path()
 }
 
-// presentGroups tells in which groups nodes are now, as the informers show it. It is safe for concurrent use.
+// presentGroups has the current groups of nodes, as informers show them. It is safe for concurrent use.
 type presentGroups struct {
 	nodes corelisters.NodeLister
 	keys  []string
@@ -113,7 +112,7 @@ func newPresentGroups(s settings, h framework.Handle) *presentGroups {
 // of returns the narrowest group of the node and the levels there are; false when there is no such node.
 func (p *presentGroups) of(name string) (*topology.Group, []topology.Level, bool) {
 	node, err := p.nodes.Get(name)
-	if err != nil { // a lister has no other error than that it is not there
+	if err != nil { // a lister's only error is NotFound
 		return nil, nil, false
 	}
 	var forest *topology.Forest
@@ -125,7 +124,7 @@ func (p *presentGroups) of(name string) (*topology.Group, []topology.Level, bool
 	return forest.Narrowest(name), forest.Levels(), true
 }
 
-// hyperNodeForest is read anew when HyperNodes, or what is in them, have changed.
+// hyperNodeForest is read again when HyperNodes or their members have changed.
 func (p *presentGroups) hyperNodeForest() *topology.Forest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,8 +134,8 @@ func (p *presentGroups) hyperNodeForest() *topology.Forest {
 	return p.forest
 }
 
-// same is true of two groups that are the same at two times: HyperNodes have names of their own, wherever they are put, and values of
-// labels have theirs within those of the wider labels.
+// same reports whether two groups at two times are the same group. HyperNodes have unique names wherever they are in the tree;
+// values of labels are unique within the values of the wider labels.
 func (p *presentGroups) same(was, is *topology.Group) bool {
 	if was == nil || is == nil {
 		return was == is

@@ -25,7 +25,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(task, node, p.verdict...)
 }
 
-// admits is true if members may go on a node whose narrowest group it is.
+// admits reports whether members may use a node whose narrowest group is this one.
 func (p *gangScope) admits(narrowest *topology.Group) bool {
 	if p.mode == modePreferred {
 		cluster := narrowest.At(0)
@@ -35,9 +35,9 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 	return group != nil && (p.allowed == nil || p.allowed[group])
 }
 
-// verdictElsewhere is what the predicate says of nodes outside of the candidates. They are beyond the help of evictions,
-// so that preempt, reclaim and nominations stay away from them. Only where the gang is because of what this very session
-// placed, and may take back, they are not: what allocate wrote down then must not bind the actions after it.
+// verdictElsewhere is the predicate's verdict on nodes outside of the candidates. No eviction helps there, so preempt, reclaim and
+// nominations avoid them. The exception is a gang restricted only by placements of this session, which may be reverted: later
+// actions must not be bound by them.
 func (p *gangScope) verdictElsewhere() []*api.Status {
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups its gang may lie in"}
 	switch {

@@ -30,11 +30,11 @@ type session struct {
 	// jobs that are to be placed in one.
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
-	// groupsRead says that the plugin's empty groups are those of this session.
+	// groupsRead reports whether the plugin's empty groups are this session's.
 	groupsRead bool
 	// votes is false if the vote is switched off.
 	votes bool
-	// neverFits says of gangs that were let in, and that no group could hold, what bounds them.
+	// neverFits has, for admitted gangs that no group could hold, the limiting resource.
 	neverFits map[api.JobID]string
 
 	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
@@ -122,7 +122,7 @@ func (s *session) readJob(job *api.JobInfo) {
 	case err != nil:
 		text := brief.Text(err.Error())
 		s.malformed[job.UID] = text
-		job.JobFitErrors = text // what the gang plugin writes into the PodGroup's condition
+		job.JobFitErrors = text // the gang plugin copies it into the PodGroup's condition
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, malformedReason, text)
 		return
 	case w.mode != modeNone:
@@ -133,8 +133,7 @@ func (s *session) readJob(job *api.JobInfo) {
 	}
 }
 
-// readCompany notes which affinity group the job is in. Its annotations may be malformed: where the job is counts for the
-// others all the same.
+// readCompany records the job's affinity group. It counts for other jobs even if its other annotations are invalid.
 func (s *session) readCompany(job *api.JobInfo) {
 	name := groupNameOf(job)
 	if w := s.requests[job.UID]; w != nil {
@@ -166,8 +165,8 @@ func (s *session) SignTask(*api.TaskInfo) framework.VerdictScope { return framew
 // PodKeys implements framework.Signer.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// SignJob implements framework.JobSigner. It lets all jobs without a restriction share their verdicts. Those of others hold for as long as the scope's: that is
-// another once a member is placed.
+// SignJob implements framework.JobSigner. All jobs without a restriction share their verdicts. For others the key is the scope's,
+// which changes when a member is placed.
 func (s *session) SignJob(job *api.JobInfo) string {
 	if w := s.requests[job.UID]; w == nil || !w.binds() {
 		return ""

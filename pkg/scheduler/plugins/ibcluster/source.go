@@ -29,12 +29,11 @@ func (s saying) on() string {
 	return " of pod " + s.pod
 }
 
-// sayingOf finds the annotations that count for the job. Those of its PodGroup do; when that has none of the plugin's, those
-// of pods do, because templates of workloads reach pods and not PodGroups. A pod without any
-// follows the others. It is an error when pods say different things.
+// sayingOf returns the annotations that apply to the job: its PodGroup's or, if it has none of the plugin's, its pods', because
+// templates of workloads reach pods and not PodGroups. A pod without any follows the others. Contradicting pods are an error.
 //
-// Members that are placed already have no say where those to come have: while a StatefulSet is updated they carry what was
-// wanted before. Where none of those to come has, they follow the placed ones, if these agree.
+// Pods still to be placed go before placed ones: while a StatefulSet is updated, placed pods carry the former annotations. If no
+// pod to be placed has any, they follow the placed ones, if these agree.
 func sayingOf(job *api.JobInfo) (saying, error) {
 	if hasAny(job.PodGroup.Annotations) {
 		return saying{annotations: own(job.PodGroup.Annotations)}, nil
@@ -84,8 +83,7 @@ func (s saying) untaken(job *api.JobInfo) string {
 		brief.Cut(key, maxKey), valueIn(other.Pod.Annotations, key), other.Name, valueIn(s.annotations, key))
 }
 
-// groupNameOf names the affinity group of a job of which nothing is to be read but that: its PodGroup's, else the first by name of
-// its pods'.
+// groupNameOf returns the affinity group of a job without reading its other settings: its PodGroup's, else the first pod's by name.
 func groupNameOf(job *api.JobInfo) string {
 	if hasAny(job.PodGroup.Annotations) {
 		return job.PodGroup.Annotations[AffinityGroupAnnotation]
@@ -134,7 +132,7 @@ func contradicts(annotations, said map[string]string) bool {
 	return same > 0 && same < len(said)
 }
 
-// firstDifference is the first key, of those of the plugin, of which the two do not say the same.
+// firstDifference returns the plugin's first key with different values.
 func firstDifference(said, annotations map[string]string) string {
 	others := own(annotations)
 	keys := slices.Sorted(maps.Keys(said))

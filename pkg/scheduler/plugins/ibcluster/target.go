@@ -19,9 +19,9 @@ const (
 
 func evicts(action string) bool { return action == preemptAction || action == reclaimAction }
 
-// restrictToTarget leaves the one candidate that the action is to make room in, so that the nominations of a gang lie in
-// one group. It is the one that needs the fewest evictions, by estimate, of those that the action was not sent to in vain
-// since the gang was last nominated; it stays for the session.
+// restrictToTarget leaves one candidate, so that the action nominates a gang's members in one group. It is the candidate with the
+// fewest estimated evictions, except groups that the action tried without success since the gang was last nominated. It stays the
+// same for the session.
 func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 	key := target{job.UID, p.action}
 	group, picked := s.targets[key]
@@ -51,7 +51,7 @@ func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {
 	})
 }
 
-// rememberTried notes the groups that were picked and where no member was placed, and forgets those of gangs that were.
+// rememberTried records the chosen groups without a placed member, and drops the records of gangs that were placed.
 func (p *plugin) rememberTried(s *session) {
 	for key := range p.tried {
 		if s.ssn.Jobs[key.job] == nil {

@@ -27,7 +27,7 @@ const (
 
 // memberKind is members that ask for the same.
 type memberKind struct {
-	// number tells kinds apart for as long as the empty groups are kept.
+	// number identifies the kind as long as the empty groups are kept.
 	number int
 	// request is how much of each resource that some node has.
 	request []float64
@@ -36,13 +36,13 @@ type memberKind struct {
 // kindCounts says how many pending members of each kind a gang has that ask for something.
 type kindCounts map[*memberKind]int
 
-// wantedMembers are a gang's pending members by what they ask for, of which so many must lie in one group at once.
+// wantedMembers has a gang's pending members by their requests, and the number that must be in one group at once.
 type wantedMembers struct {
 	*emptyGroups
 	needed int
 	// ascending has, by resource, the members that ask for the least of it first.
 	ascending []leastFirst
-	// kinds are what is compared: those of the members, or fewer in their place that ask for no more.
+	// kinds are the kinds to compare: the members', or fewer with smaller requests that stand for them.
 	kinds []wantedKind
 }
 
@@ -50,7 +50,7 @@ type wantedMembers struct {
 type wantedKind struct {
 	*memberKind
 	count int
-	// orMore is true if the kind stands for members that ask for more as well.
+	// orMore reports whether the kind also stands for members with larger requests.
 	orMore bool
 	// larger are the places of the kinds that ask for no less of anything, itself among them.
 	larger []int
@@ -73,7 +73,7 @@ func (s *session) neededAtOnce(job *api.JobInfo) int {
 	return int(job.MinAvailable - job.ReadyTaskNum() - job.WaitingTaskNum() - job.PendingBestEffortTaskNum())
 }
 
-// kindsOf counts the members of which so many are needed; nil where these do not say it: too few pods are there yet.
+// kindsOf counts the needed members by kind; nil if that is unknown because too few pods exist.
 func (e *emptyGroups) kindsOf(pending map[api.TaskID]*api.TaskInfo, needed int) kindCounts {
 	if needed < 1 || len(pending) < needed {
 		return nil
@@ -108,7 +108,7 @@ func (e *emptyGroups) kind(request []float64) *memberKind {
 	return k
 }
 
-// forgetKinds has kinds numbered anew.
+// forgetKinds starts the numbers of kinds again.
 func (e *emptyGroups) forgetKinds() {
 	clear(e.kinds)
 	clear(e.votes)
@@ -190,8 +190,8 @@ func asksForAll(request, other []float64) bool {
 	return true
 }
 
-// roomFor is how many members a group takes at most, and what bounds them: room for a kind, or for it and those that are larger, or a
-// resource. The other place is -1, both if nothing does.
+// roomFor is the largest number of members that a group can take, and the limiting kind, or kind and larger ones, or resource. The
+// other index is -1; both are if nothing limits it.
 type roomFor struct {
 	members        int
 	kind, resource int
@@ -226,7 +226,7 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 		for _, o := range kind.larger {
 			others -= takes[o]
 		}
-		// A node takes no more of those that are larger than of the kind itself.
+		// A node takes no more of the larger members than of the kind itself.
 		if bound := others + copies; bound < room.members {
 			room = roomFor{members: bound, kind: k, resource: -1, orLarger: true}
 		}
