@@ -28,19 +28,19 @@ const (
 	failOpen failurePolicy = "Ignore"
 )
 
-// maxCostLimit bounds one evaluation of one expression, in CEL cost units: what the API server allows one
-// expression of an admission policy, some tenths of a second of work at worst. It is also the default. The cost is
-// what ends an evaluation for sure: a context that ends stops a comprehension, but not the ones it is nested in.
+// maxCostLimit limits one evaluation of one expression, in CEL cost units. It is the API server's limit for one expression of an
+// admission policy, some tenths of a second of work at worst, and also the default. Only the cost ends an evaluation reliably: a
+// context that ends stops a comprehension, but not the ones it is nested in.
 const maxCostLimit = celconfig.PerCallLimit
 
-// Bounds of what is compiled: a compiled expression takes hundreds of times its text.
+// Limits of compiled expressions: one takes hundreds of times its text.
 const (
 	maxPolicies = 100
 	// maxName, maxField and maxTexts bound, in bytes, a policy's name, each other text, and all texts together.
 	maxName  = 253
 	maxField = 16 << 10
 	maxTexts = 64 << 10
-	// maxFindings bounds how many findings are told.
+	// maxFindings limits how many findings are reported.
 	maxFindings = 20
 )
 

@@ -30,10 +30,10 @@ const (
 // expression is a compiled CEL expression. It is safe for concurrent use.
 type expression struct {
 	text string
-	// variables are those that the expression names: what must be read before it is evaluated.
+	// variables are the variables that the expression names. They must be read before it is evaluated.
 	variables []string
 	program   cel.Program
-	// costLimit is what an evaluation is reckoned at when it ended without telling its cost.
+	// costLimit is the assumed cost of an evaluation that ended without reporting its cost.
 	costLimit uint64
 }
 

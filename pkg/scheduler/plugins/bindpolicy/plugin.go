@@ -34,7 +34,7 @@ const (
 	verdictGrace = 5 * time.Second
 )
 
-// Spec tells of the plugin.
+// Spec declares the plugin.
 func Spec() framework.PluginSpec {
 	return framework.PluginSpec{
 		Name: Name,
@@ -63,7 +63,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// New builds the plugin and compiles its policies. Its errors are those of Spec().Validate.
+// New builds the plugin and compiles its policies. It fails where Spec().Validate does.
 func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 	settings, err := load(args)
 	if err != nil {

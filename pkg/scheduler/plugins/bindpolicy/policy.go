@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxMessage bounds, in bytes, what a policy may add to an error, an event and a condition.
+	// maxMessage limits, in bytes, the text that a policy adds to an error, an event and a condition.
 	maxMessage = 300
-	// maxCheckCost bounds what all policies together may spend on the check of one task: what the API server allows all
+	// maxCheckCost limits the cost of all policies together for the check of one task. It is the API server's limit for all
 	// expressions of one object.
 	maxCheckCost = celconfig.RuntimeCELCostBudget
 )
@@ -55,7 +55,7 @@ func (p *policy) check(ctx context.Context, live *view) error {
 	return nil
 }
 
-// judge is true if the task may be bound, which it may when the policy is not for it.
+// judge reports whether the task may be bound. It may if the policy does not apply to it.
 func (p *policy) judge(ctx context.Context, live *view) (bool, error) {
 	if p.matchCondition != nil {
 		matches, err := evaluate[bool](ctx, p.matchCondition, live)
@@ -73,7 +73,7 @@ func (p *policy) judge(ctx context.Context, live *view) (bool, error) {
 	return allowed, nil
 }
 
-// reason says why the policy refuses: what the message expression gives, else the message, else the expression.
+// reason returns why the policy refuses: the result of the message expression, else the message, else the expression.
 func (p *policy) reason(ctx context.Context, live *view) string {
 	if p.messageExpression != nil {
 		text, err := evaluate[string](ctx, p.messageExpression, live)

@@ -92,7 +92,7 @@ func (s *sharedReads) leave(key string, r *sharedRead) {
 	}
 }
 
-// run does the key's reads one after the other until nobody waits for one.
+// run does the key's reads one after the other until no caller waits for one.
 func (s *sharedReads) run(key string, r *sharedRead) {
 	for r != nil {
 		r.object, r.err = r.read(r.ctx)

@@ -69,7 +69,7 @@ func (d *declarer) declareStruct(t reflect.Type) *apiservercel.DeclType {
 	return d.structs[t]
 }
 
-// addFields adds the fields of a struct under their JSON names, those of inlined structs among them.
+// addFields adds the fields of a struct under their JSON names, including fields of inlined structs.
 func (d *declarer) addFields(t reflect.Type, fields map[string]*apiservercel.DeclField) {
 	for field := range structFields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")

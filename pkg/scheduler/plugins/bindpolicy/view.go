@@ -46,10 +46,10 @@ type view struct {
 	reader *reader
 	task   *api.TaskInfo
 	node   string
-	// objects are the variables that could be read, errs the errors of those that could not.
+	// objects has the variables that could be read, errs the errors of the others.
 	objects map[string]any
 	errs    map[string]error
-	// spent is what evaluations have cost by now, in CEL cost units.
+	// spent is the cost of evaluations so far, in CEL cost units.
 	spent uint64
 }
 
@@ -66,8 +66,8 @@ func (v *view) spend(x *expression, details *cel.EvalDetails) {
 	v.spent += cost
 }
 
-// read makes the variables available, reading side by side those that were not read yet. Its error is the first in
-// the order of the variables, or a goneError when the pod or the node is not there to be bound any more.
+// read makes the variables available, and reads missing ones in parallel. Its error is the first in the order of the variables, or
+// a goneError if the pod or the node can no longer be bound.
 func (v *view) read(ctx context.Context, variables []string) error {
 	type result struct {
 		object object

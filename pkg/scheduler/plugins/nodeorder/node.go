@@ -45,8 +45,8 @@ func (s *session) nodeOrder(task *api.TaskInfo, candidate *api.NodeInfo) (float6
 	return score, nil
 }
 
-// leastRequested is the mean of the shares of CPU and memory that would be left unrequested, over those of the two that
-// the node has. (Kubernetes: NodeResourcesFit, LeastAllocated, equal weights.)
+// leastRequested returns the mean unrequested share of CPU and memory, over the resources that the node has. (Kubernetes:
+// NodeResourcesFit, LeastAllocated, equal weights.)
 func leastRequested(p *pod, node fwk.NodeInfo) int64 {
 	requested, allocatable := node.GetNonZeroRequested(), node.GetAllocatable()
 	var shares mean
@@ -143,9 +143,8 @@ const (
 	mostImage  = 1000 << 20
 )
 
-// imageLocality is high when the node has the pod's images, large ones above all, and those that many nodes have.
-// (Kubernetes: ImageLocality.) Upstream's sessions know no images, so it is 0 in all of them; it counts for callers that
-// put the images in.
+// imageLocality is high if the node has the pod's images, weighted by size and by the number of nodes that have them. (Kubernetes:
+// ImageLocality.) Upstream's sessions have no images, so it is 0 in all of them; it counts for callers that provide images.
 func imageLocality(p *pod, node fwk.NodeInfo, nodes int) int64 {
 	states := node.GetImageStates()
 	if len(states) == 0 || len(p.images) == 0 {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeorder scores nodes. It takes the place of upstream's plugin of that name, takes the same arguments, and
-// gives every task and node the same score, in a small part of the time.
+// Package nodeorder scores nodes. It replaces upstream's plugin of that name, takes the same arguments, and gives every task and
+// node the same score, in a small part of the time.
 //
-// Upstream's asks Kubernetes' scoring plugins anew for each pair of task and node, and they sum up the pod's requests
-// each time. Here what depends on the pod alone is worked out once (pod.go), the score of a node by itself is plain
-// arithmetic on the session's figures of that node (node.go), and the scores that compare nodes are arithmetic on the
-// candidates (batch.go, spread.go). What is rare goes to upstream's own plugin, built when it is first needed: pods with
-// preferred pod affinity, pods that such pods prefer or shun (affinity.go), and pods with soft spread constraints of
-// their own.
+// Upstream's plugin calls Kubernetes' scoring plugins for each pair of task and node, and they sum up the pod's requests each time.
+// Here values that depend on the pod alone are computed once (pod.go), the score of a node by itself is plain arithmetic on the
+// session's sums of that node (node.go), and scores that compare nodes are arithmetic on the candidates (batch.go, spread.go). Rare
+// cases go to upstream's own plugin, built at its first use: pods with preferred pod affinity, pods that such pods prefer or avoid
+// (affinity.go), and pods with soft spread constraints of their own.
 //
-// Equal scores include those that come of how upstream calls Kubernetes' plugins, which differ from kube-scheduler's:
-// pod-level resources count on nodes but not in the pod to be placed; node affinity is not normalised; candidates have
-// no pods when spread is scored, so that only zones are spread over, not hosts; and nodes that got their first pod with
-// affinity in this session are not seen as having one.
+// Equal scores include effects of how upstream calls Kubernetes' plugins, which differs from kube-scheduler: pod-level resources
+// count on nodes but not in the pod to be placed; node affinity is not normalised; candidates have no pods when spread is scored,
+// so that pods are spread over zones only, not hosts; and nodes that got their first pod with affinity in this session do not count
+// as having one.
 package nodeorder
 
 import (
@@ -33,7 +32,7 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = upstream.PluginName
 
-// Spec tells of the plugin.
+// Spec declares the plugin.
 func Spec() framework.PluginSpec {
 	var w weights
 	var arguments []framework.Argument
@@ -52,7 +51,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// validate refuses weights below zero, which would turn a score round, and those with which sums would overflow.
+// validate refuses weights below zero, which would reverse a score, and weights with which sums would overflow.
 func validate(args framework.Arguments) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -142,7 +141,7 @@ func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
 // PodKeys implements framework.Signer: pods whose scores depend on labels are uncacheable.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// uncacheable is true of a task whose scores depend on what is placed on other nodes.
+// uncacheable reports whether the task's scores depend on placements on other nodes.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	p := task.Pod
 	if affinity := p.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) && s.podsPreferred(s.pod(p)) {

@@ -29,11 +29,11 @@ type pod struct {
 	preferred    *nodeaffinity.PreferredSchedulingTerms
 	preferredErr error
 
-	// images are those of all containers, with a tag. An image counts as often as it is named.
+	// images are the images of all containers, with a tag. An image counts as often as it is named.
 	images []string
 
-	// prefersPods is true if the pod has preferred affinity or anti-affinity to pods, malformedAffinity if it has none and some
-	// of its required pod affinity cannot be read, which upstream reports as an error.
+	// prefersPods reports whether the pod has preferred pod affinity or anti-affinity. malformedAffinity reports whether it has
+	// none, and a required pod affinity that cannot be parsed, which upstream reports as an error.
 	prefersPods, malformedAffinity bool
 
 	// spread is how the pod is spread; unknown until it is asked for.
@@ -68,7 +68,7 @@ func (p *pod) setRequests() {
 	p.cpuAtLeast, p.memoryAtLeast = atLeast.Cpu().MilliValue(), atLeast.Memory().Value()
 }
 
-// requestsAll is true if each container requests both CPU and memory.
+// requestsAll reports whether each container requests both CPU and memory.
 func (p *pod) requestsAll() bool {
 	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
@@ -102,7 +102,7 @@ func (p *pod) setAffinity() {
 	p.malformedAffinity = err != nil
 }
 
-// prefersPods is true if the pod has preferred affinity or anti-affinity to pods.
+// prefersPods reports whether the pod has preferred affinity or anti-affinity to pods.
 func prefersPods(p *v1.Pod) bool {
 	affinity := p.Spec.Affinity
 	if affinity == nil {

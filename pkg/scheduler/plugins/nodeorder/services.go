@@ -11,11 +11,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// defaultSelector selects the pods that the pod is spread with by default: those of its Services and of its
-// ReplicaSet, ReplicationController or StatefulSet. Empty when it has none of them.
+// defaultSelector returns the selector of the pods that the pod is spread with by default: its Services' pods and its ReplicaSet's,
+// ReplicationController's or StatefulSet's. It is empty if the pod has none of them.
 //
-// Kubernetes' helper decides. It goes through all Services of the namespace, which may be one for each job, so it is
-// shown only those that may select the pod, and is not called when there is nothing to find.
+// Kubernetes' helper decides. It goes through all Services of the namespace, which may be one for each job. So it gets only
+// Services that may select the pod, and is not called if there is nothing to find.
 func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 	services := s.servicesOf(p)
 	if len(services) == 0 && !maySelectPods(metav1.GetControllerOfNoCopy(p)) {
@@ -26,7 +26,7 @@ func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 		core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }
 
-// maySelectPods is true if the controller is of a kind whose selector counts.
+// maySelectPods reports whether the controller is of a kind whose selector counts.
 func maySelectPods(controller *metav1.OwnerReference) bool {
 	if controller == nil {
 		return false

@@ -21,7 +21,7 @@ import (
 type session struct {
 	weights
 	args framework.Arguments
-	// nodes are the session's nodes with what is placed on them, kept up to date by the predicates plugin.
+	// nodes are the session's nodes with the tasks placed on them, kept current by the predicates plugin.
 	nodes map[string]fwk.NodeInfo
 	// snapshot lists the nodes as upstream's plugin would have found them when the session was opened.
 	snapshot *k8s.Snapshot
@@ -78,7 +78,7 @@ func (s *session) upstream() *upstream.NodeOrderPlugin {
 	return p
 }
 
-// noneShuns is true if no node has a PreferNoSchedule taint.
+// noneShuns reports whether no node has a PreferNoSchedule taint.
 func (s *session) noneShuns() bool {
 	for _, node := range s.all() {
 		for _, taint := range node.Node().Spec.Taints {

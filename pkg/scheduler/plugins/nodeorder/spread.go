@@ -44,8 +44,8 @@ const (
 // only, and by whether it has the labels at all.
 type spread struct {
 	session *session
-	// uniform is true if all nodes have the same zone or none, and all a hostname or none. Then spread scores them alike,
-	// whatever is placed where.
+	// uniform reports whether all nodes have the same zone or none, and all a hostname or none. Then spread gives them equal
+	// scores, whatever is placed where.
 	uniform  func() bool
 	services map[string]serviceIndex // by namespace
 	tallies  map[tallyKey]*tally
@@ -82,7 +82,7 @@ func placeOf(node *v1.Node) place {
 	return p
 }
 
-// spreadOf tells how the pod is spread.
+// spreadOf returns how the pod is spread.
 func (s *session) spreadOf(p *pod) podSpread {
 	if p.spread.kind == spreadUnknown {
 		p.spread = s.classify(p.Pod)

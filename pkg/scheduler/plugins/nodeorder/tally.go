@@ -24,7 +24,7 @@ type tally struct {
 	seen int
 }
 
-// tallyKey tells tallies apart. Nodes is the pod's node selector and required node affinity.
+// tallyKey identifies a tally. nodes is the pod's node selector and required node affinity.
 type tallyKey struct{ namespace, selector, nodes string }
 
 // tally returns the tally for the pod, whose default selector that is.
@@ -76,7 +76,7 @@ func (s *spread) update(t *tally) {
 	t.seen = len(s.changed)
 }
 
-// count counts the node's pods anew. Pods that are being deleted do not count.
+// count counts the node's pods again. Pods that are being deleted do not count.
 func (s *spread) count(t *tally, name string) {
 	node, ok := s.session.nodes[name]
 	if !ok {
