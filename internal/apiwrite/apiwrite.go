@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiwrite has what those share who write to the API server: which refusals are for good, which of two versions is the
-// older one, a patch that makes one object of another, and a digest by which what is written is told from what was written before.
+// Package apiwrite has helpers for writes to the API server: which refusals are permanent, which of two versions is older, a patch
+// between two objects, and a digest that shows whether a write has changed.
 package apiwrite
 
 import (
@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RefusedForGood is true if the same write will always be refused. That an object is too large for etcd, or for its
-// transport, the API server tells as an internal error.
+// RefusedForGood reports whether the same write will always be refused. The API server reports an object too large for etcd, or for
+// its transport, as an internal error.
 func RefusedForGood(err error) bool {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
@@ -35,8 +35,8 @@ func Digest(values ...any) uint64 {
 	return hash.Sum64()
 }
 
-// OlderVersion is true if resource version a is older than b. The API server's versions are decimal numbers that
-// grow; a version that is not is taken as not older.
+// OlderVersion reports whether resource version a is older than b. The API server's versions are decimal numbers that grow; any
+// other version counts as not older.
 func OlderVersion(a, b string) bool {
 	na, errA := strconv.ParseUint(a, 10, 64)
 	nb, errB := strconv.ParseUint(b, 10, 64)

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// Most is how long a message may be, in bytes: what the API server takes of the note of an event.
+	// Most is the maximum length of a message, in bytes: the API server's limit for the note of an event.
 	Most = 1024
-	// MostOfPart is how much of a message may be one part that somebody else wrote.
+	// MostOfPart is the maximum length of a quoted part of a message.
 	MostOfPart = 480
 	// mostOfValue is how much of a value is quoted; quoting it may make four bytes of one.
 	mostOfValue = 64
@@ -29,10 +29,10 @@ const (
 // Text returns the message as people may read it: valid UTF-8, no longer than Most.
 func Text(message string) string { return Cut(message, Most) }
 
-// Part returns a part of a message that somebody else wrote, no longer than MostOfPart.
+// Part returns a quoted part of a message, cut to MostOfPart.
 func Part(text string) string { return Cut(text, MostOfPart) }
 
-// Value quotes a value that somebody else chose, the beginning of it when it is long.
+// Value quotes a user's value, cut if it is long.
 func Value(value string) string {
 	if len(value) <= mostOfValue {
 		return fmt.Sprintf("%q", value)
@@ -61,10 +61,9 @@ func beginning(text string, most int) string {
 	return text[:end]
 }
 
-// List collects items of which the first few in order are told. It holds no more than these, however many are added, and
-// what adding costs does not grow with how many were added before.
+// List collects items and keeps only the first few in order, so its size and the cost of adding are bounded.
 type List struct {
-	// First is how many are told.
+	// First is the number of items kept.
 	First int
 	items []string
 	total int
@@ -78,10 +77,10 @@ func (l *List) Add(item string) {
 	l.items = l.items[:min(len(l.items), l.First)]
 }
 
-// Items are those that are told, in order.
+// Items returns the kept items, in order.
 func (l *List) Items() []string { return l.items }
 
-// More is " and 59990 more", or empty when all are told.
+// More returns " and 59990 more", or empty if all items were kept.
 func (l *List) More() string {
 	if more := l.total - len(l.items); more > 0 {
 		return fmt.Sprintf(" and %d more", more)
@@ -89,7 +88,7 @@ func (l *List) More() string {
 	return ""
 }
 
-// First is the first of several messages, of which there is at least one, and how many more there are.
+// First returns the first of one or more messages, and how many more there are.
 func First(messages []string) string {
 	first := messages[0]
 	if more := len(messages) - 1; more > 0 {

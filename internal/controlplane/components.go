@@ -135,7 +135,7 @@ func (l *layout) addAPIServer(etcdPort, port int) error {
 	// Without the admission plugin that taints every new node, simulated nodes are schedulable from the start.
 	off := "TaintNodesByCondition"
 	if l.opts.NoControllerManager {
-		// Nobody makes the default service accounts that this plugin waits for.
+		// Default service accounts, which this plugin waits for, are never created here.
 		off += ",ServiceAccount"
 	}
 	args := append([]string{

@@ -156,7 +156,7 @@ func (cp *ControlPlane) startComponent(ctx context.Context, name Component) erro
 	return nil
 }
 
-// watch reports a process that ends without being told to. It ends with the process.
+// watch reports a process that ends unexpectedly. It ends with the process.
 func (cp *ControlPlane) watch(p *Process) {
 	<-p.Exited()
 	if err := p.died(); err != nil {
@@ -187,7 +187,7 @@ func (cp *ControlPlane) Stop() error {
 		errs = append(errs, c.Close())
 	}
 	errs = append(errs, stopAll(children))
-	// Nobody needs what they would write on the way out, and kube-apiserver takes its time over SIGTERM.
+	// Their last writes are not needed, and kube-apiserver is slow to handle SIGTERM.
 	for _, p := range order {
 		errs = append(errs, p.Resume(), p.Kill9())
 	}
@@ -211,7 +211,7 @@ func stopAll(procs []*Process) error {
 // Dir is the directory with certificates, data and logs.
 func (cp *ControlPlane) Dir() string { return string(cp.dir) }
 
-// Dead receives an error with the tail of the log for each process that ends without being told to.
+// Dead receives an error with the tail of the log for each process that ends unexpectedly.
 func (cp *ControlPlane) Dead() <-chan error { return cp.dead }
 
 // Process returns the component's process, nil for a component that was left out.

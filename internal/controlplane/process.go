@@ -34,7 +34,7 @@ type Process struct {
 	exited chan struct{}
 
 	mu sync.Mutex
-	// told is set once somebody ended the process on purpose.
+	// told is set once the process was ended on purpose.
 	told bool
 	// peakRSS is the last value read while the process lived.
 	peakRSS int64
@@ -167,7 +167,7 @@ func (p *Process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// died returns an error with the tail of the log for a process that ended without being told to.
+// died returns an error with the tail of the log for a process that ended unexpectedly.
 func (p *Process) died() error {
 	select {
 	case <-p.exited:

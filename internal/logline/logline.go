@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logline keeps text that tenants write, such as values of annotations, from forging lines of a log. Upstream's code logs
-// such text as it is.
+// Package logline escapes text that tenants write, such as values of annotations, so that it cannot forge lines of a log.
+// Upstream's code logs such text unchanged.
 //
 // It imports nothing of this project.
 package logline

@@ -29,13 +29,13 @@ type GatherRule struct {
 	Layer string
 	// Must is true for MustGather, Prefer for PreferGather.
 	Must, Prefer bool
-	// Multiple is of what the number of members in each domain must be a multiple; 1 is any.
+	// Multiple divides the number of members in each domain; 1 allows any number.
 	Multiple int
 }
 
 const gatherWanted = `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`
 
-// gather reads how the gang is to be gathered. A rule that cannot be understood asks for what is left of it.
+// gather parses the topology annotation. The valid parts of an invalid rule still apply.
 func (r *reader) gather() {
 	text, said := r.annotations[TopologyAnnotation]
 	if !said || text == "" {

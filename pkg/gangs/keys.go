@@ -45,8 +45,8 @@ const (
 	OldBindMembersAnnotation = "scheduling.koordinator.sh/bind-gang-member-count"
 )
 
-// SourceAnnotation on a Volcano PodGroup says that the gang controller made it, and for which way to say gang: "annotations" of pods, or
-// the API group of the PodGroup that the user wrote.
+// SourceAnnotation on a Volcano PodGroup marks it as made by the gang controller, and has the source: "annotations" of pods, or the
+// API group of the user's PodGroup.
 const SourceAnnotation = "coscheduling.volcano-prebind.io/source"
 
 // Plugin is the name of the scheduler's plugin that reads settings.

@@ -30,7 +30,7 @@ const (
 type MatchPolicy string
 
 const (
-	// OnlyWaiting: those that are bound together now.
+	// OnlyWaiting counts the members that are bound together now.
 	OnlyWaiting MatchPolicy = "only-waiting"
 	// WaitingAndRunning: those, and those bound or running.
 	WaitingAndRunning MatchPolicy = "waiting-and-running"
@@ -85,7 +85,7 @@ func (s *Settings) GroupID(self Name) string {
 	return strings.Join(names, ",")
 }
 
-// Mistake is something that cannot be taken as it is written.
+// Mistake is an invalid setting.
 type Mistake struct {
 	// Field is the annotation or field, Found its value, Want the valid values, and Taken the value that is used instead. Effect is what
 	// happens where no value is used.
@@ -101,7 +101,7 @@ func (m Mistake) String() string {
 	return fmt.Sprintf("%s: invalid value %s, must be %s; %s", m.Field, brief.Value(m.Found), m.Want, effect)
 }
 
-// Said is true if the annotations of a PodGroup say something of its gang.
+// Said reports whether the annotations of a PodGroup have settings of a gang.
 func Said(annotations map[string]string) bool {
 	for _, key := range settings {
 		if _, ok := annotations[key]; ok {
@@ -210,7 +210,7 @@ func (r *reader) group(self Name) {
 		r.broken(`a JSON list of "namespace/name", such as ["default/trainer","default/ps"]`)
 		return
 	}
-	slices.Sort(list) // as Koordinator orders them: as they are written
+	slices.Sort(list) // in Koordinator's order: of the texts
 	list = slices.Compact(list)
 	switch {
 	case len(list) == 0:
@@ -243,7 +243,7 @@ func (r *reader) broken(want string) {
 	r.settings.Broken = errors.New(r.mistakes[len(r.mistakes)-1].String())
 }
 
-// impossible is true for what no PodGroup can have as its namespace and name.
+// impossible reports whether no PodGroup can have the item as its namespace and name.
 func impossible(item string) bool {
 	name := split(item)
 	return len(validation.IsDNS1123Label(name.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(name.Name)) > 0

@@ -84,7 +84,7 @@ func (c *controller) updateGroup(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// refused keeps why the API server refuses the PodGroup, to be told.
+// refused records why the API server refuses the PodGroup, so that it is reported.
 func (g *gang) refused(what string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -106,7 +106,7 @@ func (c *controller) deleteGroup(ctx context.Context, group *v1beta1.PodGroup) e
 	return nil
 }
 
-// dropOwnGroups deletes the PodGroups that upstream's controller made for members, once nobody is in them.
+// dropOwnGroups deletes the PodGroups that upstream's controller made for members, once they have no pods.
 func (c *controller) dropOwnGroups(ctx context.Context, g *gang) error {
 	if g.group == nil || g.parked != "" {
 		return nil
@@ -176,7 +176,7 @@ func schedulerOf(g *gang) string {
 	}
 }
 
-// queueOf is the queue that is asked for; empty if nobody asks for one, and it is the API server's to choose.
+// queueOf returns the requested queue; empty if none is requested, and the API server chooses.
 func (c *controller) queueOf(g *gang) string {
 	var ofObject, ofPod, ofNamespace string
 	if g.object != nil {

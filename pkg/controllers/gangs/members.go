@@ -26,8 +26,8 @@ const (
 	patchers, turn = 8, 500
 	// namedPods is how many pods a message names.
 	namedPods = 3
-	// reportingMembers bounds the members whose messages depend on what other members say: a change of one member's annotation must not
-	// cost a write for each of the others. The PodGroup's message is about all of them.
+	// reportingMembers limits the members whose messages depend on other members: a change of one member's annotation must not cost
+	// a write for each of the others. The PodGroup's message covers all members.
 	reportingMembers = 10
 )
 
@@ -47,7 +47,7 @@ func (p *podPatch) set(key, value string) {
 	}
 }
 
-// syncPods puts the members that have no node in the gang's PodGroup, and tells them what cannot be taken as they say it.
+// syncPods puts the members without a node in the gang's PodGroup, and reports invalid settings on them.
 func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	var patches []*podPatch
 	left := g.graceLeft()
@@ -88,7 +88,7 @@ func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	return errors.Join(errs...)
 }
 
-// patchPod writes a version that nobody else has changed: a pod that has just got a node stays where it is.
+// patchPod patches the pod only in the version that was read: a pod that has just got a node is not changed.
 func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": p.pod.UID, "resourceVersion": p.pod.ResourceVersion, "annotations": p.annotations,
@@ -111,7 +111,7 @@ func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 	return nil
 }
 
-// messageFor returns the pod's message. shared reports whether it depends on what others than the pod say of the gang.
+// messageFor returns the pod's message. shared reports whether it depends on other objects' settings.
 func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	mistakes := misnamed(pod)
 	switch {
@@ -142,7 +142,7 @@ func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 		g.Name, messageAnnotation, reportingMembers))
 }
 
-// mistaken says what of the gang cannot be taken as it is written, and which members say otherwise.
+// mistaken returns which of the gang's settings are invalid, and which members have different ones.
 func (g *gang) mistaken() string {
 	others := brief.List{First: namedPods}
 	for _, pod := range g.members {

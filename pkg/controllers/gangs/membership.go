@@ -21,7 +21,7 @@ const (
 	gangAnnotation = prefix + "gang"
 	// schedulerAnnotation on such a PodGroup is the scheduler of its pods: controllers of other schedulers leave it alone.
 	schedulerAnnotation = prefix + "scheduler"
-	// messageAnnotation says what of an object cannot be taken as it is written, and why a gang waits.
+	// messageAnnotation has the errors in an object's settings, and why a gang waits.
 	messageAnnotation = prefix + "message"
 
 	// pluginsLabel is how pods name PodGroups of scheduler-plugins.
@@ -78,7 +78,7 @@ func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// byAge orders pods by their creation, and those of one second by their names.
+// byAge orders pods by creation time, then by name.
 func byAge(l, r *corev1.Pod) int {
 	if c := l.CreationTimestamp.Compare(r.CreationTimestamp.Time); c != 0 {
 		return c

@@ -46,7 +46,7 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// observe counts until it is told to stop.
+// observe counts until stop is called.
 func (c *controller) observe() (stop func()) {
 	metrics := collector{c}
 	if err := prometheus.Register(metrics); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 )
 
-// reason is of the events that tell what cannot be taken as it is written.
+// reason is the reason of events about invalid settings.
 const reason = "GangSettings"
 
 // syncObject writes the status of the PodGroup that the user wrote, and what there is to say of it. A PodGroup that no pod of ours has
@@ -30,7 +30,7 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	}
 	status := statusOf(g.object.Status, g.members, max(1, g.minMember), g.handed(), metav1.Now().Rfc3339Copy())
 	if g.source.hasStatus {
-		status.Scheduled = 0 // the field is not there
+		status.Scheduled = 0 // the field does not exist
 	}
 	mistaken := g.mistaken()
 	if g.parked != "" {

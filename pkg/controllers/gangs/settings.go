@@ -34,10 +34,9 @@ const byDefault = "the default of the scheduler configuration"
 type settings struct {
 	// by names who says it, for people.
 	by string
-	// minMember is 0 when nobody says it.
+	// minMember is 0 if no object sets it.
 	minMember int32
-	// said are the texts as they are written, by annotation, the minimum's among them; taken is what of these goes to the Volcano
-	// PodGroup.
+	// said has the original texts by annotation, including the minimum's; taken has the ones for the Volcano PodGroup.
 	said, taken map[string]string
 	mistakes    []gangs.Mistake
 }
@@ -172,8 +171,8 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.Mistake {
 	return mistakes
 }
 
-// canonical is the same text for texts that mean the same. One that is too long to be read, or names more gangs than a group has, is
-// taken as it is: many pods may say such.
+// canonical returns equal texts for texts with equal meaning. A text that is too long, or names more gangs than a group may have,
+// is returned unchanged, because many pods may have it.
 func canonical(key, text string) string {
 	if len(text) > gangs.MaxGroupText {
 		return text
@@ -199,7 +198,7 @@ func canonical(key, text string) string {
 	return text
 }
 
-// misnamed tells of a pod that names several gangs.
+// misnamed reports a pod that names several gangs.
 func misnamed(pod *corev1.Pod) []gangs.Mistake {
 	var mistakes []gangs.Mistake
 	names := namesOf(pod)

@@ -23,8 +23,8 @@ import (
 	informers "github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions/coscheduling/v1alpha1"
 )
 
-// lookAgain is how often the API server is asked whether it serves a resource by now: within the grace of gangs that are submitted
-// together with the CRD.
+// lookAgain is how often the controller checks whether the API server serves a resource yet. It is within the grace of gangs that
+// are submitted together with the CRD.
 const lookAgain = grace / 2
 
 // source is an API group in which users write PodGroups. Its CRD may be missing, and may come later.

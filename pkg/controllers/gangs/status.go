@@ -33,7 +33,7 @@ func statusOf(was v1alpha1.PodGroupStatus, members []*corev1.Pod, minMember int3
 	unfinished := int32(len(members)) - is.Succeeded - is.Failed
 	is.Phase = phaseOf(is, int32(len(members)), minMember, handed)
 	if over(was.Phase) && unfinished == 0 && !over(is.Phase) {
-		return was // how a gang has ended does not change with what is deleted of it
+		return was // deleting objects does not change how a gang ended
 	}
 	if is.Phase != v1alpha1.PodGroupPending && is.OccupiedBy == "" {
 		is.OccupiedBy = occupant(members)

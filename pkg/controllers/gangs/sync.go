@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// grace is how long members wait for the object that they name, or for one of them to say the minimum, before that is told.
+// grace is how long members may wait for the object that they name, or for a minimum, before that is reported.
 const grace = 10 * time.Second
 
 // gang is what a sync knows of one.
@@ -39,7 +39,7 @@ type gang struct {
 	parked string
 }
 
-// ourGroup is true if this controller made the gang's Volcano PodGroup, or another for the same scheduler.
+// ourGroup reports whether this controller, or another one for the same scheduler, made the gang's Volcano PodGroup.
 func (c *controller) ourGroup(g *gang) bool {
 	return g.group != nil && g.group.Annotations[gangs.SourceAnnotation] != "" && slices.Contains(c.schedulers, g.group.Annotations[schedulerAnnotation])
 }
@@ -51,7 +51,7 @@ func (c *controller) sync(ctx context.Context, name gangs.Name) error {
 	}
 	refused := c.syncGroup(ctx, g)
 	if g.group != nil && g.group.DeletionTimestamp != nil {
-		return refused // it is made anew, and its pods handed over, when it is gone
+		return refused // once deleted, it is created again, and its pods are handed over
 	}
 	if err := c.syncPods(ctx, g); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	return fmt.Sprintf("PodGroup.%s %s does not exist; create it, or correct label %s, to have the pod scheduled", group, g.Name, label)
 }
 
-// graceLeft is how long the members' trouble is not told yet. A name that cannot be mended by another object is told at once.
+// graceLeft returns how long the members' errors are not reported yet. A name that no other object can correct is reported at once.
 func (g *gang) graceLeft() time.Duration {
 	if g.decider != nil || g.object != nil || g.group != nil || len(g.members) == 0 || len(validation.IsDNS1123Subdomain(g.Name.Name)) > 0 {
 		return 0

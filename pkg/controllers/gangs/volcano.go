@@ -27,10 +27,10 @@ var podKeys = []string{
 	v1beta1.PodPreemptable, v1beta1.CooldownTime, v1beta1.RevocableZone, v1beta1.JDBMinAvailable, v1beta1.JDBMaxUnavailable,
 }
 
-// want is a Volcano PodGroup as its gang says. What it does not speak of is left as it is.
+// want is the Volcano PodGroup that the gang asks for. Its other fields are left unchanged.
 type want struct {
 	minMember     int32
-	queue         string // empty: as it is
+	queue         string // empty: unchanged
 	priorityClass string
 	minResources  corev1.ResourceList
 	topology      *v1beta1.NetworkTopologySpec
@@ -39,7 +39,8 @@ type want struct {
 	owners        []metav1.OwnerReference
 }
 
-// upper is true for annotations of a user's object, or of a workload, that its PodGroup has too. Those that only daemons write are not.
+// upper reports whether an annotation of a user's object, or of a workload, is copied to its PodGroup. Annotations that only
+// daemons write are not.
 func upper(key string) bool {
 	switch {
 	case podgroup.IsOurs(key):
@@ -49,7 +50,7 @@ func upper(key string) bool {
 	}
 }
 
-// managed is true for annotations that the PodGroup has only as long as somebody says them.
+// managed reports whether the PodGroup has the annotation only as long as an object of the gang does.
 func managed(key string) bool {
 	return podgroup.IsOurs(key) && upper(key) || key == gangs.SourceAnnotation || key == schedulerAnnotation || key == messageAnnotation ||
 		slices.Contains(settingKeys, key) || slices.Contains(podKeys, key)
@@ -100,10 +101,10 @@ func topologyOf(pod *corev1.Pod) *v1beta1.NetworkTopologySpec {
 	return spec
 }
 
-// maxAskedFor is more than any gang has. Thousandths of it are still counted, and it is read as it was written.
+// maxAskedFor is more than any gang needs. Its thousandths still fit into an integer.
 const maxAskedFor = math.MaxInt64 / 1000
 
-// askedFor is what the first minMember of the members ask for; those that are not there yet ask for as much as the first.
+// askedFor returns the requests of the first minMember members. Members that do not exist yet count as the first one.
 func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 	if len(members) == 0 {
 		return nil
@@ -163,8 +164,8 @@ func (w *want) apply(group *v1beta1.PodGroup, inherited map[string]string) *v1be
 	return group
 }
 
-// settled is true if the PodGroup is as it should be, whatever its workloads' annotations are: those are read when something else
-// has to be written, and when the PodGroup has annotations that might be from them.
+// settled reports whether the PodGroup is correct, apart from its workloads' annotations. They are read only if another field must
+// be written, or if the PodGroup has annotations that may be theirs.
 func (w *want) settled(group *v1beta1.PodGroup) bool {
 	return equality.Semantic.DeepEqual(group, w.apply(group, nil))
 }

@@ -59,7 +59,7 @@ func (p *podGroups) Create(ctx context.Context, group *v1beta1.PodGroup, opts me
 	return p.PodGroupInterface.Create(ctx, group, opts)
 }
 
-// Update implements typed.PodGroupInterface. Upstream makes the annotations anew before it updates.
+// Update implements typed.PodGroupInterface. Upstream rebuilds the annotations before it updates.
 func (p *podGroups) Update(ctx context.Context, group *v1beta1.PodGroup, opts metav1.UpdateOptions) (*v1beta1.PodGroup, error) {
 	if err := p.inherit(ctx, group); err != nil {
 		return nil, err

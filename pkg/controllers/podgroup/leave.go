@@ -22,8 +22,8 @@ import (
 // Claims is true for pods whose PodGroup another controller makes.
 type Claims func(*corev1.Pod) bool
 
-// Upstream's controller comes to know of pods in three ways: by its informer's handler, by its lister and, for those of a ReplicaSet, by
-// a list of the API server's. The types below hide the claimed ones in each of them.
+// Upstream's controller sees pods in three ways: by its informer's handler, by its lister and, for pods of a ReplicaSet, by a list
+// call. The types below hide the claimed pods in each of them.
 
 type factory struct {
 	informers.SharedInformerFactory
@@ -100,7 +100,7 @@ func (l *namespaceLister) List(selector labels.Selector) ([]*corev1.Pod, error) 
 	return slices.DeleteFunc(pods, l.claims), err
 }
 
-// Get does not find a claimed pod: it may have come to be one since its handler was told of it.
+// Get does not find a claimed pod: it may have been claimed after its handler ran.
 func (l *namespaceLister) Get(name string) (*corev1.Pod, error) {
 	pod, err := l.PodNamespaceLister.Get(name)
 	if err == nil && l.claims(pod) {

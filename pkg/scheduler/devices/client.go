@@ -64,7 +64,7 @@ func (p *podClient) Patch(ctx context.Context, name string, kind types.PatchType
 	return p.PodInterface.Patch(ctx, name, kind, data, opts, subresources...)
 }
 
-// concerns is true if the changes are device code's.
+// concerns reports whether the changes are device code's.
 func (s *Staging) concerns(changes map[string]*string) bool {
 	return slices.ContainsFunc(s.kinds, func(k kind) bool { _, ok := changes[k.holds]; return ok })
 }

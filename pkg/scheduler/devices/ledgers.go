@@ -34,8 +34,8 @@ type kind struct {
 	lockStays bool
 }
 
-// PodKeys are the labels and annotations of pods that say which devices of upstream's kinds they want or have, and how they share them. Those that
-// end in a slash stand for all with that prefix.
+// PodKeys returns the labels and annotations of pods with their requested or allocated devices of upstream's kinds, and how they
+// share them. A key that ends in a slash stands for all with that prefix.
 func PodKeys() []string {
 	return []string{
 		"nvidia.com/", "volcano.sh/vgpu-mode", "volcano.sh/gpu-index",
@@ -93,7 +93,7 @@ func lockIf(enabled bool, annotation string) string {
 	return annotation
 }
 
-// limits is true if a pod limits one of the resources.
+// limits reports whether a pod limits one of the resources.
 func limits(names ...string) func(*v1.Pod) bool {
 	return func(pod *v1.Pod) bool {
 		for i := range pod.Spec.Containers {
@@ -107,7 +107,7 @@ func limits(names ...string) func(*v1.Pod) bool {
 	}
 }
 
-// DeviceObjects is the kind of devices that Device objects tell of. It is switched on wherever the plugin is.
+// DeviceObjects is the kind of devices that Device objects describe. It is on wherever the plugin is.
 const DeviceObjects = "Device objects"
 
 // Switches are the kinds of devices that a configuration switches on, for the whole process: DeviceObjects, and by their arguments those of
@@ -138,7 +138,7 @@ func Switches(tiers []conf.Tier) []string {
 	return on
 }
 
-// Unchanged is an error if the kinds are others than those that the scheduler began with.
+// Unchanged returns an error if the kinds differ from the kinds at the start.
 func Unchanged(began, now []string) error {
 	if slices.Equal(began, now) {
 		return nil

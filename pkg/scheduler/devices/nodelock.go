@@ -22,13 +22,13 @@ import (
 // the pod is placed, with three calls to the API server, and does not give it back when the placement does not last. Here
 // a session's locks are in the session's nodes only, and a pre-bind step takes them (lockStep).
 type nodeLocks struct {
-	// kinds are those with a lock; none unless node locks are switched on.
+	// kinds are the kinds with a lock; none unless node locks are on.
 	kinds []kind
 	nodes map[string]*api.NodeInfo
 
 	// mu guards the rest: pre-bind steps may use the session's client.
 	mu sync.Mutex
-	// held are the locks by their task, taken those of the task that is being placed.
+	// held has the locks by their task, taken the locks of the task that is being placed.
 	held  map[api.TaskID][]nodeLock
 	taken []nodeLock
 }
@@ -64,7 +64,7 @@ func (l *nodeLocks) of(task api.TaskID) []nodeLock {
 	return l.held[task]
 }
 
-// locked is true if a task has the lock that this session has placed, or that a former one has and that is not bound yet.
+// locked reports whether a task has the lock: one placed in this session, or in a former one and not bound yet.
 func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	if slices.Contains(l.taken, lock) {
 		return true
@@ -82,7 +82,7 @@ func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	return false
 }
 
-// node is the node as the session has it, with the session's locks and without those that have expired.
+// node returns the session's node, with the session's locks and without expired ones.
 func (l *nodeLocks) node(name string) (*v1.Node, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -19,14 +19,14 @@ import (
 // NodeLockLife is how long a lock counts whose holder does not give it back. It is upstream's, and Koordinator's.
 const NodeLockLife = 5 * time.Minute
 
-// NodeLock has pods take turns on a node, for device plugins that cannot tell which of several pods they are asked for. It is an annotation of the node: the scheduler
-// writes it for a pod that it is about to bind, and the device plugin takes it off once the pod has its device.
+// NodeLock lets only one pod at a time start on a node, for device plugins that cannot distinguish pods. It is an annotation of the
+// node: the scheduler writes it for a pod that it is about to bind, and the device plugin removes it once the pod has its device.
 type NodeLock struct {
 	Kube       kubernetes.Interface
 	Annotation string
 }
 
-// Take writes the value, unless the lock has one that counts. Written is true if it is there, or may be.
+// Take writes the value, unless the lock has one that counts. written reports whether the node has it, or may have it.
 func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(was string) (bool, error)) (written bool, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		written = false
@@ -74,7 +74,7 @@ func lockStep(kube kubernetes.Interface, annotation string) binding.Step {
 // lockHolder takes upstream's locks, whose value is the time since when.
 type lockHolder struct {
 	lock NodeLock
-	// written is the lock's value once it is there, or may be.
+	// written is the lock's value once the node has it, or may have it.
 	written string
 }
 
@@ -87,7 +87,7 @@ func (l *lockHolder) take(ctx context.Context, _ *api.TaskInfo, name string) err
 	return err
 }
 
-// expired is true if a lock of that time counts no longer. One that is no time counts until somebody removes it.
+// expired reports whether a lock of that time no longer counts. A value that is no time counts until it is removed.
 func expired(since string) bool {
 	t, err := time.Parse(time.RFC3339, since)
 	return err == nil && time.Since(t) > NodeLockLife

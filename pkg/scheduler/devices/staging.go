@@ -42,7 +42,7 @@ type Staging struct {
 	pending map[api.TaskID]map[string]string
 	// pods finds pods by name: device code names them in its writes.
 	pods map[types.NamespacedName]*v1.Pod
-	// before are the annotations that were staged for a task, as they were; nil is one that was not there.
+	// before has the former values of the annotations staged for a task; nil stands for a missing one.
 	before map[api.TaskID]map[string]*string
 	// evicted are the tasks that the session has evicted.
 	evicted map[api.TaskID]bool
@@ -175,8 +175,8 @@ func (s *Staging) seen(task *api.TaskInfo) {
 	node.AddPodInfo(info)
 }
 
-// stage applies a write of device code to the session's pod; false when it does not know the pod. A pod that has its node
-// since before the session keeps its annotations: what is written is what upstream does to victims and undoes again.
+// stage applies a write of device code to the session's pod; false if it does not know the pod. A pod that had its node before the
+// session keeps its annotations, because upstream writes to victims and reverts that.
 func (s *Staging) stage(name types.NamespacedName, changes map[string]*string) (*v1.Pod, bool) {
 	pod, ok := s.pods[name]
 	if !ok {
@@ -235,7 +235,7 @@ func annotate(pod *v1.Pod, key string, value *string) {
 	}
 }
 
-// book makes the node's ledgers anew of the pods that are on it now.
+// book rebuilds the node's ledgers from the pods on it.
 func (s *Staging) book(node *api.NodeInfo) {
 	for _, kind := range s.kinds {
 		pods := podsWith(node, kind.holds)
@@ -252,7 +252,7 @@ func (s *Staging) book(node *api.NodeInfo) {
 				return !own
 			}))
 			continue
-		case *gpushare.GPUDevices: // of which victims give up theirs at once
+		case *gpushare.GPUDevices: // its victims release their devices at once
 			pods = slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return s.evicted[api.TaskID(pod.UID)] })
 		}
 		if ledger := vacant(node, kind.name); ledger != nil {
