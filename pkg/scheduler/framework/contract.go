@@ -40,7 +40,8 @@ type SessionScoped interface {
 	InSession() any
 }
 
-// Starter is a plugin that needs the other plugins of its session. OnSessionStart is called when all have opened, before the first action.
+// Starter is a plugin that needs the other plugins of its session, or an action that has a part in the actions before it. OnSessionStart is called
+// when all plugins have opened, before the first action: first of plugins, in conf order, then of actions, by name.
 type Starter interface {
 	OnSessionStart(ssn *Session)
 }

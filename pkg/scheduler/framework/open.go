@@ -4,6 +4,7 @@ package framework
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -185,6 +186,11 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	r.mu.Unlock()
 	for _, name := range p.pluginOrder {
 		if starter, ok := p.plugins[name].(Starter); ok {
+			starter.OnSessionStart(ssn)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.actions)) {
+		if starter, ok := r.actions[name].(Starter); ok {
 			starter.OnSessionStart(ssn)
 		}
 	}

@@ -19,7 +19,7 @@ type Session struct {
 	cache Cache
 	// Action is the name of the action that runs, or ran last; empty before the first. The caller that executes actions sets it.
 	Action string
-	// IdleOnly reports whether allocate lets the job wait for no resources that are being released; nil before it has run.
+	// IdleOnly reports whether allocate lets the job wait for no resources that are being released; nil without allocate.
 	IdleOnly func(job *api.JobInfo) bool
 	// turn is the job that the session currently works on.
 	turn *turn

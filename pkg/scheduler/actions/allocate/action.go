@@ -18,7 +18,10 @@ type Action struct {
 	memory   *memory.Memory
 }
 
-var _ framework.Action = (*Action)(nil)
+var (
+	_ framework.Action  = (*Action)(nil)
+	_ framework.Starter = (*Action)(nil)
+)
 
 // Option configures the action.
 type Option func(*Action)
@@ -41,9 +44,15 @@ func New(opts ...Option) *Action {
 // Name is the action's name in volcano-scheduler.conf.
 func (*Action) Name() string { return "allocate" }
 
+// OnSessionStart implements framework.Starter: actions that run before this one ask which gangs may use idle resources only.
+func (a *Action) OnSessionStart(ssn *framework.Session) {
+	ssn.IdleOnly = state.NewPauses(ssn, a.memory).IdleOnly
+}
+
 // Execute places the gangs of the session that fit: urgent ones first, and then queue by queue and job by job as the
 // plugins order them.
 func (a *Action) Execute(ssn *framework.Session) {
 	a.memory.BeginSession()
+	takeBack(ssn)
 	newScheduler(state.NewRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
 }

@@ -20,6 +20,7 @@
 // # What happens to a gang
 //
 // A scheduler lists the jobs that have tasks to be placed (jobQueues) and gives each its turn, in the plugins' order: a state.Attempt.
+// Members that preempt or reclaim pipelined before it in the session, without an eviction, are to be placed, too (takeBack).
 //
 //  1. Where may it lie? The plugins name node groups for the job (framework.NodeGroups), or it may lie anywhere. If it did not
 //     fit in the last session and nothing that decides on it has changed (its fingerprint), its explanation is reported again

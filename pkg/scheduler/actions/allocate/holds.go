@@ -40,7 +40,7 @@ func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
 			holders = append(holders, p.Attempt.Job)
 		}
 	}
-	if len(holders) == 0 || run.IsPromised(gangs) {
+	if len(holders) == 0 || run.Pauses.IsPromised(gangs) {
 		return
 	}
 	for _, job := range holders {

@@ -109,7 +109,7 @@ func TestNomineesAloneGoFirst(t *testing.T) {
 				}
 				ssn := s.cluster.Open(s.registry, s.conf)
 				defer ssn.Close()
-				ssn.Run(s.allocate)
+				ssn.Run(s.actions[0])
 				var bound []string
 				for name := range ssn.Binds() {
 					bound = append(bound, strings.TrimPrefix(name[:len(name)-2], schedtest.Namespace+"/"))

@@ -4,6 +4,7 @@ package evictions
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,17 +12,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // TestAPausedGangEvictsOnlyForRoomThatItGets: one member of the gang waits for a pod that leaves without end, and a pod is evicted for the other. Others
 // take the room of that pod in the pause of the gang's namespace, so none is evicted then; but pods are for a gang that waits for no others.
 func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
-	for _, action := range []string{preempt, reclaim} {
-		t.Run(action, func(t *testing.T) {
+	for _, row := range []struct {
+		action, order string
+		want          []time.Duration
+	}{
+		{preempt, "allocate, preempt, reclaim", []time.Duration{0}}, {preempt, "preempt, reclaim, allocate", []time.Duration{0}}, {reclaim, "allocate, preempt, reclaim", []time.Duration{0}},
+		{reclaim, "reclaim, allocate, preempt", []time.Duration{0, 0}}, // upstream's reclaim also evicts a pod where the member would fit without
+	} {
+		action := row.action
+		t.Run(action+" in "+row.order, func(t *testing.T) {
 			w := evicting(map[string]string{"n1": "4", "n2": "4", "n3": "4"}, []runs{{"n1", "beside", 1, "1"}, {"n2", "low", 1, "4"}, {"n3", "aside", 1, "1"}}, 100, []wants{{"n1", "3"}, {"n2", "4"}})
 			w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
+			w.Pods[0].Spec.NodeSelector = map[string]string{"name": "n1"} // so that it is made again there
 			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("late").MinMember(2).PriorityClass("p100").Obj())
 			if action == reclaim {
 				for _, podGroup := range w.PodGroups {
@@ -30,6 +43,7 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 				w.Queues = append(w.Queues, schedtest.MakeQueue().Name("gets").Obj(), schedtest.MakeQueue().Name("gives").Obj())
 			}
 			s := brew(t, w, strings.NewReplacer("preempt, reclaim", action, "  - name: proportion\n", "").Replace(fmt.Sprintf(tiers, Name, true)))
+			s.inOrder(row.order)
 			synctest.Test(t, func(t *testing.T) {
 				s.start = time.Now()
 				play := func(until time.Duration) {
@@ -43,7 +57,7 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 					}
 				}
 				play(10 * time.Minute)
-				if diff := cmp.Diff([]time.Duration{0}, s.evictions); diff != "" {
+				if diff := cmp.Diff(row.want, s.evictions); diff != "" {
 					t.Errorf("pods are evicted at (-want +got):\n%s", diff)
 				}
 				for i, member := range []wants{{"n2", "4"}, {"n3", "4"}} {
@@ -56,6 +70,80 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 					t.Errorf("%d members of a gang run that needs only the room of evicted pods, evicted at %v, want 2", s.running("late"), s.evictions)
 				}
 			})
+		})
+	}
+}
+
+// inOrder has the sessions run their actions in the order.
+func (s *storm) inOrder(order string) {
+	slices.SortFunc(s.actions, func(l, r vcframework.Action) int {
+		return strings.Index(order, l.Name()) - strings.Index(order, r.Name())
+	})
+}
+
+// TestAGangHoldsIdleNodesForAWhileInAnyOrder of the actions: one member of the gang waits for a pod that leaves without end, the other holds an idle
+// node that a pod of another namespace needs. There is no pod to evict.
+func TestAGangHoldsIdleNodesForAWhileInAnyOrder(t *testing.T) {
+	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim", "reclaim, preempt, allocate", "reclaim, allocate, preempt"} {
+		t.Run(order, func(t *testing.T) {
+			w := evicting(map[string]string{"n1": "4", "n2": "4"}, nil, 100, []wants{{"n1", "4"}, {"n2", "4"}})
+			other := schedtest.MakePod().Name("other-0").Namespace("elsewhere").Group("other").Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj()
+			w.Pods = append(w.Pods, other, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Terminating().Obj())
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("other").Namespace("elsewhere").MinMember(1).Obj())
+			s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+			s.inOrder(order)
+			synctest.Test(t, func(t *testing.T) {
+				s.start = time.Now()
+				for s.running("other") == 0 && time.Since(s.start) < time.Hour {
+					s.session()
+					time.Sleep(10 * time.Second)
+				}
+				if waited := time.Since(s.start); waited < 5*time.Minute || waited > 6*time.Minute {
+					t.Errorf("another namespace's pod is placed after %s, want between 5 and 6 minutes", waited)
+				}
+			})
+		})
+	}
+}
+
+// TestPreemptLeavesIdleNodesToAllocate: a gang that preempt pipelines on idle resources before allocate runs is bound in the same session.
+func TestPreemptLeavesIdleNodesToAllocate(t *testing.T) {
+	w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n2", "low", 10, "1"}}, 100, []wants{{"n1", "3"}, {"n2", "3"}})
+	s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+	s.inOrder("preempt, reclaim, allocate")
+	if s.session(); s.running("gang") != 2 || len(s.last) > 0 {
+		t.Errorf("%d members run after a session, want 2; evicted are %v, want none", s.running("gang"), s.last)
+	}
+}
+
+// TestAGangThatEvictsKeepsItsNodes: one member takes the place of an evicted pod, and the other, or the other gang of its group, an idle node. allocate,
+// which runs after preempt, leaves both there: otherwise the member would not be nominated, and the evictions of the group would be withdrawn.
+func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
+	for name, grouped := range map[string]bool{"a gang": false, "a group of gangs": true} {
+		t.Run(name, func(t *testing.T) {
+			w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}, {"n2", "4"}})
+			conf := fmt.Sprintf(tiers, Name, true)
+			if grouped {
+				w = evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}})
+				w.Pods = append(w.Pods, schedtest.MakePod().Name("y-0").Group("y").Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj())
+				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("y").MinMember(1).PriorityClass("p100").Obj())
+				conf = strings.Replace(conf, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1)
+			}
+			s := brew(t, w, conf)
+			if grouped {
+				unit := &binding.Unit{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
+				s.registry.RegisterPlugin(helper{Part: sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit {
+					return map[string]*binding.Unit{"gang": unit, "y": unit}[job.Name]
+				})}.spec())
+			}
+			s.inOrder("preempt, allocate, reclaim")
+			s.session()
+			if diff := cmp.Diff([]string{"ns/low-0"}, s.last); diff != "" {
+				t.Errorf("evicted (-want +got):\n%s", diff)
+			}
+			if got := s.pods["ns/gang-0"].Status.NominatedNodeName; got != "n1" {
+				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
+			}
 		})
 	}
 }

@@ -53,12 +53,13 @@ type storm struct {
 	cluster  *sessiontest.Cluster
 	registry *framework.Registry
 	conf     string
-	allocate vcframework.Action
-	plugin   *plugin
-	start    time.Time
-	pods     map[string]*v1.Pod
-	gone     map[string]time.Time
-	made     int
+	// actions run in each session, in this order.
+	actions []vcframework.Action
+	plugin  *plugin
+	start   time.Time
+	pods    map[string]*v1.Pod
+	gone    map[string]time.Time
+	made    int
 	// taken is told of a node on which a pod that was evicted is gone.
 	taken func(node string)
 	// evictions are the times of all of them, since the start; last is what the last session evicted.
@@ -77,16 +78,16 @@ func brew(t *testing.T, w sessiontest.World, conf string) *storm {
 	spec.New = func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return s.plugin, nil }
 	s.registry.RegisterPlugin(spec)
 	s.registry.RegisterAction(allocate.New())
-	s.allocate, _ = vcframework.GetAction("allocate")
+	placing, _ := vcframework.GetAction("allocate")
+	s.actions = []vcframework.Action{placing, vcpreempt.New(), vcreclaim.New()}
 	return s
 }
 
 // session runs one session and lets its decisions come true.
 func (s *storm) session() {
 	ssn := s.cluster.Open(s.registry, s.conf)
-	ssn.Run(s.allocate, vcpreempt.New(), vcreclaim.New())
+	ssn.Run(s.actions...)
 	binds := ssn.Binds()
-	s.last = ssn.Evicts()
 	nominations := map[string]string{}
 	for _, job := range ssn.Jobs {
 		for _, task := range job.TaskStatusIndex[api.Pipelined] {
@@ -96,6 +97,7 @@ func (s *storm) session() {
 		}
 	}
 	ssn.Close()
+	s.last = ssn.Evicts()
 	for name, node := range nominations {
 		s.update(name, func(pod *v1.Pod) { pod.Status.NominatedNodeName = node })
 	}

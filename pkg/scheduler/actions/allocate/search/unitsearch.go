@@ -28,7 +28,7 @@ const (
 // Solve places all gangs, or none; then it returns a gang that found no room.
 func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 	var first *Misfit
-	u.idleOnlyUntil = u.run.PausedUntil(u.Gangs...)
+	u.idleOnlyUntil = u.run.Pauses.Until(u.Gangs...)
 	for _, u.idleOnly = range []bool{true, false} {
 		if !u.idleOnly && (!u.idleOnlyUntil.IsZero() || !u.run.Index.Releases(u.run.Index.All)) {
 			break

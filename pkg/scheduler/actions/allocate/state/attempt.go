@@ -91,7 +91,7 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 		Run: s, Job: job, Pending: pending, Groups: groups, Gathering: gathering, alone: alone,
 		Members: s.Progress.Job(job).Members, Phases: []bool{true, false},
 	}
-	r.IdleOnlyUntil = s.PausedUntil(job)
+	r.IdleOnlyUntil = s.Pauses.Until(job)
 	if pending.IdleOnly || !r.IdleOnlyUntil.IsZero() {
 		r.Phases = []bool{true}
 	}

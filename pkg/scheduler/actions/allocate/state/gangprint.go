@@ -93,7 +93,7 @@ func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pe
 	if session == 0 || Sharded() {
 		return 0
 	}
-	b := appendNumber(appendNumber(nil, session), uint64(run.PausedUntil(gangs...).Unix()))
+	b := appendNumber(appendNumber(nil, session), uint64(run.Pauses.Until(gangs...).Unix()))
 	for _, job := range gangs {
 		r, err := NewAttempt(run, job, pending[job.UID], false)
 		if err != nil {

@@ -21,6 +21,7 @@ type Run struct {
 	Index   *nodeset.Index
 	Finder  *feasible.Finder
 	Memory  *memory.Memory
+	Pauses  Pauses
 	Observe func(result string)
 	Now     func() time.Time
 	// Progress is the progress of the jobs that have had a turn.
@@ -37,11 +38,10 @@ type Run struct {
 
 // NewRun begins a run on the session. Flags that differ from the defaults may leave out some nodes (feasible.New).
 func NewRun(ssn *framework.Session, m *memory.Memory, defaults *options.ServerOption, observe func(result string)) *Run {
-	s := &Run{Session: ssn, Index: nodeset.New(ssn), Memory: m, Observe: observe, Now: time.Now}
+	s := &Run{Session: ssn, Index: nodeset.New(ssn), Memory: m, Pauses: NewPauses(ssn, m), Observe: observe, Now: time.Now}
 	s.Finder = feasible.New(ssn, s.Index, defaults, m.Tasks)
 	s.Progress = newProgress(ssn, s.Index)
 	s.Prints = newFingerprinter(ssn, s.Index, s.Finder, m)
-	ssn.IdleOnly = s.idleOnly
 	return s
 }
 
@@ -49,38 +49,6 @@ func NewRun(ssn *framework.Session, m *memory.Memory, defaults *options.ServerOp
 func (s *Run) RecordWait(job *api.JobInfo, wait framework.Wait) {
 	job.JobFitErrors = wait.Message
 	s.Session.ExplainWait(job.UID, wait)
-}
-
-// IsPromised reports whether resources are being released for tasks of one of the jobs, which are placed together, and a plugin bounds that in time:
-// they hold idle ones beside them, and what was evicted for them would be in vain if they could not.
-func (s *Run) IsPromised(jobs []*api.JobInfo) bool {
-	return slices.ContainsFunc(jobs, func(job *api.JobInfo) bool {
-		urgency, urgent := s.Session.Placement.Urgency(job)
-		return urgent && len(urgency.Only) > 0
-	})
-}
-
-// PausedUntil returns until when the jobs, which are placed together, may not hold idle resources; zero if they may.
-func (s *Run) PausedUntil(jobs ...*api.JobInfo) time.Time {
-	var last time.Time
-	for _, job := range jobs {
-		if until := s.Memory.Holds.PausedUntil(job.Namespace, s.Now()); until.After(last) {
-			last = until
-		}
-	}
-	if !last.IsZero() && s.IsPromised(jobs) {
-		return time.Time{}
-	}
-	return last
-}
-
-// idleOnly reports whether the job, with those that are placed together with it, may not hold idle resources now.
-func (s *Run) idleOnly(job *api.JobInfo) bool {
-	jobs, _ := framework.Companions(s.Session.Jobs, s.Session.Placement.Unit(job))
-	if jobs == nil {
-		jobs = []*api.JobInfo{job}
-	}
-	return !s.PausedUntil(jobs...).IsZero()
 }
 
 // SearchOf returns the key of the search for room for tasks of the job in the named set.

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// Pauses are the times in which jobs of a session may not hold idle resources. Actions that run before allocate ask for them, too.
+type Pauses struct {
+	session *framework.Session
+	holds   *memory.Holds
+}
+
+// NewPauses returns the pauses of the session.
+func NewPauses(ssn *framework.Session, m *memory.Memory) Pauses { return Pauses{ssn, &m.Holds} }
+
+// IsPromised reports whether resources are being released for tasks of one of the jobs, which are placed together, and a plugin bounds that in time:
+// they hold idle ones beside them, and what was evicted for them would be in vain if they could not.
+func (p Pauses) IsPromised(jobs []*api.JobInfo) bool {
+	return slices.ContainsFunc(jobs, func(job *api.JobInfo) bool {
+		urgency, urgent := p.session.Placement.Urgency(job)
+		return urgent && len(urgency.Only) > 0
+	})
+}
+
+// Until returns until when the jobs, which are placed together, may not hold idle resources; zero if they may.
+func (p Pauses) Until(jobs ...*api.JobInfo) time.Time {
+	var last time.Time
+	for _, job := range jobs {
+		if until := p.holds.PausedUntil(job.Namespace, time.Now()); until.After(last) {
+			last = until
+		}
+	}
+	if !last.IsZero() && p.IsPromised(jobs) {
+		return time.Time{}
+	}
+	return last
+}
+
+// IdleOnly reports whether the job, with those that are placed together with it, may not hold idle resources now.
+func (p Pauses) IdleOnly(job *api.JobInfo) bool {
+	return !p.Until(Together(p.session, job)...).IsZero()
+}
+
+// Together returns the job with those that are placed together with it.
+func Together(ssn *framework.Session, job *api.JobInfo) []*api.JobInfo {
+	if jobs, _ := framework.Companions(ssn.Jobs, ssn.Placement.Unit(job)); jobs != nil {
+		return jobs
+	}
+	return []*api.JobInfo{job}
+}
