@@ -205,7 +205,7 @@ var _ = Describe("A gang that must share an InfiniBand cluster", func() {
 		w.submitPods(ctx, more, 6, 8)
 		for _, pod := range []string{more.member(6), more.member(7)} {
 			Eventually(func() string { return w.scheduled(pod).Message }).Should(
-				And(ContainSubstring("2 further members wait: a: "), ContainSubstring("the gang's members are in a")), "condition of pod %s", pod)
+				And(ContainSubstring("2 further members wait: a: "), ContainSubstring("the gang's pods are in a")), "condition of pod %s", pod)
 		}
 		Consistently(func() int { return w.bound(more) }).Should(Equal(6))
 		Expect(w.phase(g)).To(Equal(v1beta1.PodGroupRunning))

@@ -23,7 +23,7 @@ func TestAGangThatNoClusterHoldsKeepsNobodyOut(t *testing.T) {
 		beside int
 		told   string
 	}{
-		"members of which each node takes one": {"2500m", 2, "none of 2 has room for the 3 members needed, even when idle: ib-a takes 2 of the 3 that ask for cpu 2500m"},
+		"members of which each node takes one": {"2500m", 2, "none of 2 node groups fits the 3 pods needed, even when idle: ib-a fits 2 of the 3 that request cpu 2500m"},
 		"members that wait for a label":        {"2", 1, "nodes didn't match Pod's node affinity/selector"},
 	}
 	for name, tt := range tests {

@@ -237,12 +237,12 @@ func TestWhyAGangWaits(t *testing.T) {
 		"the cluster is promised to others": {
 			plugins: []string{"overcommit"}, objects: gpuNodes(1),
 			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "64"}), pods: members(1, "1"),
-			want: "Unschedulable NotEnqueued: not let in by plugin overcommit: minResources are nvidia.com/gpu 64; of the cluster's nvidia.com/gpu 8 are nvidia.com/gpu 0 in use, and nvidia.com/gpu 0 promised to gangs let in before",
+			want: "Unschedulable NotEnqueued: not admitted by plugin overcommit: minResources nvidia.com/gpu 64; cluster nvidia.com/gpu 8, used nvidia.com/gpu 0, reserved for admitted gangs nvidia.com/gpu 0",
 		},
 		"its minResources exceed what is left of its queue": {
 			plugins: []string{"capacity"}, objects: append(gpuNodes(2), schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"nvidia.com/gpu": "4"}).Obj()),
 			group: minimum(1).Phase(v1beta1.PodGroupPending).MinResources(schedtest.Resources{"nvidia.com/gpu": "8"}), // its pods are made when it is let in
-			want:  "Unschedulable QueueFull: not let in by plugin capacity: minResources are nvidia.com/gpu 8; queue default has reached its capability: nvidia.com/gpu 0 of 4 in use and 8 asked for",
+			want:  "Unschedulable QueueFull: not admitted by plugin capacity: minResources nvidia.com/gpu 8; queue default has reached its capability: nvidia.com/gpu 0 of 4 in use and 8 asked for",
 		},
 		"its minimum runs and further members have no room": {
 			objects: append(gpuNodes(1), pod(8).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n00").Phase(v1.PodRunning).Obj()),

@@ -57,7 +57,7 @@ func TestSessionsTellPodGroupsOnce(t *testing.T) {
 		session()
 		expect("at first",
 			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: found "50%off", want the name of a level: "ibcluster" or "spine" or "leaf"`,
-			"Warning IBClusterSplit split: members of the gang are in ib-a (1), ib-b (1); others go to ib-a, where most are")
+			"Warning IBClusterSplit split: gang is split across ib-a (1), ib-b (1); new pods go to ib-a")
 		session()
 		session()
 		expect("nothing changed")
@@ -66,6 +66,6 @@ func TestSessionsTellPodGroupsOnce(t *testing.T) {
 		session()
 		expect("both changed",
 			`Warning IBClusterAnnotationInvalid wrong: annotation ibcluster.volcano-prebind.io/level: found "100%on", want the name of a level: "ibcluster" or "spine" or "leaf"`,
-			"Warning IBClusterSplit split: members of the gang are in ib-a (1), ib-b (2); others go to ib-b, where most are")
+			"Warning IBClusterSplit split: gang is split across ib-a (1), ib-b (2); new pods go to ib-b")
 	})
 }

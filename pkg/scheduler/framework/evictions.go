@@ -106,7 +106,7 @@ func (e *evictions) settle() {
 	}
 	for _, held := range sent {
 		if err := e.evict(held.Eviction, held.reason); err != nil {
-			klog.Background().Error(err, "Evicting failed", "pod", klog.KObj(held.Task.Pod))
+			klog.Background().Error(err, "Evicting a pod failed", "pod", klog.KObj(held.Task.Pod))
 			e.keep(held.Task)
 		}
 	}
@@ -141,7 +141,7 @@ func (e *evictions) withdraw() map[string]bool {
 			e.withdrawn[task.Job] = append(e.withdrawn[task.Job], task)
 		}
 		if err := vcframework.NewStatement(e.upstream).UnPipeline(task); err != nil {
-			klog.Background().Error(err, "A member that was to follow evicted ones is not shown as waiting", "pod", klog.KObj(task.Pod))
+			klog.Background().Error(err, "Resetting a member that was to follow evicted pods to Pending failed", "pod", klog.KObj(task.Pod))
 		}
 	}
 	return nodes
@@ -160,12 +160,12 @@ func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 func (e *evictions) keep(task *api.TaskInfo) {
 	if job := e.upstream.Jobs[task.Job]; job != nil {
 		if err := job.UpdateTaskStatus(task, api.Running); err != nil {
-			klog.Background().Error(err, "A task that is not evicted is not shown as running", "pod", klog.KObj(task.Pod))
+			klog.Background().Error(err, "Resetting a task that is not evicted to Running failed", "pod", klog.KObj(task.Pod))
 		}
 	}
 	if node := e.upstream.Nodes[task.NodeName]; node != nil {
 		if err := node.UpdateTask(task); err != nil {
-			klog.Background().Error(err, "A task that is not evicted is not shown on its node", "pod", klog.KObj(task.Pod))
+			klog.Background().Error(err, "Returning a task that is not evicted to its node failed", "pod", klog.KObj(task.Pod))
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (ssn *Session) giveBack() {
 					continue
 				}
 				if err := takeBackOne(task, undo); err != nil {
-					klog.Background().Error(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
+					klog.Background().Error(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
 				}
 			}
 		}

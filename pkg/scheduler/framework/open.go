@@ -241,7 +241,7 @@ func (ssn *Session) seal() {
 				continue
 			}
 			if err := job.UpdateTaskStatus(task, api.Pending); err != nil {
-				klog.Background().Error(err, "A member of a gang that is given up is not shown as waiting", "pod", klog.KObj(task.Pod))
+				klog.Background().Error(err, "Resetting a member of an unplaced gang to Pending failed", "pod", klog.KObj(task.Pod))
 			}
 			task.NodeName, task.Pod.Spec.NodeName = "", ""
 		}

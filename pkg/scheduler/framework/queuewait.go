@@ -36,13 +36,13 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 		return wait, true
 	}
 	request := job.GetMinResources()
-	text := fmt.Sprintf("not let in by plugin %s: minResources are %s", plugin, amountsOf(request, request))
+	text := fmt.Sprintf("not admitted by plugin %s: minResources %s", plugin, amountsOf(request, request))
 	if over := ssn.QueueUse.overCapability(queue, request); over != "" {
 		return Wait{QueueFull, text + "; " + over}, true
 	}
 	use := &ssn.QueueUse
 	use.count()
-	return Wait{NotEnqueued, fmt.Sprintf("%s; of the cluster's %s are %s in use, and %s promised to gangs let in before",
+	return Wait{NotEnqueued, fmt.Sprintf("%s; cluster %s, used %s, reserved for admitted gangs %s",
 		text, amountsOf(ssn.TotalResource, request), amountsOf(use.all, request), amountsOf(use.promised, request))}, true
 }
 

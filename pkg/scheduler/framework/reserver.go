@@ -54,7 +54,7 @@ func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 // reserve reserves for the task with all plugins, or with none.
 func (r *reservers) reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if err := r.tryReserve(task, node); err != nil {
-		klog.V(3).InfoS("What a placed task needs is not reserved", "pod", klog.KObj(task.Pod), "node", task.NodeName, "err", err)
+		klog.V(3).InfoS("Reserving for a placed task failed", "pod", klog.KObj(task.Pod), "node", task.NodeName, "err", err)
 		r.refused[task.UID] = err
 		return err
 	}
@@ -69,7 +69,7 @@ func (r *reservers) tryReserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		return fmt.Errorf("node %s is not in the session", task.NodeName)
 	}
 	if r.reserved[task.UID] != nil {
-		return fmt.Errorf("what was reserved for pod %s is not given back yet", klog.KObj(task.Pod))
+		return fmt.Errorf("resources reserved for pod %s are not released yet", klog.KObj(task.Pod))
 	}
 	for i, one := range r.plugins {
 		if err := one.reserve(task, node); err != nil {

@@ -134,7 +134,7 @@ func untold(job *api.JobInfo) string {
 		return job.NodesFitErrors[first.UID].Error()
 	}
 	if job.IsPending() {
-		return "action enqueue has not let it in yet"
+		return "action enqueue has not admitted it yet"
 	}
 	return "no action of the configuration has tried to place it yet"
 }

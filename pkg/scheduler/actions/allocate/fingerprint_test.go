@@ -289,7 +289,7 @@ func TestAWaitingGangIsToldAnewWhyAClusterIsRefused(t *testing.T) {
 	w.PodGroups = []*v1beta1.PodGroup{podGroup.DeepCopy(), kin}
 	w.PodGroups[0].Annotations = map[string]string{ibcluster.AffinityGroupAnnotation: "team"}
 	says = append(says, session(cluster, registry, action, w).Says["g"])
-	for i, why := range []string{"; ib-b: annotation ibcluster.volcano-prebind.io/clusters does not list it", "; ib-b: affinity group team is in ib-a"} {
+	for i, why := range []string{"; ib-b: not listed in annotation ibcluster.volcano-prebind.io/clusters", "; ib-b: affinity group team is in ib-a"} {
 		if !strings.Contains(says[i], why) {
 			t.Errorf("session %d says %q, want it to have %q", i, says[i], why)
 		}

@@ -29,7 +29,7 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 		}
 		tier, ok := ssn.HyperNodeTierNameMap[topology.HighestTierName]
 		if !ok {
-			klog.V(2).InfoS("No tier has the name that the PodGroup asks for", "podGroup", klog.KRef(job.Namespace, job.Name),
+			klog.V(2).InfoS("The PodGroup names a HyperNode tier that does not exist", "podGroup", klog.KRef(job.Namespace, job.Name),
 				"highestTierName", topology.HighestTierName)
 			continue
 		}

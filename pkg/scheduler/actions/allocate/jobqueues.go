@@ -103,7 +103,7 @@ func wanted(ssn *framework.Session, job *api.JobInfo) bool {
 	key := klog.KRef(job.Namespace, job.Name)
 	if job.IsPending() {
 		if conf.EnabledActionMap["enqueue"] {
-			klog.V(4).InfoS("Job is skipped: it is not enqueued yet", "podGroup", key)
+			klog.V(4).InfoS("Skipped a job that is not admitted yet", "podGroup", key)
 			return false
 		}
 		job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
@@ -113,12 +113,12 @@ func wanted(ssn *framework.Session, job *api.JobInfo) bool {
 		return false
 	}
 	if ssn.Queues[job.Queue] == nil {
-		klog.V(2).InfoS("Job is skipped: its queue does not exist", "podGroup", key, "queue", job.Queue)
+		klog.V(2).InfoS("Skipped a job whose queue does not exist", "podGroup", key, "queue", job.Queue)
 		return false
 	}
 	if !ssn.HyperNodesReadyToSchedule && job.ContainsNetworkTopology() {
-		klog.V(4).InfoS("Job is skipped: the HyperNodes are not ready", "podGroup", key)
-		job.JobFitErrors = "it has a network topology, and the HyperNodes are not ready"
+		klog.V(4).InfoS("Skipped a job with a network topology, the HyperNodes are not ready", "podGroup", key)
+		job.JobFitErrors = "gang has a network topology, and the HyperNodes are not ready"
 		return false
 	}
 	if namesTiers(job) {

@@ -51,7 +51,7 @@ func (s *scheduler) takeUrgentTurn(job urgentJob) {
 // serveQueue gives the next job of the queue its turn, and puts the queue back while it has jobs.
 func (s *scheduler) serveQueue(queue *api.QueueInfo) {
 	if s.run.Session.Overused(queue) {
-		klog.V(3).InfoS("Queue is overused, its jobs wait", "queue", queue.Name)
+		klog.V(3).InfoS("Skipped the jobs of an overused queue", "queue", queue.Name)
 		s.explainOverused(queue)
 		return
 	}

@@ -33,7 +33,7 @@ func newScheduler(run *state.Run) *scheduler {
 func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone bool) bool {
 	r, err := state.NewAttempt(s.run, job, pending, alone)
 	if err != nil {
-		klog.V(3).InfoS("A job is not placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
+		klog.V(3).InfoS("Job could not be placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
 		s.run.RecordWait(job, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()})
 		return false
 	}

@@ -71,7 +71,7 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 // member.
 func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {
-		return "is not there", false
+		return "does not exist", false
 	}
 	if s.run.Progress.JobReady(job) {
 		if reason = search.LacksBestEffort(s.run, job); reason == "" || s.waiting.pending[name] == nil {
@@ -81,14 +81,14 @@ func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, 
 	switch {
 	case s.waiting.pending[name] != nil:
 		if queue := s.run.Session.Queues[job.Queue]; s.run.Session.Overused(queue) {
-			return fmt.Sprintf("waits for its queue %s, which has all that it may have", queue.Name), false
+			return fmt.Sprintf("cannot be scheduled: queue %s is at its limit", queue.Name), false
 		}
 		return "", true
 	case job.IsPending():
-		return "is not let in by its queue yet", false
+		return "is not admitted to its queue yet", false
 	}
 	if verdict := s.run.Session.JobValid(job); verdict != nil && !verdict.Pass {
-		return "waits: " + brief.Part(verdict.Message), false
+		return "cannot be scheduled: " + brief.Part(verdict.Message), false
 	}
-	return "has no members left to place, and is short of its minimum", false
+	return "has too few pending pods to reach its minimum", false
 }

@@ -98,7 +98,7 @@ func TestAGroupWaitsForTheQueueOfEachGang(t *testing.T) {
 			}})
 		c.look(func(ssn *sessiontest.Session) {
 			other := ssn.Jobs[[]api.JobID{"ns/b", "ns/a"}[at]]
-			if len(ssn.Binds()) > 0 || !strings.Contains(other.JobFitErrors, "waits for its queue over") {
+			if len(ssn.Binds()) > 0 || !strings.Contains(other.JobFitErrors, "queue over is at its limit") {
 				t.Errorf("bound %v, the other gang says %q, want none, and the queue", ssn.Binds(), other.JobFitErrors)
 			}
 		})

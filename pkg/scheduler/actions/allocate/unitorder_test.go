@@ -79,7 +79,7 @@ func TestAGroupSaysWhatIdleRoomItLacks(t *testing.T) {
 	c.conf = strings.Replace(c.conf, "  - name: capacity\n", "", 1)
 	c.look(func(ssn *sessiontest.Session) {
 		a, b := ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors
-		if !strings.Contains(a, "gang ns/b does not fit with it") || !strings.Contains(b, "1/2 members fit") {
+		if !strings.Contains(a, "gang ns/b does not fit") || !strings.Contains(b, "1/2 members fit") {
 			t.Errorf("the gangs say %q and %q, want that b has no room, and why", a, b)
 		}
 	})
@@ -89,7 +89,7 @@ func TestAGroupSaysWhatIdleRoomItLacks(t *testing.T) {
 	c.world.PodGroups[1].Spec.MinMember = 1
 	c.look(func(ssn *sessiontest.Session) {
 		a, b := ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors
-		if !strings.HasPrefix(a, "with 1 other gangs of its group placed: 0/1 members fit") || !strings.Contains(b, "gang ns/a does not fit with it: 0/1 members fit") {
+		if !strings.HasPrefix(a, "does not fit beside 1 placed gangs of its group: 0/1 members fit") || !strings.Contains(b, "gang ns/a does not fit: 0/1 members fit") {
 			t.Errorf("the gangs say %q and %q, want why a, which is tried after the larger b, finds no room", a, b)
 		}
 	})

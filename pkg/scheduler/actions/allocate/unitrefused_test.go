@@ -37,7 +37,7 @@ func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 			a, _ := ssn.Wait("ns/a")
 			b, _ := ssn.Wait("ns/b")
 			if len(ssn.Binds()) > 0 || b.Reason != framework.NotEnoughResources || !strings.Contains(b.Message, "plugin helper: "+refuses) ||
-				!strings.Contains(a.Message, "gang ns/b does not fit with it: plugin helper: "+refuses) {
+				!strings.Contains(a.Message, "gang ns/b does not fit: plugin helper: "+refuses) {
 				t.Errorf("bound %v, and the gangs wait for %v and %v, want none, and what the plugin says", ssn.Binds(), a, b)
 			}
 		})
@@ -53,8 +53,8 @@ func TestAUnitWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 		invalid bool
 		want    string
 	}{
-		"not let in": {phase: v1beta1.PodGroupPending, want: "gang ns/b is not let in by its queue yet"},
-		"invalid":    {phase: v1beta1.PodGroupInqueue, invalid: true, want: "gang ns/b waits: why not"},
+		"not let in": {phase: v1beta1.PodGroupPending, want: "gang ns/b is not admitted to its queue yet"},
+		"invalid":    {phase: v1beta1.PodGroupInqueue, invalid: true, want: "gang ns/b cannot be scheduled: why not"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))

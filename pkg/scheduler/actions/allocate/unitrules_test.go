@@ -31,7 +31,7 @@ func (c *counting) helped(open func(ssn *framework.Session), part ...any) {
 
 // TestAUnitWaitsForEachGangThatAPluginNames: also for one that does not exist, or whose pods have scheduling gates.
 func TestAUnitWaitsForEachGangThatAPluginNames(t *testing.T) {
-	for other, want := range map[api.JobID]string{"ns/none": "gang ns/none is not there", "ns/b": "gang ns/b has no members left to place"} {
+	for other, want := range map[api.JobID]string{"ns/none": "gang ns/none does not exist", "ns/b": "gang ns/b has too few pending pods"} {
 		t.Run(string(other), func(t *testing.T) {
 			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)

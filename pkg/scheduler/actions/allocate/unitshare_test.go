@@ -97,7 +97,7 @@ func TestWhyAGroupWaitsIsReportedInEachSession(t *testing.T) {
 	c.world.PodGroups[1].Annotations[ibcluster.ModeAnnotation] = "required"
 	for i := range 3 {
 		c.look(func(ssn *sessiontest.Session) {
-			if got := ssn.Jobs["ns/a"].JobFitErrors; !strings.Contains(got, "gang ns/b does not fit with it") {
+			if got := ssn.Jobs["ns/a"].JobFitErrors; !strings.Contains(got, "gang ns/b does not fit") {
 				t.Errorf("session %d: the gang that has room says %q", i, got)
 			}
 			if got := ssn.Jobs["ns/b"].JobFitErrors; got == "" || strings.Contains(got, "other gangs") {

@@ -84,7 +84,7 @@ func TestAllocate(t *testing.T) {
 		},
 		"the tightest for the minimum of a gang that is larger than any": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2, pods: sized("4", "g/0", "g/1", "g/2", "g/3", "g/4"), want: "0:b1 1:b2",
-			says: "the minimum is placed, 3 further members wait: ib-b: 2 nodes filled by its members (cpu); ib-a: the gang's members are in ib-b",
+			says: "the minimum is placed, 3 further members wait: ib-b: 2 nodes filled by its members (cpu); ib-a: the gang's pods are in ib-b",
 		},
 		"a cluster that is large enough but fragmented": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2,
@@ -108,7 +108,7 @@ func TestAllocate(t *testing.T) {
 		},
 		"a later member waits for room where the gang is, and says so": {
 			nodes: three, gang: []string{"mode=required"}, minMember: 2, pods: append(members("g/0@b1"), append(sized("4", "g/1"), used("b2", "1"))...),
-			says: "no node group holds the 1 member needed: ib-b 0/1: 1 node short of cpu, 1 filled by its members (cpu); ib-a: the gang's members are in ib-b",
+			says: "no node group holds the 1 member needed: ib-b 0/1: 1 node short of cpu, 1 filled by its members (cpu); ib-a: the gang's pods are in ib-b",
 		},
 		"the clusters it may use": {
 			nodes: three, gang: []string{"clusters=ib-a"}, minMember: 2, pods: sized("4", "g/0", "g/1"), want: "0:a1 1:a2",
@@ -128,7 +128,7 @@ func TestAllocate(t *testing.T) {
 		},
 		"a preferred gang that lists a cluster in a world without any": {
 			nodes: nodes("x"), gang: []string{"mode=preferred", "clusters=ib-b"}, minMember: 1, pods: members("g/0"),
-			says: "plugin ibcluster: no node has the labels that name its group, and the gang must lie in one: ibcluster",
+			says: "plugin ibcluster: required node group not found: no node has the labels ibcluster",
 		},
 		"a preferred gang that fits somewhere": {
 			nodes: three, gang: []string{"mode=preferred"}, minMember: 3, pods: sized("4", "g/0", "g/1", "g/2"), want: "0:a1 1:a2 2:a3",

@@ -62,7 +62,7 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 		}
 	}
 	if more := len(mistakes) - maxMistakes; more > 0 {
-		mistakes = append(mistakes[:maxMistakes], fmt.Errorf("and %d more mistakes in annotations", more))
+		mistakes = append(mistakes[:maxMistakes], fmt.Errorf("and %d more invalid annotations", more))
 	}
 	if len(mistakes) > 0 {
 		return request{}, errors.Join(mistakes...)
@@ -126,7 +126,7 @@ func (w *request) read(key, value string, forest *topology.Forest) error {
 		}
 		w.group = value
 	default:
-		return fmt.Errorf("it is unknown, want %s, %s, %s or %s", ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation)
+		return fmt.Errorf("unknown annotation, want %s, %s, %s or %s", ModeAnnotation, LevelAnnotation, ClustersAnnotation, AffinityGroupAnnotation)
 	}
 	return nil
 }

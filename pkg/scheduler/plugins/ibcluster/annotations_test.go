@@ -30,7 +30,7 @@ func TestMalformedAnnotations(t *testing.T) {
 		"path":           {wishes: []string{"clusters=ib-a/s1"}, want: prefix + `clusters: found "ib-a/s1" in "ib-a/s1", want names of clusters separated by commas, such as "ib-a,ib-b"`},
 		"many clusters":  {wishes: []string{"clusters=" + strings.Repeat("a,", 1000) + "a"}, want: prefix + "clusters: found 1001 names, want at most 1000"},
 		"affinity group": {wishes: []string{"affinity-group=a b"}, want: prefix + `affinity-group: found "a b", want a name of letters, digits, '-', '_' and '.', at most 63 of them`},
-		"misspelt": {wishes: []string{"cluster=ib-a"}, want: prefix + "cluster: it is unknown, want ibcluster.volcano-prebind.io/mode, " +
+		"misspelt": {wishes: []string{"cluster=ib-a"}, want: prefix + "cluster: unknown annotation, want ibcluster.volcano-prebind.io/mode, " +
 			"ibcluster.volcano-prebind.io/level, ibcluster.volcano-prebind.io/clusters or ibcluster.volcano-prebind.io/affinity-group"},
 		"a long value": {wishes: []string{"level=" + strings.Repeat("x", 200_000)}, want: prefix + `level: found "` + strings.Repeat("x", 64) +
 			`"... (and 199936 bytes more), want the name of a level: "ibcluster" or "spine" or "leaf"`},

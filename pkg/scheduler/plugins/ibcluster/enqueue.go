@@ -41,11 +41,9 @@ func (s *session) enqueueable(obj any) int {
 	if message == "" {
 		return util.Abstain
 	}
-	s.ssn.ExplainWait(job.UID, framework.Wait{Reason: framework.NotEnqueued, Message: mustLieInOne + message})
+	s.ssn.ExplainWait(job.UID, framework.Wait{Reason: framework.NotEnqueued, Message: message})
 	return util.Reject
 }
-
-const mustLieInOne = "the gang must lie in one node group, and "
 
 // groupsFor returns the groups that may hold a gang with the request; none if it is not restricted, or no group exists.
 func (s *session) groupsFor(w *request) []*topology.Group {
@@ -96,7 +94,7 @@ func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Gro
 	for _, name := range missing[:min(len(missing), maxListed)] {
 		parts = append(parts, fmt.Sprintf("%s %s of %s", name, framework.AmountOf(largest.total, name), framework.AmountOf(request, name)))
 	}
-	return fmt.Sprintf("the largest of %d has less than its minResources, even when idle: %s has %s", len(groups), path, strings.Join(parts, ", "))
+	return fmt.Sprintf("no node group is large enough for minResources, even when idle: %s, the largest of %d, has %s", path, len(groups), strings.Join(parts, ", "))
 }
 
 // noRoomForMembers says which members the group that takes the most of them does not take; nothing if one may take as many as the
@@ -129,6 +127,6 @@ func (w *wantedMembers) bestLacks(groups []*topology.Group) string {
 			best, most = group, room
 		}
 	}
-	return fmt.Sprintf("none of %d has room for the %d members needed, even when idle: %s %s",
+	return fmt.Sprintf("none of %d node groups fits the %d pods needed, even when idle: %s %s",
 		len(groups), w.needed, best.Path(), w.describe(most, w.of(best)))
 }

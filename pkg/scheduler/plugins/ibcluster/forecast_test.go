@@ -76,7 +76,7 @@ func TestWhatNeverFitsIsNotPromised(t *testing.T) {
 					t.Errorf("%d of 2 are let in beside it, want %d", let, want)
 				}
 				groups := strings.Join(f.groups("g0"), "")
-				if told := strings.Contains(groups, "none of 2 has room for the 3 members needed"); told == tt.kept && tt.pods != nil {
+				if told := strings.Contains(groups, "none of 2 node groups fits the 3 pods needed"); told == tt.kept && tt.pods != nil {
 					t.Errorf("allocate is told %q", groups)
 				}
 			}

@@ -82,7 +82,7 @@ func (s *session) newScope(job *api.JobInfo, action string) *gangScope {
 	s.locate(p, job)
 	if len(p.clusters) > 0 {
 		p.restrict(func(g *topology.Group) bool { return slices.Contains(p.clusters, g.At(0).Name) },
-			"annotation "+ClustersAnnotation+" does not list it")
+			"not listed in annotation "+ClustersAnnotation)
 	}
 	s.restrictToAffinityGroup(p, job)
 	s.restrictToCurrentGroup(p)
@@ -260,12 +260,12 @@ func (s *session) restrictToCurrentGroup(p *gangScope) {
 		return
 	}
 	if p.outsideGroups {
-		p.restrict(func(*topology.Group) bool { return false }, "the gang's members are on nodes outside of groups")
+		p.restrict(func(*topology.Group) bool { return false }, "the gang's pods are on nodes outside of groups")
 	}
 	if p.currentGroup != nil {
-		reason := "the gang's members are in " + p.currentGroup.Path()
+		reason := "the gang's pods are in " + p.currentGroup.Path()
 		if p.splitDescription != "" {
-			reason = fmt.Sprintf("the gang's members are in %s: others go to %s, where most are", p.splitDescription, p.currentGroup.Path())
+			reason = fmt.Sprintf("the gang is split across %s; new pods go to %s", p.splitDescription, p.currentGroup.Path())
 		}
 		p.restrict(func(g *topology.Group) bool { return g == p.currentGroup }, reason)
 	}

@@ -20,7 +20,7 @@ func (s *session) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 		return nil, nil
 	}
 	if message, never := s.neverFits[job.UID]; never {
-		return nil, errors.New(mustLieInOne + message)
+		return nil, errors.New(message)
 	}
 	p := s.scopeOf(job)
 	if len(s.forest.At(p.level)) == 0 {
@@ -31,7 +31,7 @@ func (s *session) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	}
 	if p.splitDescription != "" && p.mode == modeRequired {
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, splitReason,
-			fmt.Sprintf("members of the gang are in %s; others go to %s, where most are", p.splitDescription, p.currentGroup.Path()))
+			fmt.Sprintf("gang is split across %s; new pods go to %s", p.splitDescription, p.currentGroup.Path()))
 	}
 	groups := &framework.NodeGroups{
 		Required:   p.mode == modeRequired,
@@ -46,7 +46,7 @@ func (s *session) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	}
 	for _, name := range p.clusters {
 		if s.forest.Find(name) == nil {
-			groups.Refused[name] = "annotation " + ClustersAnnotation + " lists it, but no node is in it"
+			groups.Refused[name] = "listed in annotation " + ClustersAnnotation + ", but has no nodes"
 		}
 	}
 	return groups, nil
@@ -58,9 +58,9 @@ func (s *session) noGroups(level int) error {
 	case s.unread != "":
 		return errors.New(s.unread)
 	case len(s.forest.Levels()) == 0:
-		return errors.New("there are no HyperNodes, and the gang must lie in one")
+		return errors.New("required node group not found: the cluster has no HyperNodes")
 	case s.source == fromHyperNodes:
-		return fmt.Errorf("no HyperNode of tier %s has nodes, and the gang must lie in one", s.forest.Levels()[level].Name)
+		return fmt.Errorf("required node group not found: no HyperNode of tier %s has nodes", s.forest.Levels()[level].Name)
 	}
-	return fmt.Errorf("no node has the labels that name its group, and the gang must lie in one: %s", strings.Join(s.levels[:level+1], ", "))
+	return fmt.Errorf("required node group not found: no node has the labels %s", strings.Join(s.levels[:level+1], ", "))
 }

@@ -25,12 +25,12 @@ func notWithCompany(mode string) string {
 func notWhereMostAre(groups ...string) []string {
 	var lines []string
 	for _, group := range groups {
-		lines = append(lines, group+" not: the gang's members are in ib-a (1), ib-b (1), ib-c (1), ib-d (1) and 2 more: others go to ib-f, where most are")
+		lines = append(lines, group+" not: the gang is split across ib-a (1), ib-b (1), ib-c (1), ib-d (1) and 2 more; new pods go to ib-f")
 	}
 	return lines
 }
 
-const notListed = "annotation ibcluster.volcano-prebind.io/clusters does not list it"
+const notListed = "not listed in annotation ibcluster.volcano-prebind.io/clusters"
 
 func TestNodeGroups(t *testing.T) {
 	deep := nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "b1 ib-b s1 l1", "b2 ib-b", "x")
@@ -89,22 +89,22 @@ func TestNodeGroups(t *testing.T) {
 		"a cluster that does not exist": {
 			nodes: two(), gang: gang("g", 1, "clusters= ib-c , ib-b"), pods: members("g/0"),
 			want: []string{"required true", "ib-b", "ib-a not: " + notListed,
-				"ib-c not: annotation ibcluster.volcano-prebind.io/clusters lists it, but no node is in it"},
+				"ib-c not: listed in annotation ibcluster.volcano-prebind.io/clusters, but has no nodes"},
 		},
 		"no node has the labels": {
 			nodes: nodes("n1", "n2"), gang: gang("g", 1, "mode=required"), pods: members("g/0"),
-			want: []string{"error: plugin ibcluster: no node has the labels that name its group, and the gang must lie in one: ibcluster"},
+			want: []string{"error: plugin ibcluster: required node group not found: no node has the labels ibcluster"},
 		},
 		"no node has the labels of the level": {
 			nodes: two(), gang: gang("g", 1, "level=leaf"), pods: members("g/0"),
-			want: []string{"error: plugin ibcluster: no node has the labels that name its group, and the gang must lie in one: ibcluster, spine, leaf"},
+			want: []string{"error: plugin ibcluster: required node group not found: no node has the labels ibcluster, spine, leaf"},
 		},
 		"no node has the labels, and the gang can do without": {
 			nodes: nodes("n1"), gang: gang("g", 1, "mode=preferred"), pods: members("g/0"), want: []string{"no wish"},
 		},
 		"other members go where the gang is": {
 			nodes: two(), gang: gang("g", 2, "mode=required"), pods: members("g/0@b1", "g/1"),
-			want: []string{"required true", "ib-b", "ib-a not: the gang's members are in ib-b"},
+			want: []string{"required true", "ib-b", "ib-a not: the gang's pods are in ib-b"},
 		},
 		"a preferred gang may go on elsewhere": {
 			nodes: two(), gang: gang("g", 2, "mode=preferred"), pods: members("g/0@b1", "g/1"),
@@ -122,14 +122,14 @@ func TestNodeGroups(t *testing.T) {
 		"members in two clusters": {
 			nodes: two(), gang: gang("g", 4, "mode=required"), pods: members("g/0@b1", "g/1@a1", "g/2@b2", "g/3"),
 			want: []string{"required true", "ib-b",
-				"ib-a not: the gang's members are in ib-a (1), ib-b (2): others go to ib-b, where most are"},
-			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (2); others go to ib-b, where most are"},
+				"ib-a not: the gang is split across ib-a (1), ib-b (2); new pods go to ib-b"},
+			events: []string{"Warning IBClusterSplit g: gang is split across ib-a (1), ib-b (2); new pods go to ib-b"},
 		},
 		"as many members in one cluster as in another": {
 			nodes: two(), gang: gang("g", 4, "mode=required"), pods: members("g/0@b1", "g/1@a1", "g/3"),
 			want: []string{"required true", "ib-a",
-				"ib-b not: the gang's members are in ib-a (1), ib-b (1): others go to ib-a, where most are"},
-			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (1); others go to ib-a, where most are"},
+				"ib-b not: the gang is split across ib-a (1), ib-b (1); new pods go to ib-a"},
+			events: []string{"Warning IBClusterSplit g: gang is split across ib-a (1), ib-b (1); new pods go to ib-a"},
 		},
 		"members in two clusters, where they may be": {
 			nodes: two(), gang: gang("g", 4, "mode=preferred"), pods: members("g/0@b1", "g/1@a1", "g/3"),
@@ -139,23 +139,23 @@ func TestNodeGroups(t *testing.T) {
 			nodes: nodes("a ib-a", "b ib-b", "c ib-c", "d ib-d", "e ib-e", "f ib-f"), gang: gang("g", 8, "mode=required"),
 			pods: members("g/0@a", "g/1@b", "g/2@c", "g/3@d", "g/4@e", "g/5@f", "g/6@f", "g/7"),
 			want: append([]string{"required true", "ib-f"}, notWhereMostAre("ib-a", "ib-b", "ib-c", "ib-d", "ib-e")...),
-			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (1), ib-c (1), ib-d (1) and 2 more; " +
-				"others go to ib-f, where most are"},
+			events: []string{"Warning IBClusterSplit g: gang is split across ib-a (1), ib-b (1), ib-c (1), ib-d (1) and 2 more; " +
+				"new pods go to ib-f"},
 		},
 		"a member's node lost its label": {
 			nodes: two(), gang: gang("g", 3, "mode=required"), pods: members("g/0@b1", "g/1@x", "g/3"),
 			want: []string{"required true", "ib-b",
-				"ib-a not: the gang's members are in ib-b (1) and on node x outside of groups: others go to ib-b, where most are"},
-			events: []string{"Warning IBClusterSplit g: members of the gang are in ib-b (1) and on node x outside of groups; others go to ib-b, where most are"},
+				"ib-a not: the gang is split across ib-b (1) and on node x outside of groups; new pods go to ib-b"},
+			events: []string{"Warning IBClusterSplit g: gang is split across ib-b (1) and on node x outside of groups; new pods go to ib-b"},
 		},
 		"the cluster of the gang vanished": {
 			nodes: two(), gang: gang("g", 3, "mode=required"), pods: members("g/0@x", "g/1"),
 			want: []string{"required true",
-				"ib-a not: the gang's members are on nodes outside of groups", "ib-b not: the gang's members are on nodes outside of groups"},
+				"ib-a not: the gang's pods are on nodes outside of groups", "ib-b not: the gang's pods are on nodes outside of groups"},
 		},
 		"the gang is where it may not go on": {
 			nodes: two(), gang: gang("g", 3, "clusters=ib-a"), pods: members("g/0@b1", "g/1"),
-			want: []string{"required true", "ib-a not: the gang's members are in ib-b", "ib-b not: " + notListed},
+			want: []string{"required true", "ib-a not: the gang's pods are in ib-b", "ib-b not: " + notListed},
 		},
 		"an affinity group goes where its first member went": {
 			nodes: two(), gang: gang("g", 1, "affinity-group=ring"), pods: members("g/0", "other/0@b2"),
@@ -252,7 +252,7 @@ func TestNodeGroupsFollowTheSession(t *testing.T) {
 	check("at first", "g", free)
 	check("at first", "kin", free)
 	statement := f.place(t, "g/0", "b2")
-	check("one placed", "g", []string{"required true", "ib-b", "ib-a not: the gang's members are in ib-b"})
+	check("one placed", "g", []string{"required true", "ib-b", "ib-a not: the gang's pods are in ib-b"})
 	check("one placed", "kin", []string{"required true", "ib-b", "ib-a not: affinity group ring is in ib-b"})
 	statement.Discard()
 	check("taken back", "g", free)
@@ -285,7 +285,7 @@ func TestSplitIsSaidAsTheSessionFoundIt(t *testing.T) {
 	f := open(t, sessiontest.World{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0@a1", "g/1@b1", "g/2", "g/3"),
 	})
-	want := []string{"Warning IBClusterSplit g: members of the gang are in ib-a (1), ib-b (1); others go to ib-a, where most are"}
+	want := []string{"Warning IBClusterSplit g: gang is split across ib-a (1), ib-b (1); new pods go to ib-a"}
 	f.groups("g")
 	if diff := cmp.Diff(want, f.events.Take()); diff != "" {
 		t.Errorf("events at first (-want +got):\n%s", diff)

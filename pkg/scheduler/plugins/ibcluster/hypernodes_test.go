@@ -36,10 +36,10 @@ func TestHyperNodes(t *testing.T) {
 		"a level by tier's name": {hyperNodes: hyperNodes(), wishes: []string{"level=leaf"}, want: []string{"required true", "ib-a/leaf-a1", "ib-a/leaf-a2", "ib-b/leaf-b"}, admitted: "a1 a2 b1 b2"},
 		"a level by tier":        {hyperNodes: hyperNodes(), wishes: []string{"level=1", "clusters=ib-b"}, want: []string{"required true", "ib-b/leaf-b", "ib-a/leaf-a1 not: " + notListed, "ib-a/leaf-a2 not: " + notListed}, admitted: "b1 b2"},
 		"some tiers":             {hyperNodes: hyperNodes(), arguments: []string{"levels: [leaf]"}, want: []string{"required true", "leaf-a1", "leaf-a2", "leaf-b"}, admitted: "a1 a2 b1 b2"},
-		"none":                   {want: []string{"error: plugin ibcluster: there are no HyperNodes, and the gang must lie in one"}},
-		"a level, and none":      {wishes: []string{"level=leaf"}, want: []string{"error: plugin ibcluster: there are no HyperNodes, and the gang must lie in one"}},
+		"none":                   {want: []string{"error: plugin ibcluster: required node group not found: the cluster has no HyperNodes"}},
+		"a level, and none":      {wishes: []string{"level=leaf"}, want: []string{"error: plugin ibcluster: required node group not found: the cluster has no HyperNodes"}},
 		"none of the tier": {hyperNodes: hyperNodes(), arguments: []string{"levels: ['7']"},
-			want: []string{"error: plugin ibcluster: no HyperNode of tier 7 has nodes, and the gang must lie in one"}},
+			want: []string{"error: plugin ibcluster: required node group not found: no HyperNode of tier 7 has nodes"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestHyperNodesThatFormNoTree(t *testing.T) {
 		_ = f.Cache().HyperNodesInfo.UpdateHyperNode(hyperNode) // fails for the circle
 	}
 	f.reopen(t, nil)
-	want := []string{"error: plugin ibcluster: the HyperNodes do not form a tree yet; the scheduler's log says which is wrong"}
+	want := []string{"error: plugin ibcluster: the HyperNodes do not form a tree; see the events of HyperNodes and the scheduler's log"}
 	if diff := cmp.Diff(want, f.groups("g")); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}

@@ -53,23 +53,23 @@ func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 	was := func(level int) *topology.Group { return p.forest.Of(node, level) }
 	now := func(level int) *topology.Group { return is.At(levelNow(then, level, levels)) }
 	left := func(level int, rest string) error {
-		return fmt.Errorf("node %s was in %s by %s when the gang was placed and is %s", node, pathOf(was(level)), p.now.by(then, level), rest)
+		return fmt.Errorf("node %s was in %s by %s when the gang was placed and %s", node, pathOf(was(level)), p.now.by(then, level), rest)
 	}
 	cluster := now(0)
 	switch {
 	case !there:
-		return left(level, "not there any more: "+mustLieTogether)
+		return left(level, "no longer exists: "+mustLieTogether)
 	case w.mode == modeRequired && !p.now.same(was(level), now(level)):
-		return left(level, "in "+pathOf(now(level))+" now: "+mustLieTogether)
+		return left(level, "is in "+pathOf(now(level))+" now: "+mustLieTogether)
 	case len(w.clusters) > 0 && (cluster == nil || !slices.Contains(w.clusters, cluster.Name)):
-		return left(0, "in "+pathOf(cluster)+" now, which annotation "+ClustersAnnotation+" does not list")
+		return left(0, "is in "+pathOf(cluster)+" now, which annotation "+ClustersAnnotation+" does not list")
 	case w.group != "" && !p.now.same(was(0), cluster):
-		return left(0, "in "+pathOf(cluster)+" now, away from affinity group "+w.group)
+		return left(0, "is in "+pathOf(cluster)+" now, away from affinity group "+w.group)
 	}
 	return nil
 }
 
-const mustLieTogether = "the gang must lie in one node group"
+const mustLieTogether = "the gang must be in one node group"
 
 // levelNow is the place of the level among those there are now, which are others where tiers of HyperNodes have come or gone; -1 when it is
 // not among them.

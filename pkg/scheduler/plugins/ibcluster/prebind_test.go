@@ -60,7 +60,7 @@ func relabelled(before []string, changes map[string]string) []*v1.Node {
 
 // TestNodesThatLeaveBeforeTheBind: a member whose node has left what its gang may lie in is not bound there.
 func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
-	const label, gone = "by its label ibcluster when the gang was placed", "the gang must lie in one node group"
+	const label, gone = "by its label ibcluster when the gang was placed", "the gang must be in one node group"
 	flat := []string{"a1 ib-a", "a2 ib-a"}
 	deep := []string{"a1 ib-a s1 l1", "a2 ib-a s1 l1", "b1 ib-b s1 l2"}
 	tests := map[string]struct {
@@ -82,7 +82,7 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 		},
 		"the node is deleted": {
 			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a2": ""},
-			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and is not there any more: " + gone},
+			want: []string{"0: goes on", "1: node a2 was in ib-a " + label + " and no longer exists: " + gone},
 		},
 		"the whole cluster has another name: the next session finds the gang's place in it": {
 			nodes: flat, wishes: []string{"mode=required"}, changes: map[string]string{"a1": "a1 ib-z", "a2": "a2 ib-z"},
@@ -140,7 +140,7 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 
 // TestHyperNodesThatChangeBeforeTheBind: what counts is in which HyperNode of the gang's tier a node is, and not what that is in.
 func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
-	const gone = ": the gang must lie in one node group"
+	const gone = ": the gang must be in one node group"
 	leaf := func(name string, nodes ...string) *topologyv1alpha1.HyperNode {
 		return schedtest.MakeHyperNode().Name(name).TierName("leaf").Nodes(nodes...).Obj()
 	}
@@ -192,7 +192,7 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 		},
 		"the node is deleted, and its HyperNode still names it": {
 			wishes: []string{"mode=required"}, nodes: nodes("a1", "b1"), after: world,
-			want: []string{"0: goes on", "1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and is not there any more" + gone},
+			want: []string{"0: goes on", "1: node a2 was in ib-a by HyperNodes of tier 2 when the gang was placed and no longer exists" + gone},
 		},
 		"a preferred gang": {wishes: []string{"mode=preferred"}, want: []string{"0: goes on", "1: goes on"}},
 	}

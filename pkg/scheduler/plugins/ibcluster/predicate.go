@@ -39,16 +39,16 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 // nominations avoid them. The exception is a gang restricted only by placements of this session, which may be reverted: later
 // actions must not be bound by them.
 func (p *gangScope) verdictElsewhere() []*api.Status {
-	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups its gang may lie in"}
+	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups allowed for the gang"}
 	switch {
 	case p.mode == modePreferred:
 		return []*api.Status{status}
 	case p.currentGroup != nil:
-		status.Reason = "node(s) outside of group " + p.currentGroup.Path() + ", where its gang is"
+		status.Reason = "node(s) outside of group " + p.currentGroup.Path() + ", where the gang's pods are"
 	case p.outsideGroups:
-		status.Reason = "its gang is on node(s) outside of groups"
+		status.Reason = "node(s) not usable while the gang's pods are outside of groups"
 	case p.action != "" && len(p.candidates) == 1:
-		status.Reason = "node(s) outside of group " + p.candidates[0].Path() + ", which " + p.action + " makes room in for its gang"
+		status.Reason = "node(s) outside of group " + p.candidates[0].Path() + ", in which " + p.action + " frees resources for the gang"
 	}
 	if p.currentGroup != nil && !p.settled && p.action == "" {
 		status.Code = api.Unschedulable

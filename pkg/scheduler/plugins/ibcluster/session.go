@@ -90,7 +90,7 @@ func (p *plugin) readForest(ssn *framework.Session) (forest *topology.Forest, un
 		return p.labels.Forest(nodes), ""
 	}
 	if !ssn.HyperNodesReadyToSchedule {
-		return &topology.Forest{}, "the HyperNodes do not form a tree yet; the scheduler's log says which is wrong"
+		return &topology.Forest{}, "the HyperNodes do not form a tree; see the events of HyperNodes and the scheduler's log"
 	}
 	return p.hyperNodes.Forest(hyperNodesOf(ssn.HyperNodes, ssn.RealNodesSet)), ""
 }

@@ -79,7 +79,7 @@ func (s saying) untaken(job *api.JobInfo) string {
 		return ""
 	}
 	key := firstDifference(s.annotations, other.Pod.Annotations)
-	return fmt.Sprintf("annotation %s: %s on pod %s is not taken, because the PodGroup has annotations of its own and there it is %s",
+	return fmt.Sprintf("annotation %s: value %s on pod %s is ignored, because the PodGroup has annotations of its own with %s",
 		brief.Cut(key, maxKey), valueIn(other.Pod.Annotations, key), other.Name, valueIn(s.annotations, key))
 }
 

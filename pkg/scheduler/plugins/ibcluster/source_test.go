@@ -52,21 +52,21 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 		"the PodGroup's, when the pods' are the same": {
 			podGroup: []string{"mode=required", "clusters=ib-b"},
 			pods:     []*v1.Pod{sayingMember("g/0", "clusters=ib-b", "mode=required"), sayingMember("g/1")},
-			want:     []string{"required true", b, "ib-a not: annotation ibcluster.volcano-prebind.io/clusters does not list it"},
+			want:     []string{"required true", b, "ib-a not: not listed in annotation ibcluster.volcano-prebind.io/clusters"},
 		},
 		"the PodGroup's, when the pods' differ, which is told": {
 			podGroup: []string{"mode=required"},
 			pods:     []*v1.Pod{sayingMember("g/0", "mode=preferred"), sayingMember("g/1", "mode=none")},
 			want:     []string{"required true", a, b},
-			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/mode: "preferred" on pod g-0 is not taken, ` +
-				`because the PodGroup has annotations of its own and there it is "required"`},
+			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/mode: value "preferred" on pod g-0 is ignored, ` +
+				`because the PodGroup has annotations of its own with "required"`},
 		},
 		"the PodGroup's, when a pod has more, which is told": {
 			podGroup: []string{"mode=required"},
 			pods:     []*v1.Pod{sayingMember("g/0", "mode=required"), sayingMember("g/1", "mode=required", "level=leaf")},
 			want:     []string{"required true", a, b},
-			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/level: "leaf" on pod g-1 is not taken, ` +
-				`because the PodGroup has annotations of its own and there it is nothing`},
+			events: []string{`Warning IBClusterAnnotationIgnored g: annotation ibcluster.volcano-prebind.io/level: value "leaf" on pod g-1 is ignored, ` +
+				`because the PodGroup has annotations of its own with nothing`},
 		},
 		"nobody's, when pods disagree": {
 			pods: []*v1.Pod{sayingMember("g/2", "mode=required"), sayingMember("g/0", "mode=required"), sayingMember("g/1", "mode=preferred")},
@@ -82,11 +82,11 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 		},
 		"those of pods that are to be placed, when a StatefulSet is being updated": {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=preferred"), sayingMember("g/1", "mode=required")},
-			want: []string{"required true", a, "ib-b not: the gang's members are in ib-a"},
+			want: []string{"required true", a, "ib-b not: the gang's pods are in ib-a"},
 		},
 		"those of the placed, when pods that come have none: a launcher behind its workers": {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), sayingMember("g/1@a2", "mode=required"), sayingMember("g/2")},
-			want: []string{"required true", a, "ib-b not: the gang's members are in ib-a"},
+			want: []string{"required true", a, "ib-b not: the gang's pods are in ib-a"},
 		},
 		"nobody's, when pods that come have none and the placed disagree": {
 			pods: []*v1.Pod{sayingMember("g/0@a1", "mode=required"), sayingMember("g/1@a2", "mode=preferred"), sayingMember("g/2")},

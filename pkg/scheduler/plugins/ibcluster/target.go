@@ -29,7 +29,7 @@ func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 		group = s.pickTarget(p, job)
 		s.targets[key] = group
 	}
-	p.restrict(func(g *topology.Group) bool { return g == group }, p.action+" makes room for the gang in another group")
+	p.restrict(func(g *topology.Group) bool { return g == group }, p.action+" frees resources for the gang in another group")
 }
 
 func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {

@@ -272,5 +272,5 @@ func (w *wantedMembers) describe(room roomFor, g *emptyGroup) string {
 			parts = append(parts, fmt.Sprintf("%s %s", w.names[r], framework.AmountOf(asks, string(w.names[r]))))
 		}
 	}
-	return fmt.Sprintf("takes %d of the %d that ask for %s%s", g.copies(kind.memberKind), count, strings.Join(parts[:min(len(parts), maxListed)], ", "), orMore)
+	return fmt.Sprintf("fits %d of the %d that request %s%s", g.copies(kind.memberKind), count, strings.Join(parts[:min(len(parts), maxListed)], ", "), orMore)
 }

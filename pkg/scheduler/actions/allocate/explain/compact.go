@@ -47,7 +47,7 @@ func compact(e framework.GangExplanation, further int) string {
 		b.WriteString(text)
 	}
 	if len(e.Groups) == 0 {
-		b.WriteString("there is no node group that may hold it")
+		b.WriteString("no node group is allowed for the gang")
 	}
 	return b.String()
 }

@@ -330,7 +330,7 @@ func (n *CandidateNodes) addScoresTogether(layer []conf.Tier, task *api.TaskInfo
 	n.finder.ssn.WithTiers(layer, func() {
 		scores, err := n.finder.ssn.BatchNodeOrderFn(task, nodes)
 		if err != nil {
-			klog.ErrorS(err, "Scoring nodes together failed, they count as 0", "pod", klog.KObj(task.Pod))
+			klog.ErrorS(err, "Scoring nodes together failed, using score 0", "pod", klog.KObj(task.Pod))
 			return
 		}
 		for _, node := range nodes {

@@ -178,7 +178,7 @@ func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	f.ssn.WithTiers(layer, func() {
 		var err error
 		if score, err = f.ssn.NodeOrderFn(task, node); err != nil {
-			klog.ErrorS(err, "Scoring a node failed, it counts as 0", "pod", klog.KObj(task.Pod), "node", node.Name)
+			klog.ErrorS(err, "Scoring a node failed, using score 0", "pod", klog.KObj(task.Pod), "node", node.Name)
 			score = 0
 		}
 	})

@@ -58,7 +58,7 @@ func deviceClassesByResource(ssn *framework.Session) map[v1.ResourceName]string 
 	if manager := ssn.SharedDRAManager(); manager != nil && feature.DefaultFeatureGate.Enabled(features.DRAExtendedResource) {
 		classes, err := extended.DeviceClassMapping(manager)
 		if err != nil {
-			klog.ErrorS(err, "Device classes cannot be read, pods that ask for them by an extended resource are placed as if there were none")
+			klog.ErrorS(err, "Reading device classes failed, treating extended resources as not backed by DRA")
 		}
 		return classes
 	}

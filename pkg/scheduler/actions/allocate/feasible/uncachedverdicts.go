@@ -102,7 +102,7 @@ func (f *Finder) addScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []fl
 	for i, node := range nodes {
 		byPlugin, score, err := f.ssn.NodeOrderMapFn(task, node)
 		if err != nil {
-			klog.ErrorS(err, "Scoring a node failed, it counts as 0", "pod", klog.KObj(task.Pod), "node", node.Name)
+			klog.ErrorS(err, "Scoring a node failed, using score 0", "pod", klog.KObj(task.Pod), "node", node.Name)
 			continue
 		}
 		total[i] += score
@@ -116,7 +116,7 @@ func (f *Finder) addScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []fl
 	} {
 		scores, err := ask()
 		if err != nil {
-			klog.ErrorS(err, "Scoring nodes together failed, they count as 0", "pod", klog.KObj(task.Pod))
+			klog.ErrorS(err, "Scoring nodes together failed, using score 0", "pod", klog.KObj(task.Pod))
 			continue
 		}
 		for i, node := range nodes {

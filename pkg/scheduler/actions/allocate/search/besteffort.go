@@ -182,5 +182,5 @@ func LacksBestEffort(run *state.Run, job *api.JobInfo) string {
 	if unfit := neededBestEffort(r, &trial.Result{Outcome: trial.Ready}, state.Options{IdleOnly: true}); len(unfit) == 0 {
 		return ""
 	}
-	return "cannot have its minimum: " + r.Found.BestEffortReason
+	return "cannot reach its minimum: " + r.Found.BestEffortReason
 }

@@ -137,7 +137,7 @@ func (g *gatherRun) place() trial.PartResult {
 		if !lower(slots, took) {
 			break
 		}
-		klog.V(4).InfoS("Nodes take fewer members than counted, the gang is gathered anew", "podGroup", klog.KRef(g.attempt.Job.Namespace, g.attempt.Job.Name))
+		klog.V(4).InfoS("Nodes fit fewer members than counted, planning the gang again", "podGroup", klog.KRef(g.attempt.Job.Namespace, g.attempt.Job.Name))
 	}
 	return failed
 }
@@ -150,7 +150,7 @@ func (g *gatherRun) granted() bool {
 	}
 	if !g.may {
 		g.attempt.Found.Unfinished++
-		g.attempt.Found.GatherText = "other gangs used up what trials may take in this session: it has its turn in one of the next"
+		g.attempt.Found.GatherText = "search budget of this cycle is exhausted; retrying in a later cycle"
 	}
 	return g.may
 }

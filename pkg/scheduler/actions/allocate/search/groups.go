@@ -88,7 +88,7 @@ func scoreGroup(r *state.Attempt, c *candidateGroup, d *state.Demand, placement 
 	score, err := r.Run.Session.Placement.NodeGroupScore(r.Job, trialOf(c, d, placement))
 	if err != nil {
 		r.Found.Unfinished++
-		klog.ErrorS(err, "Scoring a node group failed, it is left out", "podGroup", klog.KRef(r.Job.Namespace, r.Job.Name), "group", c.group.Path())
+		klog.ErrorS(err, "Scoring a node group failed, ignoring the group", "podGroup", klog.KRef(r.Job.Namespace, r.Job.Name), "group", c.group.Path())
 	}
 	return score, err == nil
 }

@@ -185,7 +185,7 @@ func bestHyperNode(ssn *framework.Session, subJob *api.SubJobInfo, outcomes map[
 	scores := map[string]float64{}
 	byPlugin, err := ssn.HyperNodeOrderMapFn(subJob, candidates)
 	if err != nil {
-		klog.ErrorS(err, "Scoring HyperNodes failed, they count as 0", "subJob", subJob.UID)
+		klog.ErrorS(err, "Scoring HyperNodes failed, using score 0", "subJob", subJob.UID)
 	} else {
 		for _, plugin := range slices.Sorted(maps.Keys(byPlugin)) {
 			for name, score := range byPlugin[plugin] {

@@ -17,7 +17,7 @@ import (
 // gang.
 func (u *Unit) Explain(failed *Misfit, why string) {
 	if failed != nil {
-		why = fmt.Sprintf("gang %s does not fit with it: %s", failed.job.UID, brief.Part(failed.wait.Message))
+		why = fmt.Sprintf("gang %s does not fit: %s", failed.job.UID, brief.Part(failed.wait.Message))
 	}
 	waits := map[api.JobID]framework.Wait{}
 	for _, terms := range u.unit.Gangs {
@@ -25,11 +25,11 @@ func (u *Unit) Explain(failed *Misfit, why string) {
 		if job == nil || pending == nil && len(pendingBestEffort(job)) == 0 {
 			continue
 		}
-		wait := framework.Wait{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("its group %s is placed together, and %s", brief.Part(u.unit.ID), why)}
+		wait := framework.Wait{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("gang group %s must be scheduled together; %s", brief.Part(u.unit.ID), why)}
 		if failed != nil && failed.job == job {
 			wait = failed.wait
 			if failed.beside > 0 {
-				wait.Message = fmt.Sprintf("with %d other gangs of its group placed: %s", failed.beside, wait.Message)
+				wait.Message = fmt.Sprintf("does not fit beside %d placed gangs of its group: %s", failed.beside, wait.Message)
 			}
 		}
 		waits[job.UID] = wait

@@ -152,7 +152,7 @@ func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasibl
 		p.followHyperNode(task)
 		return nil
 	}
-	klog.V(3).InfoS("A node that passed the predicates refuses a task", "pod", klog.KObj(task.Pod),
+	klog.V(3).InfoS("Placing a task on a node that passed the filters failed", "pod", klog.KObj(task.Pod),
 		"node", p.run.Index.Nodes[c.Node].Name, "err", err)
 	if p.unreserved[task.UID] == nil {
 		p.unreserved[task.UID] = map[string]int{}
@@ -199,7 +199,7 @@ func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
 func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 	if errs == nil {
 		errs = api.NewFitErrors()
-		errs.SetError("no node has room before resources are released")
+		errs.SetError("no node has enough resources until others are released")
 	}
 	job.NodesFitErrors[task.UID] = errs
 }

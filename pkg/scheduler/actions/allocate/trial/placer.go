@@ -59,7 +59,7 @@ func (p *placer) wanted(task *api.TaskInfo) bool {
 	}
 	if p.failed[task.TaskRole] {
 		errs := api.NewFitErrors()
-		errs.SetError(fmt.Sprintf("a task of the same role %q fits on no node", task.TaskRole))
+		errs.SetError(fmt.Sprintf("another pod of role %q fits no node", task.TaskRole))
 		p.job.NodesFitErrors[task.UID] = errs
 		return false
 	}

@@ -55,7 +55,7 @@ func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 }
 
 // errByHandler stands for the error of an event handler, which upstream's statement logs and does not return.
-var errByHandler = errors.New("an event handler of a plugin refuses it, the scheduler's log has why")
+var errByHandler = errors.New("refused by an event handler of a plugin (see the scheduler's log)")
 
 // whyRefused returns why the plugins refused a task that was just placed.
 func whyRefused(s *state.Run, task *api.TaskInfo) error {
@@ -68,7 +68,7 @@ func whyRefused(s *state.Run, task *api.TaskInfo) error {
 // resetTask resets fields that upstream leaves set in a task that was taken back.
 func resetTask(s *state.Run, task *api.TaskInfo, err error) {
 	if err != nil {
-		klog.ErrorS(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
+		klog.ErrorS(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
 	}
 	task.NodeName = ""
 	task.Pod.Spec.NodeName = ""
