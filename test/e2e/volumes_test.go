@@ -89,7 +89,7 @@ var _ = Describe("A gang with a claim each", func() {
 
 		By("saying that the other cluster does not reach the volumes when that one has no room")
 		w.patchNode(ctx, w.node(1), `{"spec":{"unschedulable":true}}`)
-		w.eventuallyFailed(g, "NotEnoughResources", "a 4/8", "b 4/8", "do not reach the volume of claim \"g-", `storage class "`+w.made()+`"`)
+		w.eventuallyFailed(g, "NotEnoughResources", "a 4/8", "b 4/8", "cannot access the volume of claim \"g-", `storage class "`+w.made()+`"`)
 		Expect(w.everBound(g)).To(BeZero())
 		w.expectSettled(ctx, g)
 

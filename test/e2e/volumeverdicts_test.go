@@ -67,7 +67,7 @@ var _ = Describe("A gang with claims", func() {
 
 		By("a class that binds at once, and has nobody who does")
 		w.addClaims(ctx, w.name+"-now", "immediate-0")
-		immediate := waits("immediate", `claim "immediate-0"`, `storage class "`+w.name+`-now"`, "binds at once")
+		immediate := waits("immediate", `claim "immediate-0"`, `storage class "`+w.name+`-now"`, "with Immediate binding to be bound")
 		w.addVolumeOf(ctx, w.name+"-now", "now", w.node(0))
 		w.eventuallyBound(immediate, 1)
 
@@ -218,7 +218,7 @@ var _ = Describe("A gang with claims", func() {
 		g := required(withClaims(gang{name: "g", size: 1, min: 1}))
 		w.submit(ctx, g)
 		// The node that reaches the volume is not in its zone.
-		w.eventuallyFailed(g, "NotEnoughResources", "volume zone", "do not reach the volume of claim")
+		w.eventuallyFailed(g, "NotEnoughResources", "volume zone", "cannot access the volume of claim")
 		w.patchNode(ctx, w.node(1), `{"metadata":{"labels":{"topology.kubernetes.io/zone":"z1"}}}`)
 		w.eventuallyBound(g, 1)
 		Expect(w.Pod("g-0").Spec.NodeName).To(Equal(w.node(1)))

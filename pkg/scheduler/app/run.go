@@ -131,7 +131,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	defer stopWatching()
 	go func() {
 		if err := p.loader.Watch(watching, p.reloaded); err != nil && !errors.Is(err, context.Canceled) {
-			klog.ErrorS(err, "Watching the configuration ended: it is not reloaded any more", "file", p.opts.SchedulerConf)
+			klog.ErrorS(err, "Watching the configuration file ended, it is no longer reloaded", "file", p.opts.SchedulerConf)
 		}
 	}()
 	return s.run(ctx, lifetime)
@@ -153,8 +153,8 @@ func (p *process) reloaded(cfg *config.Config, err error) {
 	}
 	recorder := p.leading.cache.EventRecorder()
 	if err != nil {
-		klog.ErrorS(err, "The new configuration is not used, the former one stays in force", "file", p.opts.SchedulerConf)
-		recorder.Eventf(lease, v1.EventTypeWarning, "ConfigRefused", "the new configuration is not used, the former one stays in force: %v", err)
+		klog.ErrorS(err, "Rejected the new configuration, keeping the current one", "file", p.opts.SchedulerConf)
+		recorder.Eventf(lease, v1.EventTypeWarning, "ConfigRefused", "rejected the new configuration, keeping the current one: %v", err)
 		return
 	}
 	klog.InfoS("New configuration in force", "file", p.opts.SchedulerConf, "actions", cfg.Actions, "plugins", cfg.PluginOrder())

@@ -212,7 +212,7 @@ func recoverAll(ctx context.Context, recoverers []framework.NamedRecoverer) erro
 		var last error
 		err := backoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 			if last = r.Recover(ctx); last != nil {
-				klog.ErrorS(last, "Recovering what a former leader left failed, it is tried again", "plugin", r.Plugin)
+				klog.ErrorS(last, "Recovery of a former leader's work failed, retrying", "plugin", r.Plugin)
 				return false, nil
 			}
 			return true, nil
@@ -225,7 +225,7 @@ func recoverAll(ctx context.Context, recoverers []framework.NamedRecoverer) erro
 }
 
 func (s *scheduler) drain(lifetime context.Context) error {
-	klog.InfoS("No more cycles; bind transactions in flight are ended", "grace", s.opts.DrainGracePeriod)
+	klog.InfoS("Stopped scheduling, ending bind transactions in flight", "grace", s.opts.DrainGracePeriod)
 	ctx, cancel := context.WithTimeout(lifetime, s.opts.DrainGracePeriod)
 	defer cancel()
 	return s.cache.Drain(ctx)

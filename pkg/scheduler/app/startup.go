@@ -105,7 +105,7 @@ func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 	case err != nil:
 		return err
 	case !served:
-		klog.InfoS("The API server does not serve claims for devices: the feature gate is switched off", "group", resourcev1.SchemeGroupVersion, "gate", features.DynamicResourceAllocation)
+		klog.InfoS("The API server does not serve claims for devices, disabled the feature gate", "group", resourcev1.SchemeGroupVersion, "gate", features.DynamicResourceAllocation)
 		return gates.SetFromMap(map[string]bool{string(features.DynamicResourceAllocation): false})
 	case !gates.Enabled(features.DRADeviceTaints):
 		return nil
@@ -157,7 +157,7 @@ func readPath(ctx context.Context, config *rest.Config, path string) (text []byt
 		case !outage.Away(err):
 			return false, err
 		case !told && ctx.Err() == nil:
-			klog.InfoS("The API server is away: the start waits for it", "server", config.Host, "reason", err.Error())
+			klog.InfoS("Waiting for the API server to become available", "server", config.Host, "reason", err.Error())
 			told = true
 		}
 		return false, nil

@@ -94,7 +94,7 @@ func (w *watchdog) health() (hung bool, err error) {
 		return false, nil
 	}
 	if silent := time.Since(w.last); silent > cycleLimit {
-		return true, fmt.Errorf("the scheduling loop has given no sign of life for %s", silent.Round(time.Second))
+		return true, fmt.Errorf("scheduling loop has made no progress for %s", silent.Round(time.Second))
 	}
 	if w.panics > 1 && time.Since(w.since) > panicLimit {
 		return false, fmt.Errorf("the last %d scheduling cycles panicked, for %s: %s", w.panics, time.Since(w.since).Round(time.Second), w.what)

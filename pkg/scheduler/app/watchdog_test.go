@@ -47,7 +47,7 @@ func TestHealth(t *testing.T) {
 		}, code: 200, says: "ok"},
 		"a long cycle": {story: func(w *watchdog) { w.start(); w.beat(); time.Sleep(cycleLimit) }, code: 200, says: "ok"},
 		"a cycle that does not return": {story: func(w *watchdog) { w.start(); w.beat(); time.Sleep(cycleLimit + time.Second) },
-			code: 500, says: "no sign of life for 2m1s", gives: errHung},
+			code: 500, says: "no progress for 2m1s", gives: errHung},
 		"a panic now and then": {story: func(w *watchdog) {
 			w.start()
 			for range 100 {

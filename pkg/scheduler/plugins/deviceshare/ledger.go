@@ -158,7 +158,7 @@ func (l *ledger) refusal(waits bool) *allocator.Refusal {
 }
 
 func unknownUsers() *allocator.Refusal {
-	return &allocator.Refusal{Reason: "node(s) have pods with devices and nothing says which"}
+	return &allocator.Refusal{Reason: "node(s) run device pods without a valid device-allocated annotation"}
 }
 
 // beside returns the state with all pods on the node, or, for a pod that waits, without pods that are leaving.

@@ -43,7 +43,7 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 		"with another device":                {other: has("other", "n1", "100", 1)},
 		"with the device of another node":    {other: has("other", "n2", "100", 0)},
 		"that has ended":                     {other: ended},
-		"that does not say what it has":      {other: silent, want: "nothing says which"},
+		"that does not say what it has":      {other: silent, want: "without a valid device-allocated annotation"},
 		"that has the PCIe switch to itself": {other: alone, want: "used or kept by others"},
 		"which is the member":                {other: itself},
 	}

@@ -81,7 +81,7 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if a := d.assumed[pod.UID]; a != nil {
-		return fmt.Errorf("what is reserved for the pod on node %s is not given back yet", a.node)
+		return fmt.Errorf("devices reserved for the pod on node %s are not released yet", a.node)
 	}
 	if d.countsParts() && len(p.allocations) > 0 && p.of != d.ledger.changes {
 		return errChanged

@@ -153,15 +153,15 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.mu.Unlock()
 	switch {
 	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)): // no longer search would end
-		return nil, nil, fmt.Errorf("searches of devices for claims of namespace %s take long, and may take one %dth of the time: they go on later", brief.Value(namespace), slowPart)
+		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying later", brief.Value(namespace), slowPart)
 	case left <= 0:
-		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, and no longer are", brief.Value(namespace), b.limit)
+		return nil, nil, fmt.Errorf("device search budget of namespace %s (%v per cycle) is exhausted", brief.Value(namespace), b.limit)
 	case leftOfSlow <= 0:
-		return nil, nil, fmt.Errorf("searches of devices for claims of several namespaces have taken long, %v in this session: those for namespace %s go on later", b.limit, brief.Value(namespace))
+		return nil, nil, fmt.Errorf("device searches of several namespaces have used their budget (%v per cycle); retrying those of namespace %s later", b.limit, brief.Value(namespace))
 	case leftOfAll <= 0:
-		return nil, nil, fmt.Errorf("devices have been searched for %v in this session, and no longer are", b.limitOfAll)
+		return nil, nil, fmt.Errorf("device search budget (%v per cycle) is exhausted", b.limitOfAll)
 	case leftOfShare <= 0:
-		return nil, nil, fmt.Errorf("devices for claims of namespace %s have been searched for %v in this session, its share, and no longer are", brief.Value(namespace), b.share)
+		return nil, nil, fmt.Errorf("device search budget of namespace %s (its share of %v per cycle) is exhausted", brief.Value(namespace), b.share)
 	}
 	begun := time.Now()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), min(alone, leftOfSlow), errSlow)

@@ -64,7 +64,7 @@ func TestAClaimThatTakesForEver(t *testing.T) {
 	if got[0] != `claim "c" (request "r0", class "gpu"): searching node(s) for devices took too long` {
 		t.Errorf("got %q", got[0])
 	}
-	if want := `devices for claims of namespace "ns" have been searched for 500ms in this session, and no longer are`; got[len(got)-1] != want {
+	if want := `device search budget of namespace "ns" (500ms per cycle) is exhausted`; got[len(got)-1] != want {
 		t.Errorf("got %q, want %q", got[len(got)-1], want)
 	}
 	if got := verdict("ns", schedtest.DeviceClaim("easy", one())); got == "" {
@@ -210,7 +210,7 @@ func TestAllNamespacesHaveALimitTogether(t *testing.T) {
 				for i := 0; ; i++ {
 					_, end, err := b.begin(fmt.Sprint("ns-", i%tc.namespaces), time.Second)
 					if err != nil {
-						if want := "devices have been searched for 20s in this session, and no longer are"; err.Error() != want {
+						if want := "device search budget (20s per cycle) is exhausted"; err.Error() != want {
 							t.Errorf("got %q, want %q", err, want)
 						}
 						break

@@ -137,7 +137,7 @@ func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 		return fmt.Errorf("%s asks for volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
 	}
 	if selected, is := claim.Annotations[volume.AnnSelectedNode]; is && selected == "" {
-		return fmt.Errorf("%s is to be made on no node: its annotation %s is empty", describe(claim), volume.AnnSelectedNode)
+		return fmt.Errorf("%s has an empty annotation %s", describe(claim), volume.AnnSelectedNode)
 	}
 	if err := checkSize(claim); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	case err != nil:
 		return fmt.Errorf("reading the class of %s: %w", describe(claim), err)
 	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
-		return fmt.Errorf("%s is not bound: its class binds at once, and the pod waits for that", describe(claim))
+		return fmt.Errorf("waiting for %s with Immediate binding to be bound", describe(claim))
 	}
 	return nil
 }

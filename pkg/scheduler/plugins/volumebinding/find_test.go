@@ -89,7 +89,7 @@ func TestVerdicts(t *testing.T) {
 		"a bound claim": {objects: []runtime.Object{claimLike("c", "local", boundTo("v")), local("v", "n1")}},
 		"a bound claim whose volume the node does not reach": {
 			objects: []runtime.Object{claimLike("c", "local", boundTo("v")), local("v", "n2")},
-			want:    `node(s) do not reach the volume of claim "c" (storage class "local")`,
+			want:    `node(s) cannot access the volume of claim "c" (storage class "local")`,
 		},
 		"a bound claim whose volume is gone": {
 			objects: []runtime.Object{claimLike("c", "local", boundTo("v"))},
@@ -118,13 +118,13 @@ func TestVerdicts(t *testing.T) {
 		},
 		"a class that binds at once": {
 			objects: []runtime.Object{schedtest.UnboundClaim("c", "now")},
-			want:    `claim "c" (storage class "now") is not bound: its class binds at once, and the pod waits for that`,
+			want:    `waiting for claim "c" (storage class "now") with Immediate binding to be bound`,
 		},
 		"a claim that is to be made on no node": {
 			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
 				metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "")
 			}), local("v", "n1")},
-			want: `claim "c" (storage class "local") is to be made on no node: its annotation volume.kubernetes.io/selected-node is empty`,
+			want: `claim "c" (storage class "local") has an empty annotation volume.kubernetes.io/selected-node`,
 		},
 		"a claim that selects by what the volume has": {
 			objects: []runtime.Object{claimLike("c", "local", selecting(mostRequirements)), local("v", "n1")},

@@ -189,7 +189,7 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer,
 
 // unreached refuses a node from which a volume of the bound claims cannot be had.
 func (s *session) unreached(state *taskState) *api.Status {
-	status := unresolvable("node(s) do not reach the volume of %s", describeAll(state.bound))
+	status := unresolvable("node(s) cannot access the volume of %s", describeAll(state.bound))
 	status.Plugin = Name
 	return status
 }

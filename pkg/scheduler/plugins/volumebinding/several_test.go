@@ -81,7 +81,7 @@ func TestAGangOverSeveralNodesSharesANewClaim(t *testing.T) {
 				if tc.refused {
 					w.rollBack(second)
 					w.open()
-					if got := w.fits(member("g-1", "c"), "n2"); !strings.Contains(got, "do not reach the volume") {
+					if got := w.fits(member("g-1", "c"), "n2"); !strings.Contains(got, "cannot access the volume") {
 						t.Errorf("the next session on n2: %q", got)
 					}
 				}
