@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// What the pods of a gang with devices ask for: two GPUs, and the NIC beside them.
+// The requests of the pods of a gang with devices: two GPUs, and the NIC beside them.
 const (
 	deviceGPUs  = "koordinator.sh/gpu"
 	deviceNICs  = "koordinator.sh/rdma"
@@ -82,7 +82,7 @@ type device struct {
 	minor int32
 }
 
-// devices are those of one pod.
+// devices are the devices of one pod.
 type devices []device
 
 func (d devices) String() string {

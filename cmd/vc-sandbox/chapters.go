@@ -20,7 +20,7 @@ const (
 	preBindFailed   = "PreBindFailed"
 	quarantineLabel = "quarantine"
 	quoteWidth      = 100
-	// leastBackoff is what a gang waits at the least after its first failure when nothing changes.
+	// leastBackoff is the shortest wait of a gang after its first failure when nothing changes.
 	leastBackoff = time.Second
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The scheduler's metrics that tell of its first cycle and of the end of a rollback.
+// The scheduler's metrics that show its first cycle and the end of a rollback.
 const (
 	cyclesMetric     = `volcano_scheduling_cycles_total{result="ok"}`
 	rolledBackMetric = `volcano_bind_transaction_duration_seconds_count{result="rolled_back"}`
@@ -49,7 +49,7 @@ func (s *story) awaitRefusal(ctx context.Context, began time.Time, g gang) (took
 	return took, why, err
 }
 
-// awaitPending waits until the PodGroup says why nobody is bound.
+// awaitPending waits until the PodGroup reports why no member is bound.
 func (s *story) awaitPending(ctx context.Context, began time.Time, g gang) (took time.Duration, why string, err error) {
 	took, err = s.view.await(ctx, began, fmt.Sprintf("PodGroup %s says why it waits", g.name), func() (bool, string) {
 		_, why = s.complaint(g)
@@ -69,7 +69,7 @@ func checkRefusal(why string, g gang, node string) error {
 	})
 }
 
-// checkNames looks for the texts, each of which names something, in what a PodGroup says.
+// checkNames checks that the PodGroup's message contains each of the names.
 func checkNames(why string, g gang, names map[string]string) error {
 	for what, text := range names {
 		if !strings.Contains(why, text) {
@@ -87,8 +87,8 @@ func (s *story) awaitFirstCycle(ctx context.Context) error {
 	})
 }
 
-// awaitRollback waits until the scheduler's metrics tell of a rolled back transaction and of none in flight, and
-// returns how many pre-bind steps were rolled back.
+// awaitRollback waits until the scheduler's metrics show a rolled back transaction and none in flight, and returns how many
+// pre-bind steps were rolled back.
 func (s *story) awaitRollback(ctx context.Context) (steps int, err error) {
 	err = s.awaitMetrics(ctx, "a transaction is rolled back", func(text []byte) (bool, string) {
 		transactions, inFlight := metric(text, rolledBackMetric), metric(text, inFlightMetric)
@@ -122,7 +122,7 @@ func (s *story) awaitMetrics(ctx context.Context, what string, condition func(te
 	}
 }
 
-// metric is a sample's value in the Prometheus text format, zero when it is not there.
+// metric returns a sample's value in the Prometheus text format, zero if it does not exist.
 func metric(text []byte, name string) float64 {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {

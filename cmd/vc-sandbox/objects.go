@@ -34,11 +34,10 @@ type gang struct {
 	cluster ibCluster
 	// label on a pod holds the gang's name.
 	label string
-	// anyCluster is true if its members may lie in any cluster, but all in the same; in one of those that among lists, unless
-	// it is empty.
+	// anyCluster reports whether its members may be in any one cluster; or in any one of among, unless that is empty.
 	anyCluster bool
 	among      []string
-	// claims is true if each member has a claim that is named after it.
+	// claims reports whether each member has a claim that is named after it.
 	claims bool
 	// asks is what each member asks for beside a little CPU; nil for a node of its own. joint says which of it belongs together.
 	asks  corev1.ResourceList

@@ -21,7 +21,7 @@ const (
 	// clusterLabel holds the name of a node's InfiniBand cluster.
 	clusterLabel = "ibcluster"
 	gpuResource  = "nvidia.com/gpu"
-	// sampleConf is the conf a sandbox's scheduler gets unless told otherwise, below the repository's root.
+	// sampleConf is the default conf of a sandbox's scheduler, below the repository's root.
 	sampleConf = "config/samples/volcano-scheduler.conf"
 )
 

@@ -53,7 +53,7 @@ func up(ctx context.Context, opts *options, statePath string, out, info io.Write
 	s, err := start(ctx, opts, info)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // told to end before all was up
+			return nil // ended on purpose before all was up
 		}
 		return err
 	}

@@ -30,7 +30,7 @@ type view struct {
 	jobs      batchlisters.JobLister
 	// changed holds a token when something changed since it was last taken.
 	changed chan struct{}
-	// dead tells of a process of the sandbox that ended.
+	// dead reports a process of the sandbox that ended.
 	dead  <-chan error
 	close func()
 }
@@ -102,7 +102,7 @@ func (v *view) await(ctx context.Context, began time.Time, what string, conditio
 	}
 }
 
-// placed are the pods with all the labels, and those of them that have a node.
+// placed returns the pods with all the labels, and the ones that have a node.
 func (v *view) placed(selector map[string]string) (all, bound []*corev1.Pod) {
 	// A list from an informer's store cannot fail.
 	all, _ = v.pods.Pods(namespace).List(labels.SelectorFromSet(selector))

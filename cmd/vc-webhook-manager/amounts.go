@@ -16,7 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/webhooks/router"
 )
 
-// maxTold bounds how many amounts are told of.
+// maxTold limits how many amounts are reported.
 const maxTold = 5
 
 // refuseNegative makes the services for PodGroups and queues refuse amounts of resources below 0, with which upstream's

@@ -36,7 +36,7 @@ const (
 	staleWatch = 2 * time.Second
 	// briefWatch is what an informer calls too brief for a watch, and a failure: one second and a bit.
 	briefWatch = 1100 * time.Millisecond
-	// snippet bounds what is told of an answer.
+	// snippet limits how much of an answer is logged.
 	snippet = 200
 )
 
@@ -61,10 +61,10 @@ type Outage struct {
 
 	mu      sync.Mutex
 	failing map[string]failure
-	// began is when the API server went away last, and back when it gave an answer to what had failed; zero when it has not since
-	// something failed anew.
+	// began is when the API server last went away, and back when it first answered a failing request again; zero if it has not
+	// since the last new failure.
 	began, back time.Time
-	// over is told of the end of an outage that was long enough for gangs to fail again and again.
+	// over is called at the end of an outage that was long enough for gangs to fail repeatedly.
 	over func()
 	// answer is closed, and another one takes its place, when a path is answered that was not.
 	answer chan struct{}
@@ -74,7 +74,7 @@ type Outage struct {
 type failure struct {
 	since  time.Time
 	reason string
-	// passing is true if the API server could not be reached or had no answer, rather than refused.
+	// passing reports whether the API server was unreachable or could not answer, rather than refused.
 	passing bool
 	// alone is when another path was answered first while this one failed, zero when none was; own says that this is long ago.
 	alone time.Time
@@ -86,7 +86,7 @@ func New(life context.Context) *Outage {
 	return &Outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
 }
 
-// WhenOver has f called when the API server has answered all informers after an outage, but for those in trouble of their
+// WhenOver has f called when the API server has answered all informers after an outage, except informers with failures of their
 // own. It is called on a goroutine of an informer and must not block.
 func (o *Outage) WhenOver(f func()) {
 	o.mu.Lock()
@@ -94,8 +94,8 @@ func (o *Outage) WhenOver(f func()) {
 	o.over = f
 }
 
-// Wrap makes informers with the config wait out outages. Other requests are sent as they are: gets and writes fail at
-// once, and whoever makes them decides. Only what a starting API server asks them to wait for is made shorter.
+// Wrap makes informers with the config wait out outages. Other requests are sent unchanged: gets and writes fail at once, and their
+// callers decide. Only a Retry-After of a starting API server is made shorter for them.
 func (o *Outage) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &patientTransport{next, o} })
@@ -114,7 +114,7 @@ func (o *Outage) Refused() string {
 	return strings.Join(all, "; ")
 }
 
-// failed notes a failure, and tells the log about the first of an outage. A refusal is an answer too: it may end one.
+// failed records a failure, and logs the first one of an outage. A refusal is an answer too: it may end an outage.
 func (o *Outage) failed(path, reason string, passing bool) {
 	o.note(path, &failure{since: time.Now(), reason: reason, passing: passing})
 }
@@ -133,14 +133,14 @@ func (o *Outage) gaveUp(path string) {
 	}
 }
 
-// note notes what requests for the path fail of, nil for nothing, and tells of the end of an outage.
+// note records the failure of requests for the path, nil for success, and reports the end of an outage.
 func (o *Outage) note(path string, f *failure) {
 	if over := o.put(path, f); over != nil {
 		over()
 	}
 }
 
-// put is note, and returns who is to be told when that ends an outage that was long enough.
+// put records it, and returns the callback if that ends an outage that was long enough.
 func (o *Outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,7 +208,7 @@ func (o *Outage) returned() {
 	}
 }
 
-// unready is true if a refusal may be the answer of an API server that has just started.
+// unready reports whether a refusal may come from an API server that has just started.
 func (o *Outage) unready() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -223,8 +223,8 @@ func (o *Outage) nextAnswer() <-chan struct{} {
 	return o.answer
 }
 
-// away is true if requests fail because the API server does not answer, rather than for trouble of their own. It is called
-// with mu held.
+// away reports whether requests fail because the API server does not answer, rather than for their own reasons. It is called with
+// mu held.
 func (o *Outage) away() bool {
 	for _, f := range o.failing {
 		if f.passing && !f.own {

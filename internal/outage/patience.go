@@ -77,7 +77,7 @@ func (t *patientTransport) answered(request *http.Request, response *http.Respon
 	return response
 }
 
-// sleep is true if the pause went by, or was cut short, before the request or the informers ended.
+// sleep reports whether the pause went by, or was cut short, before the request or the informers ended.
 func (t *patientTransport) sleep(ctx context.Context, d time.Duration, cut <-chan struct{}) bool {
 	passed, stop := pause.After(d)
 	defer stop()
@@ -110,7 +110,7 @@ func (b *watchBody) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// ofInformer is true if the request lists or watches all objects of a kind, which only informers do.
+// ofInformer reports whether the request lists or watches all objects of a kind, which only informers do.
 func ofInformer(request *http.Request) bool {
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
 	collection := len(parts) == 3 && parts[0] == "api" || len(parts) == 4 && parts[0] == "apis"
@@ -148,7 +148,7 @@ func hurry(response *http.Response) {
 	}
 }
 
-// stale is the API server's answer to a watch that is to begin at a version it does not know any more.
+// stale is the API server's answer to a watch from a version that it no longer has.
 func stale(request *http.Request) *http.Response {
 	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the API server was away"}`
 	return &http.Response{

@@ -20,9 +20,9 @@ import (
 type Mode string
 
 const (
-	// Strict: whoever fails before the first is bound, also above the minimum, sends the whole gang back, and its group.
+	// Strict: a member that fails before the first is bound, also above the minimum, rolls back the whole gang, and its group.
 	Strict Mode = "Strict"
-	// NonStrict: the others go on if they are enough, and those that failed follow.
+	// NonStrict: the other members go on if they are enough, and failed ones follow.
 	NonStrict Mode = "NonStrict"
 )
 
@@ -117,8 +117,8 @@ var settings = []string{
 	TopologyAnnotation,
 }
 
-// Read reads the settings of the gang of that name from the annotations of its PodGroup or of a pod of it. What they do not say, or
-// say wrongly, is as in defaults. minMember is the gang's minimum.
+// Read parses the settings of the gang of that name from the annotations of its PodGroup or of one of its pods. Missing and invalid
+// settings are taken from defaults. minMember is the gang's minimum.
 func Read(self Name, minMember int32, annotations map[string]string, defaults Settings) (Settings, []Mistake) {
 	r := reader{annotations: annotations, settings: defaults}
 	r.settings.Group, r.settings.Broken, r.settings.Gather = nil, nil, nil
