@@ -19,9 +19,9 @@ import (
 // At all other times it stays. It is Releasing in its job in both cases, because its gang cannot rely on it, but while it stays it is on its
 // node as a task that does not go. Its status there is Unknown, with which no action evicts it once more.
 //
-// A pod that is being deleted counts against its queue until it is gone. Two kinds do not count while they leave, because their room is meant for the
-// next gang of the queue: victims, and pods that ran for at least ranLong before they were deleted. A tenant could otherwise run any number of pods
-// that it deletes as soon as they start; so it runs twice of what its queue may have, for 3 of 13 minutes.
+// A pod that is being deleted counts against its queue until it is gone, because a tenant could otherwise run any number of pods that it deletes as
+// soon as they start. Pods that ran for at least ranLong before they were deleted do not count while they leave, so that the next gang of the queue can
+// wait on their nodes: a tenant runs twice of what its queue may have, for 3 of 13 minutes. Plugin evictions leaves out victims, for their evictor only.
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
@@ -74,7 +74,7 @@ func (p *Pods) judge(key api.TaskID, r *record) {
 		var leaves bool
 		leaves, changes = r.leaving(now)
 		r.stays = !leaves
-		if evicted := r.isVictim() && now.Before(r.evicted.Add(victimLeaves)); !evicted && !(leaves && r.paid()) {
+		if !leaves || !r.paid() {
 			p.deleted[key] = r
 		}
 	}

@@ -27,7 +27,7 @@ func deletedUntil(name string, due time.Time) *v1.Pod {
 }
 
 // TestADeletedPodLeavesWhenItIsDue: its resources count as released soon only around the end of its grace period, and for a victim some minutes
-// from the eviction. It never counts in its gang. Against its queue it counts, but for such a victim and for one that leaves and ran for long.
+// from the eviction. It never counts in its gang. Against its queue it counts, unless it leaves and ran for long.
 func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 	begin := time.Unix(1_000_000, 0)
 	tests := map[string]struct {
@@ -46,9 +46,9 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 		"due in a year after a year":      {grace: year, ran: year, from: -1, to: -1, freeFrom: -1, freeTo: -1},
 		"after nine minutes":              {grace: time.Second, ran: 9 * time.Minute, from: 0, to: 1, freeFrom: -1, freeTo: -1},
 		"after ten minutes":               {grace: 10 * time.Minute, ran: 10 * time.Minute, from: 8, to: 10, freeFrom: 8, freeTo: 10},
-		"a victim":                        {evicted: true, from: 0, to: 10, freeFrom: 0, freeTo: 10},
-		"a victim due in a year":          {grace: year, evicted: true, from: 0, to: 10, freeFrom: 0, freeTo: 10},
-		"a victim that is due afterwards": {grace: 12 * time.Minute, evicted: true, from: 0, to: 12, freeFrom: 0, freeTo: 10},
+		"a victim":                        {evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
+		"a victim due in a year":          {grace: year, evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
+		"a victim that is due afterwards": {grace: 12 * time.Minute, evicted: true, from: 0, to: 12, freeFrom: -1, freeTo: -1},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

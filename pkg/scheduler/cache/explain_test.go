@@ -69,6 +69,7 @@ func (s *sessions) cycle() {
 	conf.EnabledActionMap = map[string]bool{"enqueue": true, "allocate": true, "backfill": true}
 	ssn := s.registry.OpenSession(s.Cache, s.profile)
 	for _, action := range s.profile.Actions {
+		ssn.Action = action.Name()
 		action.Execute(ssn.Session)
 	}
 	s.registry.CloseSession(ssn)

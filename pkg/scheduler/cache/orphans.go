@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	"volcano.sh/volcano/pkg/scheduler/util"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -99,13 +98,6 @@ func standIn(job *api.JobInfo, id api.JobID, tasks []*api.TaskInfo) *api.JobInfo
 		Spec:       scheduling.PodGroupSpec{Queue: cmp.Or(string(job.Queue), binding.DefaultQueue)},
 		Status:     scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning},
 	}})
-	needsAll(standIn)
+	framework.StandFor(standIn)
 	return standIn
-}
-
-// needsAll makes the minResources of a job that stands in all that its tasks hold. Upstream takes what a job holds beyond them for elastic, and
-// admits other gangs to the queue in its place.
-func needsAll(standIn *api.JobInfo) {
-	held := util.ConvertRes2ResList(standIn.Allocated)
-	standIn.PodGroup.Spec.MinResources = &held
 }

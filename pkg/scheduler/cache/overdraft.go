@@ -145,6 +145,6 @@ func holdAtMost(job *api.JobInfo, shares []share) {
 		}
 	}
 	if isOrphan(job) {
-		needsAll(job)
+		framework.StandFor(job)
 	}
 }

@@ -306,7 +306,8 @@ func (ssn *Session) find(name string, plugin Plugin) {
 		ssn.evictions.observers = append(ssn.evictions.observers, observer)
 	}
 	ssn.Verdicts.add(name, plugin, inSession)
-	ssn.Placement.add(name, plugin, inSession, ssn.asksPredicate(name))
+	option, _ := ssn.PluginOption(name)
+	ssn.Placement.add(name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
 }
 
 // actionAdapter stands for one of our actions in upstream's registry.

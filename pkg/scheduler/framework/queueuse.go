@@ -13,6 +13,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
 // QueueUse is the resources held by the tasks of each queue, child queues included, and by all tasks. It is computed at most once
@@ -77,8 +78,34 @@ func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo
 	return nil
 }
 
+const deleted = ":deleted"
+
 // DeletedJob returns the ID of the job that stands in sessions for the pods of the gang that are being deleted. No PodGroup can have it.
-func DeletedJob(gang api.JobID) api.JobID { return gang + ":deleted" }
+func DeletedJob(gang api.JobID) api.JobID { return gang + deleted }
+
+// IsDeletedJob reports whether the ID is of such a job.
+func IsDeletedJob(id api.JobID) bool { return strings.HasSuffix(string(id), deleted) }
+
+// StandFor makes the minimum of a job that stands in for pods all that its tasks hold. Upstream takes what a job holds beyond its minimum for
+// elastic, and admits other gangs to the queue in its place.
+func StandFor(job *api.JobInfo) {
+	held := util.ConvertRes2ResList(job.Allocated)
+	job.PodGroup.Spec.MinResources = &held
+}
+
+// Discharge has the session of the jobs count the gang's pod, which is being deleted, against no queue. It returns the job that counted it, and the
+// task in that job; nil if none did. A plugin calls it when it opens, before the plugins that add up what queues use.
+func Discharge(jobs map[api.JobID]*api.JobInfo, gang api.JobID, pod api.TaskID) (*api.JobInfo, *api.TaskInfo) {
+	job := jobs[DeletedJob(gang)]
+	if job == nil || job.Tasks[pod] == nil {
+		return nil, nil
+	}
+	if err := job.UpdateTaskStatus(job.Tasks[pod], api.Releasing); err != nil {
+		return nil, nil
+	}
+	StandFor(job)
+	return job, job.Tasks[pod]
+}
 
 func (u *QueueUse) of(queue api.QueueID) *api.Resource {
 	if u.used[queue] == nil {

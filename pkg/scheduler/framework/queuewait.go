@@ -141,6 +141,12 @@ func (u *QueueUse) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
 	return true
 }
 
+// ShareLimit reports whether a limit of one queue may hold for both: they are the same, or have a common ancestor below the root.
+func (u *QueueUse) ShareLimit(queue, other api.QueueID) bool {
+	path := u.Path(other)
+	return slices.ContainsFunc(u.Path(queue), func(id api.QueueID) bool { return id != rootQueue && slices.Contains(path, id) })
+}
+
 // Path returns the queue and its ancestors, the queue first.
 func (u *QueueUse) Path(id api.QueueID) []api.QueueID {
 	var path []api.QueueID

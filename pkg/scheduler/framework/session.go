@@ -92,11 +92,6 @@ func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOpt
 // reach the scheduler.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
 	ssn.Verdicts.note(plugin, added{predicate: true})
-	ssn.AddEvictionPredicateFn(plugin, fn)
-}
-
-// AddEvictionPredicateFn adds a predicate that is used only by the actions that evict, not by allocate.
-func (ssn *Session) AddEvictionPredicateFn(plugin string, fn api.PredicateFn) {
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)

@@ -50,12 +50,3 @@ func (ssn *Session) PluginOption(plugin string) (conf.PluginOption, bool) {
 	}
 	return conf.PluginOption{}, false
 }
-
-// asksPredicate reports whether the conf enables the plugin's predicate.
-func (ssn *Session) asksPredicate(plugin string) bool {
-	return slices.ContainsFunc(ssn.Tiers, func(tier conf.Tier) bool {
-		return slices.ContainsFunc(tier.Plugins, func(o conf.PluginOption) bool {
-			return o.Name == plugin && o.EnabledPredicate != nil && *o.EnabledPredicate
-		})
-	})
-}

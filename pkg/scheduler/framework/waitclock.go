@@ -110,9 +110,9 @@ func (clocks waitClocks) tick(ssn *Session, now time.Time) {
 		switch bound := someHaveNodes(job) && binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil; {
 		case !bound && c == nil:
 			clocks[uid] = newWaitClock(job, now)
-			clocks[uid].goOn(ssn.waitReason(job, wait), now)
+			clocks[uid].goOn(reasonOf(ssn, job, wait), now)
 		case !bound:
-			c.goOn(ssn.waitReason(job, wait), now)
+			c.goOn(reasonOf(ssn, job, wait), now)
 		case c != nil:
 			c.end(EndBound, ssn.observer, now)
 			delete(clocks, uid)
@@ -137,7 +137,7 @@ func (ssn *Session) TimedOut(gang api.JobID) {
 // Observer returns the observer of gangs.
 func (ssn *Session) Observer() GangObserver { return ssn.observer }
 
-func (ssn *Session) waitReason(job *api.JobInfo, wait Wait) WaitReason {
+func reasonOf(ssn *Session, job *api.JobInfo, wait Wait) WaitReason {
 	if len(job.TaskStatusIndex[api.Binding]) > 0 {
 		return WaitBinding
 	}

@@ -10,6 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
@@ -118,7 +119,7 @@ func (q *queueLimits) wants(task *api.TaskInfo) (use allocator.QueueUse, asks bo
 	return use, asks
 }
 
-// count counts what the tasks of limited queues use, at the first question.
+// count counts what the tasks of limited queues use, at the first question. Pods that are being deleted count until they are gone, victims too.
 func (q *queueLimits) count() {
 	if q.used != nil {
 		return
@@ -129,7 +130,7 @@ func (q *queueLimits) count() {
 			continue
 		}
 		for status, tasks := range job.TaskStatusIndex {
-			if !api.AllocatedStatus(status) && status != api.Pipelined {
+			if !api.AllocatedStatus(status) && status != api.Pipelined && !framework.IsDeletedJob(job.UID) {
 				continue
 			}
 			for _, task := range tasks {

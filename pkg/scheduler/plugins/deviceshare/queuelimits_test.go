@@ -12,6 +12,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -194,6 +195,24 @@ func TestAQueueThatIsOverGetsNoFurtherDevices(t *testing.T) {
 				t.Errorf("placed %v, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestDeletedPodsFillTheLimitUntilTheyAreGone, also those that the session counts nowhere else for the gang that they were evicted for.
+func TestDeletedPodsFillTheLimitUntilTheyAreGone(t *testing.T) {
+	for standIn, want := range map[bool]int{true: 0, false: 2} {
+		nodes, devices := machines("n1", "n2")
+		gangOf := map[bool]string{true: string(framework.DeletedJob("running")), false: "running"}[standIn]
+		leaving, running := runs(gangOf, schedtest.Resources{"koordinator.sh/gpu": "200"}, 0, 1)
+		leaving.Spec.Queue, running.DeletionTimestamp = "bounded", &schedtest.Created
+		podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
+		podGroup.Spec.Queue = "bounded"
+		w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+			PodGroups: []*v1beta1.PodGroup{leaving, podGroup}, Pods: append(pods, running)})
+		w.conf += "  - name: capacity\n"
+		if got := w.allocate(t).decided; len(got) != want {
+			t.Errorf("beside a pod of %s placed %v, want %d", gangOf, got, want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@
 //   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;
 //   - a queue that lost pods pauses in the same way before it reclaims from others;
 //   - a gang whose group would not fit as a whole pauses in the same way, and its evictions are cancelled;
+//   - victims count in their queue for all but the gang that they were evicted for: see [rooms];
 //   - a gang that allocate places on idle resources only uses no node where resources are being released: see [pauses].
 //
 // An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one gang's search.
@@ -79,7 +80,7 @@ func Spec() framework.PluginSpec {
 func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
-		Name: Name, EnabledPreemptable: &yes, EnabledReclaimable: &yes, EnabledNodeOrder: &yes, EnabledPredicate: &yes,
+		Name: Name, EnabledPreemptable: &yes, EnabledReclaimable: &yes, EnabledNodeOrder: &yes, EnabledPredicate: &yes, EnabledAllocatable: &yes,
 	}}}
 }
 
@@ -117,13 +118,14 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.settle(ssn)
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
 	(&victims{ssn: ssn}).register()
+	p.openRooms(ssn)
 	p.searches = newSearches(ssn, p.turns)
 	paused := &pauses{ssn: ssn}
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
 		paused.begin(task)
 		return p.searches.admit(task)
 	})
-	ssn.AddEvictionPredicateFn(Name, paused.accepts)
+	ssn.Session.AddPredicateFn(Name, paused.accepts) // not through our session: allocate does not ask it
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || !evicts(ssn.Action) {
