@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
@@ -116,8 +117,8 @@ func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) s
 		var parts []string
 		for _, name := range resourceNames(request) {
 			if _, limited := q.Queue.Spec.Capability[name]; limited && used.Get(name)+request.Get(name) > capability.Get(name) {
-				parts = append(parts, fmt.Sprintf("%s %s of %s in use and %s asked for", name,
-					Quantity(name, used.Get(name)), Quantity(name, capability.Get(name)), Quantity(name, request.Get(name))))
+				parts = append(parts, fmt.Sprintf("%s %s of %s in use%s and %s asked for", name,
+					Quantity(name, used.Get(name)), Quantity(name, capability.Get(name)), u.ofDeleted(id, name), Quantity(name, request.Get(name))))
 			}
 		}
 		if len(parts) > 0 {
@@ -125,6 +126,20 @@ func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) s
 		}
 	}
 	return ""
+}
+
+// ofDeleted says how much of the queue's resource is used by pods that are being deleted; empty when none is.
+func (u *QueueUse) ofDeleted(queue api.QueueID, name v1.ResourceName) string {
+	amount := 0.0
+	for id, job := range u.upstream.Jobs {
+		if IsDeletedJob(id) && slices.Contains(u.Path(job.Queue), queue) {
+			amount += job.Allocated.Get(name)
+		}
+	}
+	if amount == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s by pods being deleted)", Quantity(name, amount))
 }
 
 // MayAdmit reports whether the queue, and its ancestors, would admit the request if they were empty.
