@@ -220,6 +220,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 // attach makes the session a view of upstream's.
 func (ssn *Session) attach(upstream *vcframework.Session) {
 	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
+	ssn.QueueUse.nested = upstream.HierarchyEnabled("capacity")
 	if ssn.touched != nil {
 		touch := func(event *vcframework.Event) { ssn.touched[event.Task.NodeName] = true }
 		upstream.AddEventHandler(&vcframework.EventHandler{AllocateFunc: touch, DeallocateFunc: touch})

@@ -24,6 +24,11 @@ type QueueUse struct {
 	all      *api.Resource
 	// promised is the resources of admitted gangs that have no tasks placed.
 	promised *api.Resource
+	// nested reports whether the limits of a queue hold for the queues in it too.
+	nested bool
+	// asked is what Admits asks now, and askedBy the task that it hands to plugins; nil otherwise.
+	asked   *QueueAsk
+	askedBy *api.TaskInfo
 }
 
 // count computes the sums, once.

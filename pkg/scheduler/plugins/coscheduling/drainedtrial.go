@@ -125,9 +125,10 @@ type trial struct {
 	members []*api.TaskInfo
 	kinds   map[api.TaskID]string
 	first   map[string]*api.TaskInfo
-	// held is the amount reserved with the nodes chosen so far, and deleted the amount that the queue is charged on them for pods that
-	// are being deleted.
-	held, deleted *api.Resource
+	// held is the amount reserved with the nodes chosen so far, and deleted the pods on them that are being deleted and still charged to
+	// a queue.
+	held    *api.Resource
+	deleted []*api.TaskInfo
 	// until is when the trial ends. A tenant's members may all differ, and plugins are called for each class.
 	until time.Time
 }
@@ -138,7 +139,7 @@ var errTrialTooLong = fmt.Errorf("the search for nodes took longer than %s", tri
 
 // try chooses nodes of the place. It reverts all changes that the trial makes to the session.
 func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
-	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource(), deleted: api.EmptyResource(), until: until}
+	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource(), until: until}
 	if err := t.prepare(); err != nil {
 		return err
 	}
@@ -226,24 +227,24 @@ func (t *trial) mayHelp(node *api.NodeInfo) bool {
 
 // fill drains the node in the statement and places members on it. It reports whether the node took any.
 func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some bool) {
-	deleted := t.deleted.Clone()
+	before := len(t.deleted)
 	for _, task := range t.toLeave(node) {
 		job := framework.ChargedTo(t.Jobs, task)
 		switch {
-		case job == nil:
-		case job.UID != task.Job && job.Queue == t.queue:
-			t.deleted.Add(task.Resreq)
+		case job == nil, job.UID != task.Job: // plugins may count a victim that is charged to no job
+			t.deleted = append(t.deleted, task)
 		case job.Tasks[task.UID].Status == api.Running:
 			if err := statement.Evict(job.Tasks[task.UID], "trial"); err != nil {
 				return false
 			}
 		}
 	}
+	ask := t.QueueUse.Ask(t.Queues[t.queue], t.deleted)
 	var rest []*api.TaskInfo
 	refused := map[string]bool{}
 	for _, task := range t.members {
 		kind := t.kinds[task.UID]
-		if refused[kind] || t.late() || !t.takes(statement, node, task) {
+		if refused[kind] || t.late() || !t.takes(statement, node, task, ask) {
 			refused[kind] = true
 			rest = append(rest, task)
 		}
@@ -251,17 +252,14 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 	some = len(rest) < len(t.members)
 	t.members = rest
 	if !some {
-		t.deleted = deleted
+		t.deleted = t.deleted[:before]
 	}
 	return some
 }
 
 // takes tries to place the member on the node, and reports whether that succeeded.
-func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task *api.TaskInfo) bool {
-	rest := *task
-	rest.Resreq = task.Resreq.Clone().SubWithoutAssert(t.deleted)
-	rest.InitResreq = rest.Resreq
-	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.Allocatable(t.Queues[t.queue], &rest) ||
+func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task *api.TaskInfo, ask *framework.QueueAsk) bool {
+	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.QueueUse.Admits(ask.With(task)) ||
 		t.PrePredicateFn(task) != nil || t.PredicateFn(task, node) != nil {
 		return false
 	}

@@ -151,7 +151,6 @@ func TestHowMuchOfANodeIsInUse(t *testing.T) {
 }
 
 // TestWhichPodsLeave a node for a gang: those of the session's gangs that no DaemonSet and no node owns, and those that are being deleted, in order.
-// Those that their queue is charged for reduce what the gang takes of it.
 func TestWhichPodsLeave(t *testing.T) {
 	s := sessionOf(time.Now())
 	node := api.NewNodeInfo(holds("64").Name("n").Obj())
@@ -185,9 +184,8 @@ func TestWhichPodsLeave(t *testing.T) {
 		t.Errorf("pods that leave (-want +got):\n%s", diff)
 	}
 	s.Nodes = map[string]*api.NodeInfo{"n": node}
-	r := &reservation{request: api.NewTaskInfo(schedtest.MakePod().Name("q").Req(cores("8")).Obj()).InitResreq, nodes: map[string]bool{"n": true, "gone": true}}
-	if charge := s.charge(r); charge.MilliCPU != 5000 || r.request.MilliCPU != 8000 {
-		t.Errorf("beyond what they hold the gang takes %s of its queue, want 5 cpu, and its request is %s", charge, r.request)
+	if diff := cmp.Diff(s.toLeave(node), s.leaving(&reservation{nodes: map[string]bool{"n": true, "gone": true}}), cmp.Comparer(func(l, r *api.TaskInfo) bool { return l == r })); diff != "" {
+		t.Errorf("pods that leave the nodes of a reservation (-want +got):\n%s", diff)
 	}
 	for name, want := range map[string]bool{"n": true, "gone": false} {
 		if got := s.occupied(&reservation{nodes: map[string]bool{name: true}}); got != want {

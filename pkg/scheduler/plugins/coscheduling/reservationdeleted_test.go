@@ -24,11 +24,7 @@ type lingering struct {
 
 // flow removes the pods that were being deleted, and deletes gangs whose time is about to come.
 func (l *lingering) flow() {
-	for _, job := range l.jobs {
-		l.swap(framework.DeletedJob(job.UID), job)
-		l.remove(job.Name + "-0")
-	}
-	l.jobs = nil
+	l.gone()
 	for name, end := range l.ends {
 		if l.pods[name] != nil && !time.Now().Add(2*tick).Before(end) {
 			delete(l.ends, name)
@@ -36,6 +32,15 @@ func (l *lingering) flow() {
 		}
 	}
 	l.stream.flow()
+}
+
+// gone removes the pods that were being deleted.
+func (l *lingering) gone() {
+	for _, job := range l.jobs {
+		l.swap(framework.DeletedJob(job.UID), job)
+		l.remove(job.Name + "-0")
+	}
+	l.jobs = nil
 }
 
 func (l *lingering) linger(name string) {

@@ -17,9 +17,8 @@ import (
 type reservationFilter struct {
 	*session
 	byNode map[string]*reservation
-	// charged has, by queue, the resources that gangs with reservations will take in addition to resources that the tasks on their nodes hold
-	// now.
-	charged map[api.QueueID]*api.Resource
+	// asks has, by queue, the ask for the gang with the reservation.
+	asks map[api.QueueID]*framework.QueueAsk
 	// keys caches the keys of jobs, by the reservations that refuse them. mu guards them, because upstream's actions call
 	// predicates from several goroutines.
 	mu   sync.Mutex
@@ -36,7 +35,7 @@ func (s *session) keepReserved() *reservationFilter {
 	if len(active) == 0 || s.plugin.terms.after <= 0 {
 		return nil
 	}
-	k := &reservationFilter{session: s, byNode: map[string]*reservation{}, charged: map[api.QueueID]*api.Resource{}, keys: map[api.JobID]string{}, tiers: s.Tiers}
+	k := &reservationFilter{session: s, byNode: map[string]*reservation{}, asks: map[api.QueueID]*framework.QueueAsk{}, keys: map[api.JobID]string{}, tiers: s.Tiers}
 	for queue, r := range active {
 		for name := range r.nodes {
 			k.byNode[name] = r
@@ -45,7 +44,9 @@ func (s *session) keepReserved() *reservationFilter {
 		if job == nil || !s.isReserved(r.gang) {
 			continue
 		}
-		k.charged[queue] = s.charge(r)
+		if s.Queues[queue] != nil {
+			k.asks[queue] = s.ask(r)
+		}
 		if job.IsPending() && r.demand == demandOf(job) {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the resources being released are the gang's
 		}
@@ -54,32 +55,29 @@ func (s *session) keepReserved() *reservationFilter {
 	return k
 }
 
-// charge returns the resources that the gang will take of its queue in addition to resources that the departing tasks on its nodes hold. Such a
-// task may be of another queue; a common parent queue counts both.
-func (s *session) charge(r *reservation) *api.Resource {
-	charge := r.request.Clone()
+// ask returns the ask whether the queue would admit the members that the gang's minimum needs if the pods on its nodes were gone.
+func (s *session) ask(r *reservation) *framework.QueueAsk {
+	return s.QueueUse.Ask(s.Queues[r.queue], s.leaving(r)).With(needed(s.Jobs[r.gang])...)
+}
+
+// leaving returns the tasks on the reserved nodes that must end.
+func (s *session) leaving(r *reservation) (tasks []*api.TaskInfo) {
 	for name := range r.nodes {
 		if node := s.Nodes[name]; node != nil {
-			for _, task := range s.toLeave(node) {
-				if framework.ChargedTo(s.Jobs, task) != nil {
-					charge.SubWithoutAssert(task.Resreq)
-				}
-			}
+			tasks = append(tasks, s.toLeave(node)...)
 		}
 	}
-	return charge
+	return tasks
 }
 
 // admits reports whether the queue would admit the gang, and its share hold the nodes, if the nodes were drained.
 func (s *session) admits(r *reservation) bool {
-	queue, members := s.Queues[r.queue], needed(s.Jobs[r.gang])
-	if queue == nil || len(members) == 0 || !s.QueueUse.MayAdmit(queue, r.request) || s.withinShare(r) != nil {
+	queue := s.Queues[r.queue]
+	if queue == nil || !s.QueueUse.MayAdmit(queue, r.request) || s.withinShare(r) != nil {
 		return false
 	}
-	whole := *members[0]
-	whole.Resreq = s.charge(r)
-	whole.InitResreq = whole.Resreq
-	return s.Allocatable(queue, &whole)
+	ask := s.ask(r)
+	return len(ask.Tasks) > 0 && s.QueueUse.Admits(ask)
 }
 
 // withinShare returns an error unless the reserved nodes fit into the unused part of the queue's share. Resources of the queue's
@@ -99,14 +97,7 @@ func (s *session) withinShare(r *reservation) error {
 }
 
 // occupied reports whether a pod that must end is left on the nodes.
-func (s *session) occupied(r *reservation) bool {
-	for name := range r.nodes {
-		if node := s.Nodes[name]; node != nil && len(s.toLeave(node)) > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (s *session) occupied(r *reservation) bool { return len(s.leaving(r)) > 0 }
 
 // lost reports whether a reserved node takes no pods.
 func (s *session) lost(r *reservation) bool {
@@ -171,16 +162,15 @@ func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 
 // allocatable keeps resources of the queue for the reservation's gang: other tasks are placed only while the queue admits both.
 func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
-	r, charge, job := k.plugin.reservations.active[queue.UID], k.charged[queue.UID], k.Jobs[task.Job]
-	if k.asking || r == nil || charge == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.Jobs[r.gang]) {
+	r, ask, job := k.plugin.reservations.active[queue.UID], k.asks[queue.UID], k.Jobs[task.Job]
+	if k.asking || r == nil || ask == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.Jobs[r.gang]) {
 		return true
 	}
-	both := *task
-	both.Resreq, both.InitResreq = task.Resreq.Clone().Add(charge), task.InitResreq.Clone().Add(charge)
+	tasks, _ := k.QueueUse.Asked(task)
 	asked := k.Tiers
 	k.Tiers, k.asking = k.tiers, true
 	defer func() { k.Tiers, k.asking = asked, false }()
-	return k.Allocatable(queue, &both)
+	return k.QueueUse.Admits(ask.With(tasks...))
 }
 
 // waitsForNodes reports whether no member of the gang holds a node, not even in this session.

@@ -5,6 +5,7 @@ package coscheduling
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
@@ -47,6 +49,8 @@ type world struct {
 	registry  *framework.Registry
 	scheduler *sessiontest.Scheduler
 	conf      string
+	// devices is plugin deviceshare.
+	devices framework.PluginSpec
 	// plugin is the one in force.
 	plugin  *plugin
 	actions []vcframework.Action
@@ -61,8 +65,14 @@ func in(t *testing.T, w sessiontest.World, conf string, test func(*testing.T, *w
 	t.Helper()
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
+	devices := deviceshare.Spec()
+	if strings.Contains(conf, "name: "+deviceshare.Name) { // its informers stop with the cluster, so they run outside of the bubble
+		if _, err := devices.New(nil, cluster.Handle()); err != nil {
+			t.Fatal(err)
+		}
+	}
 	synctest.Test(t, func(t *testing.T) {
-		made := &world{t: t, cluster: cluster, conf: conf, pods: map[string]*v1.Pod{}, bound: map[string]int{}, evicted: map[string]int{}}
+		made := &world{t: t, cluster: cluster, conf: conf, devices: devices, pods: map[string]*v1.Pod{}, bound: map[string]int{}, evicted: map[string]int{}}
 		for _, pod := range w.Pods {
 			made.pods[pod.Name] = pod
 		}
@@ -88,6 +98,7 @@ func (w *world) lead() {
 	w.registry.RegisterPlugin(spec)
 	w.registry.RegisterPlugin(ibcluster.Spec())
 	w.registry.RegisterPlugin(evictions.Spec())
+	w.registry.RegisterPlugin(w.devices)
 	w.registry.RegisterAction(allocate.New())
 	place, _ := vcframework.GetAction("allocate")
 	w.actions = []vcframework.Action{enqueue.New(), place}

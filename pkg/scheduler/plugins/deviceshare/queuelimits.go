@@ -75,13 +75,15 @@ func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool
 	if len(limited) == 0 {
 		return true
 	}
-	more, asks := q.wants(task)
+	tasks, gone := q.s.ssn.QueueUse.Asked(task)
+	more, asks := q.wants(tasks)
 	if !asks {
 		return true
 	}
 	q.count()
+	freed := q.freedBy(gone)
 	for _, id := range limited {
-		if name := q.used[id].Exceeded(q.limits[id], more); name != "" {
+		if name := q.used[id].Sub(freed[id]).Exceeded(q.limits[id], more); name != "" {
 			klog.V(3).InfoS("A queue has reached its capability for devices", "queue", id, "resource", name, "pod", klog.KObj(task.Pod))
 			return false
 		}
@@ -103,20 +105,33 @@ func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	return limited
 }
 
-// wants returns what the task may use; false if it asks for no devices. A task whose request is not its own stands for all members of its gang that wait.
-func (q *queueLimits) wants(task *api.TaskInfo) (use allocator.QueueUse, asks bool) {
-	tasks := map[api.TaskID]*api.TaskInfo{task.UID: task}
-	if job := q.s.ssn.Jobs[task.Job]; job != nil {
-		if own := job.Tasks[task.UID]; own != nil && own.Resreq != task.Resreq {
-			tasks = job.TaskStatusIndex[api.Pending]
-		}
-	}
+// wants returns what the tasks may use together; false if none asks for devices.
+func (q *queueLimits) wants(tasks []*api.TaskInfo) (use allocator.QueueUse, asks bool) {
 	for _, task := range tasks {
 		if request := q.s.requestOf(task); request != nil && request.err == nil {
 			use, asks = use.Add(request.QueueUse(q.mostOf(task, request))), true
 		}
 	}
 	return use, asks
+}
+
+// freedBy returns the devices that the tasks use now, by each limited queue that counts them.
+func (q *queueLimits) freedBy(tasks []*api.TaskInfo) map[api.QueueID]allocator.QueueUse {
+	freed := map[api.QueueID]allocator.QueueUse{}
+	for _, task := range tasks {
+		job := q.s.ssn.Jobs[framework.DeletedJob(task.Job)]
+		if job == nil || job.Tasks[task.UID] == nil {
+			job = q.s.ssn.Jobs[task.Job]
+		}
+		use, counted := q.counted[task.UID]
+		if !counted || job == nil {
+			continue
+		}
+		for _, id := range q.limitedOf(job.Queue) {
+			freed[id] = freed[id].Add(use)
+		}
+	}
+	return freed
 }
 
 // count counts what the tasks of limited queues use, at the first question. Pods that are being deleted count until they are gone, victims too.

@@ -88,13 +88,10 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	if r.asking {
 		return true
 	}
-	both := *task
-	both.Resreq = r.beside(queue.UID, task)
-	both.InitResreq = both.Resreq
 	r.asking = true
 	defer func() { r.asking = false }()
 	admits := false
-	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.Allocatable(queue, &both) })
+	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.AdmitsAs(queue, task, r.beside(queue.UID, task)) })
 	return admits
 }
 

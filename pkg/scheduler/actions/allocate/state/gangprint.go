@@ -78,13 +78,8 @@ func sortedRoles(counts map[string]int32) []string {
 
 // QueueTakes reports whether the gang's queue has room for all of the tasks together, so that it refuses none of them.
 func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
-	all := *tasks[0]
-	all.Resreq, all.InitResreq = all.Resreq.Clone(), all.InitResreq.Clone()
-	for _, task := range tasks[1:] {
-		all.Resreq.Add(task.Resreq)
-		all.InitResreq.Add(task.InitResreq)
-	}
-	return r.Run.Session.Allocatable(r.Run.Session.Queues[r.Job.Queue], &all)
+	use := &r.Run.Session.QueueUse
+	return use.Admits(use.Ask(r.Run.Session.Queues[r.Job.Queue], nil).With(tasks...))
 }
 
 // FingerprintOfUnit returns the fingerprint of everything that decides on a unit of these gangs; 0 when that cannot be named.

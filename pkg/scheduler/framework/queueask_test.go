@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// asked is a plugin that records the request and the tasks of the last ask.
+type asked struct {
+	cpu         float64
+	tasks, gone int
+	// again is true while the plugin asks again for the task.
+	again bool
+	// copies is how many tasks a copy of the task stands for.
+	copies int
+}
+
+func (*asked) Name() string                      { return "asked" }
+func (*asked) OnSessionClose(*framework.Session) {}
+func (a *asked) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddAllocatableFn("asked", func(queue *api.QueueInfo, task *api.TaskInfo) bool {
+		if !a.again {
+			a.again = true
+			defer func() { a.again = false }()
+			return ssn.QueueUse.AdmitsAs(queue, task, task.Resreq)
+		}
+		tasks, gone := ssn.QueueUse.Asked(task)
+		other := *task
+		copies, _ := ssn.QueueUse.Asked(&other)
+		a.cpu, a.tasks, a.gone, a.copies = task.Resreq.MilliCPU, len(tasks), len(gone), len(copies)
+		return true
+	})
+}
+
+// TestTasksThatAreGoneFreeTheQueuesThatCountThem: queue q has 3 cpu in use, as has its sibling under p, and 8 are asked for. A task of the sibling frees
+// their parent, where queues are nested, and not q.
+func TestTasksThatAreGoneFreeTheQueuesThatCountThem(t *testing.T) {
+	tests := []struct {
+		nested       bool
+		q, p         string
+		gone         []string
+		want         bool
+		ofTheRequest float64
+	}{
+		{q: "11", p: "64", want: true, ofTheRequest: 8000},
+		{q: "10", p: "64", want: false, ofTheRequest: 8000},
+		{q: "8", p: "64", gone: []string{"own"}, want: true, ofTheRequest: 5000},
+		{q: "7", p: "64", gone: []string{"own"}, want: false, ofTheRequest: 5000},
+		{q: "11", p: "64", gone: []string{"sibling", "stranger"}, want: true, ofTheRequest: 8000},
+		{q: "10", p: "64", gone: []string{"sibling", "stranger"}, want: false, ofTheRequest: 8000},
+		{nested: true, q: "11", p: "14", want: true, ofTheRequest: 8000},
+		{nested: true, q: "11", p: "13", want: false},
+		{nested: true, q: "8", p: "11", gone: []string{"own"}, want: true, ofTheRequest: 5000},
+		{nested: true, q: "7", p: "11", gone: []string{"own"}, want: false},
+		{nested: true, q: "11", p: "11", gone: []string{"sibling", "stranger"}, want: true, ofTheRequest: 5000},
+		{nested: true, q: "10", p: "11", gone: []string{"sibling"}, want: false},
+		{nested: true, q: "11", p: "10", gone: []string{"sibling"}, want: false},
+		{nested: true, q: "8", p: "8", gone: []string{"own", "sibling"}, want: true, ofTheRequest: 2000},
+	}
+	for _, tt := range tests {
+		t.Run(fmt.Sprintf("nested %t, q %s, p %s, without %v", tt.nested, tt.q, tt.p, tt.gone), func(t *testing.T) {
+			queue := func(name, parent, cpu string) *v1beta1.Queue {
+				made := schedtest.MakeQueue().Name(name).Capability(schedtest.Resources{"cpu": cpu}).Weight(1).Obj()
+				made.Spec.Parent = parent
+				return made
+			}
+			three := schedtest.MakePod().Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"})
+			four := schedtest.MakePod().Group("g").Req(schedtest.Resources{"cpu": "4"})
+			cluster := sessiontest.New(sessiontest.World{
+				Nodes:  []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "64", "pods": "9"}).Obj()},
+				Queues: []*v1beta1.Queue{queue("root", "", "64"), queue("p", "root", tt.p), queue("q", "p", tt.q), queue("sibling", "p", "64")},
+				PodGroups: []*v1beta1.PodGroup{
+					schedtest.MakePodGroup().Name("g").Queue("q").MinMember(2).Obj(),
+					schedtest.MakePodGroup().Name("own").Queue("q").Phase(v1beta1.PodGroupRunning).Obj(),
+					schedtest.MakePodGroup().Name("sibling").Queue("sibling").Phase(v1beta1.PodGroupRunning).Obj(),
+				},
+				Pods: []*v1.Pod{
+					three.Name("stranger").Scheduler("other").Obj(), four.Name("g-0").Obj(), four.Name("g-1").Obj(),
+					three.Name("own").Scheduler("volcano").Group("own").Obj(), three.Name("sibling").Group("sibling").Obj(),
+				},
+			})
+			defer cluster.Close()
+			plugin, registry := &asked{}, framework.NewRegistry()
+			registry.RegisterPlugin(framework.PluginSpec{Name: "asked", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return plugin, nil }})
+			scheduler := cluster.Scheduler(registry, fmt.Sprintf(`
+actions: allocate
+tiers:
+- plugins:
+  - name: asked
+  - name: capacity
+    enableHierarchy: %t
+`, tt.nested))
+			defer scheduler.Close()
+			ssn := scheduler.Open()
+			defer ssn.Close()
+			var gone, waiting []*api.TaskInfo
+			for _, task := range ssn.Nodes["n"].Tasks {
+				if slices.Contains(tt.gone, task.Name) {
+					gone = append(gone, task)
+				}
+			}
+			for _, task := range ssn.Jobs["ns/g"].Tasks {
+				waiting = append(waiting, task)
+			}
+			use := &ssn.QueueUse
+			if got := use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1])); got != tt.want || plugin.cpu != tt.ofTheRequest {
+				t.Errorf("admitted: %t, and plugins get %v cpu/1000, want %t and %v", got, plugin.cpu, tt.want, tt.ofTheRequest)
+			}
+			if plugin.cpu > 0 && (plugin.tasks != 2 || plugin.gone != len(tt.gone) || plugin.copies != 1) {
+				t.Errorf("a plugin is asked about %d tasks with %d gone, and %d for a copy", plugin.tasks, plugin.gone, plugin.copies)
+			}
+		})
+	}
+}
