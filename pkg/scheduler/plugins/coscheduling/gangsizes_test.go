@@ -188,7 +188,7 @@ func TestWhichPodsLeave(t *testing.T) {
 		t.Errorf("pods that leave the nodes of a reservation (-want +got):\n%s", diff)
 	}
 	for name, want := range map[string]bool{"n": true, "gone": false} {
-		if got := s.occupied(&reservation{nodes: map[string]bool{name: true}}); got != want {
+		if got := len(s.leaving(&reservation{nodes: map[string]bool{name: true}})) > 0; got != want {
 			t.Errorf("pods are to leave node %s: %t, want %t", name, got, want)
 		}
 		if got := s.lost(&reservation{nodes: map[string]bool{name: true}}); got == want {

@@ -201,7 +201,7 @@ func (s *session) review(r *reservation, now time.Time) {
 		return
 	}
 	r.noteMembers(job)
-	if r.drained.IsZero() && !s.occupied(r) {
+	if r.drained.IsZero() && len(s.leaving(r)) == 0 {
 		r.drained = now
 	}
 	switch {

@@ -96,9 +96,6 @@ func (s *session) withinShare(r *reservation) error {
 	return s.QueueUse.FitsShare(s.Queues[r.queue], nodes)
 }
 
-// occupied reports whether a pod that must end is left on the nodes.
-func (s *session) occupied(r *reservation) bool { return len(s.leaving(r)) > 0 }
-
 // lost reports whether a reserved node takes no pods.
 func (s *session) lost(r *reservation) bool {
 	for name := range r.nodes {
