@@ -49,7 +49,7 @@ var _ = Describe("A gang that is gathered in the network", func() {
 			pod.Annotations[gangs.TopologyIndexAnnotation] = fmt.Sprint(5 - i)
 		}
 		w.submit(ctx, first)
-		w.eventuallyFailed(first, "NotEnoughResources", "there is no ClusterNetworkTopology default")
+		w.eventuallyFailed(first, "NotEnoughResources", "ClusterNetworkTopology default, which defines the layers of the network, does not exist")
 		Expect(w.everBound(first)).To(BeZero())
 
 		By("lying in the tightest block, neighbours in rank on one node")
