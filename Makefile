@@ -105,7 +105,7 @@ fuzz: ## Look for PodGroups, pods, queues, nodes and HyperNodes that stop others
 		-test.fuzztime $(FUZZ_TIME) -test.parallel 1 -test.fuzzcachedir ../../../bin/fuzz
 
 .PHONY: test-e2e
-test-e2e: $(OURS) $(CONTROL_PLANE) bin/e2e-scheduler bin/e2e-provisioner ## Run the tests on a real control plane, each with real processes.
+test-e2e: $(OURS) $(CONTROL_PLANE) bin/kubectl bin/helm bin/e2e-scheduler bin/e2e-provisioner ## Run the tests on a real control plane, each with real processes.
 	go test -count=1 -p 1 -timeout $(E2E_TIMEOUT) $(REAL) $(ARGS)
 
 # How long soak breaks things.

@@ -110,12 +110,12 @@ func renewControllers(ctx SpecContext) {
 	startVolcanoControllers(ctx)
 }
 
-// missing says which binaries of this repository have to be built first.
+// missing reports which binaries have to be built first.
 func missing(bin string) error {
 	var errs []error
-	for _, name := range []string{"vc-scheduler", "vc-controller-manager", "e2e-scheduler", "e2e-provisioner"} {
+	for _, name := range []string{"vc-scheduler", "vc-controller-manager", "e2e-scheduler", "e2e-provisioner", "vc-sandbox", "kubectl", "helm"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
-			errs = append(errs, fmt.Errorf("%w: build it first (make build)", err))
+			errs = append(errs, fmt.Errorf("%w: build it first (make test-e2e does)", err))
 		}
 	}
 	return errors.Join(errs...)
