@@ -102,6 +102,53 @@ func TestAnExplanationCountsWhatIsFreeInPieces(t *testing.T) {
 	}
 }
 
+// TestANodeThatExcludesTheGangIsNotShort: what is free on nodes that the gang may never use would mislead.
+func TestANodeThatExcludesTheGangIsNotShort(t *testing.T) {
+	taint := v1.Taint{Key: "maintenance", Effect: v1.TaintEffectNoSchedule}
+	onlyIn := func(zone string) func(*v1.Pod) {
+		return func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"zone": zone} }
+	}
+	tests := map[string]struct {
+		node func(*v1.Node)
+		pod  func(*v1.Pod)
+		want string
+	}{
+		"selector":      {pod: onlyIn("z"), want: "ib-a 0/1: 2 nodes didn't match Pod's node affinity/selector"},
+		"taint":         {node: func(n *v1.Node) { n.Spec.Taints = []v1.Taint{taint} }, want: `ib-a 0/1: 2 nodes tainted "maintenance"`},
+		"cordoned":      {node: func(n *v1.Node) { n.Spec.Unschedulable = true }, want: "ib-a 0/1: 2 nodes cordoned"},
+		"selector fits": {node: func(n *v1.Node) { n.Labels["zone"] = "z" }, pod: onlyIn("z"), want: "ib-a 0/1: 2 nodes short of cpu (at most 2 free on a node, 4 in all)"},
+		"taint, allowed": {
+			node: func(n *v1.Node) { n.Spec.Taints = []v1.Taint{taint} },
+			pod: func(p *v1.Pod) {
+				p.Spec.Tolerations = []v1.Toleration{{Key: taint.Key, Operator: v1.TolerationOpExists}}
+			},
+			want: "ib-a 0/1: 2 nodes short of cpu (at most 2 free on a node, 4 in all)",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pods, podGroup := gang("g", "3")
+			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
+			w := sessiontest.World{
+				Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}, Pods: pods,
+				PodGroups: []*v1beta1.PodGroup{podGroup, schedtest.MakePodGroup().Name("other").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj()},
+			}
+			if tt.pod != nil {
+				tt.pod(pods[0])
+			}
+			for _, node := range w.Nodes {
+				if tt.node != nil {
+					tt.node(node)
+				}
+				w.Pods = append(w.Pods, schedtest.MakePod().Name("on-"+node.Name).Group("other").Req(schedtest.Resources{"cpu": "2"}).Node(node.Name).Phase(v1.PodRunning).Obj())
+			}
+			if says := explained(t, w, "g")["g"]; !strings.HasSuffix(says, tt.want) {
+				t.Errorf("the PodGroup says %q, want %q at its end", says, tt.want)
+			}
+		})
+	}
+}
+
 // TestAnExplanationCountsMembersThatFitTogether: each kind of member by itself would fit more often.
 func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 	apart := func(pods []*v1.Pod) {

@@ -6,6 +6,9 @@ import (
 	"math"
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
+	corev1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
@@ -17,6 +20,8 @@ type ClassCache struct {
 	layers *layers
 	// task is one of the class. Its pre-predicate has run, so predicates called for it have their cycle state.
 	task *api.TaskInfo
+	// affinity is the task's node selector and required node affinity.
+	affinity nodeaffinity.RequiredNodeAffinity
 	// expected is how many tasks of the class the session is to place; 0 when unknown.
 	expected int
 	// verdicts are by node number.
@@ -38,6 +43,7 @@ type ClassCache struct {
 func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache {
 	c := &ClassCache{
 		finder: f, layers: class.layers, task: task, expected: class.expected,
+		affinity:        nodeaffinity.GetRequiredNodeAffinity(task.Pod),
 		verdicts:        make([]NodeVerdict, len(f.index.Nodes)),
 		candidates:      map[candidatesKey]*CandidateNodes{},
 		representatives: map[string]*representative{},
@@ -101,9 +107,10 @@ func (c *ClassCache) Verdict(node int32) *NodeVerdict {
 }
 
 // shortage returns the verdict on a node that is short of these resources: the plugins', if one of them explains all of these
-// shortages.
+// shortages, or if the node would not take the tasks even with enough resources. Free resources there are of no use to them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
-	if !slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Verdicts.IsShortageExplained(name) }) {
+	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Verdicts.IsShortageExplained(name) })
+	if !unexplained || c.excluded(node.Node) {
 		if err := c.finder.predicate(c.layers.cached, c.task, node); err != nil {
 			return err
 		}
@@ -113,6 +120,18 @@ func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 		statuses = append(statuses, &api.Status{Code: api.Unschedulable, Reason: api.WrapInsufficientResourceReason([]string{name})})
 	}
 	return api.NewFitErrWithStatus(c.task, node, statuses...)
+}
+
+// excluded reports whether the node is cordoned, or its labels or taints exclude the tasks. Plugins may allow it nevertheless.
+func (c *ClassCache) excluded(node *v1.Node) bool {
+	if node == nil {
+		return false
+	}
+	matches, err := c.affinity.Match(node)
+	_, tainted := corev1.FindMatchingUntoleratedTaint(node.Spec.Taints, c.task.Pod.Spec.Tolerations, func(taint *v1.Taint) bool {
+		return taint.Effect != v1.TaintEffectPreferNoSchedule
+	})
+	return err != nil || !matches || tainted || node.Spec.Unschedulable
 }
 
 // score returns the cached plugins' score of a node that fits.
