@@ -29,8 +29,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// factory makes informers of Kubernetes' kinds that list again soon after an outage. It makes those of the API groups below; the
-// controllers use no others.
+// factory creates informers of Kubernetes' kinds that list again soon after an outage. It supports the API groups
+// below; the controllers use no others.
 type factory struct {
 	informers.SharedInformerFactory
 }
@@ -48,7 +48,7 @@ func (f *factory) Scheduling() scheduling.Interface {
 	return scheduling.New(f, metav1.NamespaceAll, nil)
 }
 
-// vcFactory does the same with Volcano's kinds.
+// vcFactory does the same for Volcano's kinds.
 type vcFactory struct {
 	vcinformers.SharedInformerFactory
 }
@@ -72,7 +72,7 @@ func (f *vcFactory) Topology() vctopology.Interface {
 	return vctopology.New(f, metav1.NamespaceAll, nil)
 }
 
-// relisting returns the new informer with the handler for its failures.
+// relisting adds the handler for failures to a new informer.
 func relisting(informer cache.SharedIndexInformer) cache.SharedIndexInformer {
 	if err := outage.RelistSoon(informer); err != nil {
 		klog.ErrorS(err, "An informer keeps client-go's pauses after an outage")

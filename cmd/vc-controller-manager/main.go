@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vc-controller-manager runs Volcano's controllers as upstream built them: the same flags, with four differences. An
-// address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. The PodGroups made for workloads inherit
-// this project's annotations beside Volcano's. After an outage of the API server
-// all controllers see the cluster again at once. And the gang-controller, unless --controllers leaves it out, makes the PodGroups of
-// gangs that are written as Koordinator's or scheduler-plugins' users do.
+// Command vc-controller-manager runs upstream's Volcano controllers, with the same flags and four differences. An
+// address without a host listens on loopback; use 0.0.0.0 or [::] to listen everywhere. The PodGroups created for
+// workloads inherit this project's annotations in addition to Volcano's. After an outage of the API server all
+// controllers work again at once. And the gang-controller, unless --controllers excludes it, creates the PodGroups of
+// gangs that are declared with Koordinator's or scheduler-plugins' objects and annotations.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 	"os"
 	"slices"
 	"time"
-	_ "time/tzdata" // Time zones of CronJobs, which the image has no database of.
+	_ "time/tzdata" // Time zones of CronJobs: the image has no time zone database.
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -87,7 +87,7 @@ func run() error {
 	return serve(signals.SetupSignalContext(), opts)
 }
 
-// controllerNames are the names for the flag --controllers, sorted.
+// controllerNames returns the names for the flag --controllers, sorted.
 func controllerNames() []string {
 	var names []string
 	framework.ForeachController(func(c framework.Controller) { names = append(names, c.Name()) })

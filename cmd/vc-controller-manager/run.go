@@ -33,11 +33,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/jobs"
 )
 
-// errLeaseLost ends the process: its controllers would work beside the next leader's.
+// errLeaseLost ends the process, because its controllers would otherwise run beside the next leader's.
 var errLeaseLost = errors.New("the leader lease was lost")
 
-// serve runs the controllers until ctx ends. Upstream's Run does the same with informers that pause for up to a minute after an
-// outage of the API server; these wait for its return.
+// serve runs the controllers until ctx ends. It replaces upstream's Run, whose informers pause for up to a minute after
+// an outage of the API server; those used here wait for its end.
 func serve(ctx context.Context, opts *options.ServerOption) error {
 	config, err := kube.BuildConfig(opts.KubeClientOptions)
 	if err != nil {
@@ -83,7 +83,7 @@ func serve(ctx context.Context, opts *options.ServerOption) error {
 	}
 }
 
-// serveMetrics listens when it returns; failed gets the error that ends it later.
+// serveMetrics listens when it returns. A later error is sent to failed.
 func serveMetrics(ctx context.Context, address string, failed chan<- error) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -99,7 +99,7 @@ func serveMetrics(ctx context.Context, address string, failed chan<- error) erro
 	return nil
 }
 
-// controllerOptions is what all controllers share.
+// controllerOptions returns the options that all controllers share.
 func controllerOptions(config *rest.Config, opts *options.ServerOption) (*framework.ControllerOption, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -124,8 +124,8 @@ func controllerOptions(config *rest.Config, opts *options.ServerOption) (*framew
 	}, nil
 }
 
-// startControllers starts the registered controllers that are selected. A controller that cannot be made is logged and left out, as
-// upstream does.
+// startControllers starts the registered controllers that are selected. A controller that cannot be created is logged
+// and left out, as in upstream.
 func startControllers(ctx context.Context, opts *framework.ControllerOption, selected []string) {
 	framework.ForeachController(func(c framework.Controller) {
 		if !enabled(c.Name(), selected) {
@@ -144,7 +144,8 @@ func startControllers(ctx context.Context, opts *framework.ControllerOption, sel
 	})
 }
 
-// enabled reports whether the value of the flag --controllers has the controller run. The first entry that names it decides.
+// enabled reports whether the value of the flag --controllers enables the controller. The first entry that names it
+// decides.
 func enabled(name string, selected []string) bool {
 	for _, entry := range selected {
 		switch entry {
@@ -157,7 +158,7 @@ func enabled(name string, selected []string) bool {
 	return len(selected) == 0 || slices.Contains(selected, "*")
 }
 
-// newElector returns what has run called while this process holds the lease.
+// newElector returns an elector that calls run while this process holds the lease.
 func newElector(ctx context.Context, config *rest.Config, opts *options.ServerOption, run func(context.Context)) (*leaderelection.LeaderElector, error) {
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "leader-election"))
 	if err != nil {
@@ -169,8 +170,8 @@ func newElector(ctx context.Context, config *rest.Config, opts *options.ServerOp
 	}
 	election := &opts.LeaderElection
 	namespace := election.ResourceNamespace
-	if opts.LockObjectNamespace != "" { //nolint:staticcheck // upstream's old name of the flag
-		namespace = opts.LockObjectNamespace //nolint:staticcheck // as above
+	if opts.LockObjectNamespace != "" { //nolint:staticcheck // upstream's former name of the flag
+		namespace = opts.LockObjectNamespace //nolint:staticcheck // the same
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: client.CoreV1().Events(namespace)})

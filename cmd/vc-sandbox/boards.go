@@ -28,8 +28,8 @@ const (
 	oneSwitch   = `{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`
 )
 
-// withDevices: the agents of two nodes tell of 8 GPUs and 4 NICs each, and a pod has one of the GPUs. Each rank of a gang gets the two
-// GPUs and the NIC of a PCIe switch, in the write that binds it.
+// withDevices shows gangs with devices: two nodes have 8 GPUs and 4 NICs each, and a pod uses one of the GPUs. Each
+// rank of a gang gets the two GPUs and the NIC of one PCIe switch, in the write that binds it.
 func (s *story) withDevices(ctx context.Context) error {
 	c := s.clusters[0]
 	boards := []*v1alpha1.Device{controlplane.EightGPUs(c.nodes[0].Name), controlplane.EightGPUs(c.nodes[1].Name)}
@@ -75,7 +75,7 @@ func (s *story) withDevices(ctx context.Context) error {
 	return nil
 }
 
-// device is one of a node, by the type and minor that its annotation and Device object give.
+// device is a device of one node, by the type and minor of its annotation and Device object.
 type device struct {
 	node  string
 	kind  v1alpha1.DeviceType
@@ -97,10 +97,10 @@ func (d devices) String() string {
 	return fmt.Sprintf("GPUs %s and NIC %s", strings.Join(gpus, ", "), strings.Join(nics, ", "))
 }
 
-// usage is who has a device, by pod.
+// usage is the pod that has each device.
 type usage map[device]string
 
-// of are the pod's devices, in order.
+// of returns the pod's devices, in order.
 func (u usage) of(pod string) devices {
 	var all devices
 	for device, user := range u {
@@ -147,7 +147,7 @@ func (u usage) add(pod *corev1.Pod) error {
 	return nil
 }
 
-// checkSwitch looks that these are two GPUs and a NIC of one PCIe switch.
+// checkSwitch checks that these are two GPUs and a NIC of one PCIe switch.
 func checkSwitch(boards []*v1alpha1.Device, has devices) error {
 	kinds, switches := map[v1alpha1.DeviceType]int{}, map[string]bool{}
 	for _, board := range boards {
@@ -164,7 +164,7 @@ func checkSwitch(boards []*v1alpha1.Device, has devices) error {
 	return nil
 }
 
-// drawBoards draws the nodes' PCIe switches side by side, with who has which device.
+// drawBoards draws the nodes' PCIe switches side by side, with the pod that has each device.
 func drawBoards(out io.Writer, boards []*v1alpha1.Device, users usage) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, board := range boards {

@@ -24,8 +24,8 @@ const (
 	leastBackoff = time.Second
 )
 
-// refused: a gang needs every node of a cluster, and bindpolicy refuses one of them, by a label that placement does
-// not look at. Nobody is bound. As soon as the node is in order again the gang is.
+// refused shows a refused pre-bind: a gang needs every node of a cluster, and bindpolicy refuses one of them because of
+// a label that placement ignores. No member is bound. As soon as the label is removed, the gang is bound.
 func (s *story) refused(ctx context.Context) error {
 	c := s.clusters[0]
 	bad := c.nodes[1].Name
@@ -75,7 +75,8 @@ func (s *story) refused(ctx context.Context) error {
 	return nil
 }
 
-// moves: two clusters hold a gang, and in the one it is placed in a node is refused. It moves to the other, whole.
+// moves shows a gang that changes its cluster: two clusters can hold the gang, and a node of the one where it is placed
+// is refused. The whole gang moves to the other.
 func (s *story) moves(ctx context.Context) error {
 	for _, former := range []gang{newGang("train-c", s.clusters[0]), s.done} {
 		if err := s.remove(ctx, former); err != nil {
@@ -111,7 +112,7 @@ func (s *story) moves(ctx context.Context) error {
 	return s.quarantine(ctx, bad, "")
 }
 
-// vcjob: the controller manager makes a PodGroup and pods of a vcjob, and they are bound as a gang.
+// vcjob shows a Volcano Job: the controller manager creates its PodGroup and pods, and they are bound as a gang.
 func (s *story) vcjob(ctx context.Context) error {
 	c := s.clusters[2]
 	if err := s.remove(ctx, s.done); err != nil {
@@ -123,7 +124,7 @@ func (s *story) vcjob(ctx context.Context) error {
 	if _, err := s.vc.BatchV1alpha1().Jobs(namespace).Create(ctx, j, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating vcjob %s: %w", j.Name, err)
 	}
-	// Only now: kube-apiserver holds up creations for two seconds when it has just got to know their kind.
+	// Starting here excludes two seconds in which kube-apiserver delays creations of a kind that it has just learned.
 	began := time.Now()
 	bound, err := s.awaitBound(ctx, began, g)
 	if err != nil {
@@ -144,7 +145,7 @@ func (s *story) vcjob(ctx context.Context) error {
 	return nil
 }
 
-// quarantine sets the node's label quarantine, or takes it away when the reason is empty.
+// quarantine sets the node's label quarantine, or removes it if the reason is empty.
 func (s *story) quarantine(ctx context.Context, node, reason string) error {
 	value := "null"
 	if reason != "" {
@@ -157,13 +158,13 @@ func (s *story) quarantine(ctx context.Context, node, reason string) error {
 	return nil
 }
 
-// note adds a row with the gang as it stands.
+// note adds a row with the current state of the gang.
 func (s *story) note(what string, g gang, took time.Duration, why string) {
 	_, bound := s.view.placed(g.labels())
 	s.rows = append(s.rows, row{what: what, wanted: g.members, bound: len(bound), where: s.where(bound), took: took, why: why})
 }
 
-// where says in which InfiniBand clusters the pods are.
+// where returns the InfiniBand clusters of the pods, as a text.
 func (s *story) where(pods []*corev1.Pod) string {
 	var parts []string
 	for _, c := range s.clusters {
@@ -180,7 +181,7 @@ func (s *story) where(pods []*corev1.Pod) string {
 	return strings.Join(parts, ", ")
 }
 
-// complaint is the PodGroup's Unschedulable condition as "reason: message", or empty.
+// complaint returns the PodGroup's Unschedulable condition as "reason: message"; empty if there is none.
 func (s *story) complaint(g gang) (reason, text string) {
 	pg, err := s.view.podGroups.PodGroups(namespace).Get(g.name)
 	if err != nil {

@@ -19,7 +19,7 @@ type sandbox struct {
 	scheduler *controlplane.Scheduler
 }
 
-// start starts all there is, under the chart's RBAC. On an error nothing is left running.
+// start starts all components, under the chart's RBAC. After an error nothing is left running.
 func start(ctx context.Context, opts *options, progress io.Writer) (_ *sandbox, err error) {
 	conf, err := os.ReadFile(opts.confPath)
 	if err != nil {
@@ -52,7 +52,7 @@ func start(ctx context.Context, opts *options, progress io.Writer) (_ *sandbox, 
 		func() (err error) {
 			s.scheduler, err = cp.StartScheduler(ctx, controlplane.SchedulerOptions{
 				Conf: string(conf),
-				// The demo's provisioner is no CSI driver, which nodes could have attach limits for.
+				// The demo's provisioner is not a CSI driver, so nodes have no attach limits for it.
 				Args: []string{"--ignored-provisioners=" + diskClass},
 			})
 			return err
@@ -65,7 +65,7 @@ func start(ctx context.Context, opts *options, progress io.Writer) (_ *sandbox, 
 	return s, nil
 }
 
-// heading says what is about to be started.
+// heading describes the components that are about to be started.
 func heading(opts *options) string {
 	text := fmt.Sprintf("%d simulated nodes", opts.nodes.Count)
 	if opts.nodes.IBClusters > 0 {
@@ -75,7 +75,7 @@ func heading(opts *options) string {
 		text, opts.nodes.CPU, opts.nodes.Memory, opts.nodes.GPUs)
 }
 
-// ticks puts a tick before each line. Each Write is one line or more.
+// ticks writes a tick before each line. Each Write is one line or more.
 type ticks struct{ out io.Writer }
 
 func (t *ticks) Write(p []byte) (int, error) {

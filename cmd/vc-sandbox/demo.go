@@ -16,30 +16,30 @@ import (
 const (
 	// storyClusters is how many InfiniBand clusters of two nodes or more the story needs: one for each gang.
 	storyClusters = 3
-	// logTail is how much of the scheduler's log is shown when the story does not come true.
+	// logTail is how much of the scheduler's log is shown if the demo fails.
 	logTail = 15
 )
 
 var errInterrupted = errors.New("interrupted")
 
-// story is the demo under way.
+// story is the state of the demo.
 type story struct {
 	*sandbox
 	kube     kubernetes.Interface
 	vc       vcclient.Interface
 	view     *view
 	clusters []ibCluster
-	// among are the names of the clusters when the cluster has more than those the story is about.
+	// among are the names of the story's clusters, if there are others, too.
 	among []string
-	// inTheWay are pods that keep nodes of the first two clusters, done is a gang whose work is done.
+	// inTheWay are pods that use nodes of the first two clusters. done is a gang that has finished.
 	inTheWay [2]gang
 	done     gang
 	out      io.Writer
 	rows     []row
 }
 
-// demo starts a sandbox, plays the story in it and prints what came of it. It fails when any of it did not come
-// true.
+// demo starts a sandbox, runs the story in it and prints the results. It returns an error if any step has another
+// result than expected.
 func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 	began := time.Now()
 	if err := opts.complete(); err != nil {
@@ -86,7 +86,7 @@ func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 	return err
 }
 
-// stage returns the clusters the story plays in.
+// stage returns the clusters that the story uses.
 func stage(opts *options) ([]ibCluster, error) {
 	clusters, err := opts.ibClusters()
 	if err != nil {

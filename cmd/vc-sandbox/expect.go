@@ -22,7 +22,7 @@ const (
 	metricsPoll = 50 * time.Millisecond
 )
 
-// awaitBound waits until every member has a node, and says how long that took since began.
+// awaitBound waits until every member has a node, and returns how long that took since began.
 func (s *story) awaitBound(ctx context.Context, began time.Time, g gang) (time.Duration, error) {
 	return s.view.await(ctx, began, fmt.Sprintf("all %d pods of %s are bound", g.members, g.name), func() (bool, string) {
 		_, bound := s.view.placed(g.labels())
@@ -31,7 +31,7 @@ func (s *story) awaitBound(ctx context.Context, began time.Time, g gang) (time.D
 	})
 }
 
-// awaitRefusal waits until the PodGroup says that its pre-bind failed and each pod that it was not scheduled.
+// awaitRefusal waits until the PodGroup reports that its pre-bind failed, and each pod that it was not scheduled.
 func (s *story) awaitRefusal(ctx context.Context, began time.Time, g gang) (took time.Duration, why string, err error) {
 	took, err = s.view.await(ctx, began, fmt.Sprintf("PodGroup %s and its pods say that pre-bind failed", g.name), func() (bool, string) {
 		var reason string
@@ -59,7 +59,7 @@ func (s *story) awaitPending(ctx context.Context, began time.Time, g gang) (took
 	return took, why, err
 }
 
-// checkRefusal looks for all that a PodGroup must say of a failed pre-bind: plugin, pod, node and error.
+// checkRefusal checks that the PodGroup's message about a failed pre-bind names the plugin, pod, node and error.
 func checkRefusal(why string, g gang, node string) error {
 	return checkNames(why, g, map[string]string{
 		"plugin": "plugin bindpolicy",
@@ -99,7 +99,8 @@ func (s *story) awaitRollback(ctx context.Context) (steps int, err error) {
 	return steps, err
 }
 
-// awaitMetrics reads the scheduler's metrics until the condition holds, which says how things stand otherwise.
+// awaitMetrics reads the scheduler's metrics until the condition holds. Otherwise the condition returns a description
+// of the current state.
 func (s *story) awaitMetrics(ctx context.Context, what string, condition func(text []byte) (holds bool, stand string)) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

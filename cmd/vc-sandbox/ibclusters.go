@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// shares: of three clusters two have pods in the way, so that together they have more than enough nodes for a gang and
-// neither has enough. The gang names no cluster; it lands whole in the third.
+// shares shows a gang that names no cluster: pods use nodes of two of three clusters, so that these together have
+// enough free nodes for the gang, but neither alone. The whole gang is placed in the third cluster.
 func (s *story) shares(ctx context.Context) error {
 	free := s.clusters[2]
 	g := s.sharing("train-a", len(free.nodes))
@@ -43,8 +43,9 @@ func (s *story) shares(ctx context.Context) error {
 	return nil
 }
 
-// fitsNone: the same again fits none of them now, though the free nodes of two together would do. The PodGroup says of
-// each cluster how many members fit and what stops the next. When a node gets free the gang lands whole in its cluster.
+// fitsNone shows a gang that no cluster can hold, although the free nodes of two together would suffice. The PodGroup
+// reports for each cluster how many members fit and why the next one does not. When a node becomes free, the whole gang
+// is placed in its cluster.
 func (s *story) fitsNone(ctx context.Context) error {
 	g := s.sharing("train-b", s.done.members)
 	s.say("%s: the same again", g.name)
@@ -81,14 +82,14 @@ func (s *story) fitsNone(ctx context.Context) error {
 	return nil
 }
 
-// sharing makes a gang that may lie in any of the story's clusters, but must lie in one.
+// sharing returns a gang that may be placed in any of the story's clusters, but must be in one.
 func (s *story) sharing(name string, members int) gang {
 	g := newGang(name, s.clusters[2])
 	g.members, g.anyCluster, g.among = members, true, s.among
 	return g
 }
 
-// awaitIn waits until every member has a node, and looks that all of these are of the cluster.
+// awaitIn waits until every member has a node, and checks that all these nodes are in the cluster.
 func (s *story) awaitIn(ctx context.Context, began time.Time, g gang, want ibCluster) (time.Duration, error) {
 	took, err := s.awaitBound(ctx, began, g)
 	if err != nil {

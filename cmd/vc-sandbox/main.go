@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vc-sandbox runs a real Kubernetes control plane with simulated nodes on this machine, and in it the
-// scheduler and the controllers of this repository. `up` keeps it for trying things out, `demo` plays a short
-// story on a fresh one and fails when the story does not come true, `down` ends what `up` started.
+// Command vc-sandbox runs a real Kubernetes control plane with simulated nodes on this machine, with the scheduler and
+// the controllers of this repository. `up` starts one for experiments, `down` ends it, and `demo` runs a short story on
+// a new one and fails if a step has another result than expected.
 //
-// It starts binaries from bin/, which make builds, listens on loopback only and leaves no process and no file
-// behind (see internal/controlplane).
+// It starts binaries from bin/, which make builds, listens on loopback only and leaves no process and no file behind
+// (see internal/controlplane).
 package main
 
 import (

@@ -22,27 +22,29 @@ import (
 )
 
 const (
-	// nameLabel on a pod names the gang it belongs to.
+	// nameLabel on a pod is the name of its gang.
 	nameLabel     = "app.kubernetes.io/name"
 	schedulerName = "volcano"
 )
 
-// gang is a PodGroup whose members are alike, each with a node of the cluster to itself; it needs them all.
+// gang is a PodGroup with equal members, each of which needs a node of the cluster for itself. Its minimum is all of
+// them.
 type gang struct {
 	name    string
 	members int
 	cluster ibCluster
 	// label on a pod holds the gang's name.
 	label string
-	// anyCluster reports whether its members may be in any one cluster; or in any one of among, unless that is empty.
+	// anyCluster reports whether its members may be in any one cluster, or if among is not empty, in any one of these.
 	anyCluster bool
 	among      []string
 	// claims reports whether each member has a claim that is named after it.
 	claims bool
-	// asks is what each member asks for beside a little CPU; nil for a node of its own. joint says which of it belongs together.
+	// asks is the request of each member, in addition to a little CPU; nil for a whole node. joint lists the devices
+	// that must be close together.
 	asks  corev1.ResourceList
 	joint string
-	// group are the gangs that it is placed and bound with, itself included; nil when it is alone.
+	// group are the gangs with which it is placed and bound, including itself; nil without a group.
 	group []string
 }
 
@@ -106,7 +108,7 @@ func (g gang) pod(i int) *corev1.Pod {
 	return pod
 }
 
-// job is a vcjob of a launcher and of workers with a node each; it needs them all.
+// job returns a Volcano Job with a launcher, and workers that need a node each. Its minimum is all of them.
 func job(name string, workers int, cluster ibCluster) *batchv1alpha1.Job {
 	task := func(task string, replicas int, requests corev1.ResourceList) batchv1alpha1.TaskSpec {
 		return batchv1alpha1.TaskSpec{
@@ -139,8 +141,8 @@ func podSpec(cluster ibCluster, requests corev1.ResourceList) corev1.PodSpec {
 	}
 }
 
-// wholeNode are requests that leave no room for the same again on such a node: all GPUs, and more than half of the
-// CPUs, which does it for nodes without GPUs too.
+// wholeNode returns requests that no second pod can have on such a node: all GPUs, and more than half of the CPUs, for
+// nodes without GPUs.
 func wholeNode(node *corev1.Node) corev1.ResourceList {
 	requests := corev1.ResourceList{corev1.ResourceCPU: cpu(node, 5, 8)}
 	if gpus, ok := node.Status.Allocatable[gpuResource]; ok {
@@ -149,7 +151,7 @@ func wholeNode(node *corev1.Node) corev1.ResourceList {
 	return requests
 }
 
-// cpu is that fraction of the node's CPUs.
+// cpu returns that fraction of the node's CPUs.
 func cpu(node *corev1.Node, numerator, denominator int64) resource.Quantity {
 	all := node.Status.Allocatable[corev1.ResourceCPU]
 	return *resource.NewMilliQuantity(all.MilliValue()*numerator/denominator, resource.DecimalSI)
@@ -168,7 +170,7 @@ func (s *story) submit(ctx context.Context, g gang) error {
 	return nil
 }
 
-// remove deletes the gang and waits until its pods are gone.
+// remove deletes the gang and waits until its pods no longer exist.
 func (s *story) remove(ctx context.Context, g gang) error {
 	began := time.Now()
 	if err := s.vc.SchedulingV1beta1().PodGroups(namespace).Delete(ctx, g.name, metav1.DeleteOptions{}); err != nil {

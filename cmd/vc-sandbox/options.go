@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// clusterLabel holds the name of a node's InfiniBand cluster.
+	// clusterLabel is the node label with the name of the InfiniBand cluster.
 	clusterLabel = "ibcluster"
 	gpuResource  = "nvidia.com/gpu"
 	// sampleConf is the default conf of a sandbox's scheduler, below the repository's root.
 	sampleConf = "config/samples/volcano-scheduler.conf"
 )
 
-// binaries are what a sandbox runs, in bin/.
+// binaries are the binaries of a sandbox, in bin/.
 var binaries = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "vc-scheduler", "vc-controller-manager", "vc-webhook-manager",
 }
 
-// options shape a sandbox.
+// options configure a sandbox.
 type options struct {
 	nodes controlplane.NodeShape
-	// binDir, confPath and dir are empty for the repository's bin/, its sample conf and a temporary directory.
+	// binDir, confPath and dir are by default the repository's bin/, its sample conf and a temporary directory.
 	binDir, confPath, dir string
 }
 
@@ -59,7 +59,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.dir, "dir", "", "an empty directory for logs, data and certificates, which are then kept (default a temporary one)")
 }
 
-// complete fills in paths and reports all that is wrong at once.
+// complete fills in paths and reports all errors at once.
 func (o *options) complete() error {
 	root, err := controlplane.RepoRoot()
 	if err != nil {
@@ -94,7 +94,7 @@ func (o *options) checkNodes() error {
 	return errors.Join(errs...)
 }
 
-// checkDir refuses a directory with files in it: a sandbox would mix them with its own.
+// checkDir rejects a directory that contains files, because a sandbox would mix them with its own.
 func (o *options) checkDir() error {
 	if o.dir == "" {
 		return nil
@@ -109,7 +109,7 @@ func (o *options) checkDir() error {
 	return nil
 }
 
-// checkBinaries names all binaries that are missing and how to get them.
+// checkBinaries returns an error that lists all missing binaries and how to build them.
 func checkBinaries(dir string) error {
 	var missing, targets []string
 	for _, name := range binaries {
@@ -130,7 +130,7 @@ type ibCluster struct {
 	nodes []*corev1.Node
 }
 
-// ibClusters are the clusters of the shape that have nodes, sorted by name.
+// ibClusters returns the clusters of the shape that have nodes, sorted by name.
 func (o *options) ibClusters() ([]ibCluster, error) {
 	nodes, err := o.nodes.Nodes()
 	if err != nil {

@@ -17,24 +17,25 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// diskClass is the storage class of the demo, and the name of its provisioner: volumes are made once a node is selected for a claim.
+// diskClass is the storage class of the demo, and the name of its provisioner. Volumes are created once a node is
+// selected for a claim.
 const diskClass = "demo-disks"
 
-// provisioner makes volumes for claims of diskClass, on the node that was selected for each and reached from there only. On one node
-// there is no disk left: it asks the scheduler for another, as provisioners do.
+// provisioner creates volumes for claims of diskClass, on the node selected for each, and reachable only from there. On
+// one node no disk is left: then it asks the scheduler for another node, as provisioners do.
 type provisioner struct {
 	kube kubernetes.Interface
 	full string
-	// slow are the nodes on which volumes are in the making for ever.
+	// slow are the nodes on which volumes are never completed.
 	slow map[string]bool
 
 	mu sync.Mutex
-	// withdrawn are the claims whose node the scheduler took back.
+	// withdrawn are the claims whose selected node the scheduler removed.
 	withdrawn map[string]bool
 	err       error
 }
 
-// startProvisioner works until its stop is called, which returns the first error.
+// startProvisioner starts a provisioner. The returned function stops it and returns its first error.
 func startProvisioner(ctx context.Context, kube kubernetes.Interface, full string, slow map[string]bool) (_ *provisioner, stop func() error, _ error) {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &provisioner{kube: kube, full: full, slow: slow, withdrawn: map[string]bool{}}
@@ -66,7 +67,7 @@ func (p *provisioner) note(err error) {
 	}
 }
 
-// changed does what a claim asks for since it was changed.
+// changed handles a changed claim.
 func (p *provisioner) changed(ctx context.Context, before, after *corev1.PersistentVolumeClaim) error {
 	former, node := before.Annotations[volume.AnnSelectedNode], after.Annotations[volume.AnnSelectedNode]
 	if former == node || ptr.Deref(after.Spec.StorageClassName, "") != diskClass || after.Spec.VolumeName != "" {
@@ -87,7 +88,7 @@ func (p *provisioner) changed(ctx context.Context, before, after *corev1.Persist
 	}
 }
 
-// askForAnother takes the selected node away.
+// askForAnother removes the selected node.
 func (p *provisioner) askForAnother(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, volume.AnnSelectedNode)
 	if _, err := p.kube.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -96,7 +97,7 @@ func (p *provisioner) askForAnother(ctx context.Context, claim *corev1.Persisten
 	return nil
 }
 
-// provision makes a volume that is the claim's. The volume controller binds the claim to it.
+// provision creates a volume that is reserved for the claim. The volume controller binds the claim to it.
 func (p *provisioner) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, node string) error {
 	made := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "demo-" + claim.Name, Annotations: map[string]string{volume.AnnDynamicallyProvisioned: diskClass}},
@@ -118,7 +119,7 @@ func (p *provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 	return nil
 }
 
-// takenBack is of how many claims the scheduler took the node back.
+// takenBack returns the number of claims whose selected node the scheduler removed.
 func (p *provisioner) takenBack() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

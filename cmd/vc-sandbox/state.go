@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// state is what up notes for down.
+// state is the data that up leaves for down.
 type state struct {
 	PID        int    `json:"pid"`
 	Kubeconfig string `json:"kubeconfig,omitempty"`
@@ -25,13 +25,12 @@ func (e *runningError) Error() string {
 	return fmt.Sprintf("a sandbox is running already (process %d): end it with `vc-sandbox down`, or give --state-file to have another", e.PID)
 }
 
-// stateFile is a state file held by this process. The process in it is alive exactly as long as somebody holds the
-// file's lock, which the kernel gives back however the holder ends, so a process id that was used again is never
-// mistaken for a sandbox. The file is emptied but never removed: removing it would let two processes hold two
-// files of one name.
+// stateFile is a state file locked by this process. The process in it is alive exactly as long as the file is locked,
+// because the kernel releases the lock however the process ends. So a reused process id is never mistaken for a
+// sandbox. The file is emptied but never removed: otherwise two processes could lock two files with one name.
 type stateFile struct{ file *os.File }
 
-// holdState takes the state file for this process, or fails with a runningError.
+// holdState locks the state file for this process. It returns a runningError if another process holds it.
 func holdState(path string) (*stateFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func holdState(path string) (*stateFile, error) {
 	return &stateFile{file}, nil
 }
 
-// write replaces what the file says.
+// write replaces the content of the file.
 func (f *stateFile) write(s state) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -66,17 +65,17 @@ func (f *stateFile) write(s state) error {
 	return err
 }
 
-// release empties the file and lets it go.
+// release empties the file and unlocks it.
 func (f *stateFile) release() error {
 	return errors.Join(f.file.Truncate(0), f.file.Close())
 }
 
-// openState opens a state file, not following a link that somebody else may have put there.
+// openState opens a state file without following a link, which another user may have put there.
 func openState(path string, flags int) (*os.File, error) {
 	return os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0o600)
 }
 
-// lockState takes the lock; held says that another has it.
+// lockState locks the file. held reports whether another process holds the lock.
 func lockState(file *os.File) (held bool, err error) {
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -97,14 +96,14 @@ func readState(file *os.File) (state, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("reading %s: %w", file.Name(), err)
 	}
-	// Zero and negative ids would signal process groups.
+	// Signals to zero and negative ids would go to process groups.
 	if s.PID <= 1 {
 		return s, fmt.Errorf("%s names process %d, which is no sandbox", file.Name(), s.PID)
 	}
 	return s, nil
 }
 
-// defaultStatePath is in a directory that only this user can write to.
+// defaultStatePath returns a path in a directory that only this user can write to.
 func defaultStatePath() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type row struct {
 	what          string
 	wanted, bound int
-	// where are the nodes of the bound pods in words, empty for none.
+	// where describes the nodes of the bound pods; empty for none.
 	where string
 	why   string
 	took  time.Duration
@@ -34,7 +34,7 @@ func writeTable(out io.Writer, rows []row) error {
 	return w.Flush()
 }
 
-// short writes a duration as a person would say it.
+// short formats a duration with few digits.
 func short(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -46,7 +46,7 @@ func short(d time.Duration) string {
 	}
 }
 
-// count says how many there are of a thing whose plural ends in s.
+// count returns the number and the noun, with a plural in s.
 func count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -54,7 +54,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// quote sets a long message apart, wrapped at width characters and indented.
+// quote formats a long message, wrapped at width characters and indented.
 func quote(text string, width int) string {
 	const indent = "      │ "
 	var b strings.Builder

@@ -15,7 +15,7 @@ import (
 const (
 	// downTimeout is how long a sandbox may take to end.
 	downTimeout = 45 * time.Second
-	// downPoll is how often down looks whether it has.
+	// downPoll is how often down checks whether the sandbox has ended.
 	downPoll = 50 * time.Millisecond
 )
 
@@ -35,8 +35,8 @@ Scheduler: log %s, metrics %s
 End it with Ctrl-C, or with ` + "`bin/vc-sandbox down`" + ` from anywhere.
 `
 
-// up starts a sandbox and keeps it until the context ends or one of its processes dies. What a shell can
-// evaluate goes to out, all else to info.
+// up starts a sandbox and keeps it until the context ends or one of its processes dies. It writes variables for a shell
+// to out, and everything else to info.
 func up(ctx context.Context, opts *options, statePath string, out, info io.Writer) (err error) {
 	if err := opts.complete(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func up(ctx context.Context, opts *options, statePath string, out, info io.Write
 	s, err := start(ctx, opts, info)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // ended on purpose before all was up
+			return nil // ended on purpose before the start was complete
 		}
 		return err
 	}
@@ -73,7 +73,7 @@ func up(ctx context.Context, opts *options, statePath string, out, info io.Write
 	}
 }
 
-// down asks the sandbox that holds the state file to end and waits until it has.
+// down ends the sandbox that holds the state file and waits until it has ended.
 func down(ctx context.Context, statePath string, terminate func(pid int) error, out io.Writer) error {
 	file, err := openState(statePath, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,8 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// withVolumes: each member of a gang has a volume made for it on its node, and on one node of the cluster the gang is placed in there is no
-// disk left. The gang moves to the other that is free, whole, and nothing is left of what was asked for in the first.
+// withVolumes shows a gang with volumes: each member gets a volume that is created on its node, and one node of the
+// gang's cluster has no disk left. The whole gang moves to the other free cluster, and its requests in the first one
+// are withdrawn.
 func (s *story) withVolumes(ctx context.Context) (err error) {
 	if err := s.remove(ctx, s.done); err != nil {
 		return err
@@ -67,16 +68,17 @@ func (s *story) withVolumes(ctx context.Context) (err error) {
 	return nil
 }
 
-// freeClusters are the cluster that a gang of as many members as it has nodes is placed in, and the other that is free, too.
+// freeClusters returns two free clusters: first is the one in which a gang with as many members as it has nodes is
+// placed.
 func (s *story) freeClusters() (first, other ibCluster) {
 	first, other = s.clusters[0], s.clusters[2]
-	if len(other.nodes) < len(first.nodes) { // the tighter one is taken first
+	if len(other.nodes) < len(first.nodes) { // the smaller one is chosen first
 		first, other = other, first
 	}
 	return first, other
 }
 
-// addClaims makes the storage class, and a claim for each member.
+// addClaims creates the storage class, and a claim for each member.
 func (s *story) addClaims(ctx context.Context, g gang) error {
 	class := &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: diskClass}, Provisioner: diskClass,
@@ -97,7 +99,8 @@ func (s *story) addClaims(ctx context.Context, g gang) error {
 	return nil
 }
 
-// checkClaims looks that each claim of the gang has a volume, on a node of the cluster, and that no other node is selected for it.
+// checkClaims checks that each claim of the gang has a volume on a node of the cluster, and that no other node is
+// selected for it.
 func (s *story) checkClaims(ctx context.Context, g gang, in ibCluster) error {
 	for i := range g.members {
 		claim, err := s.kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, g.pod(i).Name, metav1.GetOptions{})

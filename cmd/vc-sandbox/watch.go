@@ -20,22 +20,22 @@ import (
 	schedulinglisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
 )
 
-// stepTimeout is how long anything in the story may take.
+// stepTimeout bounds each step of the story.
 const stepTimeout = 30 * time.Second
 
-// view is the demo's namespace as informers see it, so that what the story waits for is noticed when it happens.
+// view is the demo's namespace as informers show it, so that expected changes are noticed at once.
 type view struct {
 	pods      corelisters.PodLister
 	podGroups schedulinglisters.PodGroupLister
 	jobs      batchlisters.JobLister
-	// changed holds a token when something changed since it was last taken.
+	// changed holds a token if something has changed since it was last taken.
 	changed chan struct{}
 	// dead reports a process of the sandbox that ended.
 	dead  <-chan error
 	close func()
 }
 
-// newView starts the informers and waits for their first lists. Its close ends them.
+// newView starts the informers and waits for their initial lists. close ends them.
 func newView(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interface, dead <-chan error) (*view, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	core := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
@@ -80,8 +80,8 @@ func (v *view) note() {
 	}
 }
 
-// await waits until the condition holds, looking again whenever something changed, and returns how long that
-// took since began. The condition says how things stand for the error of a wait that was too long.
+// await waits until the condition holds, which it checks after every change, and returns how long that took since
+// began. If the wait times out, the error contains the description that the condition returned.
 func (v *view) await(ctx context.Context, began time.Time, what string, condition func() (holds bool, stand string)) (time.Duration, error) {
 	timer := time.NewTimer(stepTimeout)
 	defer timer.Stop()
@@ -104,7 +104,7 @@ func (v *view) await(ctx context.Context, began time.Time, what string, conditio
 
 // placed returns the pods with all the labels, and the ones that have a node.
 func (v *view) placed(selector map[string]string) (all, bound []*corev1.Pod) {
-	// A list from an informer's store cannot fail.
+	// Listing from an informer's store does not fail.
 	all, _ = v.pods.Pods(namespace).List(labels.SelectorFromSet(selector))
 	for _, pod := range all {
 		if pod.Spec.NodeName != "" {
@@ -114,7 +114,7 @@ func (v *view) placed(selector map[string]string) (all, bound []*corev1.Pod) {
 	return all, bound
 }
 
-// unschedulable is the message of the pod's PodScheduled condition when that is false, or empty.
+// unschedulable returns the message of the pod's PodScheduled condition if that is false; otherwise empty.
 func unschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -6,7 +6,7 @@ package main
 import (
 	"fmt"
 	"os"
-	_ "time/tzdata" // $TZ says in which zone the plugin tdm's hours are; the image has no database of zones.
+	_ "time/tzdata" // for $TZ, the zone of the hours in plugin tdm: the image has no time zone database
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
 )

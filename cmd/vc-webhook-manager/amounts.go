@@ -19,8 +19,9 @@ import (
 // maxTold limits how many amounts are reported.
 const maxTold = 5
 
-// refuseNegative makes the services for PodGroups and queues refuse amounts of resources below 0, with which upstream's
-// scheduler panics, before upstream's own checks. The CRDs of this project refuse them too; those in use may be upstream's.
+// refuseNegative makes the services for PodGroups and queues reject amounts of resources below 0, before upstream's own
+// checks, because upstream's scheduler panics on them. The CRDs of this project reject them, too, but upstream's CRDs
+// may be installed.
 func refuseNegative(service *router.AdmissionService) error {
 	var amounts func(raw []byte) (map[string]corev1.ResourceList, error)
 	switch service.Path {
@@ -38,7 +39,7 @@ func refuseNegative(service *router.AdmissionService) error {
 		}
 		lists, err := amounts(review.Request.Object.Raw)
 		if err != nil {
-			return next(review) // which says so
+			return next(review) // it reports the error
 		}
 		if wrong := negative(lists); wrong != "" {
 			return &admissionv1.AdmissionResponse{Allowed: false, Result: &metav1.Status{Message: wrong}}
@@ -70,7 +71,7 @@ func queueAmounts(raw []byte) (map[string]corev1.ResourceList, error) {
 	return lists, nil
 }
 
-// negative says which amounts are below 0; empty when none is.
+// negative lists the amounts below 0; empty if there are none.
 func negative(lists map[string]corev1.ResourceList) string {
 	var wrong []string
 	for _, field := range slices.Sorted(maps.Keys(lists)) {

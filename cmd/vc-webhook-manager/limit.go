@@ -16,15 +16,15 @@ import (
 // (k8s.io/apiserver's MaxRequestBodyBytes), and the review of an update holds the old object and the new one.
 const maxBody = 7 << 20
 
-// boundBody makes the service refuse requests over maxBody. Upstream registers the service's Handler with the HTTP
-// server when it starts, so a handler replaced before then is the one that serves.
+// boundBody makes the service reject requests over maxBody. Upstream registers the service's Handler with the HTTP
+// server when it starts, so a handler that is replaced before that is used.
 func boundBody(service *router.AdmissionService) error {
 	service.Handler = limitBody(service.Handler)
 	return nil
 }
 
-// limitBody answers 413 to a body over maxBody, reading no more of it than that. The handler below reads the
-// body to its end and takes a failed read for an empty body, so it is given a body that was read already.
+// limitBody responds with 413 to a body over maxBody, without reading more of it. The handler below reads the body to
+// its end and treats a failed read as an empty body, so it gets a body that was already read.
 func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxBody {
@@ -46,7 +46,7 @@ func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	}
 }
 
-// refuse answers with a status and closes the connection, since the rest of the body was not read.
+// refuse responds with a status and closes the connection, since the rest of the body was not read.
 func refuse(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Connection", "close")
 	http.Error(w, message, code)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vc-webhook-manager runs Volcano's admission webhooks as upstream built them: the same flags, with three
-// differences. An address without a host listens on loopback; name 0.0.0.0 or [::] to listen everywhere. The size of a
-// request is bounded, so that nobody who reaches the port can exhaust the memory (CVE-2026-44247). And amounts of
-// resources below 0 are refused, which make upstream's scheduler panic.
+// Command vc-webhook-manager runs upstream's Volcano admission webhooks, with the same flags and three differences. An
+// address without a host listens on loopback; use 0.0.0.0 or [::] to listen everywhere. The size of a request is
+// limited, so that a client cannot exhaust the memory (CVE-2026-44247). And amounts of resources below 0, on which
+// upstream's scheduler panics, are rejected.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"os"
 	"time"
-	_ "time/tzdata" // Time zones of CronJobs, which the image has no database of.
+	_ "time/tzdata" // Time zones of CronJobs: the image has no time zone database.
 
 	"github.com/spf13/pflag"
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
@@ -66,7 +66,7 @@ func run() error {
 	config.HealthzBindAddress = listen.Loopback(config.HealthzBindAddress)
 	klog.StartFlushDaemon(*flushEvery)
 	defer klog.Flush()
-	// Upstream serves the default mux, to which libraries have added profiling by then: start from an empty one.
+	// Upstream serves the default mux, to which libraries have added profiling: start from an empty one.
 	http.DefaultServeMux = http.NewServeMux()
 	if err := router.ForEachAdmission(config, prepare); err != nil {
 		return err
@@ -74,7 +74,7 @@ func run() error {
 	return app.Run(config)
 }
 
-// prepare makes of upstream's service what this command serves.
+// prepare changes upstream's service for this command.
 func prepare(service *router.AdmissionService) error {
 	if err := boundBody(service); err != nil {
 		return err

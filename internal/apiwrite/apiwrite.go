@@ -28,10 +28,10 @@ func RefusedForGood(err error) bool {
 	}
 }
 
-// Digest stands for values that are only compared.
+// Digest returns a digest of values, to compare them with others.
 func Digest(values ...any) uint64 {
 	hash := fnv.New64a()
-	_ = json.NewEncoder(hash).Encode(values) // all of them have a JSON form
+	_ = json.NewEncoder(hash).Encode(values) // all values have a JSON form
 	return hash.Sum64()
 }
 

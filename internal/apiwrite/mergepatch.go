@@ -10,7 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 )
 
-// MergePatch returns a JSON merge patch that makes one object of the other, with these preconditions in its metadata; nil if they are equal.
+// MergePatch returns a JSON merge patch that turns the object from into the object to, with the preconditions in its
+// metadata; nil if they are equal.
 func MergePatch(from, to metav1.Object, preconditions map[string]any) ([]byte, error) {
 	before, err := json.Marshal(from)
 	if err != nil {

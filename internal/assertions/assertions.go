@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package assertions has upstream's assertions logged instead of panicking, unless the environment asks for panics. It is imported for its effect.
+// Package assertions makes upstream log failed assertions instead of panicking, unless the environment asks for panics.
+// It is imported for its side effect.
 //
-// Upstream asserts that what it takes from a sum of requests is in the sum, with floats: 9.2e15 bytes and 500 are as many bytes as 9.2e15. It
-// reads once, when its package is initialized, whether to panic, from an environment variable that must say false. Go initializes packages that
-// are ready in the order of their import paths, and this one needs package os alone: it comes before all of upstream's.
+// Upstream asserts, with floats, that a sum of requests is at least as large as an amount that it subtracts: 9.2e15
+// bytes plus 500 are rounded to 9.2e15. It reads an environment variable once, when its package is initialized, which
+// must be false to disable panics. Go initializes packages that are ready in the order of their import paths, and this
+// one depends only on package os, so it is initialized before all of upstream's.
 package assertions
 
 import "os"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package brief keeps what people read short. Names, labels, annotations, expressions and errors of others can be as
-// large as the API server lets an object be, and a message repeats them for each pod of a gang, in events, conditions and
-// logs. Whatever goes there passes Text once, at the door; a message made of parts has its long parts cut before, with Part
-// and Value, so that its end is not lost.
+// Package brief limits the length of texts for users. Names, labels, annotations, expressions and errors from elsewhere
+// can be as large as the API server allows for an object, and a message repeats them for each pod of a gang, in events,
+// conditions and logs. Every text that goes there passes through Text once, at the end. In a message made of parts,
+// long parts are cut before that with Part and Value, so that the end of the message is not lost.
 //
 // It imports nothing of this project.
 package brief
@@ -20,13 +20,13 @@ const (
 	Most = 1024
 	// MostOfPart is the maximum length of a quoted part of a message.
 	MostOfPart = 480
-	// mostOfValue is how much of a value is quoted; quoting it may make four bytes of one.
+	// mostOfValue is how many bytes of a value are quoted; quoting may turn one byte into four.
 	mostOfValue = 64
-	// room is what the mark of a cut takes at most.
+	// room is the maximum length of the mark of a cut.
 	room = len("... (and 9223372036854775807 bytes more)")
 )
 
-// Text returns the message as people may read it: valid UTF-8, no longer than Most.
+// Text returns the message in a form for users: valid UTF-8, no longer than Most.
 func Text(message string) string { return Cut(message, Most) }
 
 // Part returns a quoted part of a message, cut to MostOfPart.
@@ -41,8 +41,8 @@ func Value(value string) string {
 	return fmt.Sprintf("%q... (and %d bytes more)", head, len(value)-len(head))
 }
 
-// Cut returns the text when it is valid UTF-8 of at most so many bytes, and otherwise as much of its beginning as
-// leaves room to say how much is missing. Cutting twice is cutting once.
+// Cut returns the text if it is valid UTF-8 of at most most bytes. Otherwise it returns as much of its beginning as
+// leaves room for a note of how much is missing. Cutting a text twice has the same result as cutting it once.
 func Cut(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= most {
@@ -52,7 +52,7 @@ func Cut(text string, most int) string {
 	return fmt.Sprintf("%s... (and %d bytes more)", head, len(text)-len(head))
 }
 
-// beginning returns at most so many bytes of the text's beginning, without half a rune at the end.
+// beginning returns the beginning of the text, at most most bytes, without an incomplete rune at the end.
 func beginning(text string, most int) string {
 	end := min(max(most, 0), len(text))
 	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
@@ -88,7 +88,7 @@ func (l *List) More() string {
 	return ""
 }
 
-// First returns the first of one or more messages, and how many more there are.
+// First returns the first of one or more messages, and the number of the others.
 func First(messages []string) string {
 	first := messages[0]
 	if more := len(messages) - 1; more > 0 {

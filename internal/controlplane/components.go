@@ -24,18 +24,18 @@ import (
 var kwokStages []byte
 
 const (
-	// CompleteAfterAnnotation on a pod makes its containers end well that long after they started ("2s").
+	// CompleteAfterAnnotation on a pod makes its containers succeed that long after they started ("2s").
 	CompleteAfterAnnotation = "sandbox.volcano-prebind.io/complete-after"
-	// nodeAnnotation marks the nodes that kwok looks after.
+	// nodeAnnotation marks the nodes that kwok manages.
 	nodeAnnotation = "kwok.x-k8s.io/node"
-	// nodeGrace is how long kube-controller-manager trusts a node without a heartbeat. Simulated nodes send none,
-	// so it is longer than any run.
+	// nodeGrace is how long kube-controller-manager accepts a node without a heartbeat. Simulated nodes send none, so
+	// it is longer than any run.
 	nodeGrace = 7 * 24 * time.Hour
-	// probeTimeout bounds one look at a health or metrics endpoint.
+	// probeTimeout bounds one request to a health or metrics endpoint.
 	probeTimeout = 5 * time.Second
 )
 
-// layout is what the components of a control plane are started from.
+// layout holds the configuration from which the components of a control plane are started.
 type layout struct {
 	opts Options
 	dir  folder
@@ -45,7 +45,7 @@ type layout struct {
 	components map[Component]*component
 }
 
-// layOut makes certificates, ports and command lines of every component, in the folder.
+// layOut creates certificates, ports and command lines for every component, in the folder.
 func layOut(opts Options, dir folder) (*layout, error) {
 	ca, err := newAuthority()
 	if err != nil {
@@ -158,7 +158,7 @@ func (l *layout) addAPIServer(etcdPort, port int) error {
 	}, args...)
 }
 
-// addAdmin gives the admin's configuration its certificate and writes it out.
+// addAdmin creates the admin's certificate and writes the admin's configuration.
 func (l *layout) addAdmin() error {
 	pair, err := l.ca.client("volcano-prebind-admin", "system:masters")
 	if err != nil {
@@ -194,7 +194,7 @@ func (l *layout) addControllerManager(port int) error {
 		"--root-ca-file=" + l.dir.pki("ca.crt"),
 		"--leader-elect=false",
 		"--allocate-node-cidrs=false",
-		// Writes an annotation to every node of a large cluster for kubelets that are not there.
+		// This controller writes an annotation to every node of a large cluster, for kubelets, which do not exist here.
 		"--controllers=*,-ttl-controller",
 		"--node-monitor-grace-period=" + nodeGrace.String(), "--node-startup-grace-period=" + nodeGrace.String(),
 		"--kube-api-qps=200", "--kube-api-burst=400",
@@ -205,7 +205,7 @@ func (l *layout) addControllerManager(port int) error {
 		if err := healthy(ctx); err != nil {
 			return err
 		}
-		// No pod can be made in the namespace before its service account is there.
+		// No pod can be created in the namespace before its service account exists.
 		client, err := kubernetes.NewForConfig(l.admin)
 		if err != nil {
 			return err
@@ -245,8 +245,8 @@ func (l *layout) add(name Component, ready func(context.Context) error, args ...
 	return nil
 }
 
-// writeServiceAccountKey makes the key that signs tokens. It is RSA since kube-controller-manager's token
-// controller and the API server agree on that without further flags.
+// writeServiceAccountKey creates the key that signs tokens. It is an RSA key, because kube-controller-manager's token
+// controller and the API server then need no further flags.
 func writeServiceAccountKey(dir folder) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -263,7 +263,7 @@ func writeServiceAccountKey(dir folder) error {
 	return os.WriteFile(dir.pki("service-account.pub"), encodePEM("PUBLIC KEY", public), 0o644)
 }
 
-// probe returns a check that the URL answers 200 to a client with these certificates.
+// probe returns a check that the URL responds with 200 to a client with these certificates.
 func (a *authority) probe(url string, certs ...tls.Certificate) func(context.Context) error {
 	client := a.httpClient(certs...)
 	return func(ctx context.Context) error {
@@ -272,7 +272,7 @@ func (a *authority) probe(url string, certs ...tls.Certificate) func(context.Con
 	}
 }
 
-// answers returns a check that a server answers the URL at all, with whatever status.
+// answers returns a check that a server responds at the URL, with any status.
 func (a *authority) answers(url string) func(context.Context) error {
 	client := a.httpClient()
 	return func(ctx context.Context) error {
@@ -288,7 +288,7 @@ func (a *authority) answers(url string) func(context.Context) error {
 	}
 }
 
-// get returns the body of a 200 answer.
+// get returns the body of a response with status 200.
 func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -309,7 +309,8 @@ func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	return body, nil
 }
 
-// httpClient is a client for health and metrics endpoints. It keeps no connection, which would delay their end.
+// httpClient returns a client for health and metrics endpoints. It keeps no connections, because these would delay the
+// shutdown of servers.
 func (a *authority) httpClient(certs ...tls.Certificate) *http.Client {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -319,7 +320,7 @@ func (a *authority) httpClient(certs ...tls.Certificate) *http.Client {
 	}}
 }
 
-// getAs asks the API server for a path with that client configuration.
+// getAs sends a GET request for a path to the API server with that client configuration.
 func getAs(ctx context.Context, config *rest.Config, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

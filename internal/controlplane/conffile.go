@@ -29,8 +29,8 @@ func (f *confFile) write(text string) error {
 	return os.Rename(next, f.path())
 }
 
-// swap writes a new dated directory and turns the link ..data to it, as kubelet does for a ConfigMap: the path
-// itself never changes, what it leads to does.
+// swap writes a new dated directory and points the link ..data to it, as the kubelet does for a ConfigMap: the path of
+// the file stays the same, but leads to other content.
 func (f *confFile) swap(text string) error {
 	old := f.versionDir()
 	f.version++

@@ -35,7 +35,7 @@ type ControlPlane struct {
 	stopped    bool
 }
 
-// component is a process of the control plane with all it takes to start it again.
+// component is a process of the control plane, with the data for starting it again.
 type component struct {
 	name   Component
 	binary string
@@ -44,8 +44,8 @@ type component struct {
 	proc   *Process
 }
 
-// Start starts a control plane and waits until it is ready. On an error nothing is left running, and the
-// error has the tail of the failing component's log.
+// Start starts a control plane and waits until it is ready. After an error nothing is left running, and the error
+// contains the tail of the failed component's log.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	cp, err := prepare(opts)
 	if err != nil {
@@ -53,7 +53,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	}
 	defer func() {
 		if err != nil {
-			// The tail of the log is in the error already.
+			// The error already contains the tail of the log.
 			err = errors.Join(err, cp.Stop())
 		}
 	}()
@@ -67,7 +67,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 			return nil, err
 		}
 	}
-	// The last two do not need each other: start both, then wait for both.
+	// The last two do not depend on each other: start both, then wait for both.
 	rest := []Component{ControllerManager, KWOK}
 	errs := make([]error, len(rest))
 	var wg sync.WaitGroup
@@ -84,7 +84,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	return cp, nil
 }
 
-// prepare fills in the options and makes the directory.
+// prepare completes the options and creates the directory.
 func prepare(opts Options) (*ControlPlane, error) {
 	if opts.BinDir == "" {
 		root, err := RepoRoot()
@@ -125,7 +125,7 @@ func prepare(opts Options) (*ControlPlane, error) {
 	return cp, nil
 }
 
-// startComponent starts a component that does not run and waits until it is ready.
+// startComponent starts a component that does not run, and waits until it is ready.
 func (cp *ControlPlane) startComponent(ctx context.Context, name Component) error {
 	began := time.Now()
 	cp.mu.Lock()
@@ -156,7 +156,7 @@ func (cp *ControlPlane) startComponent(ctx context.Context, name Component) erro
 	return nil
 }
 
-// watch reports a process that ends unexpectedly. It ends with the process.
+// watch reports a process that ends unexpectedly. It returns when the process ends.
 func (cp *ControlPlane) watch(p *Process) {
 	<-p.Exited()
 	if err := p.died(); err != nil {
@@ -167,8 +167,8 @@ func (cp *ControlPlane) watch(p *Process) {
 	}
 }
 
-// Stop ends every process started through the control plane, schedulers first, and removes a directory that
-// Start made. It may be called more than once.
+// Stop ends every process started through the control plane, schedulers first, and removes the directory if Start
+// created it. It may be called several times.
 func (cp *ControlPlane) Stop() error {
 	cp.mu.Lock()
 	cp.stopped = true
@@ -187,7 +187,7 @@ func (cp *ControlPlane) Stop() error {
 		errs = append(errs, c.Close())
 	}
 	errs = append(errs, stopAll(children))
-	// Their last writes are not needed, and kube-apiserver is slow to handle SIGTERM.
+	// The last writes of the other processes are not needed, and kube-apiserver is slow to handle SIGTERM.
 	for _, p := range order {
 		errs = append(errs, p.Resume(), p.Kill9())
 	}
@@ -197,7 +197,7 @@ func (cp *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// stopAll ends the processes side by side.
+// stopAll ends the processes in parallel.
 func stopAll(procs []*Process) error {
 	errs := make([]error, len(procs))
 	var wg sync.WaitGroup
@@ -208,13 +208,13 @@ func stopAll(procs []*Process) error {
 	return errors.Join(errs...)
 }
 
-// Dir is the directory with certificates, data and logs.
+// Dir returns the directory with certificates, data and logs.
 func (cp *ControlPlane) Dir() string { return string(cp.dir) }
 
 // Dead receives an error with the tail of the log for each process that ends unexpectedly.
 func (cp *ControlPlane) Dead() <-chan error { return cp.dead }
 
-// Process returns the component's process, nil for a component that was left out.
+// Process returns the component's process; nil for a component that was left out.
 func (cp *ControlPlane) Process(c Component) *Process {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -224,7 +224,7 @@ func (cp *ControlPlane) Process(c Component) *Process {
 	return cp.components[c].proc
 }
 
-// Kill ends the component with SIGKILL and waits until it is gone.
+// Kill ends the component with SIGKILL and waits until it has ended.
 func (cp *ControlPlane) Kill(c Component) error {
 	p := cp.Process(c)
 	if p == nil {
@@ -259,12 +259,13 @@ func (cp *ControlPlane) StartFaultProxy() (*faultproxy.Proxy, error) {
 	return proxy, nil
 }
 
-// StartBeside starts a process of the caller's, named as it is or with a number behind it. Stop ends it when the caller does not.
+// StartBeside starts another process. Its name is the given one, with a number appended if needed. Stop ends it if the
+// caller does not.
 func (cp *ControlPlane) StartBeside(name, binary string, args ...string) (*Process, error) {
 	return cp.startChild(cp.uniqueName(name), binary, args, nil)
 }
 
-// startChild starts a process beside the control plane, to be ended by Stop.
+// startChild starts another process, which Stop ends.
 func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Process, error) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -280,7 +281,7 @@ func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Pr
 	return p, nil
 }
 
-// uniqueName returns the name, with a number behind it when it was returned before.
+// uniqueName returns the name, with a number appended if it was returned before.
 func (cp *ControlPlane) uniqueName(name string) string {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

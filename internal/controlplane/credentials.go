@@ -14,17 +14,17 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// tokenSeconds is how long a service account's token lasts: a day, longer than any run.
+// tokenSeconds is the lifetime of a service account's token: a day, longer than any run.
 const tokenSeconds = 24 * 60 * 60
 
-// Config is the cluster admin's client configuration, without a client-side rate limit. The caller gets a copy.
+// Config returns a copy of the cluster admin's client configuration, without a client-side rate limit.
 func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin) }
 
-// Kubeconfig is the path of the cluster admin's kubeconfig.
+// Kubeconfig returns the path of the cluster admin's kubeconfig.
 func (cp *ControlPlane) Kubeconfig() string { return cp.dir.kubeconfig("admin") }
 
-// adminKubeconfig is the admin's kubeconfig for another server's URL, or the usual one when that is empty. A
-// client certificate does not pass a proxy, so the copy carries a token of an account that is cluster admin.
+// adminKubeconfig returns the path of an admin's kubeconfig for another server's URL, or the usual one if the URL is
+// empty. A client certificate does not pass a proxy, so the copy has a token of an account that is cluster admin.
 func (cp *ControlPlane) adminKubeconfig(ctx context.Context, server string) (string, error) {
 	if server == "" {
 		return cp.Kubeconfig(), nil
@@ -54,8 +54,8 @@ func withCert(server *rest.Config, pair keyPair) *rest.Config {
 	return config
 }
 
-// ServiceAccountConfig returns a client configuration with a fresh token of the service account, so it may do
-// what RBAC grants that account and no more.
+// ServiceAccountConfig returns a client configuration with a new token of the service account, with exactly the
+// account's RBAC permissions.
 func (cp *ControlPlane) ServiceAccountConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(cp.admin)
 	if err != nil {
@@ -86,7 +86,7 @@ func (cp *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace,
 	return path, writeKubeconfig(path, config)
 }
 
-// writeKubeconfig stores a client configuration with everything in the file itself.
+// writeKubeconfig writes a kubeconfig that contains all certificates and keys.
 func writeKubeconfig(path string, config *rest.Config) error {
 	const name = "volcano-prebind"
 	out := clientcmdapi.NewConfig()

@@ -22,10 +22,11 @@ const (
 	vfsPerNIC       = 30
 )
 
-// nicBuses are the buses of the NICs, by switch.
+// nicBuses are the PCI bus numbers of the NICs, by switch.
 var nicBuses = []string{"1f", "90", "51", "b9"}
 
-// EightGPUs is what the agent of a node with 8 GPUs (minors 0 to 7) and 4 NICs (1 to 4) tells of its devices.
+// EightGPUs returns the Device object of a node with 8 GPUs (minors 0 to 7) and 4 NICs (1 to 4), as its agent writes
+// it.
 func EightGPUs(node string) *v1alpha1.Device {
 	device := &v1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	for pcie, bus := range nicBuses {
@@ -56,9 +57,10 @@ func EightGPUs(node string) *v1alpha1.Device {
 	return device
 }
 
-// virtualFunctions are those of the NIC on that bus: its own functions are 00.0 and 00.1, the first of theirs is 00.2.
+// virtualFunctions returns the virtual functions of the NIC on that bus. The first one is 00.2, because 00.0 and 00.1
+// are the NIC's own functions.
 func virtualFunctions(bus string) []v1alpha1.VirtualFunction {
-	const functions = 8 // of a device on the bus
+	const functions = 8 // for each PCI device on the bus
 	vfs := make([]v1alpha1.VirtualFunction, vfsPerNIC)
 	for i := range vfs {
 		at := i + 2
@@ -67,7 +69,7 @@ func virtualFunctions(bus string) []v1alpha1.VirtualFunction {
 	return vfs
 }
 
-// CreateDevices publishes Device objects, as the agents of nodes do.
+// CreateDevices creates Device objects, as the agents of nodes do.
 func (cp *ControlPlane) CreateDevices(ctx context.Context, devices ...*v1alpha1.Device) error {
 	client, err := versioned.NewForConfig(cp.admin)
 	if err != nil {

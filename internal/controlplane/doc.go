@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controlplane starts a real Kubernetes control plane on this machine and takes it down again: etcd,
-// kube-apiserver, kube-controller-manager and kwok's simulated nodes, each its own process on a free loopback
-// port, with TLS and RBAC on and all files in one directory. The sandbox, the end-to-end tests and the
-// benchmarks share it. It may import nothing of the scheduler: schedulers run beside it as processes.
+// Package controlplane starts a real Kubernetes control plane on this machine and stops it again: etcd, kube-apiserver,
+// kube-controller-manager and kwok's simulated nodes. Each is a process on a free loopback port, with TLS and RBAC
+// enabled and all files in one directory. The sandbox, the end-to-end tests and the benchmarks use it. It may import
+// nothing of the scheduler: schedulers run as separate processes.
 //
-// How it is used:
+// Usage:
 //
 //	cp, err := controlplane.Start(ctx, controlplane.Options{Progress: os.Stderr})
 //	defer cp.Stop()
@@ -15,7 +15,7 @@
 //	sched, err := cp.StartScheduler(ctx, controlplane.SchedulerOptions{Conf: conf})
 //	...
 //	err = sched.Kill9()                            // or Terminate, Pause, Resume, ReplaceConf
-//	sched, err = sched.Restart()                   // as a kubelet would, the API server away or not
+//	sched, err = sched.Restart()                   // as a kubelet would, even if the API server is unavailable
 //	err = cp.Kill(controlplane.APIServer)          // kill -9
 //	err = cp.Restart(ctx, controlplane.APIServer)  // the same port, the same data
 //
@@ -24,10 +24,10 @@
 //	proxy, err := cp.StartFaultProxy()
 //	sched, err := cp.StartScheduler(ctx, controlplane.SchedulerOptions{Server: proxy.URL(), Conf: conf})
 //	rule := proxy.Add(faultproxy.Rule{Method: "POST", Path: "/binding$", Action: faultproxy.Hold()})
-//	<-rule.Reached()                               // a binding is at the gate
+//	<-rule.Reached()                               // a binding is held by the rule
 //	rule.Release()
 //
-// Invariants: no process outlives Stop, nor the process that called Start however that one ends, since each is
-// started with a parent death signal; every server listens on 127.0.0.1 only; a component that dies by itself
-// is reported with the tail of its log by whatever call waits on it, and on Dead.
+// Invariants: no process outlives Stop, or the process that called Start, however that one ends, because each is
+// started with a parent death signal. Every server listens on 127.0.0.1 only. A component that exits by itself is
+// reported with the tail of its log by calls that wait for it, and on Dead.
 package controlplane

@@ -14,12 +14,13 @@ func (f folder) join(elem ...string) string {
 	return filepath.Join(append([]string{string(f)}, elem...)...)
 }
 
-// pki is the path of a certificate or key; kubeconfig and log are those of what they are named for.
+// pki returns the path of a certificate or key. kubeconfig and log return the paths of the kubeconfig and the log with
+// that name.
 func (f folder) pki(name string) string        { return f.join("pki", name) }
 func (f folder) kubeconfig(name string) string { return f.join("kubeconfig", name) }
 func (f folder) log(name string) string        { return f.join("logs", name+".log") }
 
-// sub makes a directory and returns its path.
+// sub creates a directory and returns its path.
 func (f folder) sub(elem ...string) (string, error) {
 	path := f.join(elem...)
 	return path, os.MkdirAll(path, 0o700)

@@ -31,13 +31,13 @@ const (
 	chartPath    = "config/charts/volcano-prebind"
 	crdPath      = "config/crd"
 	manifestPath = "config/install/volcano-prebind.yaml"
-	// fieldManager owns what is applied.
+	// fieldManager is the field manager of applied objects.
 	fieldManager = "volcano-prebind-controlplane"
 	// servedTimeout bounds the wait for a new CRD to be served.
 	servedTimeout = 30 * time.Second
 )
 
-// The chart's namespace, service accounts and queue, as its default values name them.
+// The chart's namespace, service accounts and queue, with the names in its default values.
 const (
 	Namespace                       = "volcano-system"
 	SchedulerServiceAccount         = "volcano-prebind-scheduler"
@@ -46,7 +46,7 @@ const (
 	DefaultQueue                    = "default"
 )
 
-// chartKinds are the kinds of the chart that InstallChart applies, in that order.
+// chartKinds are the kinds of the chart's objects that InstallChart applies, in this order.
 var chartKinds = []string{
 	"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "PriorityClass", "Queue",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
@@ -87,8 +87,8 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context) error {
 	return cp.refreshControllers(ctx)
 }
 
-// refreshControllers restarts kube-controller-manager: its garbage collector would learn of the new kinds half a
-// minute later only, and until then what a deleted Job owns would stay.
+// refreshControllers restarts kube-controller-manager. Otherwise its garbage collector would notice the new kinds only
+// half a minute later, and until then the dependents of a deleted Job would stay.
 func (cp *ControlPlane) refreshControllers(ctx context.Context) error {
 	if cp.Process(ControllerManager) == nil {
 		return nil
@@ -99,8 +99,8 @@ func (cp *ControlPlane) refreshControllers(ctx context.Context) error {
 	return cp.Restart(ctx, ControllerManager)
 }
 
-// InstallChart applies what the chart, rendered with its default values, puts in a cluster besides workloads
-// and webhooks: namespace, service accounts, RBAC, priority class, queues and admission policies. InstallCRDs comes first.
+// InstallChart applies the objects of the chart, rendered with its default values, except workloads and webhooks:
+// namespace, service accounts, RBAC, priority class, queues and admission policies. InstallCRDs must be called first.
 func (cp *ControlPlane) InstallChart(ctx context.Context) error {
 	root, err := RepoRoot()
 	if err != nil {
@@ -230,7 +230,7 @@ func waitServed(ctx context.Context, config *rest.Config, crds []*unstructured.U
 	return nil
 }
 
-// servedResources are the resources, one a served version, of a CRD.
+// servedResources returns the resources of a CRD, one for each served version.
 func servedResources(crd *unstructured.Unstructured) ([]schema.GroupVersionResource, error) {
 	group, _, err := unstructured.NestedString(crd.Object, "spec", "group")
 	if err != nil {
@@ -255,7 +255,8 @@ func servedResources(crd *unstructured.Unstructured) ([]schema.GroupVersionResou
 	return served, nil
 }
 
-// poll calls f until it returns nil or the context ends; the error is then f's last beside the context's.
+// poll calls f until it returns nil or the context ends. In the second case it returns f's last error and the
+// context's.
 func poll(ctx context.Context, f func() error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

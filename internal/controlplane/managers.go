@@ -59,9 +59,9 @@ func (cp *ControlPlane) StartControllerManager(ctx context.Context, opts Manager
 	})
 }
 
-// StartWebhookManager starts bin/vc-webhook-manager with the chart's webhook configurations, made to point at
-// it, and waits until it answers. The default queue must be Open for PodGroups to be let in, so
-// StartControllerManager comes first.
+// StartWebhookManager starts bin/vc-webhook-manager with the chart's webhook configurations, changed to point to it,
+// and waits until it responds. PodGroups are admitted only if the default queue is Open, so StartControllerManager must
+// be called first.
 func (cp *ControlPlane) StartWebhookManager(ctx context.Context, opts ManagerOptions) (*Process, error) {
 	opts, err := cp.managerDefaults(opts, "vc-webhook-manager")
 	if err != nil {
@@ -98,13 +98,14 @@ func (cp *ControlPlane) StartWebhookManager(ctx context.Context, opts ManagerOpt
 	return cp.startManager(ctx, opts, args, cp.ca.answers(url+"/jobs/validate"))
 }
 
-// enabledAdmission are the webhooks of the chart's default values.
+// enabledAdmission are the webhooks enabled by the chart's default values.
 var enabledAdmission = []string{
 	"/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/podgroups/validate", "/queues/mutate", "/queues/validate",
 	"/jobflows/validate", "/hypernodes/validate", "/cronjobs/validate",
 }
 
-// installWebhooks applies the webhook configurations of a manifest of the repository with a URL in place of the service.
+// installWebhooks applies the webhook configurations of a manifest in the repository, with a URL in place of the
+// service.
 func installWebhooks(ctx context.Context, config *rest.Config, manifest, url string) error {
 	root, err := RepoRoot()
 	if err != nil {

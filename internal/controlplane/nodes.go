@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodeWriters is how many nodes are written at a time.
+// nodeWriters is how many nodes are written in parallel.
 const nodeWriters = 32
 
 // CreateNodes creates simulated nodes, Ready and schedulable from the start.
@@ -87,7 +87,7 @@ func (s NodeShape) withDefaults() NodeShape {
 	return s
 }
 
-// Nodes returns the nodes of the shape. It fails on a quantity that does not parse.
+// Nodes returns the nodes of the shape. It returns an error for an invalid quantity.
 func (s NodeShape) Nodes() ([]*corev1.Node, error) {
 	s = s.withDefaults()
 	resources, err := s.resources()
@@ -117,7 +117,7 @@ func (s NodeShape) Nodes() ([]*corev1.Node, error) {
 	return nodes, nil
 }
 
-// labels are those of the i-th node of the shape.
+// labels returns the labels of the i-th node of the shape.
 func (s NodeShape) labels(name string, i int) map[string]string {
 	labels := map[string]string{
 		corev1.LabelHostname:   name,

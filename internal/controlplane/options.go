@@ -18,13 +18,13 @@ const (
 	KWOK              Component = "kwok"
 )
 
-// Options shape a control plane. The zero value starts every component from the repository's bin/.
+// Options configure a control plane. The zero value starts every component from the repository's bin/.
 type Options struct {
-	// BinDir holds the binaries; bin/ beside the go.mod above the working directory when empty.
+	// BinDir is the directory of the binaries; by default bin/ next to the go.mod above the working directory.
 	BinDir string
-	// Dir takes certificates, data and logs. When empty a temporary directory is made, and removed by Stop.
+	// Dir is the directory for certificates, data and logs. By default it is a temporary directory, which Stop removes.
 	Dir string
-	// Progress is told in a line each what is being waited for; nil for silence.
+	// Progress receives a line for each thing that is being waited for; nil disables this.
 	Progress io.Writer
 	// NoControllerManager leaves kube-controller-manager out: no service accounts in new namespaces, no garbage
 	// collection, no binding of volumes.
@@ -34,31 +34,31 @@ type Options struct {
 	// APIServerArgs and ControllerManagerArgs are appended to the component's flags.
 	APIServerArgs         []string
 	ControllerManagerArgs []string
-	// Stages are further stages of kwok, in YAML, besides those of stages.yaml.
+	// Stages are additional stages of kwok, in YAML, in addition to stages.yaml.
 	Stages string
-	// ReadyTimeout bounds the wait for each component; a minute when zero.
+	// ReadyTimeout bounds the wait for each component. The default is a minute.
 	ReadyTimeout time.Duration
 }
 
-// NodeShape describes simulated nodes that are alike.
+// NodeShape describes a set of equal simulated nodes.
 type NodeShape struct {
-	// Count is how many nodes to make.
+	// Count is the number of nodes.
 	Count int
-	// Prefix begins each name; names are Prefix and a zero-padded index of four digits or more, from First.
-	// "node-" when empty.
+	// Prefix is the beginning of each name, by default "node-". It is followed by a zero-padded index of at least four
+	// digits, starting with First.
 	Prefix string
 	First  int
-	// CPU and Memory are quantities, "32" and "256Gi" when empty. Pods is the limit of pods, 110 when zero.
+	// CPU and Memory are quantities, by default "32" and "256Gi". Pods is the limit of pods, by default 110.
 	CPU, Memory string
 	Pods        int
-	// GPUs is how many nvidia.com/gpu each node has, RDMA how many of RDMAResource ("rdma/hca" when empty).
+	// GPUs is the number of nvidia.com/gpu of each node. RDMA is the number of RDMAResource, by default "rdma/hca".
 	GPUs         int
 	RDMA         int
 	RDMAResource string
-	// IBClusters spreads the nodes in equal runs over that many InfiniBand clusters, named ib-0, ib-1, ... in the
-	// label IBClusterLabel ("ibcluster" when empty); zero leaves the labels out. Within a cluster, every
-	// NodesPerLeaf nodes (16 when zero) share a leaf switch (label "leaf") and every LeavesPerSpine leaves (4 when
-	// zero) a spine (label "spine"); the names of both begin with their cluster's.
+	// IBClusters is the number of InfiniBand clusters, named ib-0, ib-1, ..., to which the nodes are divided in equal
+	// runs. The name is in the label IBClusterLabel, by default "ibcluster"; zero leaves the labels out. In a cluster,
+	// NodesPerLeaf nodes (default 16) share a leaf switch (label "leaf"), and LeavesPerSpine leaves (default 4) share a
+	// spine (label "spine"); the names of both begin with that of their cluster.
 	IBClusters     int
 	IBClusterLabel string
 	NodesPerLeaf   int
@@ -68,7 +68,7 @@ type NodeShape struct {
 	Annotations map[string]string
 }
 
-// SchedulerKind says whose flags a scheduler binary takes.
+// SchedulerKind selects the flags of a scheduler binary.
 type SchedulerKind string
 
 // The kinds of scheduler. The zero value is Ours.
@@ -77,48 +77,50 @@ const (
 	Ours SchedulerKind = "vc-scheduler"
 	// Upstream is Volcano's own, bin/upstream-vc-scheduler.
 	Upstream SchedulerKind = "upstream-vc-scheduler"
-	// KubeScheduler is bin/kube-scheduler; Conf is then a KubeSchedulerConfiguration, whose clientConnection and
-	// leaderElection are filled in, and may be empty.
+	// KubeScheduler is bin/kube-scheduler. Its Conf is a KubeSchedulerConfiguration, which may be empty;
+	// clientConnection and leaderElection are filled in.
 	KubeScheduler SchedulerKind = "kube-scheduler"
 )
 
-// ConfLayout says how the conf lies on disk.
+// ConfLayout is the layout of the conf on disk.
 type ConfLayout int
 
 const (
 	// ConfFile is a plain file, replaced by renaming a new one over it.
 	ConfFile ConfLayout = iota
-	// ConfMount is laid out as kubelet mounts a ConfigMap: the file is a link into ..data, which is a link to a
-	// dated directory and is swapped by a rename.
+	// ConfMount is the layout of a ConfigMap mounted by the kubelet: the file is a link into ..data, which is a link to
+	// a dated directory and is replaced by a rename.
 	ConfMount
 )
 
-// SchedulerOptions say how to run a scheduler process.
+// SchedulerOptions configure a scheduler process.
 type SchedulerOptions struct {
-	// Name names the log and the files of this process; the kind when empty. A name used before gets a number.
+	// Name is the name of the log and the files of this process; by default the kind. A name used before gets a number
+	// appended.
 	Name string
 	Kind SchedulerKind
 	// Binary overrides the path that Kind implies.
 	Binary string
-	// Conf is the text of volcano-scheduler.conf; the chart's when empty, or what upstream's knows of that.
+	// Conf is the text of volcano-scheduler.conf. The default is the chart's or, for upstream's scheduler, the part of
+	// it that upstream supports.
 	Conf   string
 	Layout ConfLayout
-	// Server overrides the API server's URL, to go through a fault proxy.
+	// Server replaces the API server's URL, for example by that of a fault proxy.
 	Server string
 	// Admin runs the process as cluster admin instead of as the chart's service account.
 	Admin bool
-	// LeaderElect turns leader election on, in the chart's namespace.
+	// LeaderElect enables leader election, in the chart's namespace.
 	LeaderElect bool
-	// Args are appended to the flags; Env ("K=V") to the environment.
+	// Args are appended to the flags, and Env ("K=V") to the environment.
 	Args []string
 	Env  []string
-	// ReadyTimeout bounds the wait for the health endpoint; a minute when zero.
+	// ReadyTimeout bounds the wait for the health endpoint. The default is a minute.
 	ReadyTimeout time.Duration
-	// NoWait returns without waiting for the health endpoint, for a start that is meant to fail.
+	// NoWait returns without waiting for the health endpoint, for a start that is expected to fail.
 	NoWait bool
 }
 
-// ManagerOptions say how to run the controller manager or the webhook manager.
+// ManagerOptions configure the controller manager or the webhook manager.
 type ManagerOptions struct {
 	// Name and Binary are as in SchedulerOptions.
 	Name   string

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// RepoRoot is the folder of the module's go.mod, looked for above the working directory and then above the
+// RepoRoot returns the folder of the module's go.mod. It searches above the working directory and then above the
 // running executable.
 func RepoRoot() (string, error) {
 	var starts []string
@@ -21,7 +21,7 @@ func RepoRoot() (string, error) {
 	}
 	for _, start := range starts {
 		for dir := start; ; dir = filepath.Dir(dir) {
-			// The tool modules have a go.mod as well: the root is the one beside the charts.
+			// The tool modules also have a go.mod; the root is the one next to the charts.
 			if isFile(filepath.Join(dir, "go.mod")) && isFile(filepath.Join(dir, chartPath, "Chart.yaml")) {
 				return dir, nil
 			}
@@ -38,7 +38,7 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// binary finds an executable and says how to get it when it is missing.
+// binary returns the path of an executable. If it is missing, the error says how to build it.
 func binary(dir, name string) (string, error) {
 	path := filepath.Join(dir, name)
 	if !isFile(path) {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// authority is a throw-away certificate authority. Its certificates last a week.
+// authority is a temporary certificate authority. Its certificates are valid for a week.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -48,7 +48,7 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
 }
 
-// serving makes a certificate for a server on loopback that is also known by the names given.
+// serving creates a certificate for a server on loopback, valid also for the extra names.
 func (a *authority) serving(name string, extraNames ...string) (keyPair, error) {
 	template := certTemplate(pkix.Name{CommonName: name})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
@@ -57,7 +57,7 @@ func (a *authority) serving(name string, extraNames ...string) (keyPair, error) 
 	return a.issue(template)
 }
 
-// client makes a certificate of a user in the groups given.
+// client creates a certificate of a user in the given groups.
 func (a *authority) client(user string, groups ...string) (keyPair, error) {
 	template := certTemplate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
@@ -99,10 +99,10 @@ func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// tls returns the pair as crypto/tls wants it.
+// tls returns the pair in the type of crypto/tls.
 func (p keyPair) tls() (tls.Certificate, error) { return tls.X509KeyPair(p.cert, p.key) }
 
-// write stores the pair as name.crt and name.key, the key readable by the owner alone.
+// write stores the pair as name.crt and name.key. Only the owner can read the key.
 func (p keyPair) write(dir, name string) (certPath, keyPath string, err error) {
 	certPath, keyPath = filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")
 	if err := os.WriteFile(certPath, p.cert, 0o644); err != nil {

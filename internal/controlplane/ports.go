@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// Ports are taken from below the range that Linux gives to outgoing connections. A server that is killed and
-// restarted on its port then never finds it taken by a client, nor does a client that keeps dialling a dead
-// port ever connect to itself.
+// Ports are below the range that Linux uses for outgoing connections. So a server that is killed and restarted on its
+// port never finds it used by a client, and a client that keeps dialling a dead port never connects to itself.
 const (
 	firstPort = 20000
 	lastPort  = 31999
@@ -23,7 +22,7 @@ var handedOut = struct {
 	ports map[int]bool
 }{ports: map[int]bool{}}
 
-// freePorts returns n different loopback ports that nobody listens on and that were not returned before.
+// freePorts returns n different loopback ports that are not in use and were not returned before.
 func freePorts(n int) ([]int, error) {
 	handedOut.Lock()
 	defer handedOut.Unlock()

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// tailLines is how much of a log an error carries.
+	// tailLines is how many lines of a log an error contains.
 	tailLines = 30
-	// tailBytes bounds how far back in a log the tail is looked for.
+	// tailBytes bounds the size of that tail.
 	tailBytes = 32 << 10
 	// stopGrace is how long a process may take to end after SIGTERM.
 	stopGrace = 10 * time.Second
@@ -34,13 +34,13 @@ type Process struct {
 	exited chan struct{}
 
 	mu sync.Mutex
-	// told is set once the process was ended on purpose.
+	// told is set when the process is ended on purpose.
 	told bool
-	// peakRSS is the last value read while the process lived.
+	// peakRSS is the last value that was read while the process lived.
 	peakRSS int64
 }
 
-// startProcess starts a binary with its output in logPath, which is appended to.
+// startProcess starts a binary. Its output is appended to the file at logPath.
 func startProcess(name, logPath, path string, args, env []string) (*Process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -55,15 +55,15 @@ func startProcess(name, logPath, path string, args, env []string) (*Process, err
 	}
 	p := &Process{name: name, log: logPath, cmd: cmd, exited: make(chan struct{})}
 	go func() {
-		// The exit status is read from ProcessState, so the error says nothing more.
+		// The exit status is read from ProcessState, so the error adds nothing.
 		_ = cmd.Wait()
 		close(p.exited)
 	}()
 	return p, nil
 }
 
-// withoutProxies drops the variables that would send calls between our processes, such as those of webhooks,
-// through somebody's HTTP proxy.
+// withoutProxies drops the variables that would send calls between our processes, such as calls of webhooks, through an
+// HTTP proxy.
 func withoutProxies(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(strings.ToLower(v), "=")
@@ -71,13 +71,13 @@ func withoutProxies(env []string) []string {
 	})
 }
 
-// Name is the process's name, also of its log file.
+// Name returns the process's name, which is also that of its log file.
 func (p *Process) Name() string { return p.name }
 
-// PID is the process id.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// LogPath is the file with standard output and error of the process.
+// LogPath returns the file with the standard output and error of the process.
 func (p *Process) LogPath() string { return p.log }
 
 // LogTail returns the last lines of the log, at most n.
@@ -100,7 +100,7 @@ func (p *Process) LogTail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// Kill9 ends the process with SIGKILL and waits until it is gone.
+// Kill9 ends the process with SIGKILL and waits until it has ended.
 func (p *Process) Kill9() error {
 	if err := p.end(syscall.SIGKILL); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (p *Process) Kill9() error {
 	return nil
 }
 
-// Terminate asks the process to end with SIGTERM; it does not wait.
+// Terminate sends SIGTERM to the process; it does not wait.
 func (p *Process) Terminate() error { return p.end(syscall.SIGTERM) }
 
 // Pause stops the process with SIGSTOP until Resume.
@@ -118,10 +118,10 @@ func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
 // Resume continues a paused process with SIGCONT.
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
-// Exited is closed once the process is gone.
+// Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Wait waits until the process ends and returns its exit code, 128+n when signal n ended it. The error is the
+// Wait waits until the process ends and returns its exit code, or 128+n if signal n ended it. The error is the
 // context's.
 func (p *Process) Wait(ctx context.Context) (int, error) {
 	select {
@@ -136,10 +136,10 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// stop ends the process with SIGTERM, and with SIGKILL when that takes too long.
+// stop ends the process with SIGTERM, and with SIGKILL if that takes too long.
 func (p *Process) stop() error {
 	err := p.Terminate()
-	// A paused process takes SIGTERM only once it goes on.
+	// A paused process handles SIGTERM only after it is resumed.
 	err = errors.Join(err, p.Resume())
 	timer := time.NewTimer(stopGrace)
 	defer timer.Stop()
@@ -151,7 +151,7 @@ func (p *Process) stop() error {
 	}
 }
 
-// end signals a process that is meant to end, and notes its peak memory while it can be read.
+// end sends the signal to a process that is meant to end, and records its peak memory while it can be read.
 func (p *Process) end(sig syscall.Signal) error {
 	p.PeakRSS()
 	p.mu.Lock()
@@ -182,7 +182,7 @@ func (p *Process) died() error {
 	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, p.cmd.ProcessState, p.log, p.LogTail(tailLines))
 }
 
-// waitReady calls the probe until it returns nil. It fails when the process ends or the time is over, with the
+// waitReady calls the probe until it returns nil. If the process ends or the time is over, it returns an error with the
 // probe's last error and the tail of the log.
 func (p *Process) waitReady(ctx context.Context, timeout time.Duration, probe func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)

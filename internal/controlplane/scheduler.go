@@ -21,12 +21,12 @@ type Scheduler struct {
 	conf       *confFile
 	client     *http.Client
 	timeout    time.Duration
-	// again starts one more process like this one.
+	// again starts another process with the same arguments.
 	again func() (*Process, error)
 }
 
-// StartScheduler starts a scheduler process under the chart's service account and waits for its health
-// endpoint. Stop ends it when the caller does not.
+// StartScheduler starts a scheduler process under the chart's service account and waits for its health endpoint. Stop
+// ends it if the caller does not.
 func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOptions) (*Scheduler, error) {
 	opts, err := cp.schedulerDefaults(opts)
 	if err != nil {
@@ -70,8 +70,8 @@ func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOption
 	return s, nil
 }
 
-// Restart starts a scheduler that ended once more, as a kubelet does a container: with the same flags, ports, credentials
-// and log. It neither asks the API server for anything nor waits.
+// Restart starts an ended scheduler again, as a kubelet restarts a container: with the same flags, ports, credentials
+// and log. It neither calls the API server nor waits.
 func (s *Scheduler) Restart() (*Scheduler, error) {
 	if !closed(s.Exited()) {
 		return nil, fmt.Errorf("%s is running", s.Name())
@@ -85,7 +85,7 @@ func (s *Scheduler) Restart() (*Scheduler, error) {
 	return &next, nil
 }
 
-// WaitHealthy waits until the health endpoint answers. StartScheduler has done so unless told not to.
+// WaitHealthy waits until the health endpoint responds. StartScheduler already does so unless NoWait is set.
 func (s *Scheduler) WaitHealthy(ctx context.Context) error {
 	return s.waitReady(ctx, s.timeout, func(ctx context.Context) error {
 		_, err := get(ctx, s.client, s.healthURL)
@@ -93,10 +93,10 @@ func (s *Scheduler) WaitHealthy(ctx context.Context) error {
 	})
 }
 
-// MetricsURL is the address of the Prometheus endpoint; kube-scheduler's is HTTPS with the control plane's CA.
+// MetricsURL returns the address of the Prometheus endpoint; kube-scheduler's is HTTPS with the control plane's CA.
 func (s *Scheduler) MetricsURL() string { return s.metricsURL }
 
-// HealthURL is the address of the health endpoint.
+// HealthURL returns the address of the health endpoint.
 func (s *Scheduler) HealthURL() string { return s.healthURL }
 
 // Metrics reads the Prometheus endpoint.
@@ -104,10 +104,10 @@ func (s *Scheduler) Metrics(ctx context.Context) ([]byte, error) {
 	return get(ctx, s.client, s.metricsURL)
 }
 
-// ConfPath is the conf file given to the scheduler.
+// ConfPath returns the path of the scheduler's conf file.
 func (s *Scheduler) ConfPath() string { return s.conf.path() }
 
-// ReplaceConf replaces the conf of the running scheduler atomically, in the way its layout implies.
+// ReplaceConf replaces the conf of the running scheduler atomically, according to its layout.
 func (s *Scheduler) ReplaceConf(conf string) error { return s.conf.write(conf) }
 
 func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptions, error) {
@@ -137,8 +137,8 @@ func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptio
 	return opts, nil
 }
 
-// schedulerKubeconfig makes the credentials of the process. kube-scheduler's service account and its roles are
-// made here, since the chart has nothing to do with it.
+// schedulerKubeconfig creates the credentials of the process. It also creates kube-scheduler's service account and
+// roles, which are not part of the chart.
 func (cp *ControlPlane) schedulerKubeconfig(ctx context.Context, opts SchedulerOptions) (string, error) {
 	switch {
 	case opts.Admin:
@@ -153,7 +153,7 @@ func (cp *ControlPlane) schedulerKubeconfig(ctx context.Context, opts SchedulerO
 	}
 }
 
-// vcScheduler lays out the conf and the flags of our scheduler or upstream's.
+// vcScheduler sets the conf and the flags of our scheduler or upstream's.
 func (cp *ControlPlane) vcScheduler(s *Scheduler, opts SchedulerOptions, kubeconfig string, metrics, health int) ([]string, error) {
 	dir, err := cp.dir.sub("conf", opts.Name)
 	if err != nil {
@@ -190,7 +190,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:
 subjects: [{kind: ServiceAccount, name: kube-scheduler, namespace: kube-system}]
 `
 
-// kubeScheduler lays out the configuration and the flags of kube-scheduler.
+// kubeScheduler sets the configuration and the flags of kube-scheduler.
 func (cp *ControlPlane) kubeScheduler(s *Scheduler, opts SchedulerOptions, kubeconfig string, port int) ([]string, error) {
 	dir, err := cp.dir.sub("conf", opts.Name)
 	if err != nil {
@@ -219,7 +219,7 @@ func (cp *ControlPlane) kubeScheduler(s *Scheduler, opts SchedulerOptions, kubec
 	}, s.conf.write(config)
 }
 
-// kubeSchedulerConfig fills the connection and the leader election into a KubeSchedulerConfiguration.
+// kubeSchedulerConfig fills in the connection and the leader election of a KubeSchedulerConfiguration.
 func kubeSchedulerConfig(opts SchedulerOptions, kubeconfig string) (string, error) {
 	config := map[string]any{}
 	if err := yaml.Unmarshal([]byte(opts.Conf), &config); err != nil {

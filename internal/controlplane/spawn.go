@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// The kernel sends a parent death signal when the thread that forked the child ends, not the process. All
-// children are therefore forked by one goroutine that is locked to its thread and never returns, so the signal
-// comes when this process ends, in whatever way.
+// The kernel sends a parent death signal when the thread that forked the child ends, not the process. So all children
+// are forked by one goroutine that is locked to its thread and never returns; the signal is then sent when this process
+// ends, for whatever reason.
 var spawner = struct {
 	sync.Once
 	requests chan spawnRequest
@@ -22,8 +22,8 @@ type spawnRequest struct {
 	done chan error
 }
 
-// spawn starts the command in a process group of its own, so that a Ctrl-C in a terminal reaches only this
-// process, and with SIGKILL for when this process ends.
+// spawn starts the command in its own process group, so that a Ctrl-C in a terminal reaches only this process. The
+// command gets SIGKILL when this process ends.
 func spawn(cmd *exec.Cmd) error {
 	spawner.Do(func() {
 		go func() {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// clockTicks is the unit of times in /proc, in parts of a second: USER_HZ, which Linux fixes at 100 for programs.
+// clockTicks is the number of units of time in /proc per second: USER_HZ, which Linux fixes at 100 for programs.
 const clockTicks = 100
 
-// CPUSeconds is the processor time, user and system, that the process has used; the final value once it ended.
+// CPUSeconds returns the processor time, user and system, that the process has used; after its end, the final value.
 func (p *Process) CPUSeconds() float64 {
 	select {
 	case <-p.exited:
@@ -26,8 +26,8 @@ func (p *Process) CPUSeconds() float64 {
 	if err != nil {
 		return 0
 	}
-	// The second field is the command in parentheses and may hold anything; user and system time are fields 14
-	// and 15, so the twelfth and thirteenth behind it.
+	// The second field is the command in parentheses and may contain anything. User and system time are fields 14 and
+	// 15, so the twelfth and thirteenth after it.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) < 13 {
 		return 0
@@ -43,7 +43,7 @@ func (p *Process) CPUSeconds() float64 {
 	return ticks / clockTicks
 }
 
-// RSS is the process's resident memory, in bytes; 0 once it ended.
+// RSS returns the process's resident memory, in bytes; 0 after its end.
 func (p *Process) RSS() int64 {
 	select {
 	case <-p.exited:
@@ -53,8 +53,8 @@ func (p *Process) RSS() int64 {
 	}
 }
 
-// PeakRSS is the most resident memory the process has had, in bytes; the value at the last call, or when it was
-// told to end, once it ended.
+// PeakRSS returns the process's largest resident memory so far, in bytes. After the end of the process, it is the value
+// at the last call or at the request to end.
 func (p *Process) PeakRSS() int64 {
 	peak := int64(0)
 	select {
@@ -68,8 +68,8 @@ func (p *Process) PeakRSS() int64 {
 	return p.peakRSS
 }
 
-// procMemory reads a field of /proc/PID/status. For the peak the resource usage that wait(2) reports is no use: a child inherits the
-// peak of the process that forked it.
+// procMemory reads a field of /proc/PID/status. It is used because the peak that wait(2) reports is not reliable: a
+// child inherits the peak of the process that forked it.
 func procMemory(pid int, field string) int64 {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

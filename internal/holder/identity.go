@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package holder names this process as the holder of a leader lease.
+// Package holder returns the identity of this process as the holder of a leader lease.
 package holder
 
 import (
@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// PodUID names the environment variable with the UID of the pod that this process is the main process of.
+// PodUID is the environment variable with the UID of the pod in which this is the main process.
 const PodUID = "POD_UID"
 
-// Identity returns the identity of this process in a leader election. In a pod it is the pod: its container is only
-// started again once the former process is gone, and then takes its own lease back at once instead of waiting until it
-// expires, as after an outage of the API server that was longer than a lease. Elsewhere a random suffix keeps processes
-// on one host apart.
+// Identity returns the identity of this process in a leader election. In a pod it is that of the pod: its container is
+// restarted only after the former process has ended, and can then take its own lease back at once instead of waiting
+// until it expires, as after an outage of the API server that was longer than a lease. Elsewhere a random suffix
+// distinguishes processes on one host.
 func Identity() (string, error) {
 	hostname, err := os.Hostname()
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logline escapes text that tenants write, such as values of annotations, so that it cannot forge lines of a log.
-// Upstream's code logs such text unchanged.
+// Package logline escapes text that tenants write, such as values of annotations, so that it cannot forge lines of a
+// log. Upstream's code logs such text unchanged.
 //
 // It imports nothing of this project.
 package logline
@@ -14,16 +14,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Filter indents the lines of a text that follow its first, so that none looks like an entry of its own, and escapes other control
-// characters. Install it with klog.SetLogFilter.
+// Filter indents the lines of a text after the first one, so that none looks like an entry of its own, and escapes
+// other control characters. Install it with klog.SetLogFilter.
 type Filter struct{}
 
 var _ klog.LogFilter = Filter{}
 
-// Filter is called for klog.Info and its like.
+// Filter is called for klog.Info and similar functions.
 func (Filter) Filter(args []any) []any { return cleaned(args) }
 
-// FilterF is called for klog.Infof and its like. The format is the program's own.
+// FilterF is called for klog.Infof and similar functions. The format is trusted, because it comes from the program.
 func (Filter) FilterF(format string, args []any) (string, []any) { return format, cleaned(args) }
 
 // FilterS is called for structured entries.
@@ -31,7 +31,7 @@ func (Filter) FilterS(msg string, keysAndValues []any) (string, []any) {
 	return clean(msg), cleaned(keysAndValues)
 }
 
-// cleaned returns args, or a copy with clean text and errors where one was not clean.
+// cleaned returns args, or a copy in which texts and errors are escaped.
 func cleaned(args []any) []any {
 	own := args
 	for i, arg := range args {

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Backoff returns the pauses between tries to reach an API server that is away.
+// Backoff returns the pauses between attempts to reach an unavailable API server.
 func Backoff() wait.Backoff {
 	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
 }
 
-// Away reports whether the error may pass when the API server comes back: it could not be reached, or is not ready.
+// Away reports whether the error may pass when the API server recovers: it could not be reached, or was not ready.
 func Away(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outage lets the informers of a process survive an outage of the API server: their requests wait for its return, so that all of
-// them are back within moments of it. It knows nothing of scheduling.
+// Package outage lets the informers of a process survive an outage of the API server: their requests wait for its end,
+// so that all of them work again within moments. It is independent of scheduling.
 package outage
 
 import (
@@ -19,69 +19,74 @@ import (
 )
 
 const (
-	// A request that failed is sent again after a pause that doubles from the first to the second value, with jitter.
+	// A failed request is sent again after firstPause. The pause doubles, with jitter, up to lastPause.
 	firstPause  = 50 * time.Millisecond
 	lastPause   = time.Second
 	pauseJitter = 0.5
-	// longestRetryAfter bounds what a Retry-After of the API server is followed for, and startingRetryAfter one that starts: it
-	// says five seconds, and is ready after a fraction of one.
+	// longestRetryAfter limits the Retry-After of the API server that is obeyed. startingRetryAfter is the limit for an
+	// API server that starts: it asks for five seconds, but is ready after a fraction of one.
 	longestRetryAfter  = 30 * time.Second
 	startingRetryAfter = time.Second
-	// starting is how long an API server that is back may refuse what it allowed before, since it does not know its roles yet.
+	// starting is for how long after an outage an API server may refuse requests that it allows otherwise, since it has
+	// not loaded its roles yet.
 	starting = 5 * time.Second
-	// ownTrouble is how long a path may fail while others are answered before that is no outage of the API server.
+	// ownTrouble is the time after which a path that fails, while others are answered, no longer counts as an outage of
+	// the API server.
 	ownTrouble = 30 * time.Second
-	// staleWatch is how long a watch is tried for. The API server that comes back after longer than that would call the
-	// version stale at which it is to begin, and the informer would list.
+	// staleWatch is for how long a watch is retried. An API server that recovers later than that would reject the
+	// watch's version as too old, and the informer would have to list.
 	staleWatch = 2 * time.Second
-	// briefWatch is what an informer calls too brief for a watch, and a failure: one second and a bit.
+	// briefWatch is the shortest duration of a watch that an informer does not treat as a failure: slightly more than
+	// one second.
 	briefWatch = 1100 * time.Millisecond
-	// snippet limits how much of an answer is logged.
+	// snippet limits how much of a response is logged.
 	snippet = 200
 )
 
-// An Outage keeps informers from falling asleep while the API server is away. An informer that fails pauses for up to a
-// minute, which no option of client-go shortens, and takes minutes to forget it; then each of them comes back at its own
-// time, and the process sees parts of the cluster. So their requests do not fail: a list waits, inside the request, until
-// the API server answers it or the informers end, and a watch that breaks just ends, after which the informer begins
-// another.
+// An Outage keeps informers from pausing while the API server is unavailable. An informer that fails pauses for up to a
+// minute, which no option of client-go shortens, and it takes minutes to return to short pauses. Then each informer
+// recovers at a different time, and the process sees only parts of the cluster. So their requests do not fail: a list
+// waits, inside the request, until the API server answers it or the informers end. A watch that breaks just ends, and
+// the informer then starts another one.
 //
-// Each asks again and again, with pauses. The first that is answered ends the pauses of all.
+// Each request is retried, with pauses. The first answer ends the pauses of all.
 //
-// A watch that cannot be begun for some time is told that its version is stale, as it would be in the end: the one pause
-// that an informer makes then passes while the API server is still away.
+// A watch that cannot be started for some time gets the response that its version is too old, which it would get in the
+// end: the informer's only pause then passes while the API server is still unavailable.
 //
-// A kind that fails for long while others are answered, because its conversion webhook is away say, is asked for again like the
-// others, but does not count: it would hide the end of every outage.
+// A kind that fails for long while others are answered, for example because its conversion webhook is unavailable, is
+// retried like the others. But it does not count as an outage, because otherwise no outage would ever end.
 //
-// It also knows what the API server does not let informers list, for those who wait for their caches to fill.
+// An Outage also records which kinds the API server does not let informers list, for callers that wait until caches are
+// full.
 type Outage struct {
-	// life ends all waiting.
+	// life is the context that ends all waiting.
 	life context.Context
 
 	mu      sync.Mutex
 	failing map[string]failure
-	// began is when the API server last went away, and back when it first answered a failing request again; zero if it has not
-	// since the last new failure.
+	// began is when the last outage began. back is when the API server first answered a failing request again; zero if
+	// it has not since the last new failure.
 	began, back time.Time
 	// over is called at the end of an outage that was long enough for gangs to fail repeatedly.
 	over func()
-	// answer is closed, and another one takes its place, when a path is answered that was not.
+	// answer is closed and replaced when a failing path is answered.
 	answer chan struct{}
 }
 
-// failure is what requests for a collection fail of.
+// failure is why requests for a collection fail.
 type failure struct {
 	since  time.Time
 	reason string
-	// passing reports whether the API server was unreachable or could not answer, rather than refused.
+	// passing reports whether the API server was unreachable or could not answer, as opposed to a refusal.
 	passing bool
-	// alone is when another path was answered first while this one failed, zero when none was; own says that this is long ago.
+	// alone is when another path was first answered while this one failed; zero if none was. own reports whether that
+	// was long ago.
 	alone time.Time
 	own   bool
 }
 
-// New returns an outage whose waits end with life.
+// New returns an Outage whose waits end with life.
 func New(life context.Context) *Outage {
 	return &Outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
 }
@@ -94,15 +99,15 @@ func (o *Outage) WhenOver(f func()) {
 	o.over = f
 }
 
-// Wrap makes informers with the config wait out outages. Other requests are sent unchanged: gets and writes fail at once, and their
-// callers decide. Only a Retry-After of a starting API server is made shorter for them.
+// Wrap makes informers that use the config wait during outages. Other requests are sent unchanged: gets and writes fail
+// at once, and their callers decide. Only the Retry-After of a starting API server is shortened for them.
 func (o *Outage) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &patientTransport{next, o} })
 	return config
 }
 
-// Refused names the collections that cannot be listed and says why, sorted and joined; it is empty when all can.
+// Refused returns the collections that cannot be listed, with the reasons, sorted and joined; empty if there are none.
 func (o *Outage) Refused() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -114,16 +119,16 @@ func (o *Outage) Refused() string {
 	return strings.Join(all, "; ")
 }
 
-// failed records a failure, and logs the first one of an outage. A refusal is an answer too: it may end an outage.
+// failed records a failure, and logs the first one of an outage. A refusal counts as an answer: it may end an outage.
 func (o *Outage) failed(path, reason string, passing bool) {
 	o.note(path, &failure{since: time.Now(), reason: reason, passing: passing})
 }
 
-// succeeded notes that the path is answered as it should be.
+// succeeded records that a request for the path succeeded.
 func (o *Outage) succeeded(path string) { o.note(path, nil) }
 
-// gaveUp notes that a request for the path has ended unanswered: the outage is over without an answer to it, unless another
-// one asks.
+// gaveUp records that a request for the path ended without an answer. The outage ends without an answer to it, unless
+// another request is sent for it.
 func (o *Outage) gaveUp(path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -133,14 +138,14 @@ func (o *Outage) gaveUp(path string) {
 	}
 }
 
-// note records the failure of requests for the path, nil for success, and reports the end of an outage.
+// note records a failure of requests for the path, or nil for a success, and reports the end of an outage.
 func (o *Outage) note(path string, f *failure) {
 	if over := o.put(path, f); over != nil {
 		over()
 	}
 }
 
-// put records it, and returns the callback if that ends an outage that was long enough.
+// put does the same, but returns the callback if an outage ended that was long enough.
 func (o *Outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -174,7 +179,7 @@ func (o *Outage) put(path string, f *failure) (over func()) {
 	return nil
 }
 
-// after is the failure as one that follows the former one of its path, zero when there was none.
+// after returns the failure combined with the former failure of its path, which is zero if there was none.
 func (f failure) after(former failure) failure {
 	if !former.since.IsZero() {
 		f.since = former.since
@@ -186,7 +191,7 @@ func (f failure) after(former failure) failure {
 	return f
 }
 
-// answered notes that the path was answered, which had failed of that before. It is called with mu held.
+// answered records that a request for a failing path was answered. It is called with mu held.
 func (o *Outage) answered(path string, former failure) {
 	for other, f := range o.failing {
 		if other != path && f.passing && f.alone.IsZero() {
@@ -201,7 +206,7 @@ func (o *Outage) answered(path string, former failure) {
 	}
 }
 
-// returned notes that the API server gives answers after an outage. It is called with mu held.
+// returned records that the API server answers again after an outage. It is called with mu held.
 func (o *Outage) returned() {
 	if o.back.IsZero() && !o.began.IsZero() {
 		o.back = time.Now()
@@ -216,15 +221,15 @@ func (o *Outage) unready() bool {
 	return !o.back.IsZero() && time.Since(o.back) < starting
 }
 
-// nextAnswer is closed when a path is answered that was not.
+// nextAnswer returns a channel that is closed when a failing path is answered.
 func (o *Outage) nextAnswer() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.answer
 }
 
-// away reports whether requests fail because the API server does not answer, rather than for their own reasons. It is called with
-// mu held.
+// away reports whether requests fail because the API server does not answer, and not for their own reasons. It is
+// called with mu held.
 func (o *Outage) away() bool {
 	for _, f := range o.failing {
 		if f.passing && !f.own {

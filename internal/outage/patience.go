@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
-// patientTransport has the requests of informers wait for the end of an outage.
+// patientTransport makes the requests of informers wait for the end of an outage.
 type patientTransport struct {
 	next   http.RoundTripper
 	outage *Outage
@@ -61,7 +61,7 @@ func (t *patientTransport) RoundTrip(request *http.Request) (*http.Response, err
 	}
 }
 
-// answered notes what became of the request.
+// answered records the result of the request.
 func (t *patientTransport) answered(request *http.Request, response *http.Response, began time.Time, watch bool) *http.Response {
 	switch {
 	case response.StatusCode < http.StatusBadRequest, response.StatusCode == http.StatusGone:
@@ -77,7 +77,7 @@ func (t *patientTransport) answered(request *http.Request, response *http.Respon
 	return response
 }
 
-// sleep reports whether the pause went by, or was cut short, before the request or the informers ended.
+// sleep waits for the duration, or until cut is closed. It returns false if the request or the informers ended first.
 func (t *patientTransport) sleep(ctx context.Context, d time.Duration, cut <-chan struct{}) bool {
 	passed, stop := pause.After(d)
 	defer stop()
@@ -92,7 +92,8 @@ func (t *patientTransport) sleep(ctx context.Context, d time.Duration, cut <-cha
 	return false
 }
 
-// watchBody ends where its connection breaks, and not before an informer calls it a watch.
+// watchBody is the body of a watch. If its connection breaks, it ends without an error, but not before the watch is
+// long enough for an informer.
 type watchBody struct {
 	io.ReadCloser
 	brief time.Time
@@ -123,7 +124,7 @@ func IsWatch(request *http.Request) bool {
 	return query.Has("watch") && query.Get("watch") != "false"
 }
 
-// refusal says what the answer was, and ends it.
+// refusal returns the content of the response, and closes it.
 func refusal(response *http.Response) string {
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, snippet))
@@ -141,14 +142,15 @@ func retryAfter(response *http.Response) time.Duration {
 	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
 }
 
-// hurry bounds what an API server that starts asks clients to wait for: client-go does so before it sends a request again.
+// hurry limits the Retry-After of an API server that starts, because client-go obeys it before it sends a request
+// again.
 func hurry(response *http.Response) {
 	if response != nil && response.StatusCode == http.StatusServiceUnavailable && retryAfter(response) > startingRetryAfter {
 		response.Header.Set("Retry-After", strconv.Itoa(int(startingRetryAfter.Seconds())))
 	}
 }
 
-// stale is the API server's answer to a watch from a version that it no longer has.
+// stale returns the API server's response to a watch from a version that it no longer has.
 func stale(request *http.Request) *http.Response {
 	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the API server was away"}`
 	return &http.Response{

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pause waits for a duration or the end of a context, whichever comes first. It knows nothing of scheduling.
+// Package pause waits for a duration or the end of a context, whichever comes first. It is independent of scheduling.
 //
-// No timer that it makes is due already. Under Go 1.26 goroutines of one synctest bubble that receive from such timers share the
-// race detector's state of the bubble's timers without a lock, and crash the runtime.
+// It never creates a timer that is already due. Under Go 1.26, goroutines of one synctest bubble that receive from such
+// timers share the race detector's state of the bubble's timers without a lock, and crash the runtime.
 package pause
 
 import (
@@ -23,7 +23,8 @@ func For(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// After returns a channel that is ready once d has passed, at once where d is 0 or less, and a function that releases its timer.
+// After returns a channel that is ready once d has passed, at once if d is 0 or less, and a function that releases its
+// timer.
 func After(d time.Duration) (passed <-chan time.Time, stop func()) {
 	if d <= 0 {
 		over := make(chan time.Time)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rounds decides how long random tests run: in the short form of `make test`, or in the long one of `make test-long`. It is the
-// only place that reads which.
+// Package rounds decides how many rounds random tests run: the short form's numbers of `make test`, or the long form's
+// of `make test-long`. No other code reads which form is selected.
 package rounds
 
 import (
@@ -11,17 +11,17 @@ import (
 	"testing"
 )
 
-// Long is the environment variable that chooses the long form, with any value.
+// Long is the environment variable that selects the long form, with any value.
 const Long = "TEST_LONG"
 
-// Rounds is how many rounds of a kind random tests run.
+// Rounds is a number of rounds of random tests, which a flag can set.
 type Rounds struct {
 	value *int
 	flag  string
 }
 
-// Flag defines a flag for rounds of one kind, with the number of the form that is chosen as its default. It is for variables of test
-// packages.
+// Flag defines a flag for a number of rounds. Its default is that of the selected form. It is meant for variables of
+// test packages.
 func Flag(name string, short, long int, usage string) Rounds {
 	chosen := short
 	if os.Getenv(Long) != "" {
@@ -31,7 +31,7 @@ func Flag(name string, short, long int, usage string) Rounds {
 	return Rounds{value: flag.Int(name, chosen, usage), flag: name}
 }
 
-// Of returns the number of rounds, and logs it: a test never runs fewer in silence.
+// Of returns the number of rounds, and logs it, so that a test never runs fewer unnoticed.
 func (r Rounds) Of(t testing.TB) int {
 	t.Helper()
 	t.Logf("-%s=%d", r.flag, *r.value)

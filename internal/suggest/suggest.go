@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package suggest finds what a mistyped name was meant to be.
+// Package suggest finds the valid name that is nearest to a mistyped one.
 package suggest
 
 import (
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// longest is how much of a mistyped name is measured, in bytes: known ones are shorter.
+// longest limits how much of a mistyped name is compared, in bytes. Valid names are shorter.
 const longest = 100
 
-// Nearest returns the known name with the fewest edits to name, case aside, the first by name of equals, or "" when over half
-// of it would change.
+// Nearest returns the known name with the fewest edits to name, ignoring case; the first by name among equals. It
+// returns "" if more than half of the name would change.
 func Nearest(name string, known []string) string {
 	name = name[:min(len(name), longest)]
 	best, fewest := "", 0
@@ -25,7 +25,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// distance is the Levenshtein distance in bytes, kept in one row.
+// distance returns the Levenshtein distance in bytes. It keeps only one row of the table.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,25 +9,26 @@ import (
 	"strconv"
 )
 
-// What a rule of TopologyAnnotation may say as its strategy.
+// The strategies of a rule in TopologyAnnotation.
 const (
-	// MustGather: all members lie in one domain of the layer, or none is placed.
+	// MustGather means that all members must be in one domain of the layer, or none is placed.
 	MustGather = "MustGather"
-	// PreferGather: they lie in as few domains of the layer as can be.
+	// PreferGather means that they should be in as few domains of the layer as possible.
 	PreferGather = "PreferGather"
 )
 
 const (
-	// maxGatherRules is how many layers a gang may speak of; networks have a handful.
+	// maxGatherRules is the maximum number of layers in a gang's rules; networks have a handful.
 	maxGatherRules = 16
-	// maxGatherText is how many bytes are read: so many rules with layers that are named as long as labels' keys.
+	// maxGatherText limits the length of the annotation, in bytes: it allows the maximum number of rules, with layer
+	// names as long as label keys.
 	maxGatherText = maxGatherRules * 512
 )
 
-// GatherRule is what a gang asks for in a layer of the network.
+// GatherRule is a gang's rule for a layer of the network.
 type GatherRule struct {
 	Layer string
-	// Must is true for MustGather, Prefer for PreferGather.
+	// Must is set for MustGather, Prefer for PreferGather.
 	Must, Prefer bool
 	// Multiple divides the number of members in each domain; 1 allows any number.
 	Multiple int
@@ -77,7 +78,7 @@ func (r *reader) gather() {
 	}
 }
 
-// multiple reads a podCountMultiple; 0 is as if it were not there.
+// multiple parses a podCountMultiple. 0 counts as missing.
 func (r *reader) multiple(layer, text string) int {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {

@@ -10,22 +10,25 @@ type ReservationObserver interface {
 	Reservations(now int)
 }
 
-// ReservationEnd says how a node reservation for a starving gang ended.
+// ReservationEnd is the reason why a node reservation for a waiting gang ended.
 type ReservationEnd string
 
-// The ends of a reservation. All but ReservationPlaced and ReservationOff have the gang's queue and namespace pause.
+// The ends of a reservation. After all but ReservationPlaced and ReservationOff, the gang's queue and namespace get no
+// reservation for a pause.
 const (
-	// ReservationPlaced: a member of the gang has a node.
+	// ReservationPlaced means that a member of the gang has a node.
 	ReservationPlaced ReservationEnd = "placed"
-	// ReservationExpired: the nodes did not drain in time, or the gang was not placed on the drained ones.
+	// ReservationExpired means that the nodes did not drain in time, or that the gang was not placed on the drained
+	// nodes.
 	ReservationExpired ReservationEnd = "expired"
-	// ReservationGone: the gang, or a member that its minimum needs, no longer exists, or it is in another queue.
+	// ReservationGone means that the gang, or a member that its minimum needs, no longer exists, or that the gang is in
+	// another queue.
 	ReservationGone ReservationEnd = "gang_deleted"
-	// ReservationLost: a node was lost or the gang was changed, and no other nodes can hold it.
+	// ReservationLost means that a node was lost or the gang was changed, and that no other nodes can hold it.
 	ReservationLost ReservationEnd = "nodes_lost"
-	// ReservationRefused: the queue does not admit the gang.
+	// ReservationRefused means that the queue does not admit the gang.
 	ReservationRefused ReservationEnd = "not_admitted"
-	// ReservationOff: the configuration no longer reserves nodes.
+	// ReservationOff means that the configuration no longer reserves nodes.
 	ReservationOff ReservationEnd = "disabled"
 )
 

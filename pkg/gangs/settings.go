@@ -16,64 +16,66 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// Mode says what becomes of a gang one of whose members cannot be placed or bound.
+// Mode decides what happens to a gang if one of its members cannot be placed or bound.
 type Mode string
 
 const (
-	// Strict: a member that fails before the first is bound, also above the minimum, rolls back the whole gang, and its group.
+	// Strict means that a member that fails before the first one is bound rolls back the whole gang and its group, even
+	// above the minimum.
 	Strict Mode = "Strict"
-	// NonStrict: the other members go on if they are enough, and failed ones follow.
+	// NonStrict means that the other members continue if they are enough, and that failed members follow later.
 	NonStrict Mode = "NonStrict"
 )
 
-// MatchPolicy says which members count for the minimum.
+// MatchPolicy decides which members count for the minimum.
 type MatchPolicy string
 
 const (
 	// OnlyWaiting counts the members that are bound together now.
 	OnlyWaiting MatchPolicy = "only-waiting"
-	// WaitingAndRunning: those, and those bound or running.
+	// WaitingAndRunning also counts the members that are already bound or running.
 	WaitingAndRunning MatchPolicy = "waiting-and-running"
-	// OnceSatisfied: those, until the minimum is reached once; from then on, for as long as a member lives, the minimum is not
-	// asked for again.
+	// OnceSatisfied counts the same members until the minimum is reached once. After that the minimum no longer
+	// applies, as long as a member exists.
 	OnceSatisfied MatchPolicy = "once-satisfied"
 )
 
-// MatchPolicies are all there are.
+// MatchPolicies are all match policies.
 var MatchPolicies = []MatchPolicy{OnlyWaiting, WaitingAndRunning, OnceSatisfied}
 
-// DefaultWaitingTime is how long a gang waits that does not say.
+// DefaultWaitingTime is the waiting time of a gang that sets none.
 const DefaultWaitingTime = 10 * time.Minute
 
-// MaxGroup is how many gangs a group has at most.
+// MaxGroup is the maximum number of gangs in a group.
 const MaxGroup = 100
 
-// MaxGroupText is how many bytes a list of so many gangs takes, with names as long as they may be. A longer one is not read.
+// MaxGroupText is the length, in bytes, of a list with the maximum number of gangs and names. A longer list is not
+// parsed.
 const MaxGroupText = MaxGroup * (validation.DNS1123LabelMaxLength + validation.DNS1123SubdomainMaxLength + len(`"/", `))
 
-// Name names a gang: the namespace and the name of its PodGroup.
+// Name identifies a gang by the namespace and the name of its PodGroup.
 type Name struct{ Namespace, Name string }
 
-// String is namespace/name.
+// String returns namespace/name.
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
-// Settings is what a gang says of itself beside its minimum.
+// Settings are a gang's settings other than its minimum.
 type Settings struct {
-	// TotalNumber is how many members it has in all; 0 where it does not say.
+	// TotalNumber is the total number of its members; 0 if it is not set.
 	TotalNumber int32
 	Mode        Mode
 	MatchPolicy MatchPolicy
 	WaitingTime time.Duration
-	// Group are the gangs that are placed and bound together with this one, itself included, sorted by name; nil when it is
-	// alone.
+	// Group are the gangs that are placed and bound together, including this one, sorted by name; nil if it has no
+	// group.
 	Group []Name
-	// Broken is why the gang's group cannot be made out. Such a gang is not placed: it might be half of something.
+	// Broken is why the gang's group is invalid. Such a gang is not placed, because it might be only a part of a group.
 	Broken error
-	// Gather is what it asks for in layers of the network, each once.
+	// Gather are its rules for layers of the network, at most one for each layer.
 	Gather []GatherRule
 }
 
-// GroupID names the group as Koordinator does: its gangs in order, or the gang that is alone.
+// GroupID returns Koordinator's name of the group: its gangs in order, or the gang itself if it has no group.
 func (s *Settings) GroupID(self Name) string {
 	if len(s.Group) == 0 {
 		return self.String()
@@ -87,12 +89,12 @@ func (s *Settings) GroupID(self Name) string {
 
 // Mistake is an invalid setting.
 type Mistake struct {
-	// Field is the annotation or field, Found its value, Want the valid values, and Taken the value that is used instead. Effect is what
-	// happens where no value is used.
+	// Field is the annotation or field. Found is its value, Want are the valid values, and Taken is the value used
+	// instead. Effect is the consequence if no value is used.
 	Field, Found, Want, Taken, Effect string
 }
 
-// String is a sentence for people.
+// String returns a sentence for users.
 func (m Mistake) String() string {
 	effect := m.Effect
 	if effect == "" {
@@ -101,7 +103,7 @@ func (m Mistake) String() string {
 	return fmt.Sprintf("%s: invalid value %s, must be %s; %s", m.Field, brief.Value(m.Found), m.Want, effect)
 }
 
-// Said reports whether the annotations of a PodGroup have settings of a gang.
+// Said reports whether the annotations of a PodGroup contain settings of a gang.
 func Said(annotations map[string]string) bool {
 	for _, key := range settings {
 		if _, ok := annotations[key]; ok {
@@ -117,8 +119,8 @@ var settings = []string{
 	TopologyAnnotation,
 }
 
-// Read parses the settings of the gang of that name from the annotations of its PodGroup or of one of its pods. Missing and invalid
-// settings are taken from defaults. minMember is the gang's minimum.
+// Read parses the settings of the named gang from the annotations of its PodGroup or of one of its pods. Missing and
+// invalid settings get their defaults. minMember is the gang's minimum.
 func Read(self Name, minMember int32, annotations map[string]string, defaults Settings) (Settings, []Mistake) {
 	r := reader{annotations: annotations, settings: defaults}
 	r.settings.Group, r.settings.Broken, r.settings.Gather = nil, nil, nil
@@ -194,8 +196,8 @@ func (r *reader) waitingTime() {
 	r.settings.WaitingTime = d
 }
 
-// group reads the list of gangs. A value that is no list, or a list that is too long, does not contain the gang itself, or contains
-// an item that cannot name a gang, keeps the gang from being placed: alone it might be a part of what must run together.
+// group parses the list of gangs. If it is not a list, is too long, does not contain the gang itself, or contains an
+// item that cannot be the name of a gang, the gang is not placed: it might be only a part of a group.
 func (r *reader) group(self Name) {
 	text := r.annotations[GroupsAnnotation]
 	if strings.TrimSpace(text) == "" {
@@ -210,7 +212,7 @@ func (r *reader) group(self Name) {
 		r.broken(`a JSON list of "namespace/name", such as ["default/trainer","default/ps"]`)
 		return
 	}
-	slices.Sort(list) // in Koordinator's order: of the texts
+	slices.Sort(list) // the same order as Koordinator's: by text
 	list = slices.Compact(list)
 	switch {
 	case len(list) == 0:

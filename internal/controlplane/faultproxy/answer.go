@@ -12,14 +12,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// blackHole takes an answer and keeps nothing of it.
+// blackHole is a response writer that discards the response.
 type blackHole struct{ header http.Header }
 
 func (b *blackHole) Header() http.Header         { return b.header }
 func (b *blackHole) Write(p []byte) (int, error) { return len(p), nil }
 func (b *blackHole) WriteHeader(int)             {}
 
-// writeStatus answers as the API server would for that code.
+// writeStatus responds as the API server would for that status code.
 func writeStatus(w http.ResponseWriter, action Action) {
 	status := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
@@ -35,7 +35,7 @@ func writeStatus(w http.ResponseWriter, action Action) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(action.code)
-	// A client that went away needs no answer.
+	// A client that disconnected needs no response.
 	_ = json.NewEncoder(w).Encode(status)
 }
 

@@ -11,13 +11,13 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Count is a kind of request.
+// Count identifies a kind of requests.
 type Count struct {
 	// Verb is the Kubernetes verb (get, list, watch, create, update, patch, delete, deletecollection), or the HTTP
-	// method in lower case for what is no resource.
+	// method in lower case for other requests.
 	Verb string
-	// Resource is the resource, with the subresource behind a slash: "pods", "pods/binding", "podgroups/status"; or
-	// the path for what is no resource.
+	// Resource is the resource, with the subresource after a slash: "pods", "pods/binding", "podgroups/status". For
+	// other requests it is the path.
 	Resource string
 }
 
@@ -55,14 +55,14 @@ func (c *counter) add(r *http.Request) {
 	c.counts[kind]++
 }
 
-// Counts returns how many requests of each kind came in, broken ones included.
+// Counts returns the number of requests of each kind, including broken ones.
 func (p *Proxy) Counts() map[Count]int {
 	p.counter.mu.Lock()
 	defer p.counter.mu.Unlock()
 	return maps.Clone(p.counter.counts)
 }
 
-// Writes is the sum of Counts over verbs that write, by resource.
+// Writes returns the sum of Counts over the verbs that write, by resource.
 func (p *Proxy) Writes() map[string]int {
 	writes := map[string]int{}
 	for kind, n := range p.Counts() {
@@ -73,7 +73,7 @@ func (p *Proxy) Writes() map[string]int {
 	return writes
 }
 
-// ResetCounts starts counting from zero.
+// ResetCounts sets all counts to zero.
 func (p *Proxy) ResetCounts() {
 	p.counter.mu.Lock()
 	defer p.counter.mu.Unlock()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package faultproxy is a reverse TLS proxy that stands between a client and the API server and breaks requests on
-// purpose: it answers errors, drops exchanges before or after the server took the request, delays requests, or
-// holds them at a gate that a test opens. It passes bearer tokens on, streams watches and counts what comes by.
+// Package faultproxy is a reverse TLS proxy between a client and the API server that breaks requests on purpose: it
+// responds with errors, drops exchanges before or after the server handled the request, delays requests, or holds them
+// until a test releases them. It forwards bearer tokens, streams watches and counts requests.
 //
-// A client that authenticates with a certificate is nobody behind the proxy: give it a token.
+// A client that authenticates with a certificate is anonymous behind the proxy, so it needs a token.
 package faultproxy
 
 import (
@@ -25,15 +25,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options shape a proxy.
+// Options configure a proxy.
 type Options struct {
 	// Upstream is the API server; Host and TLS trust are used, credentials are not.
 	Upstream *rest.Config
-	// Certificate is served to clients.
+	// Certificate is the serving certificate.
 	Certificate tls.Certificate
-	// Address is where to listen; a free loopback port when empty.
+	// Address is the address to listen on; by default a free loopback port.
 	Address string
-	// Seed seeds the choices of Probability.
+	// Seed is the seed of the random choices for Probability.
 	Seed uint64
 	// HTTP1 serves HTTP/1.1 only, so that a drop closes a connection rather than resetting a stream.
 	HTTP1 bool
@@ -58,7 +58,7 @@ func Start(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the API server's URL: %w", err)
 	}
-	// Without a limit of its own, the transport opens as many connections as the server's stream limit calls for.
+	// Without a limit of its own, the transport opens as many connections as the server's stream limit requires.
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(opts.Upstream))
 	if err != nil {
 		return nil, err
@@ -89,14 +89,14 @@ func Start(opts Options) (*Proxy, error) {
 	}
 	go func() {
 		defer close(p.served)
-		// It returns when the server is closed, and for nothing else that a client would not see.
+		// It returns when the server is closed, and otherwise only for errors that a client notices.
 		_ = p.server.ServeTLS(listener, "", "")
 	}()
 	return p, nil
 }
 
-// newReverse passes requests on and streams answers. Where the API server cannot be reached, the client's exchange
-// ends without an answer, as it would without a proxy.
+// newReverse forwards requests and streams responses. If the API server cannot be reached, the client's exchange ends
+// without a response, as without a proxy.
 func newReverse(target *url.URL, transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -107,11 +107,11 @@ func newReverse(target *url.URL, transport http.RoundTripper) *httputil.ReverseP
 	}
 }
 
-// URL is where clients reach the proxy.
+// URL returns the proxy's address for clients.
 func (p *Proxy) URL() string { return p.url }
 
-// Add puts a rule in force. The first rule, in the order added, that applies to a request is applied, and no
-// other. It panics when Path does not compile.
+// Add activates a rule. Of all rules that apply to a request, only the first one, in the order of Add, is used. It
+// panics if Path does not compile.
 func (p *Proxy) Add(r Rule) *ActiveRule {
 	active := newActiveRule(r)
 	p.mu.Lock()
@@ -120,7 +120,7 @@ func (p *Proxy) Add(r Rule) *ActiveRule {
 	return active
 }
 
-// Clear takes every rule out of force.
+// Clear deactivates all rules.
 func (p *Proxy) Clear() {
 	p.mu.Lock()
 	rules := p.rules
@@ -131,7 +131,7 @@ func (p *Proxy) Clear() {
 	}
 }
 
-// Close ends the proxy and every connection through it. It may be called more than once.
+// Close ends the proxy and every connection through it. It may be called several times.
 func (p *Proxy) Close() error {
 	p.Clear()
 	err := p.server.Close()
@@ -139,7 +139,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// ServeHTTP breaks the request or passes it on.
+// ServeHTTP breaks the request or forwards it.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.counter.add(r)
 	seen := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery}
@@ -199,14 +199,14 @@ func (p *Proxy) apply(w http.ResponseWriter, r *http.Request, rule *ActiveRule) 
 	p.reverse.ServeHTTP(w, r)
 }
 
-// forwardAndDrop waits for the server's whole answer, even if the client gives up, and aborts the exchange.
+// forwardAndDrop waits for the server's complete response, even if the client gives up, and aborts the exchange.
 func (p *Proxy) forwardAndDrop(r *http.Request) {
 	request := r.WithContext(context.WithoutCancel(r.Context()))
 	p.reverse.ServeHTTP(&blackHole{header: http.Header{}}, request)
 	panic(http.ErrAbortHandler)
 }
 
-// wait returns when something comes from the channel, and aborts the exchange when the client gives up first.
+// wait returns when the channel is ready. If the client gives up first, it aborts the exchange.
 func wait[T any](ctx context.Context, ch <-chan T) {
 	select {
 	case <-ch:

@@ -9,34 +9,35 @@ import (
 	"time"
 )
 
-// Request is what a rule's predicate sees of a request.
+// Request is the data of a request that a rule's predicate can use.
 type Request struct {
 	Method string
 	// Path is the URL's path, Query its raw query.
 	Path, Query string
-	// Body is the whole body of a write; empty for reads.
+	// Body is the complete body of a write; empty for reads.
 	Body []byte
 }
 
-// Rule says which requests to break, and how. Zero fields match everything.
+// Rule defines which requests are broken, and how. Zero fields match everything.
 type Rule struct {
-	// Name is for people.
+	// Name describes the rule in messages.
 	Name string
-	// Method is an HTTP method; Path a regular expression searched for in the URL's path.
+	// Method is an HTTP method. Path is a regular expression that must match a part of the URL's path.
 	Method string
 	Path   string
-	// Match narrows the rule further; it must be safe for concurrent use.
+	// Match restricts the rule further; it must be safe for concurrent use.
 	Match func(Request) bool
-	// Probability applies the rule to that share of matching requests, in (0, 1]; zero means 1. The choice comes
-	// from the proxy's seeded source.
+	// Probability is the share of matching requests to which the rule applies, in (0, 1]; zero means 1. The proxy's
+	// seeded source decides.
 	Probability float64
-	// Skip lets the first matching requests pass; Limit ends the rule after it was applied so often, never when zero.
+	// Skip is the number of matching requests that pass first. Limit is the number of requests after which the rule
+	// ends; zero for no limit.
 	Skip, Limit int
 	Action      Action
 }
 
-// Action breaks a request. Make one with Answer, DropBefore, DropAfter, Delay or Hold; the zero value breaks
-// nothing, so that a rule can count or watch.
+// Action breaks a request. Answer, DropBefore, DropAfter, Delay and Hold create actions. The zero value breaks nothing,
+// so that a rule can only count or notify.
 type Action struct {
 	kind       actionKind
 	code       int
@@ -55,28 +56,28 @@ const (
 	hold
 )
 
-// Answer answers with the HTTP status as an API status object, without asking the server. A retryAfter above
-// zero is sent as Retry-After, rounded up to whole seconds.
+// Answer responds with the HTTP status as an API status object, without calling the server. A positive retryAfter is
+// sent as Retry-After, rounded up to whole seconds.
 func Answer(code int, retryAfter time.Duration) Action {
 	return Action{kind: answer, code: code, retryAfter: retryAfter}
 }
 
-// DropBefore ends the exchange without an answer and without asking the server. Over HTTP/2 the request's stream is
-// reset, over HTTP/1.1 its connection is closed.
+// DropBefore ends the exchange without a response and without calling the server. With HTTP/2 it resets the request's
+// stream, with HTTP/1.1 it closes the connection.
 func DropBefore() Action { return Action{kind: dropBefore} }
 
-// DropAfter passes the request on, waits for the server's answer and ends the exchange as DropBefore does: the write
-// took place and the client cannot know.
+// DropAfter forwards the request, waits for the server's response and ends the exchange like DropBefore: the write was
+// applied and the client cannot know.
 func DropAfter() Action { return Action{kind: dropAfter} }
 
-// Delay passes the request on after d.
+// Delay forwards the request after d.
 func Delay(d time.Duration) Action { return Action{kind: delay, delay: d} }
 
-// Hold keeps requests from the server until the rule's Release. A request whose client gives up meanwhile never
-// reaches the server.
+// Hold keeps requests from the server until the rule's Release. A request whose client gives up meanwhile never reaches
+// the server.
 func Hold() Action { return Action{kind: hold} }
 
-// ActiveRule is a rule in force. Its methods are safe for concurrent use.
+// ActiveRule is an active rule. Its methods are safe for concurrent use.
 type ActiveRule struct {
 	rule Rule
 	path *regexp.Regexp
@@ -98,10 +99,10 @@ func newActiveRule(r Rule) *ActiveRule {
 	}
 }
 
-// Reached is closed when the rule is first applied to a request.
+// Reached returns a channel that is closed when the rule is first applied to a request.
 func (r *ActiveRule) Reached() <-chan struct{} { return r.reached }
 
-// Release lets requests held by the rule go on, and ends the rule: later ones pass.
+// Release forwards the requests held by the rule, and ends the rule: later requests pass.
 func (r *ActiveRule) Release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,17 +114,19 @@ func (r *ActiveRule) Release() {
 	}
 }
 
-// Remove takes the rule out of force, letting go what it holds. It is Release by the name that suits other actions.
+// Remove deactivates the rule and releases the requests that it holds. It is the same as Release, with a name that
+// suits other actions.
 func (r *ActiveRule) Remove() { r.Release() }
 
-// Hits is how many requests the rule was applied to.
+// Hits returns the number of requests to which the rule was applied.
 func (r *ActiveRule) Hits() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.hits
 }
 
-// applies decides on one request and counts it. chance is called at most once and returns a number in [0, 1).
+// applies reports whether the rule applies to a request, and counts the request. chance is called at most once and returns a
+// number in [0, 1).
 func (r *ActiveRule) applies(req Request, chance func() float64) bool {
 	if r.rule.Method != "" && r.rule.Method != req.Method || !r.path.MatchString(req.Path) {
 		return false
@@ -147,14 +150,14 @@ func (r *ActiveRule) applies(req Request, chance func() float64) bool {
 	if r.hits == 1 {
 		close(r.reached)
 	}
-	// A gate at its limit still holds what it took; only new requests pass.
+	// A rule at its limit still holds its requests; only new requests pass.
 	if r.rule.Limit > 0 && r.hits >= r.rule.Limit {
 		r.over = true
 	}
 	return true
 }
 
-// isWrite tells requests whose body a rule may look at.
+// isWrite reports whether the request is a write, whose body a rule may read.
 func isWrite(method string) bool {
 	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:

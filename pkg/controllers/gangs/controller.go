@@ -33,18 +33,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// Name is the controller's, for the flag --controllers.
+// Name is the controller's name in the flag --controllers.
 const Name = "gang-controller"
 
 const (
 	workers = 4
-	// gather is how long a change waits for others of the same gang.
+	// gather is how long a change waits for further changes of the same gang.
 	gather = 20 * time.Millisecond
-	// A gang whose sync fails is tried again after as much, doubled each time.
+	// A failed sync is retried after firstRetry. The delay doubles with each failure, up to lastRetry.
 	firstRetry, lastRetry = 100 * time.Millisecond, time.Minute
-	// awayRetry is the pause where no API server answered.
+	// awayRetry is the delay after a sync that could not reach the API server.
 	awayRetry = time.Second
-	// writeTimeout bounds each call of the API server.
+	// writeTimeout bounds each call to the API server.
 	writeTimeout = 30 * time.Second
 )
 
@@ -53,7 +53,8 @@ type controller struct {
 	kube     kubernetes.Interface
 	volcano  vcclient.Interface
 	recorder record.EventRecorder
-	// sources are where users write PodGroups; where two have one of a name the first counts.
+	// sources are the API groups in which users write PodGroups. If two have a PodGroup of the same name, the first one
+	// wins.
 	sources    []*source
 	schedulers []string
 
@@ -64,9 +65,9 @@ type controller struct {
 	groups         vclisters.PodGroupLister
 	namespaces     corelisters.NamespaceLister
 	queue          workqueue.TypedRateLimitingInterface[gangs.Name]
-	// synced are of the handlers of the shared informers.
+	// synced are the HasSynced functions of the shared informers' handlers.
 	synced []cache.InformerSynced
-	// owned runs what ends before Run does.
+	// owned tracks the goroutines that end before Run returns.
 	owned sync.WaitGroup
 }
 
@@ -121,12 +122,12 @@ func (c *controller) initialize(opt *framework.ControllerOption, sources ...*sou
 	return nil
 }
 
-// ours is true for pods of a scheduler of this project's.
+// ours reports whether the pod's scheduler is one of this project's.
 func (c *controller) ours(pod *corev1.Pod) bool {
 	return slices.Contains(c.schedulers, pod.Spec.SchedulerName)
 }
 
-// Run implements framework.Controller. It returns when all that it started has ended.
+// Run implements framework.Controller. It returns when all goroutines that it started have ended.
 func (c *controller) Run(stop <-chan struct{}) {
 	ctx, cancel := context.WithCancel(wait.ContextForChannel(stop))
 	defer cancel()

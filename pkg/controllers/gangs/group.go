@@ -22,10 +22,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// fromAnnotations is the source of gangs that are written in their pods alone.
+// fromAnnotations is the source of gangs that are declared only by their pods.
 const fromAnnotations = "annotations"
 
-// syncGroup makes the gang's Volcano PodGroup, has it be as the gang says, or deletes it with the gang.
+// syncGroup creates or updates the gang's Volcano PodGroup, or deletes it when the gang no longer exists.
 func (c *controller) syncGroup(ctx context.Context, g *gang) error {
 	switch {
 	case g.group != nil && (!c.ourGroup(g) || g.group.DeletionTimestamp != nil):
@@ -41,7 +41,7 @@ func (c *controller) syncGroup(ctx context.Context, g *gang) error {
 	}
 }
 
-// speaks is true for pods that may say what their gang is.
+// speaks reports whether the pod's own annotations may declare the gang.
 func speaks(pod *corev1.Pod) bool { return !needsObject(pod) }
 
 func (c *controller) createGroup(ctx context.Context, g *gang) error {
@@ -84,7 +84,7 @@ func (c *controller) updateGroup(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// refused records why the API server refuses the PodGroup, so that it is reported.
+// refused records that the API server rejected the PodGroup, and why, so that it is reported.
 func (g *gang) refused(what string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -95,7 +95,7 @@ func (g *gang) refused(what string, err error) error {
 	return fmt.Errorf("PodGroup %s cannot be %s: %w", g.Name, what, err)
 }
 
-// deleteGroup deletes this very PodGroup.
+// deleteGroup deletes the PodGroup with this UID only.
 func (c *controller) deleteGroup(ctx context.Context, group *v1beta1.PodGroup) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -106,7 +106,8 @@ func (c *controller) deleteGroup(ctx context.Context, group *v1beta1.PodGroup) e
 	return nil
 }
 
-// dropOwnGroups deletes the PodGroups that upstream's controller made for members, once they have no pods.
+// dropOwnGroups deletes the PodGroups that upstream's controller created for members, once these PodGroups have no
+// pods.
 func (c *controller) dropOwnGroups(ctx context.Context, g *gang) error {
 	if g.group == nil || g.parked != "" {
 		return nil
@@ -129,7 +130,7 @@ func (c *controller) dropOwnGroups(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// want is the Volcano PodGroup as the gang says.
+// want returns the Volcano PodGroup that the gang's declaration asks for.
 func (c *controller) want(g *gang) *want {
 	var now []metav1.OwnerReference
 	if g.group != nil {
@@ -164,7 +165,7 @@ func (c *controller) want(g *gang) *want {
 	return w
 }
 
-// schedulerOf is the scheduler of the members; the PodGroup remembers it when there are none.
+// schedulerOf returns the scheduler name of the members. Without members it is the one recorded on the PodGroup.
 func schedulerOf(g *gang) string {
 	switch {
 	case g.decider != nil:
@@ -193,7 +194,7 @@ func (c *controller) queueOf(g *gang) string {
 	return cmp.Or(ofObject, ofPod, ofNamespace)
 }
 
-// inherited are the annotations of the workload that the members are of.
+// inherited returns the annotations of the workloads that own the members.
 func (c *controller) inherited(ctx context.Context, g *gang, group *v1beta1.PodGroup) (map[string]string, error) {
 	owner := controllerOf(g.members)
 	if owner == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// handler calls do with each version of an object, the one that is gone included; with changes that are not the same.
+// handler calls do with each version of an object, including a deleted one. After an update that changed something it
+// calls do with both versions.
 func handler[T any](same func(was, is *T) bool, do func(*T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { do(object.(*T)) },
@@ -50,10 +51,11 @@ func (c *controller) podHandler() cache.ResourceEventHandler {
 	})
 }
 
-// resynced is true where there is no other version.
+// resynced reports whether an update is only a resync, with the same object twice.
 func resynced[T any](was, is *T) bool { return was == is }
 
-// volcanoHandler takes up the gangs that a Volcano PodGroup is of, and those whose pods are in one that upstream made.
+// volcanoHandler enqueues the gang of a Volcano PodGroup, and the gangs whose pods are in a PodGroup that upstream
+// created.
 func (c *controller) volcanoHandler() cache.ResourceEventHandler {
 	return handler(resynced, func(group *v1beta1.PodGroup) {
 		if group.Annotations[gangs.SourceAnnotation] != "" || len(c.indexed(byGang, group.Namespace, group.Name)) > 0 {
@@ -69,7 +71,8 @@ func (c *controller) sourceHandler() cache.ResourceEventHandler {
 	return handler(resynced, func(group *v1alpha1.PodGroup) { c.enqueue(group.Namespace, group.Name) })
 }
 
-// enqueueParked takes up the gangs without a Volcano PodGroup: they may have been waiting for PodGroups that were not served.
+// enqueueParked enqueues the gangs without a Volcano PodGroup: they may have waited for PodGroups of an API that was
+// not served yet.
 func (c *controller) enqueueParked() {
 	for _, key := range c.pods.GetIndexer().ListIndexFuncValues(byGang) {
 		namespace, name, _ := strings.Cut(key, "/")
@@ -79,11 +82,11 @@ func (c *controller) enqueueParked() {
 	}
 }
 
-// indexed are the pods that the index has under that name.
+// indexed returns the pods that the index lists under that name.
 func (c *controller) indexed(index, namespace, name string) []*corev1.Pod {
 	objects, err := c.pods.GetIndexer().ByIndex(index, namespace+"/"+name)
 	if err != nil {
-		return nil // there is no such index, which initialize would have told
+		return nil // the index is missing, which initialize would have reported
 	}
 	pods := make([]*corev1.Pod, len(objects))
 	for i, object := range objects {

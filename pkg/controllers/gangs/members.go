@@ -22,16 +22,17 @@ import (
 )
 
 const (
-	// patchers is how many pods of a gang are patched at a time, turn how many before other gangs come.
+	// patchers is how many pods of a gang are patched in parallel. turn is how many are patched before other gangs are
+	// synced.
 	patchers, turn = 8, 500
-	// namedPods is how many pods a message names.
+	// namedPods is the maximum number of pods that a message names.
 	namedPods = 3
 	// reportingMembers limits the members whose messages depend on other members: a change of one member's annotation must not cost
 	// a write for each of the others. The PodGroup's message covers all members.
 	reportingMembers = 10
 )
 
-// podPatch is what is to be changed of a pod's annotations; nil deletes one.
+// podPatch holds the annotations to change on a pod; nil deletes one.
 type podPatch struct {
 	pod         *corev1.Pod
 	annotations map[string]*string

@@ -15,33 +15,34 @@ import (
 )
 
 const (
-	// prefix begins the annotations that only this controller writes.
+	// prefix is the prefix of the annotations that only this controller writes.
 	prefix = "coscheduling.volcano-prebind.io/"
-	// gangAnnotation on a pod is the gang that the controller gave it in scheduling.k8s.io/group-name.
+	// gangAnnotation records on a pod the gang that the controller wrote to scheduling.k8s.io/group-name.
 	gangAnnotation = prefix + "gang"
-	// schedulerAnnotation on such a PodGroup is the scheduler of its pods: controllers of other schedulers leave it alone.
+	// schedulerAnnotation records on such a PodGroup the scheduler of its pods. Controllers of other schedulers ignore
+	// the PodGroup.
 	schedulerAnnotation = prefix + "scheduler"
-	// messageAnnotation has the errors in an object's settings, and why a gang waits.
+	// messageAnnotation holds the errors in an object's settings, and the reason why a gang waits.
 	messageAnnotation = prefix + "message"
 
-	// pluginsLabel is how pods name PodGroups of scheduler-plugins.
+	// pluginsLabel is the pod label that names a PodGroup of scheduler-plugins.
 	pluginsLabel = "scheduling.x-k8s.io/pod-group"
 )
 
-// Names of indexes of pods, by namespace/name.
+// Indexes of pods, by namespace/name.
 const (
-	// byGang: of the gang that the pod names.
+	// byGang lists pods by the gang that they name.
 	byGang = "gang"
-	// byOwnGroup: of the PodGroup that upstream's controller would make for a pod that names a gang.
+	// byOwnGroup lists pods that name a gang by the PodGroup that upstream's controller would create for them.
 	byOwnGroup = "own-group"
-	// byGroup: of such a PodGroup that the pod, whether it names a gang or not, is in.
+	// byGroup lists pods by such a PodGroup that they are in, whether they name a gang or not.
 	byGroup = "group"
 )
 
-// said is one of the places where a pod names its gang.
+// said is a field in which a pod names its gang, and the name in it.
 type said struct{ field, name string }
 
-// namesOf are the gangs that a pod names; the first counts.
+// namesOf returns the gangs that a pod names. The first one counts.
 func namesOf(pod *corev1.Pod) []said {
 	all := []said{
 		{gangs.PodGroupLabel, pod.Labels[gangs.PodGroupLabel]}, {gangs.OldNameLabel, pod.Labels[gangs.OldNameLabel]},
@@ -50,7 +51,7 @@ func namesOf(pod *corev1.Pod) []said {
 	return slices.DeleteFunc(all, func(s said) bool { return s.name == "" })
 }
 
-// nameOf is the gang that a pod names; empty if it names none.
+// nameOf returns the gang that a pod names; empty if it names none.
 func nameOf(pod *corev1.Pod) string {
 	if names := namesOf(pod); len(names) > 0 {
 		return names[0].name
@@ -58,17 +59,17 @@ func nameOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// Claims is true for a pod that names a gang in a way that this controller knows.
+// Claims reports whether the pod names a gang in one of the ways that this controller handles.
 func Claims(pod *corev1.Pod) bool { return nameOf(pod) != "" }
 
-// needsObject is true for a pod that names an object, which says what the gang is.
+// needsObject reports whether the pod names a PodGroup object, which then declares the gang.
 func needsObject(pod *corev1.Pod) bool {
 	names := namesOf(pod)
 	return len(names) > 0 && (names[0].field == gangs.PodGroupLabel || names[0].field == pluginsLabel)
 }
 
-// astray is true for a pod that its user put in another PodGroup, in the annotation that is Volcano's: it is explicit and wins. What
-// this controller or upstream's wrote there does not count.
+// astray reports whether the user put the pod into another PodGroup with Volcano's annotation, which is explicit and
+// takes precedence. Values that this controller or upstream's wrote there do not count.
 func astray(pod *corev1.Pod) bool {
 	group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
 	return group != "" && group != nameOf(pod) && group != pod.Annotations[gangAnnotation] && group != helpers.GeneratePodgroupName(pod)

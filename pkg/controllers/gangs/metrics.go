@@ -17,10 +17,10 @@ var (
 		"Number of gangs, not defined by a Volcano PodGroup, with an invalid or conflicting setting, by source.", []string{"source"}, nil)
 )
 
-// collector counts the Volcano PodGroups that the controller made, when it is asked.
+// collector counts, on each scrape, the Volcano PodGroups that the controller created.
 type collector struct{ *controller }
 
-// Metrics describes the metrics of the controller; it has none to collect.
+// Metrics describes the metrics of the controller, without values.
 func Metrics() prometheus.Collector { return collector{} }
 
 // Describe implements prometheus.Collector.
@@ -32,7 +32,7 @@ func (collector) Describe(descs chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	all, mistaken := map[string]int{}, map[string]int{}
-	groups, _ := c.groups.List(labels.Everything()) // a cache's list does not fail
+	groups, _ := c.groups.List(labels.Everything()) // listing from a cache does not fail
 	for _, group := range groups {
 		source := group.Annotations[gangs.SourceAnnotation]
 		all[source]++
@@ -46,11 +46,11 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// observe counts until stop is called.
+// observe exports the counts until stop is called.
 func (c *controller) observe() (stop func()) {
 	metrics := collector{c}
 	if err := prometheus.Register(metrics); err != nil {
-		return func() {} // another controller of this process counts the same
+		return func() {} // another controller of this process already exports them
 	}
 	return func() { prometheus.Unregister(metrics) }
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 )
 
-// maxOwners is how many pods own the PodGroup of a gang that has no other owner. While the controller runs it names others for those
-// that go; while it does not, the garbage collector deletes the PodGroup once all of them are gone.
+// maxOwners is how many pods own the PodGroup of a gang that has no other owner. The running controller replaces owners
+// that are deleted. While it does not run, the garbage collector deletes the PodGroup once all owners are gone.
 const maxOwners = 16
 
-// ownersOf are who owns the Volcano PodGroup: the user's object, else the one controller of all members, else members.
+// ownersOf returns the owners of the Volcano PodGroup: the user's object, else the common controller of all members,
+// else some members.
 func ownersOf(object *v1alpha1.PodGroup, s *source, members []*corev1.Pod, now []metav1.OwnerReference) []metav1.OwnerReference {
 	if object != nil {
 		owner := metav1.NewControllerRef(object, s.version.WithKind("PodGroup"))
-		owner.BlockOwnerDeletion = nil // needs rights on the owner's finalizers, and nothing waits for it
+		owner.BlockOwnerDeletion = nil // it would need rights on the owner's finalizers, and nothing waits for it
 		return []metav1.OwnerReference{*owner}
 	}
 	if controller := controllerOf(members); controller != nil {
@@ -29,7 +30,7 @@ func ownersOf(object *v1alpha1.PodGroup, s *source, members []*corev1.Pod, now [
 	return podsAsOwners(members, now)
 }
 
-// controllerOf is the controller of all these pods; nil if they do not have one in common.
+// controllerOf returns the common controller of all these pods; nil if they have none.
 func controllerOf(members []*corev1.Pod) *metav1.OwnerReference {
 	var common *metav1.OwnerReference
 	for _, pod := range members {
@@ -45,7 +46,8 @@ func controllerOf(members []*corev1.Pod) *metav1.OwnerReference {
 	return common
 }
 
-// podsAsOwners keeps the owners there are while at least half as many of them live as there should be.
+// podsAsOwners keeps the current owners while at least half of the desired number still exist, so that not every
+// deleted pod causes a write.
 func podsAsOwners(members []*corev1.Pod, now []metav1.OwnerReference) []metav1.OwnerReference {
 	alive := make(map[types.UID]bool, len(members))
 	for _, pod := range members {

@@ -18,30 +18,31 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// settingKeys are the annotations of a gang that are copied to its Volcano PodGroup.
+// settingKeys are the gang's annotations that are copied to its Volcano PodGroup.
 var settingKeys = []string{
 	gangs.TotalNumberAnnotation, gangs.ModeAnnotation, gangs.WaitingTimeAnnotation, gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation,
 	gangs.TopologyAnnotation,
 }
 
-// koordinator is what a gang has that does not say.
+// koordinator holds Koordinator's defaults, for settings that the gang leaves out.
 var koordinator = gangs.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 
-// byDefault is what is taken of a setting that the scheduler's configuration has a default of.
+// byDefault is reported as the value used for an invalid setting that has a default in the scheduler configuration.
 const byDefault = "the default of the scheduler configuration"
 
-// settings is what a gang says of itself.
+// settings are a gang's settings and where they were declared.
 type settings struct {
-	// by names who says it, for people.
+	// by names the declaring object in messages.
 	by string
 	// minMember is 0 if no object sets it.
 	minMember int32
-	// said has the original texts by annotation, including the minimum's; taken has the ones for the Volcano PodGroup.
+	// said holds the original texts by annotation, including that of the minimum. taken holds the texts for the Volcano
+	// PodGroup.
 	said, taken map[string]string
 	mistakes    []gangs.Mistake
 }
 
-// settle reads what is said.
+// settle parses the declared settings.
 func settle(name gangs.Name, by string, minMember int32, said map[string]string, defaults gangs.Settings) settings {
 	s := settings{by: by, minMember: minMember, said: said, taken: map[string]string{}}
 	read, mistakes := gangs.Read(name, minMember, said, defaults)
@@ -72,7 +73,7 @@ func settle(name gangs.Name, by string, minMember int32, said map[string]string,
 	return s
 }
 
-// settingsOf are the annotations of settings among these, the match policy under its one name.
+// settingsOf returns the annotations that are settings, with the match policy under its canonical name.
 func settingsOf(annotations map[string]string) map[string]string {
 	said := map[string]string{}
 	for _, key := range settingKeys {
@@ -86,7 +87,7 @@ func settingsOf(annotations map[string]string) map[string]string {
 	return said
 }
 
-// saidBy is what the pod says of its gang.
+// saidBy returns the settings that the pod declares for its gang.
 func saidBy(pod *corev1.Pod) map[string]string {
 	said := settingsOf(pod.Annotations)
 	if text, ok := pod.Annotations[gangs.MinAvailableAnnotation]; ok {
@@ -106,8 +107,8 @@ func minimumOf(said map[string]string) int32 {
 	return int32(n)
 }
 
-// fromPods is what the members say: the oldest whose minimum can be read speaks for all, one that is still to run before one that is not.
-// decider is that pod; nil when there is none.
+// fromPods returns the settings that the members declare. One pod decides for all: the oldest one whose minimum is
+// valid, and pods that have not finished go first. decider is that pod; nil if no pod qualifies.
 func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *corev1.Pod) {
 	for _, pod := range members {
 		live := !finished(pod) && pod.DeletionTimestamp == nil
@@ -125,7 +126,7 @@ func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *core
 	return settle(name, "Pod "+decider.Name, minimumOf(said), said, koordinator), decider
 }
 
-// fromObject is what the PodGroup says that the user wrote.
+// fromObject returns the settings of the PodGroup that the user wrote.
 func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) settings {
 	said := settingsOf(object.Annotations)
 	var mistakes []gangs.Mistake
@@ -134,7 +135,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 		mistakes = append(mistakes, gangs.Mistake{
 			Field: "spec.minMember", Found: strconv.Itoa(int(minMember)), Want: "a positive number", Taken: "1",
 		})
-		minMember, defaults.Mode = 1, gangs.NonStrict // with Koordinator such pods are placed one by one
+		minMember, defaults.Mode = 1, gangs.NonStrict // Koordinator places such pods one by one
 	}
 	said[gangs.MinAvailableAnnotation] = strconv.Itoa(int(minMember))
 	if seconds := object.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -150,7 +151,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 	return s
 }
 
-// disagreements are what the pod says of its gang that is not what the gang says.
+// disagreements returns the pod's settings that differ from the gang's.
 func (s *settings) disagreements(pod *corev1.Pod) []gangs.Mistake {
 	var mistakes []gangs.Mistake
 	said := saidBy(pod)

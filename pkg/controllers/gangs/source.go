@@ -23,23 +23,23 @@ import (
 	informers "github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions/coscheduling/v1alpha1"
 )
 
-// lookAgain is how often the controller checks whether the API server serves a resource yet. It is within the grace of gangs that
-// are submitted together with the CRD.
+// lookAgain is how often the controller checks whether the API server serves a resource. It is shorter than the grace
+// time of gangs that are submitted together with the CRD.
 const lookAgain = grace / 2
 
-// source is an API group in which users write PodGroups. Its CRD may be missing, and may come later.
+// source is an API group in which users write PodGroups. Its CRD may be missing, and may be installed later.
 type source struct {
 	version schema.GroupVersion
 	client  versioned.Interface
-	// hasStatus: the status is a subresource, without the number of scheduled pods.
+	// hasStatus reports whether status is a subresource. Such a PodGroup has no field for the number of scheduled pods.
 	hasStatus bool
-	// resync is the informer's; 0 is never.
+	// resync is the informer's resync period; 0 for none.
 	resync time.Duration
 	// store is nil until the API server serves the PodGroups.
 	store atomic.Pointer[cache.Indexer]
 }
 
-// get finds a PodGroup; nil if there is none, or none can be.
+// get returns a PodGroup; nil if it does not exist or its API is not served.
 func (s *source) get(namespace, name string) *v1alpha1.PodGroup {
 	store := s.store.Load()
 	if store == nil {
@@ -52,11 +52,12 @@ func (s *source) get(namespace, name string) *v1alpha1.PodGroup {
 	return object.(*v1alpha1.PodGroup)
 }
 
-// kind is the PodGroup's kind and group, for people.
+// kind returns the PodGroup's kind and group for messages.
 func (s *source) kind() string { return "PodGroup." + s.version.Group }
 
-// begin waits for the PodGroups if the API server serves them, and else goes on looking for them, and calls late once they are read. It
-// returns once it is known which. Handlers are told of PodGroups that come later.
+// begin waits for the PodGroups if the API server serves them. Otherwise it keeps checking in the background, and calls
+// late once they have been listed. It returns as soon as it knows which case applies. The handler also gets PodGroups
+// that come later.
 func (s *source) begin(ctx context.Context, handler cache.ResourceEventHandler, owned func(func()), late func()) error {
 	for {
 		served, err := s.served()
@@ -112,7 +113,7 @@ func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, 
 		return err
 	}
 	store := informer.GetIndexer()
-	s.store.Store(&store) // before handlers are told of what is in it
+	s.store.Store(&store) // before handlers run for its objects
 	owned(func() { informer.Run(ctx.Done()) })
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		return ctx.Err()
@@ -120,7 +121,8 @@ func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, 
 	return nil
 }
 
-// pluginsClient has the PodGroups of scheduler-plugins where the others' would be: they are read as the same types.
+// pluginsClient returns the PodGroups of scheduler-plugins as the types of scheduling.sigs.k8s.io, which have the same
+// fields.
 type pluginsClient struct {
 	versioned.Interface
 	podGroups typed.CoschedulingV1alpha1Interface

@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 )
 
-// statusOf is the status of a user's PodGroup whose gang has these members and that minimum. handed is true once as many as the minimum
-// are in its Volcano PodGroup.
+// statusOf computes the status of a user's PodGroup from the gang's members and minimum. handed reports whether at
+// least the minimum number of members is in its Volcano PodGroup.
 func statusOf(was v1alpha1.PodGroupStatus, members []*corev1.Pod, minMember int32, handed bool, now metav1.Time) v1alpha1.PodGroupStatus {
 	is := v1alpha1.PodGroupStatus{OccupiedBy: was.OccupiedBy, ScheduleStartTime: was.ScheduleStartTime}
 	for _, pod := range members {
@@ -33,7 +33,7 @@ func statusOf(was v1alpha1.PodGroupStatus, members []*corev1.Pod, minMember int3
 	unfinished := int32(len(members)) - is.Succeeded - is.Failed
 	is.Phase = phaseOf(is, int32(len(members)), minMember, handed)
 	if over(was.Phase) && unfinished == 0 && !over(is.Phase) {
-		return was // deleting objects does not change how a gang ended
+		return was // the result of a finished gang stays when its pods are deleted
 	}
 	if is.Phase != v1alpha1.PodGroupPending && is.OccupiedBy == "" {
 		is.OccupiedBy = occupant(members)

@@ -19,23 +19,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// grace is how long members may wait for the object that they name, or for a minimum, before that is reported.
+// grace is how long members may wait for the object that they name, or for a minimum, before the problem is reported.
 const grace = 10 * time.Second
 
-// gang is what a sync knows of one.
+// gang is the input of one sync.
 type gang struct {
 	gangs.Name
-	// members are its pods, the oldest first; strays name it and are in another PodGroup.
+	// members are the gang's pods, oldest first. strays name the gang but are in another PodGroup.
 	members, strays []*corev1.Pod
-	// object is what the user wrote, in the source; nil if it is written in the pods alone.
+	// object is the PodGroup that the user wrote in the source; nil if the gang is declared only by its pods.
 	object *v1alpha1.PodGroup
 	source *source
-	// group is its Volcano PodGroup; nil if there is none.
+	// group is the gang's Volcano PodGroup; nil if there is none.
 	group *v1beta1.PodGroup
-	// decider is the pod that speaks for all; nil where an object does.
+	// decider is the pod whose settings count for all; nil if an object declares the gang.
 	decider *corev1.Pod
 	settings
-	// parked is why members are not handed to the scheduler; empty if they are.
+	// parked is the reason why members are not handed to the scheduler; empty if they are.
 	parked string
 }
 
@@ -51,7 +51,7 @@ func (c *controller) sync(ctx context.Context, name gangs.Name) error {
 	}
 	refused := c.syncGroup(ctx, g)
 	if g.group != nil && g.group.DeletionTimestamp != nil {
-		return refused // once deleted, it is created again, and its pods are handed over
+		return refused // if it is deleted, it is created again and gets its pods
 	}
 	if err := c.syncPods(ctx, g); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 	return g, nil
 }
 
-// settle finds out who says what the gang is.
+// settle decides which object or pod declares the gang, and parses its settings.
 func (c *controller) settle(g *gang) {
 	switch {
 	case g.group != nil && !c.ourGroup(g):
@@ -125,7 +125,7 @@ func (c *controller) settle(g *gang) {
 	}
 }
 
-// missing says what keeps a gang of members from being one.
+// missing returns what a gang of members still needs, such as an object or a minimum; empty if nothing.
 func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	if len(speakers) > 0 {
 		found, ok := saidBy(speakers[0])[gangs.MinAvailableAnnotation]
@@ -147,7 +147,8 @@ func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	return fmt.Sprintf("PodGroup.%s %s does not exist; create it, or correct label %s, to have the pod scheduled", group, g.Name, label)
 }
 
-// graceLeft returns how long the members' errors are not reported yet. A name that no other object can correct is reported at once.
+// graceLeft returns how long the members' errors are still kept back. An invalid name, which no other object can
+// correct, is reported at once.
 func (g *gang) graceLeft() time.Duration {
 	if g.decider != nil || g.object != nil || g.group != nil || len(g.members) == 0 || len(validation.IsDNS1123Subdomain(g.Name.Name)) > 0 {
 		return 0

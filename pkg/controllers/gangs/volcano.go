@@ -22,15 +22,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// podKeys are the annotations and labels that the PodGroup has as the pod has them, as the ones that upstream makes.
+// podKeys are the annotations and labels that are copied unchanged from the pod to the PodGroup, as upstream does.
 var podKeys = []string{
 	v1beta1.PodPreemptable, v1beta1.CooldownTime, v1beta1.RevocableZone, v1beta1.JDBMinAvailable, v1beta1.JDBMaxUnavailable,
 }
 
-// want is the Volcano PodGroup that the gang asks for. Its other fields are left unchanged.
+// want holds the desired fields of the Volcano PodGroup. All other fields are left unchanged.
 type want struct {
 	minMember     int32
-	queue         string // empty: unchanged
+	queue         string // empty leaves it unchanged
 	priorityClass string
 	minResources  corev1.ResourceList
 	topology      *v1beta1.NetworkTopologySpec
@@ -50,13 +50,13 @@ func upper(key string) bool {
 	}
 }
 
-// managed reports whether the PodGroup has the annotation only as long as an object of the gang does.
+// managed reports whether the annotation is removed from the PodGroup when no object of the gang has it.
 func managed(key string) bool {
 	return podgroup.IsOurs(key) && upper(key) || key == gangs.SourceAnnotation || key == schedulerAnnotation || key == messageAnnotation ||
 		slices.Contains(settingKeys, key) || slices.Contains(podKeys, key)
 }
 
-// fromPod adds what upstream's PodGroups have of the pods they are made for.
+// fromPod copies the fields that upstream also copies from a pod to its PodGroup.
 func (w *want) fromPod(pod *corev1.Pod) {
 	w.priorityClass = pod.Spec.PriorityClassName
 	w.topology = topologyOf(pod)
@@ -75,7 +75,7 @@ func (w *want) fromPod(pod *corev1.Pod) {
 	}
 }
 
-// fromGroup keeps what the PodGroup of a gang without members has of those it had.
+// fromGroup keeps the fields that the PodGroup of a gang without members got from earlier members.
 func (w *want) fromGroup(group *v1beta1.PodGroup) {
 	w.priorityClass, w.topology = group.Spec.PriorityClassName, group.Spec.NetworkTopology
 	for _, key := range podKeys {
@@ -101,10 +101,11 @@ func topologyOf(pod *corev1.Pod) *v1beta1.NetworkTopologySpec {
 	return spec
 }
 
-// maxAskedFor is more than any gang needs. Its thousandths still fit into an integer.
+// maxAskedFor is more than any gang needs, and its value in thousandths still fits into an int64.
 const maxAskedFor = math.MaxInt64 / 1000
 
-// askedFor returns the requests of the first minMember members. Members that do not exist yet count as the first one.
+// askedFor returns the sum of the requests of the first minMember members. Members that do not exist yet count like the
+// first one.
 func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 	if len(members) == 0 {
 		return nil
@@ -129,7 +130,7 @@ func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 	return sum
 }
 
-// apply returns the PodGroup as it should be. inherited are the annotations of workloads that own the gang.
+// apply returns the PodGroup with the desired fields. inherited are the annotations of workloads that own the gang.
 func (w *want) apply(group *v1beta1.PodGroup, inherited map[string]string) *v1beta1.PodGroup {
 	group = group.DeepCopy()
 	if !equality.Semantic.DeepEqual(group.OwnerReferences, w.owners) {

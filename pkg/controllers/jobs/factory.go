@@ -58,8 +58,9 @@ func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return i.SharedIndexInformer.AddEventHandler(&phases{handler})
 }
 
-// phases shows the handler that a PodGroup of a Job is added in phase Inqueue. No other phase needs it: Jobs whose pods exist are reconciled when they
-// are added themselves, and for Unknown the job-controller would run the Job's policies again at each start.
+// phases shows the handler the Inqueue phase of a Job's PodGroup that is added in that phase. Other phases need no
+// replay: Jobs whose pods exist are reconciled when they are added themselves, and for Unknown the job-controller would
+// run the Job's policies again at each start.
 type phases struct{ cache.ResourceEventHandler }
 
 // OnAdd implements cache.ResourceEventHandler.

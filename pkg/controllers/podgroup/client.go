@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// domain is what the prefixes of this project's annotations end in.
+	// domain is the suffix of this project's annotation prefixes.
 	domain = "volcano-prebind.io"
 	// readTimeout bounds reading one owner.
 	readTimeout = 30 * time.Second
@@ -77,7 +77,7 @@ func (p *podGroups) inherit(ctx context.Context, group *v1beta1.PodGroup) error 
 	return err
 }
 
-// Inherited are the annotations of these owners of the PodGroup's that are workloads.
+// Inherited returns the annotations that the PodGroup inherits from the workloads among its owners.
 func Inherited(ctx context.Context, kube kubernetes.Interface, group *v1beta1.PodGroup, owners []metav1.OwnerReference) (map[string]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -85,7 +85,7 @@ func Inherited(ctx context.Context, kube kubernetes.Interface, group *v1beta1.Po
 	for _, owner := range owners {
 		annotations, err := annotationsOf(ctx, kube, group.Namespace, owner)
 		if apierrors.IsNotFound(err) {
-			continue // nothing of it is left to be placed
+			continue // a deleted workload has no pods left to place
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the annotations of %s %s/%s for PodGroup %s: %w", owner.Kind, group.Namespace, owner.Name, group.Name, err)
@@ -95,8 +95,8 @@ func Inherited(ctx context.Context, kube kubernetes.Interface, group *v1beta1.Po
 	return inherited, nil
 }
 
-// annotationsOf reads the annotations of a workload; none of other kinds, such as a pod, whose annotations the scheduler
-// sees itself.
+// annotationsOf returns the annotations of a workload. For other kinds it returns none: the scheduler reads a pod's
+// annotations itself.
 func annotationsOf(ctx context.Context, kube kubernetes.Interface, namespace string, owner metav1.OwnerReference) (map[string]string, error) {
 	var workload metav1.Object
 	var err error
@@ -116,12 +116,12 @@ func annotationsOf(ctx context.Context, kube kubernetes.Interface, namespace str
 		return nil, err
 	}
 	if workload.GetUID() != owner.UID {
-		return nil, nil // another of the same name
+		return nil, nil // another object with the same name
 	}
 	return workload.GetAnnotations(), nil
 }
 
-// IsOurs is true for keys of this project's annotations.
+// IsOurs reports whether the key is an annotation of this project.
 func IsOurs(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	return prefix == domain || strings.HasSuffix(prefix, "."+domain)

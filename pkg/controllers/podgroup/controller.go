@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// upstreamName is the name of upstream's controller, name the one of the controller that runs it.
+	// upstreamName is the name of upstream's controller. name is that of the controller here, which wraps it.
 	upstreamName = "pg-controller"
 	name         = "pg-controller-owner-annotations"
 )
 
-// controller is upstream's with other clients.
+// controller runs upstream's controller with other clients.
 type controller struct {
 	framework.Controller
 	claims Claims
 }
 
-// Register registers the controller, which leaves claimed pods alone; upstream's must be registered already.
+// Register registers the controller, which ignores claimed pods. Upstream's controller must already be registered.
 func Register(claims Claims) error {
 	var inner framework.Controller
 	framework.ForeachController(func(c framework.Controller) {
@@ -53,8 +53,8 @@ func (c *controller) Initialize(opt *framework.ControllerOption) error {
 	return c.Controller.Initialize(&with)
 }
 
-// InPlaceOfUpstreams changes the value of the flag --controllers so that the controller runs where upstream's would, and
-// upstream's does not run beside it.
+// InPlaceOfUpstreams changes the value of the flag --controllers so that this controller runs wherever upstream's was
+// selected, and upstream's does not run.
 func InPlaceOfUpstreams(selected []string) []string {
 	upstreams := func(entry string) bool { return entry == upstreamName || entry == "+"+upstreamName }
 	wanted := len(selected) == 0 || slices.Contains(selected, "*")

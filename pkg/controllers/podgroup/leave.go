@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Claims is true for pods whose PodGroup another controller makes.
+// Claims reports whether another controller creates the pod's PodGroup.
 type Claims func(*corev1.Pod) bool
 
 // Upstream's controller sees pods in three ways: by its informer's handler, by its lister and, for pods of a ReplicaSet, by a list
@@ -100,7 +100,7 @@ func (l *namespaceLister) List(selector labels.Selector) ([]*corev1.Pod, error) 
 	return slices.DeleteFunc(pods, l.claims), err
 }
 
-// Get does not find a claimed pod: it may have been claimed after its handler ran.
+// Get returns NotFound for a claimed pod: the pod may have been claimed after its handler ran.
 func (l *namespaceLister) Get(name string) (*corev1.Pod, error) {
 	pod, err := l.PodNamespaceLister.Get(name)
 	if err == nil && l.claims(pod) {

@@ -13,11 +13,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// callDeadline bounds every call to the API server that is no watch. Upstream makes many of its calls with a
-// context that never ends.
+// callDeadline bounds every call to the API server except watches. Upstream makes many calls with a context that never
+// ends.
 const callDeadline = 60 * time.Second
 
-// withDeadline gives every call made with the config a deadline.
+// withDeadline adds a deadline to every call made with the config.
 func withDeadline(config *rest.Config, deadline time.Duration) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -31,7 +31,7 @@ type deadlineTransport struct {
 	deadline time.Duration
 }
 
-// RoundTrip sends the request with a deadline that also covers reading the answer.
+// RoundTrip sends the request with a deadline that also covers reading the response.
 func (t *deadlineTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if outage.IsWatch(request) {
 		return t.next.RoundTrip(request)

@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 )
 
-// How many gangs one answer has, unless the query says so, and at most.
+// The default and the maximum number of gangs in one response.
 const (
 	gangsShown    = 100
 	mostGangShown = 5000
@@ -47,7 +47,8 @@ func showGangs(w http.ResponseWriter, r *http.Request, view *gangview.View) {
 	}
 }
 
-// gangDefaults are the settings of gangs that say nothing by the configuration; false if it does not name plugin coscheduling.
+// gangDefaults returns the configuration's defaults for gang settings; false if the configuration does not name plugin
+// coscheduling.
 func gangDefaults(cfg *config.Config) (gangs.Settings, bool) {
 	if cfg == nil {
 		return gangs.Settings{}, false

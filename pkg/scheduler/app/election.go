@@ -20,19 +20,19 @@ import (
 
 var errLeaseLost = errors.New("the leader lease was lost; whatever is in flight is left to the next leader to recover")
 
-// runElected leads while it holds the lease. After ctx ended, the lease is kept until all is drained and then
-// released, so that the next leader starts at once and finds nothing half-done.
+// runElected leads while it holds the lease. When ctx ends, it keeps the lease until the scheduler has drained and then
+// releases it, so that the next leader starts at once and finds no unfinished work.
 func (p *process) runElected(ctx context.Context) error {
 	lock, err := p.leaseLock()
 	if err != nil {
 		return err
 	}
 	p.starting.set(func() string { return "the lease " + p.opts.LeaderElection.ResourceName })
-	p.rest = p.fence.wrap(p.rest) // the lock has a client of its own
+	p.rest = p.fence.wrap(p.rest) // the lock has a client that bypasses the fence
 	return p.elect(ctx, lock, p.lead)
 }
 
-// elect runs lead while it holds the lock.
+// elect calls lead while it holds the lock.
 func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead func(ctx, lifetime context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()

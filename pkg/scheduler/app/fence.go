@@ -13,22 +13,22 @@ import (
 )
 
 // fence stops a process from writing to the API server while another may lead. A process that was stopped, or whose
-// machine was suspended, may wake after its lease has expired and would continue to write its Bindings before the elector
-// checks the clock. A write that was sent before still arrives.
+// machine was suspended, may wake after its lease has expired, and would continue to write its Bindings before the
+// elector checks the clock. A write that was sent earlier still arrives.
 //
-// A stopped write fails like one rejected with "too many requests": it has not been applied, and may be retried. When the
-// lease is really lost, the process ends before that.
+// A stopped write fails like one rejected with "too many requests": it was not applied, and may be retried. If the
+// lease is really lost, the process exits before a retry.
 type fence struct {
-	// term is how long after a renewal writes are sent. It is shorter than the lease, so that what is on its way has time
-	// to arrive.
+	// term is how long writes are allowed after a renewal. It is shorter than the lease, so that writes in flight have
+	// time to arrive.
 	term time.Duration
 
 	mu sync.Mutex
-	// renewed is when the last renewal that succeeded was begun; zero while the lease is not held.
+	// renewed is when the last successful renewal began; zero while the lease is not held.
 	renewed moment
 }
 
-// moment is a time as two clocks show it. The steady one is never set, but stands still while the machine is suspended.
+// moment is a time on two clocks. The steady clock is never adjusted, but stops while the machine is suspended.
 type moment struct{ steady, wall time.Time }
 
 func now() moment {
@@ -36,22 +36,22 @@ func now() moment {
 	return moment{steady: t, wall: t.Round(0)}
 }
 
-// since is how much later it is than the other moment, by the clock that says more.
+// since returns how much later it is than the other moment, by the clock that shows more.
 func (m moment) since(other moment) time.Duration {
 	return max(m.steady.Sub(other.steady), m.wall.Sub(other.wall))
 }
 
-// held notes a renewal that has succeeded and was begun then.
+// held records a successful renewal, and when it began.
 func (f *fence) held(begun moment) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.renewed = begun
 }
 
-// left notes that the lease was given up.
+// left records that the lease was released.
 func (f *fence) left() { f.held(moment{}) }
 
-// closed says why nothing may be written, nil when the lease is held.
+// closed returns an error that says why nothing may be written; nil while the lease is held.
 func (f *fence) closed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *fence) closed() error {
 		age.Round(time.Millisecond)), 0)
 }
 
-// wrap makes the writes of clients with the config pass the fence.
+// wrap makes the writes of clients that use the config pass the fence.
 func (f *fence) wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fencedTransport{next, f} })
@@ -78,7 +78,7 @@ type fencedTransport struct {
 	fence *fence
 }
 
-// RoundTrip sends the request if it reads, or the lease is held.
+// RoundTrip sends the request if it is a read, or if the lease is held.
 func (t *fencedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		if err := t.fence.closed(); err != nil {

@@ -17,8 +17,8 @@ import (
 // mostNodeWorkers bounds the goroutines that read nodes into the cache. More than a few dozen only wait for each other.
 const mostNodeWorkers = 1000
 
-// check finds values of flags that upstream takes without a word, and with which the scheduler would hang, wait for ever or
-// do nothing. It reports all that is wrong at once.
+// check rejects values of flags that upstream accepts silently, and with which the scheduler would hang, wait forever
+// or do nothing. It reports all errors at once.
 func (o *Options) check() error {
 	return errors.Join(
 		o.CheckOptionOrDie(),
@@ -29,7 +29,7 @@ func (o *Options) check() error {
 		o.checkRates(),
 		checkRange("minimum-feasible-nodes", o.MinNodesToFind, 0, math.MaxInt32),
 		checkRange("minimum-percentage-nodes-to-find", o.MinPercentageOfNodesToFind, 0, 100),
-		checkRange("percentage-nodes-to-find", o.PercentageOfNodesToFind, math.MinInt32, 100), // 0 or less has a meaning
+		checkRange("percentage-nodes-to-find", o.PercentageOfNodesToFind, math.MinInt32, 100), // 0 or less has a meaning there
 		checkRange("node-worker-threads", o.NodeWorkerThreads, 1, mostNodeWorkers),
 		o.checkPluginsDir(),
 	)
@@ -38,7 +38,8 @@ func (o *Options) check() error {
 // redirection appears among the arguments in upstream's manifests, where no shell interprets it.
 const redirection = "2>&1"
 
-// checkPositional refuses arguments that belong to no flag, which upstream ignores: most are the value of one that stands alone.
+// checkPositional rejects arguments that belong to no flag. Upstream ignores them, but most are the value of a flag
+// that was written without "=".
 func checkPositional(args []string) error {
 	for _, arg := range args {
 		if arg != redirection {
@@ -88,7 +89,7 @@ func (o *Options) checkNames() error {
 	return errors.Join(errs...)
 }
 
-// checkRates checks the limits of the client: client-go takes a rate below 0 for no limit, and 0 for 5 a second.
+// checkRates checks the client's rate limits. client-go treats a rate below 0 as no limit, and 0 as 5 per second.
 func (o *Options) checkRates() error {
 	qps, burst := float64(o.KubeClientOptions.QPS), o.KubeClientOptions.Burst
 	var errs []error
@@ -101,7 +102,7 @@ func (o *Options) checkRates() error {
 	return errors.Join(errs...)
 }
 
-// checkPluginsDir refuses what cannot be done: the binary is linked statically, and such a one loads no shared object.
+// checkPluginsDir rejects a plugin directory: the binary is linked statically, so it cannot load shared objects.
 func (o *Options) checkPluginsDir() error {
 	if o.PluginsDir == "" {
 		return nil
@@ -110,7 +111,7 @@ func (o *Options) checkPluginsDir() error {
 		"Link your plugins into a build of your own, whose main calls app.Main with their specs (docs/prebind.md)", shorten(o.PluginsDir))
 }
 
-// leaseNamespace is the namespace of the lease: that of the deprecated flag, when it is given.
+// leaseNamespace returns the namespace of the lease: that of the deprecated flag, if set.
 func (o *Options) leaseNamespace() string {
 	if o.LockObjectNamespace != "" {
 		return o.LockObjectNamespace

@@ -12,12 +12,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// guardedLock ends an election that cannot be won: the lease may not be read or written, or its namespace does not exist.
-// The elector would retry forever, and the process would look healthy. An API server that has just started may at first
-// refuse requests that it will allow, so only lasting refusals count. Once the lease was held, the elector itself gives up
-// in time. The lock also reports each renewal to the fence.
+// guardedLock ends an election that cannot succeed, because the lease may not be read or written, or its namespace does
+// not exist. The elector would retry forever, and the process would look healthy. An API server that has just started
+// may at first refuse requests that it will allow, so only lasting refusals count. Once the lease was held, the elector
+// itself gives up in time. The lock also reports each renewal to the fence.
 //
-// The elector calls it from one goroutine.
+// The elector calls it on one goroutine.
 type guardedLock struct {
 	resourcelock.Interface
 	// patience is how long all reads, or all writes, must have been refused.
@@ -30,7 +30,7 @@ type guardedLock struct {
 	held, ended      bool
 }
 
-// refusals is since when calls of one kind have been refused; zero when the last was not.
+// refusals records since when calls of one kind have been refused; zero if the last one was not.
 type refusals struct{ since time.Time }
 
 // Get implements resourcelock.Interface.
@@ -61,7 +61,7 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 	return err
 }
 
-// written notes what became of a write of the record that was begun then.
+// written records the result of a write of the lease. begun is when the write began.
 func (l *guardedLock) written(record resourcelock.LeaderElectionRecord, begun moment, err error) {
 	if err != nil || record.HolderIdentity != l.Identity() {
 		return

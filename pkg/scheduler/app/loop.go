@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// burstDelay is how long a burst of changes is gathered before a cycle.
+	// burstDelay is how long the loop waits for further changes of a burst before a cycle.
 	burstDelay = 5 * time.Millisecond
-	// heartbeat is the longest time without a cycle while anything waits. What changed may be misjudged, or not have been
-	// seen at all: then it is this that bounds the harm.
+	// heartbeat is the longest time without a cycle while anything waits. It bounds the harm if a change was misjudged,
+	// or missed.
 	heartbeat = 15 * time.Second
-	// idleBefore is how long no cycle must have run for the next one to need no rest after it.
+	// idleBefore is the time without cycles after which the loop does not rest after the next one.
 	idleBefore = 500 * time.Millisecond
-	// lowUrgencyDelay bounds how long a change that cannot help a pending task waits: a PodGroup should soon report that its
-	// gang runs.
+	// lowUrgencyDelay bounds how long a change waits that cannot help a pending task. A PodGroup should soon report
+	// that its gang runs.
 	lowUrgencyDelay = 500 * time.Millisecond
 )
 
 // cycler runs scheduling cycles.
 type cycler interface {
-	// cycle runs one cycle and says whether something is left that a later cycle may place although nothing changes.
+	// cycle runs one cycle. It reports whether a later cycle may place something even if nothing changes.
 	cycle() (unsettled bool)
 	// waiting reports whether any task or PodGroup waits, in sessions or left out of them.
 	waiting() bool
@@ -35,11 +35,11 @@ type cycler interface {
 }
 
 // loop decides when a cycle runs: soon after a change that may let a task be placed, and at least once a period, unless
-// nothing changed since the last cycle and that cycle left nothing to do. Even then one runs at every heartbeat while
-// anything waits.
+// nothing has changed since the last cycle and that cycle left nothing to do. Even then a cycle runs at every heartbeat
+// while anything waits.
 //
-// In a stream of changes the loop rests after a cycle as long as the cycle took, so that it uses half a core and not one. A
-// change after a pause is not delayed: the cycle that it causes may be followed by another at once.
+// In a stream of changes the loop rests after each cycle for as long as the cycle took, so that it uses half a core and
+// not one. A change after a quiet time is not delayed: the cycle that it causes may be followed by another at once.
 type loop struct {
 	cycler cycler
 	period time.Duration
@@ -54,7 +54,7 @@ func newLoop(c cycler, period time.Duration) *loop {
 	return &loop{cycler: c, period: period, signal: make(chan struct{}, 1)}
 }
 
-// wake asks for a cycle. It never blocks.
+// wake requests a cycle. It never blocks.
 func (l *loop) wake(u cache.Urgency) {
 	l.mu.Lock()
 	l.changed = true
@@ -66,7 +66,7 @@ func (l *loop) wake(u cache.Urgency) {
 	}
 }
 
-// takeChanged returns whether anything changed since it was last called, and forgets it.
+// takeChanged reports whether anything changed since the last call, and resets that.
 func (l *loop) takeChanged() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,13 +79,13 @@ func (l *loop) takeChanged() bool {
 	return changed
 }
 
-// run runs cycles until the context ends. The first runs at once.
+// run runs cycles until the context ends. The first one runs at once.
 func (l *loop) run(ctx context.Context) {
 	unsettled := true
 	var last, looked time.Time
 	for ctx.Err() == nil {
 		var rested time.Duration
-		changed := l.takeChanged() // first: a change signaled from here on gets a cycle of its own
+		changed := l.takeChanged() // first: a change signaled after this gets a cycle of its own
 		beat := time.Since(looked) >= heartbeat
 		if beat {
 			looked = time.Now()
@@ -107,15 +107,15 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// restAfterCycle pauses, at most for a period, and returns for how long.
+// restAfterCycle pauses, at most for a period, and returns the length of the pause.
 func (l *loop) restAfterCycle(ctx context.Context, rest time.Duration) time.Duration {
 	rest = min(rest, l.period)
 	pause.For(ctx, rest)
 	return rest
 }
 
-// awaitWork waits for an urgent change and then for the rest of its burst, for a change that is not urgent to have
-// waited long enough, or for as long as is left.
+// awaitWork waits until there is a reason for a cycle: an urgent change, and the rest of its burst; a less urgent
+// change that has waited long enough; or the end of the remaining time.
 func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 	period, stop := pause.After(left)
 	defer stop()

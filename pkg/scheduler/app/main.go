@@ -23,7 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 
-	// What upstream's command links for its effects: credential plugins, client metrics, assertions.
+	// Packages that upstream's command imports for their side effects: credential plugins, client metrics, assertions.
 	_ "k8s.io/client-go/plugin/pkg/client/auth"
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 )
@@ -38,8 +38,8 @@ func boundGarbage() {
 	}
 }
 
-// Main is the whole of a scheduler's command: it reads the flags of the process and runs until SIGTERM. A build with
-// plugins of its own gives their specs.
+// Main is the complete main function of a scheduler: it parses the process's flags and runs until SIGTERM. A build with
+// its own plugins passes their specs.
 func Main(plugins ...framework.PluginSpec) error {
 	defer klog.Flush()
 	klog.InitFlags(nil)
@@ -63,7 +63,7 @@ func Main(plugins ...framework.PluginSpec) error {
 	if err := checkPositional(fs.Args()); err != nil {
 		return err
 	}
-	if fs.Changed("validate-conf") { // also with an empty path, such as that of a variable that is not set
+	if fs.Changed("validate-conf") { // also for an empty path, such as that of an unset variable
 		return validate(opts)
 	}
 	if err := errors.Join(opts.check(), checkLonger("log-flush-frequency", *flushEvery)); err != nil {

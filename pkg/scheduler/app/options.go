@@ -14,19 +14,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Options are upstream's flags and the few this project adds.
+// Options are upstream's flags and this project's.
 type Options struct {
 	*options.ServerOption
-	// Plugins are the plugins this build has beside upstream's.
+	// Plugins are the plugins of this build in addition to upstream's.
 	Plugins []framework.PluginSpec
 	// ValidateConf names a configuration file to check instead of running.
 	ValidateConf string
-	// DrainGracePeriod bounds how long in-flight bind transactions may take to end after SIGTERM; members that are
-	// not being bound at its end are rolled back.
+	// DrainGracePeriod bounds how long in-flight bind transactions may take to end after SIGTERM. Members that are not
+	// being bound at its end are rolled back.
 	DrainGracePeriod time.Duration
 }
 
-// AddFlags adds all flags. Upstream's keep their names and defaults, but for the health endpoint, which is on.
+// AddFlags adds all flags. Upstream's keep their names and defaults, except that the health endpoint is enabled.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.ServerOption.AddFlags(fs)
 	o.EnableHealthz = true

@@ -16,21 +16,22 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	_ "github.com/volcano-prebind/volcano-prebind/internal/assertions" // upstream must not panic at a sum of floats
+	_ "github.com/volcano-prebind/volcano-prebind/internal/assertions" // replaces upstream's assertion, which would panic on sums of floats
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 )
 
-// keepGoing keeps the process alive where upstream would end it because of one object.
+// keepGoing keeps the process alive where upstream would exit because of one object.
 //
-// A panic on a goroutine of Kubernetes' libraries, of an informer or of predicates that run in parallel, ends that item
-// instead of the process, which would meet the same object again when it starts. Package assertions does the rest.
+// A panic on a goroutine of Kubernetes' libraries, such as an informer or predicates that run in parallel, ends that
+// work item instead of the process, which would meet the same object again after a restart. Package assertions covers
+// the other cases.
 func keepGoing() {
 	utilruntime.ReallyCrash = false
 }
 
-// panicked ends a cycle that panicked: tasks already handed over are bound or rolled back like any other transaction, other
-// placements are undone, and the culprit is searched for.
+// panicked handles a cycle that panicked: tasks already handed over are bound or rolled back like any other
+// transaction, other placements are undone, and the search for the object that caused the panic begins.
 func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	what = describePanic(s.registry.Action(), what, stack)
 	klog.ErrorS(nil, "Scheduling cycle panicked", "panic", what, "turn", turn, "stack", string(stack))
@@ -50,7 +51,7 @@ func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 // pluginFrame finds the plugin in a stack.
 var pluginFrame = regexp.MustCompile(`/pkg/scheduler/plugins/([a-z0-9-]+)[./]`)
 
-// describePanic says for people where a cycle panicked, and what with.
+// describePanic returns a message about the place and the cause of a panic in a cycle.
 func describePanic(action, what string, stack []byte) string {
 	where := "opening the session"
 	if action != "" {
@@ -62,9 +63,9 @@ func describePanic(action, what string, stack []byte) string {
 	return fmt.Sprintf("scheduling panicked (%s): %s", where, brief.Part(what))
 }
 
-// strays are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries report a panic only after they
-// have released the waiting goroutine, so the cycle may already work on another gang: a stray panic is not attributed to a
-// gang.
+// strays are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries report a panic only after
+// they have released the waiting goroutine, when the cycle may already process another gang. So a stray panic is not
+// attributed to a gang.
 type strays struct {
 	mu    sync.Mutex
 	first *stray
@@ -76,10 +77,10 @@ type stray struct {
 }
 
 const (
-	// straggling is how long no stray panic must be reported before the next cycle runs, so that it is not blamed for a
-	// late report.
+	// straggling is how long no stray panic may be reported before the next cycle runs, so that a late report is not
+	// attributed to that cycle.
 	straggling = 20 * time.Millisecond
-	// stragglers bounds how often that is waited for.
+	// stragglers bounds how often this wait is repeated.
 	stragglers = 50
 )
 
@@ -90,8 +91,8 @@ func (s *strays) catch() {
 	})
 }
 
-// note remembers the first panic of a cycle: work of a cycle that is done in parallel, by upstream and by Kubernetes'
-// plugins, is done by this one function.
+// note records the first panic of a cycle. Later ones are mostly the same: parallel work of a cycle, by upstream and by
+// Kubernetes' plugins, runs one function for many items.
 func (s *strays) note(p stray) {
 	if !strings.Contains(string(p.stack), "workqueue.ParallelizeUntil") {
 		return
@@ -103,8 +104,8 @@ func (s *strays) note(p stray) {
 	}
 }
 
-// all returns the first panic of a cycle that has ended, nil when there was none. If there was one, or if it matters
-// because a culprit is searched for, it waits until no more are reported.
+// all returns the first panic of a cycle that has ended; nil if there was none. If there was one, or if it matters
+// because the cause of panics is being searched for, it waits until no more are reported.
 func (s *strays) all(matters bool) *stray {
 	first := s.take()
 	for range stragglers {
@@ -121,7 +122,7 @@ func (s *strays) all(matters bool) *stray {
 	return first
 }
 
-// take returns the panic that was remembered, if there was one, and forgets it.
+// take returns the recorded panic, if any, and clears it.
 func (s *strays) take() *stray {
 	s.mu.Lock()
 	defer s.mu.Unlock()

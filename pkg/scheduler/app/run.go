@@ -22,8 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
-// Run runs the scheduler until the context ends, and drains it then. It returns an error when the process must not
-// go on as if nothing were wrong: a bad configuration at start, a lost lease. An API server that is away is waited for.
+// Run runs the scheduler until the context ends, and then drains it. It returns an error if the process must exit: the
+// configuration is invalid at start, or the lease is lost. While the API server is unavailable, it waits.
 func Run(ctx context.Context, opts *Options) error {
 	p := &process{
 		opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer),
@@ -44,7 +44,7 @@ func Run(ctx context.Context, opts *Options) error {
 	if p.rest, err = clientConfig(opts); err != nil {
 		return err
 	}
-	// Plugins of the Kubernetes scheduling framework count their goroutines in a metric that this makes.
+	// Plugins of the Kubernetes scheduling framework count their goroutines in a metric that this creates.
 	vcmetrics.InitKubeSchedulerRelatedMetrics()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -59,7 +59,7 @@ func Run(ctx context.Context, opts *Options) error {
 	err = p.starting.during(func() string { return "the API server" }, func() error { return matchFeatureGates(ctx, p.rest) })
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // it was stopped before it did anything
+		return nil // stopped before it started
 	case err != nil:
 		return err
 	case !opts.LeaderElection.LeaderElect:
@@ -68,8 +68,8 @@ func Run(ctx context.Context, opts *Options) error {
 	return p.runElected(ctx)
 }
 
-// clientConfig makes the configuration of all clients: objects are read as protobuf where the API server can, and
-// every call has a deadline.
+// clientConfig returns the configuration of all clients: objects are read as protobuf if the API server can, and every
+// call has a deadline.
 func clientConfig(opts *Options) (*rest.Config, error) {
 	config, err := kube.BuildConfig(opts.KubeClientOptions)
 	if err != nil {
@@ -79,8 +79,8 @@ func clientConfig(opts *Options) (*rest.Config, error) {
 	return withDeadline(config, callDeadline), nil
 }
 
-// process is what lives in this process whether it leads or not. The configuration is read and checked at start, again
-// when it begins to lead, and from then on whenever the file changes.
+// process holds everything that exists in this process whether it leads or not. The configuration is read and checked
+// at start, again when the process begins to lead, and then whenever the file changes.
 type process struct {
 	opts     *Options
 	rest     *rest.Config
@@ -96,8 +96,8 @@ type process struct {
 	shown    debugged
 }
 
-// accept has a say on a valid configuration: its plugins must build too. Before this process leads there is nothing
-// to build them with.
+// accept checks that the plugins of a valid configuration can be built. Before this process leads, it has nothing to
+// build them with.
 func (p *process) accept(cfg *config.Config) error {
 	if p.leading == nil {
 		return nil
@@ -114,7 +114,7 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // it was stopped before it did anything
+		return nil // stopped before it started
 	case err != nil:
 		return err
 	}
@@ -137,14 +137,14 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	return s.run(ctx, lifetime)
 }
 
-// show has the gangs of the scheduler that leads shown, and counted.
+// show makes the gangs of the leading scheduler available to the debug endpoint and the metrics.
 func (p *process) show(s *scheduler) {
 	view := gangview.New(s.cache.Books().Jobs, s.cache.Transactions().GroupsInFlight, p.registry.Waits, func() (gangs.Settings, bool) { return gangDefaults(p.loader.Current()) })
 	p.shown.gangs.Store(view)
 	p.metrics.CountGangs(view.Count)
 }
 
-// reloaded reports a configuration that was read while running.
+// reloaded reports the result of reading a changed configuration.
 func (p *process) reloaded(cfg *config.Config, err error) {
 	p.metrics.ConfReloaded(err)
 	lease := &v1.ObjectReference{

@@ -34,10 +34,10 @@ import (
 // when nothing in the cluster changed.
 var timeDriven = []string{"shuffle", "tdm", "rescheduling"}
 
-// reloadRecovery bounds how long plugins that a reload brings in may take to recover.
+// reloadRecovery bounds the recovery of plugins that a reload adds.
 const reloadRecovery = time.Minute
 
-// scheduler is what a leader runs.
+// scheduler is the state of a leader.
 type scheduler struct {
 	opts     *Options
 	registry *framework.Registry
@@ -53,12 +53,13 @@ type scheduler struct {
 	profile *framework.Profile
 	// retired are configurations that were replaced since the last cycle began.
 	retired []*framework.Profile
-	// atWork are the plugins that have recovered since this process leads. They need not recover again, even after a
-	// configuration without them: their steps continue after it, so later findings would be their own.
+	// atWork are the plugins that have recovered since this process began to lead. They need not recover again, even
+	// after a configuration without them: their steps continue after it, so anything they would find later is their own
+	// work.
 	atWork map[string]bool
 }
 
-// newScheduler makes the scheduler and its cache; it waits for the API server until ctx ends.
+// newScheduler creates the scheduler and its cache. It waits for the API server until ctx ends.
 func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 	s := &scheduler{
 		opts: p.opts, registry: p.registry, metrics: p.metrics,
@@ -73,10 +74,10 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 	return s, nil
 }
 
-// connect makes the cache the scheduler's, and registers what is built in.
+// connect sets the scheduler's cache, and registers the built-in plugins.
 func (s *scheduler) connect(c *cache.Cache) {
 	s.cache = c
-	// Calls that failed during an outage of the API server are retried when it has recovered.
+	// After an outage of the API server, calls that failed during it are retried.
 	s.outage.WhenOver(c.APIServerBack)
 	s.registry.OnTurn(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
@@ -84,8 +85,8 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
 }
 
-// use puts a configuration in force: from the next cycle on, and for gangs that wait after a failure at once. An
-// error leaves the former one.
+// use puts a configuration into effect: from the next cycle on, and at once for gangs that wait after a failure. On an
+// error the previous one stays.
 func (s *scheduler) use(cfg *config.Config) error {
 	profile, err := s.registry.Build(framework.ProfileInput{
 		Actions:         cfg.Actions,
@@ -117,7 +118,7 @@ func (s *scheduler) use(cfg *config.Config) error {
 	return nil
 }
 
-// bringIn has the plugins that the former configuration does not have know the cluster, and recover.
+// bringIn lets the plugins that are new in this configuration read the cluster and recover.
 func (s *scheduler) bringIn(profile, former *framework.Profile) error {
 	ctx, cancel := context.WithTimeout(context.Background(), reloadRecovery)
 	defer cancel()
@@ -130,8 +131,8 @@ func (s *scheduler) bringIn(profile, former *framework.Profile) error {
 	return s.recover(ctx, recoverers)
 }
 
-// run schedules until ctx ends and then drains. lifetime outlives ctx by the drain: its end stops informers and writers. If
-// lifetime ends first the lease is lost, and nothing is written from then on.
+// run schedules until ctx ends and then drains. lifetime outlives ctx by the drain, and its end stops informers and
+// writers. If lifetime ends first, the lease is lost, and nothing is written after that.
 func (s *scheduler) run(ctx, lifetime context.Context) error {
 	told := ctx
 	ctx, stop := context.WithCancel(ctx)
@@ -145,7 +146,7 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 		case lifetime.Err() != nil:
 			return errLeaseLost
 		case told.Err() != nil:
-			return s.drain(lifetime) // it was stopped before it began
+			return s.drain(lifetime) // stopped before it started
 		}
 		return err
 	}
@@ -176,7 +177,7 @@ func (s *scheduler) prepare(ctx, lifetime context.Context) error {
 	})
 }
 
-// recover lets plugins recover, and notes that they have.
+// recover calls the plugins' Recover functions, and records that they have run.
 func (s *scheduler) recover(ctx context.Context, recoverers []framework.NamedRecoverer) error {
 	if err := recoverAll(ctx, recoverers); err != nil {
 		return err
@@ -192,7 +193,7 @@ func (s *scheduler) recover(ctx context.Context, recoverers []framework.NamedRec
 	return nil
 }
 
-// unfilled says what the cache is not full for.
+// unfilled returns the kinds whose initial list the cache has not read.
 func (s *scheduler) unfilled() string {
 	what := "the initial lists"
 	if kinds := s.cache.NotSynced(); len(kinds) > 0 {
@@ -204,8 +205,8 @@ func (s *scheduler) unfilled() string {
 	return what
 }
 
-// recoverAll lets plugins undo or adopt what a former leader prepared and did not bind. No session with such a plugin
-// opens before it has succeeded. The error of one that is cut short has the plugin's last.
+// recoverAll lets plugins undo or adopt whatever a former leader prepared and did not bind. No session with such a
+// plugin opens before it has succeeded. If ctx ends first, the error includes the plugin's last error.
 func recoverAll(ctx context.Context, recoverers []framework.NamedRecoverer) error {
 	for _, r := range recoverers {
 		backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: 10 * time.Second, Steps: 1 << 30}
@@ -237,8 +238,8 @@ func (s *scheduler) current() *framework.Profile {
 	return s.profile
 }
 
-// begin returns the configuration for the cycle that begins, and closes the ones that it replaces: no session is open with them,
-// and none will be.
+// begin returns the configuration for the next cycle, and closes the configurations that it replaces: no session uses
+// them.
 func (s *scheduler) begin() *framework.Profile {
 	s.mu.Lock()
 	profile, retired := s.profile, s.retired

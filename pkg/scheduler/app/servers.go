@@ -24,7 +24,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
 )
 
-// Limits of the HTTP servers. The write limit leaves room for a profile of 60 s.
+// Limits of the HTTP servers. The write timeout allows for a profile of 60 s.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -33,15 +33,15 @@ const (
 	serverGrace       = 2 * time.Second
 )
 
-// debugged is what the debug endpoints show.
+// debugged is the data that the debug endpoints show.
 type debugged struct {
 	explanations *framework.Explanations
 	// gangs is nil while the process does not lead.
 	gangs atomic.Pointer[gangview.View]
 }
 
-// startServers starts the health server and the metrics and profiling server as the flags say. They listen when it
-// returns, and end with the context.
+// startServers starts the health server and the metrics and profiling server, according to the flags. They listen when
+// it returns, and stop with the context.
 func startServers(ctx context.Context, o *Options, health http.Handler, shown *debugged) error {
 	if o.EnableHealthz {
 		mux := http.NewServeMux()
@@ -69,8 +69,9 @@ func startServers(ctx context.Context, o *Options, health http.Handler, shown *d
 	return nil
 }
 
-// gangsOnLoopback refuses what names the gangs of all namespaces, and their nodes, to requests that did not come in on loopback: every
-// pod of the cluster can reach the pod's address. kubectl port-forward comes in on loopback, for users who may forward ports of the pod.
+// gangsOnLoopback protects handlers that name the gangs of all namespaces, and their nodes: every pod of the cluster
+// can reach the pod's address, so only requests to loopback are served. kubectl port-forward uses loopback, for users
+// who may forward ports of the pod.
 func gangsOnLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
@@ -82,8 +83,8 @@ func gangsOnLoopback(handler http.Handler) http.Handler {
 	})
 }
 
-// besideOnLoopback returns the loopback address with the port of one that names another host; empty where connections to loopback come
-// in at the address itself.
+// besideOnLoopback returns the loopback address with the port of the given address; empty if the address itself accepts
+// connections to loopback.
 func besideOnLoopback(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
@@ -109,8 +110,8 @@ func debugHandler(metrics, profiling bool, shown *debugged) http.Handler {
 	return mux
 }
 
-// explain answers with the gangs that fit into no node group and why, as the last session that was closed found it. The
-// query parameters namespace and podgroup choose.
+// explain responds with the gangs that fit into no node group, and why, according to the last closed session. The query
+// parameters namespace and podgroup filter.
 func explain(w http.ResponseWriter, r *http.Request, explanations *framework.Explanations) {
 	gangs := slices.DeleteFunc(explanations.List(), func(e framework.GangExplanation) bool {
 		namespace, podGroup := r.URL.Query().Get("namespace"), r.URL.Query().Get("podgroup")
@@ -127,7 +128,7 @@ func explain(w http.ResponseWriter, r *http.Request, explanations *framework.Exp
 	}
 }
 
-// healthTLS serves health checks over TLS when all three certificate flags are given, as upstream does.
+// healthTLS returns the TLS configuration of health checks if all three certificate flags are set, as upstream does.
 func healthTLS(o *Options) (*tls.Config, error) {
 	if len(o.CaCertData) == 0 || len(o.CertData) == 0 || len(o.KeyData) == 0 {
 		return nil, nil

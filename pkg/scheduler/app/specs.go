@@ -12,13 +12,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 
-	// Upstream's actions and plugins register themselves, under their names.
+	// Upstream's actions and plugins register themselves when imported.
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
 	_ "volcano.sh/volcano/pkg/scheduler/plugins"
 )
 
-// PluginSpecs declares this project's plugins. The scheduler, the validation of configurations and their generated
-// page all read it.
+// PluginSpecs declares this project's plugins. The scheduler, the validation of configurations and the generated
+// documentation use it.
 func PluginSpecs() []framework.PluginSpec {
 	return []framework.PluginSpec{bindpolicy.Spec(), coscheduling.Spec(), deviceshare.Spec(), dynamicresources.Spec(), ibcluster.Spec(), nodeorder.Spec(), volumebinding.Spec()}
 }

@@ -25,17 +25,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// tellEvery is how often a start that waits says what for.
+// tellEvery is how often a waiting start logs what it waits for.
 const tellEvery = 10 * time.Second
 
-// startup knows what a start waits for.
+// startup records what the start of the scheduler waits for.
 type startup struct {
 	mu    sync.Mutex
 	what  func() string
 	since time.Time
 }
 
-// waitsFor says what the start waits for and since when; nothing when this process schedules.
+// waitsFor returns what the start waits for and since when; empty once this process schedules.
 func (s *startup) waitsFor() (what string, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,8 +93,8 @@ func matchFeatureGates(ctx context.Context, config *rest.Config) error {
 	return matchDeviceClaims(ctx, config)
 }
 
-// matchDeviceClaims disables dynamic resource allocation if the API server does not serve it in the version used here. It may be
-// disabled there whatever the server's version is, and informers would then wait forever.
+// matchDeviceClaims disables dynamic resource allocation if the API server does not serve the version used here. It may
+// be disabled there whatever the server's version is, and informers would then wait forever.
 func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 	gates := utilfeature.DefaultMutableFeatureGate
 	if !gates.Enabled(features.DynamicResourceAllocation) {
@@ -117,7 +117,7 @@ func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 	return err
 }
 
-// serves is false of a version of an API group that the API server says it has not.
+// serves reports whether the API server serves the version of the API group.
 func serves(ctx context.Context, config *rest.Config, group schema.GroupVersion) (bool, error) {
 	_, err := readPath(ctx, config, "/apis/"+group.String())
 	switch {
@@ -141,7 +141,7 @@ func serverVersion(ctx context.Context, config *rest.Config) (*apiversion.Info, 
 	return &info, nil
 }
 
-// readPath returns what the API server has at the path. It waits for one that is away until ctx ends.
+// readPath returns the API server's response for the path. It waits for an unavailable API server until ctx ends.
 func readPath(ctx context.Context, config *rest.Config, path string) (text []byte, err error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

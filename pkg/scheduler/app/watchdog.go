@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// cycleLimit is how long the loop may give no sign of life.
+	// cycleLimit is how long the loop may run without a sign of progress.
 	cycleLimit = 2 * time.Minute
-	// panicLimit is how long cycles may panic one after the other before health says so; finding the culprit takes
-	// seconds. The process gives up after cycleLimit.
+	// panicLimit is how long cycles may panic one after the other before the health check fails. Finding the cause
+	// takes seconds. The process exits after cycleLimit.
 	panicLimit = 30 * time.Second
-	// watchPeriod is how often the watchdog looks.
+	// watchPeriod is how often the watchdog checks.
 	watchPeriod = time.Second
 )
 
@@ -26,23 +26,23 @@ var (
 	errPanicking = errors.New("every scheduling cycle panics; the lease is given up")
 )
 
-// watchdog knows whether the scheduling loop is alive. Before the loop runs, while another process leads or caches are
-// being filled, it is not watched.
+// watchdog monitors the scheduling loop. It does not monitor before the loop runs, while another process leads or
+// caches are being filled.
 type watchdog struct {
 	mu       sync.Mutex
 	watching bool
-	// last is the loop's last sign of life, and panics counts the cycles that panicked since one was well. They are no
-	// nearer to an end since the first of them, or since a culprit was last found.
+	// last is the loop's last sign of progress. panics counts the cycles that have panicked since the last successful
+	// one. since is when the first of them panicked, or when a cause was last found.
 	last, since time.Time
 	panics      int
 	what        string
-	// waits returns the condition that the process waits for before the loop runs, and since when; nil when unknown.
+	// waits returns the condition that the process waits for before the loop runs, and since when; nil if unknown.
 	waits func() (what string, since time.Time)
 }
 
 func newWatchdog() *watchdog { return &watchdog{} }
 
-// start begins to watch, and the function returned ends it.
+// start begins monitoring. The returned function ends it.
 func (w *watchdog) start() (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,21 +54,21 @@ func (w *watchdog) start() (stop func()) {
 	}
 }
 
-// beat notes a sign of life: a cycle that begins, or a period without need of one.
+// beat records progress: a cycle begins, or a period needed none.
 func (w *watchdog) beat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = time.Now()
 }
 
-// succeeded notes a cycle that came to its end.
+// succeeded records a cycle that ended normally.
 func (w *watchdog) succeeded() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last, w.panics = time.Now(), 0
 }
 
-// panicked notes a cycle that panicked.
+// panicked records a cycle that panicked.
 func (w *watchdog) panicked(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,14 +79,14 @@ func (w *watchdog) panicked(what string) {
 	w.panics++
 }
 
-// progressed records that a culprit of panics was found. Further panics may follow, but they are finite.
+// progressed records that a cause of panics was found. Further panics may follow, but only finitely many.
 func (w *watchdog) progressed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since = w.last
 }
 
-// health returns what is wrong with the loop. hung says that it may never return.
+// health returns an error if the loop does not work. hung reports that the current cycle may never return.
 func (w *watchdog) health() (hung bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +102,7 @@ func (w *watchdog) health() (hung bool, err error) {
 	return false, nil
 }
 
-// hopeless returns why the process is to give up.
+// hopeless returns an error if the process should exit.
 func (w *watchdog) hopeless() error {
 	hung, err := w.health()
 	if err == nil {
@@ -119,7 +119,7 @@ func (w *watchdog) hopeless() error {
 	return nil
 }
 
-// ServeHTTP answers health checks.
+// ServeHTTP responds to health checks.
 func (w *watchdog) ServeHTTP(answer http.ResponseWriter, _ *http.Request) {
 	if _, err := w.health(); err != nil {
 		http.Error(answer, err.Error(), http.StatusInternalServerError)
@@ -128,7 +128,7 @@ func (w *watchdog) ServeHTTP(answer http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(answer, w.well())
 }
 
-// well is the answer of a process with which nothing is wrong.
+// well returns the response of a healthy process.
 func (w *watchdog) well() string {
 	w.mu.Lock()
 	watching, waits := w.watching, w.waits
@@ -141,8 +141,8 @@ func (w *watchdog) well() string {
 	return "ok"
 }
 
-// runLoop runs cycles until ctx ends, or until the watchdog despairs of them: then it returns why. A loop that hangs is
-// left behind, for the process to end.
+// runLoop runs cycles until ctx ends, or until the watchdog gives up; then it returns the reason. It does not wait for
+// a loop that hangs: the process is about to exit.
 func (s *scheduler) runLoop(ctx context.Context, stop context.CancelFunc) error {
 	defer s.watchdog.start()()
 	ended := make(chan struct{})

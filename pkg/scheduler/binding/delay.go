@@ -92,8 +92,8 @@ func (s *roster) setReady() *alarm {
 	})
 }
 
-// tell reports a long wait of the member, and the end of a wait that was reported. The Err of a report stays that of the
-// first one.
+// tell reports a long wait of the member, and the end of a reported wait. Later reports of the same wait keep the Err
+// of the first one.
 func (s *roster) tell(m *member) {
 	s.telling.Lock()
 	defer s.telling.Unlock()

@@ -137,8 +137,8 @@ func (e *Engine) RetryNow() {
 	e.again = make(chan struct{})
 }
 
-// runsOf returns the gang's transactions, the last one first. A transaction begins when the one before it ends, so a caller that
-// ends them in this order keeps the later ones from beginning.
+// runsOf returns the gang's transactions, the last one first. A transaction starts when the one before it ends, so
+// ending them in this order prevents the later ones from starting.
 func (e *Engine) runsOf(gang api.JobID) []*run {
 	e.mu.Lock()
 	defer e.mu.Unlock()

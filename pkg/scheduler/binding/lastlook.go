@@ -2,8 +2,8 @@
 
 package binding
 
-// lookAgain calls LastLook of the steps that have one for members that are about to be bound, and fails the members that it
-// refuses. A member may have passed minutes before the barrier, because the barrier waits for the gang's last member.
+// lookAgain calls LastLook for members that are about to be bound, and fails each member that it refuses. A member may
+// have passed minutes before the barrier, because the barrier waits for the gang's last member.
 func (r *run) lookAgain(members []*member) {
 	for _, m := range members {
 		for i := range m.Steps {

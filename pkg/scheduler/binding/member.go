@@ -70,9 +70,9 @@ type member struct {
 	since time.Time
 	// waitsFrom is when the member failed, or when the wait that was reported for it ended.
 	waitsFrom time.Time
-	// told is the delay that was reported last; nil when it has ended.
+	// told is the delay that was last reported; nil when it has ended.
 	told *Delay
-	// stuck reports a rollback that takes long.
+	// stuck fires when a rollback takes too long.
 	stuck *alarm
 }
 
@@ -82,7 +82,7 @@ func newMember(ctx context.Context, m *Member) *member {
 	return own
 }
 
-// owed is the index of the last step to roll back if the member is not bound; -1 when there is none.
+// owed returns the index of the last step to roll back if the member is not bound; -1 when there is none.
 func (m *member) owed() int {
 	for i := m.kept - 1; i >= 0; i-- {
 		if m.Steps[i].Rollback != nil && (i < m.begun || m.Steps[i].RollbackUnbegun) {
@@ -92,7 +92,7 @@ func (m *member) owed() int {
 	return -1
 }
 
-// key is the member's pod as namespace/name.
+// key returns the member's pod as namespace/name.
 func (m *Member) key() string { return m.Task.Namespace + "/" + m.Task.Name }
 
 // contracts converts members to the type that the Gatekeeper knows.

@@ -88,7 +88,7 @@ func unanswered(err error) bool {
 		utilnet.IsProbableEOF(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// statusCode is the HTTP status of the API server's answer, 0 when there was none.
+// statusCode returns the HTTP status of the API server's answer, 0 when there was none.
 func statusCode(err error) int32 {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -103,7 +103,7 @@ type pauses struct {
 	first, backoff wait.Backoff
 	// again is closed by a RetryNow that came after the last try began.
 	again <-chan struct{}
-	// anew reports whether a RetryNow ended the last pause.
+	// anew reports whether RetryNow ended the last pause.
 	anew bool
 	// changed ends a pause too; nil never does.
 	changed <-chan struct{}
@@ -127,7 +127,7 @@ func (p *pauses) pause(ctx context.Context, err error) bool {
 	return p.atLeast(ctx, err, 0)
 }
 
-// atLeast is a pause that RetryNow does not shorten below least.
+// atLeast does the same, with a pause that RetryNow does not shorten below least.
 func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bool {
 	defer p.begin()
 	delay := retryDelay(err, &p.backoff)

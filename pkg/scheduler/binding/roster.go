@@ -20,7 +20,7 @@ type roster struct {
 	// changed wakes run.run after members passed or failed.
 	changed chan struct{}
 
-	// telling keeps reports of delays in order.
+	// telling is held while a delay is reported, so that reports stay in order.
 	telling sync.Mutex
 	// mu guards the fields below and the state of members. It is never held across a call.
 	mu    sync.Mutex

@@ -26,7 +26,7 @@ import (
 //     with each call that ends, and shrinks with each that hangs.
 //   - A free slot goes to the namespace that holds the fewest slots; among equals to the one that released a slot longest ago.
 //     There it goes to the oldest gang, so that gangs end one after the other instead of all at the end, and a crash in
-//     between leaves few of them bound in part. Only while few gangs hold slots it goes to one that holds none.
+//     between leaves few of them partially bound. Only while few gangs hold slots it goes to one that holds none.
 //
 // A grant costs O(log n) for n waiting namespaces, plus a pass over the holders (at most as many as slots), plus an insertion
 // among the namespace's waiting gangs.
@@ -51,20 +51,21 @@ const (
 	slotTime = time.Second
 	// openWindow is how many slots a namespace without history may hold while other namespaces' calls hang.
 	openWindow = 4
-	// kept reserves one in so many of a namespace's slots for gangs that hold none: they are served before gangs that hold some.
+	// kept is the ratio of a namespace's slots that is reserved for gangs that hold none: one in kept. These gangs are
+	// served first.
 	kept = 8
 )
 
 // contender is a transaction that asks for slots.
 type contender struct {
 	namespace string
-	// age orders contenders: the smaller, the older. No two are of one age.
+	// age orders contenders: a smaller value is older. All values differ.
 	age int64
 
 	// The fields below are guarded by the semaphore's mu.
 
 	held int
-	// line are its waiters in the order of arrival.
+	// line holds its waiters in the order of arrival.
 	line list.List
 }
 
@@ -86,7 +87,7 @@ type namespaceSlots struct {
 	// waiters counts the waiters of all contenders of the namespace.
 	waiters int
 	window  int
-	// turn is when the namespace last released a slot, or first came.
+	// turn is the logical time when the namespace last released a slot, or was created.
 	turn int64
 	// holders are the contenders that hold slots; newcomers are the contenders that wait and hold none.
 	holders, newcomers byAge

@@ -10,7 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// told bounds how many roles, and how many sub-group policies, a message names. A PodGroup may have tens of thousands.
+// told is the maximum number of roles, and of sub-group policies, that a message names. A PodGroup may have tens of
+// thousands.
 const told = 3
 
 // shortfall lists the members, roles and sub-groups that a gang lacks.

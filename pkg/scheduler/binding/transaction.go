@@ -18,7 +18,7 @@ import (
 // DefaultStepTimeout bounds a run of a step whose Timeout is zero.
 const DefaultStepTimeout = 30 * time.Second
 
-// Causes, beside the errors of steps and binds, why a member was not bound or a transaction was refused.
+// Reasons why a member was not bound or a transaction was refused, beside errors of steps and binds.
 var (
 	// ErrNoQuorum fails members without a failure of their own whose gang cannot reach its minimum.
 	ErrNoQuorum = errors.New("the gang cannot reach its minimum")

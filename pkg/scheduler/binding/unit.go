@@ -43,7 +43,7 @@ const (
 	CountSatisfied
 )
 
-// Gangs are the gangs of the transaction.
+// Gangs returns the gangs of the transaction.
 func (t *Transaction) Gangs() []api.JobID {
 	if t.Unit == nil {
 		return []api.JobID{t.Gang}
@@ -86,7 +86,7 @@ func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, p
 	}
 }
 
-// bindable says how many members can be bound, of which gang; nil when they are enough.
+// bindable returns an error with the number of members that can be bound, and their gang; nil when they are enough.
 func (t *Transaction) bindable(gang api.JobID, short error) error {
 	if short == nil {
 		return nil

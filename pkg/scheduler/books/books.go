@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Config is what the books depend on. All functions are called with the books' mutex held and must not block.
+// Config holds the dependencies of the books. All functions are called with the books' mutex held and must not block.
 type Config struct {
 	// Pod reports whether the books hold the pod, Node whether they hold the node, and Group whether they hold the gang with that owner
 	// name. A nil function admits everything.
@@ -30,10 +30,10 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Books is the scheduler's view of the cluster. A caller that reads several things at once holds the lock while it does.
+// Books is the scheduler's view of the cluster. A caller that reads several values must hold the lock meanwhile.
 type Books struct {
 	sync.Mutex
-	// Pods are the state machine; it alone moves tasks in Jobs and on Nodes.
+	// Pods is the state machine of tasks. Only it moves tasks in Jobs and on Nodes.
 	Pods  *Pods
 	Jobs  *Jobs
 	Nodes *Nodes
@@ -74,7 +74,7 @@ func New(config Config) *Books {
 	return b
 }
 
-// generations gives each change of an entry a number that no other has.
+// generations gives each change of an entry a unique number.
 type generations uint64
 
 func (g *generations) next() uint64 {

@@ -12,10 +12,10 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// unlimited is the limit of a driver that gives none. Pods count the volumes of all drivers, so each driver needs a limit.
+// unlimited is the limit of a driver without one. Pods count the volumes of all drivers, so each driver needs a limit.
 const unlimited = math.MaxInt32
 
-// csiNode is what a CSINode says of a node.
+// csiNode is the data of a CSINode.
 type csiNode struct {
 	status *api.CSINodeStatusInfo
 	limits v1.ResourceList
@@ -47,7 +47,7 @@ func (n *Nodes) ShowCSI(shown *storagev1.CSINode) {
 	n.limit(shown.Name)
 }
 
-// HideCSI is called when the watch shows the end of the CSINode.
+// HideCSI is called when the watch shows that the CSINode was deleted.
 func (n *Nodes) HideCSI(name string) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -55,7 +55,7 @@ func (n *Nodes) HideCSI(name string) {
 	n.limit(name)
 }
 
-// limit makes the node's entry again for other limits.
+// limit rebuilds the node's entry for changed limits.
 func (n *Nodes) limit(name string) {
 	if e := n.entries[name]; e != nil && e.shown != nil {
 		e.generation = n.last.next()

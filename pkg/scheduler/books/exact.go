@@ -4,12 +4,12 @@ package books
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// exact bounds the resource sums that float64 adds up in whole numbers without loss. A tenant may request more in a pod. Smaller
-// amounts are then lost in the sum, so the sum has to be recomputed when a task goes; upstream panics when it subtracts more than
-// the sum.
+// exact bounds the sums of resources that float64 adds up exactly. A tenant may request more in a pod. Smaller amounts
+// are then lost in the sum, so the sum has to be recomputed when a task is removed: upstream panics when it subtracts
+// more than the sum.
 const exact = 1 << 52
 
-// put adds the task to the job. The entry does not keep the sum of its tasks' requests: a copy computes its own.
+// put adds the task to the job. The entry does not maintain the sum of its tasks' requests: a copy computes its own.
 func (j *job) put(task *api.TaskInfo) {
 	j.info.AddTaskInfo(task)
 	j.info.TotalRequest, j.info.Allocated = api.EmptyResource(), api.EmptyResource()

@@ -12,12 +12,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Reservation is what a transaction decides for a pod.
+// Reservation is a transaction's decision on a pod.
 type Reservation struct {
 	// Owner identifies the member of the transaction. It is compared with ==.
 	Owner any
-	// Decided are annotations that the Binding will carry. The books count them from now on, because upstream reads from them which
-	// devices a pod has.
+	// Decided are annotations that will be written with the Binding. The books contain them from now on, because
+	// upstream reads from them which devices a pod has.
 	Decided map[string]string
 	// NUMA is the CPUs and memory that the session chose.
 	NUMA *api.TopologyInfo
@@ -34,7 +34,8 @@ type hold struct {
 	gang    api.JobID
 }
 
-// isOver reports whether nothing is left to hold: the pod is bound, and the watch shows it on a node, or its end as nil, or another pod.
+// isOver reports whether the hold has ended: the pod is bound, and the watch shows it on a node, or shows no pod (nil),
+// or another pod.
 func (h *hold) isOver(shown *v1.Pod) bool {
 	return h != nil && h.status == api.Bound && (shown == nil || shown.UID != h.uid || shown.Spec.NodeName != "")
 }
@@ -53,8 +54,8 @@ func (h *hold) marked(pod *v1.Pod) *v1.Pod {
 	return &marked
 }
 
-// Reserve moves the task to the node as Binding. prepare makes the reservation from the books' own task, which it only reads. Nothing has
-// changed if Reserve returns an error.
+// Reserve moves the task to the node with status Binding. prepare makes the reservation from the books' own task, which
+// it must not change. If Reserve returns an error, nothing has changed.
 func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.TaskInfo) (Reservation, error)) error {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -116,7 +117,7 @@ func (p *Pods) Bind(key api.TaskID, owner any) {
 	p.move(r)
 }
 
-// Release ends the owner's hold: the pod was not bound. Its task is what the watch shows.
+// Release ends the owner's hold, because the pod was not bound. Its task then follows the watch again.
 func (p *Pods) Release(key api.TaskID, owner any) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -133,8 +134,7 @@ func (p *Pods) heldBy(key api.TaskID, owner any) *record {
 	return nil
 }
 
-// HeldGang returns the gang whose transaction holds the pod; false if none does. The pod may name another gang in the
-// meantime.
+// HeldGang returns the gang whose transaction holds the pod; false if none does. The pod may now name another gang.
 func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -144,7 +144,7 @@ func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	return "", false
 }
 
-// move books the record's task again after one of its inputs other than the pod has changed.
+// move books the record's task again after a change of the hold or the victim.
 func (p *Pods) move(r *record) {
 	p.strike(r)
 	r.place()
@@ -153,7 +153,8 @@ func (p *Pods) move(r *record) {
 	p.tidy(r.task)
 }
 
-// Evict books the task as Releasing for a while and returns its pod and the PodGroup of its job, which is nil if there is none.
+// Evict marks the task as Releasing for a limited time. It returns its pod and the PodGroup of its job, which is nil if
+// there is none.
 func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -173,7 +174,7 @@ func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	return r.shown, group, nil
 }
 
-// Spare takes an eviction back: the pod stays.
+// Spare undoes an eviction: the pod stays.
 func (p *Pods) Spare(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()

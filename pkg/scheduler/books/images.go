@@ -14,8 +14,8 @@ type images struct {
 	on    map[string][]string
 }
 
-// show replaces the images of the node, and returns what a session sees of them. The number of nodes of an image is the one at this time, as
-// upstream's.
+// show replaces the images of the node, and returns them as a session sees them. The number of nodes of an image is the
+// current one, as in upstream.
 func (i *images) show(node *v1.Node) map[string]*fwk.ImageStateSummary {
 	i.hide(node.Name)
 	if i.nodes == nil {

@@ -50,7 +50,7 @@ func (j *Jobs) All() iter.Seq2[api.JobID, *api.JobInfo] {
 	}
 }
 
-// Len returns how many jobs there are. The mutex is held.
+// Len returns the number of jobs. The mutex is held.
 func (j *Jobs) Len() int { return len(j.entries) }
 
 // of returns the entry of the job, which is about to change.
@@ -64,7 +64,7 @@ func (j *Jobs) of(id api.JobID) *job {
 	return e
 }
 
-// tidy drops sub-jobs without tasks, and the entry if nothing is left of the job.
+// tidy drops sub-jobs without tasks, and the entry if the job has neither a PodGroup nor tasks.
 func (j *Jobs) tidy(id api.JobID) {
 	e := j.entries[id]
 	if e == nil {
@@ -98,7 +98,7 @@ func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	info := j.of(api.JobID(shown.Namespace + "/" + shown.Name)).info
-	if info.PodGroup != nil && info.PodGroup.UID != shown.UID { // the watch missed the end of the former PodGroup
+	if info.PodGroup != nil && info.PodGroup.UID != shown.UID { // the watch missed the deletion of the former PodGroup
 		dropGroup(info)
 	}
 	current := info.Queue
@@ -108,7 +108,7 @@ func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
 	return nil
 }
 
-// HideGroup is called when the watch shows the end of the PodGroup.
+// HideGroup is called when the watch shows that the PodGroup was deleted.
 func (j *Jobs) HideGroup(id api.JobID) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -119,14 +119,14 @@ func (j *Jobs) HideGroup(id api.JobID) {
 	j.tidy(id)
 }
 
-// dropGroup removes the PodGroup from the job, with the HyperNode that sessions recorded for it: the next PodGroup of that
-// name is another gang.
+// dropGroup removes the PodGroup from the job, with the HyperNode that sessions recorded for it, because the next
+// PodGroup with that name is another gang.
 func dropGroup(info *api.JobInfo) {
 	info.UnsetPodGroup()
 	info.AllocatedHyperNode = ""
 }
 
-// decided returns the entry of the job on which a session decided; nil if its PodGroup no longer exists.
+// decided returns the entry of the job of a session's decision; nil if its PodGroup no longer exists.
 func (j *Jobs) decided(on *api.JobInfo) *job {
 	e := j.entries[on.UID]
 	if e == nil || e.info.PodGroup == nil || e.info.PodGroup.UID != on.PgUID {
@@ -143,7 +143,7 @@ func (j *Jobs) NoteHyperNode(decided *api.JobInfo) {
 	if e == nil {
 		return
 	}
-	group := *e.info.PodGroup // a copy of the job may share it
+	group := *e.info.PodGroup // copies of the job may share it
 	group.Annotations = maps.Clone(group.Annotations)
 	group.Annotations[api.JobAllocatedHyperNode] = decided.PodGroup.Annotations[api.JobAllocatedHyperNode]
 	e.info.PodGroup, e.generation = &group, j.last.next()
@@ -166,7 +166,7 @@ func (j *Jobs) NoteHyperNodes(decided *api.JobInfo) {
 	}
 }
 
-// IsTerminated reports whether nothing is left of the job.
+// IsTerminated reports whether the job has no PodGroup and no tasks left.
 func (j *Jobs) IsTerminated(id api.JobID) bool {
 	j.lock.Lock()
 	defer j.lock.Unlock()

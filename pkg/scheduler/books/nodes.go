@@ -40,8 +40,8 @@ type node struct {
 	inexact bool
 }
 
-// Get returns the node's entry, whose Node is nil while no Node object is shown; nil if there is no entry. Its sums may be inexact. The mutex is
-// held, and the caller only reads.
+// Get returns the node's entry; nil if there is none. The entry's Node is nil while no Node object is shown. Its sums
+// may be inexact. The mutex is held, and the caller only reads.
 func (n *Nodes) Get(name string) *api.NodeInfo {
 	if e := n.entries[name]; e != nil {
 		return e.info
@@ -49,7 +49,7 @@ func (n *Nodes) Get(name string) *api.NodeInfo {
 	return nil
 }
 
-// All yields the entries of all nodes, as Get. The mutex is held, and the caller only reads.
+// All yields the entries of all nodes, in the same state as Get. The mutex is held, and the caller only reads.
 func (n *Nodes) All() iter.Seq2[string, *api.NodeInfo] {
 	return func(yield func(string, *api.NodeInfo) bool) {
 		for name, e := range n.entries {
@@ -71,14 +71,15 @@ func (n *Nodes) of(name string) *node {
 	return e
 }
 
-// tidy drops the entry if nothing is left of the node.
+// tidy drops the entry if the node has neither a Node object, nor tasks, nor a NUMA topology.
 func (n *Nodes) tidy(name string) {
 	if e := n.entries[name]; e != nil && e.shown == nil && len(e.info.Tasks) == 0 && e.info.NumaInfo == nil {
 		delete(n.entries, name)
 	}
 }
 
-// newNodeInfo returns an entry without tasks. Upstream logs a warning for each that is made without a Node.
+// newNodeInfo returns an entry without tasks. It exists because upstream logs a warning for each entry that is created
+// without a Node.
 func newNodeInfo(name string, shown *v1.Node) *api.NodeInfo {
 	if shown != nil {
 		return api.NewNodeInfo(shown)
@@ -106,7 +107,7 @@ func (n *Nodes) Show(shown *v1.Node) {
 	e.info.ImageStates = n.images.show(shown)
 }
 
-// Hide is called when the watch shows the end of the Node. Its tasks stay on the entry until their pods end.
+// Hide is called when the watch shows that the Node was deleted. Its tasks stay on the entry until their pods end.
 func (n *Nodes) Hide(name string) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -125,7 +126,7 @@ func (n *Nodes) hide(name string) {
 	n.tidy(name)
 }
 
-// countNode makes the sums of the node exact, and lets a plugin that accounts for resources update the node's.
+// countNode recomputes inexact sums of the node, and lets a plugin that accounts for resources update the node's.
 func (n *Nodes) countNode(e *node) {
 	if e.inexact {
 		e.rebuild(e.info.Node)
@@ -155,7 +156,7 @@ func (n *Nodes) Names() []string {
 	return slices.Clone(n.order)
 }
 
-// withVolumeLimits returns the Node with the limits of its CSI drivers among its resources.
+// withVolumeLimits returns the Node with the attach limits of its CSI drivers among its resources.
 func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 	drivers := n.csi[shown.Name]
 	if drivers == nil || len(drivers.limits) == 0 {
@@ -173,7 +174,7 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 	return &limited
 }
 
-// rebuild makes the entry again for the Node, with the tasks on it and what agents have reported.
+// rebuild makes a new entry for the Node, with its tasks and the reports of agents.
 func (n *node) rebuild(shown *v1.Node) {
 	former := n.info
 	n.info, n.inexact = newNodeInfo(former.Name, shown), false

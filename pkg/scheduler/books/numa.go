@@ -26,7 +26,7 @@ func (n *Nodes) ShowNUMA(shown *nodeinfov1alpha1.Numatopology) {
 	info.NumaInfo = numa
 }
 
-// HideNUMA is called when the watch shows the end of the NUMA topology.
+// HideNUMA is called when the watch shows that the NUMA topology was deleted.
 func (n *Nodes) HideNUMA(name string) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -38,7 +38,7 @@ func (n *Nodes) HideNUMA(name string) {
 	n.tidy(name)
 }
 
-// TakeCPUs records the CPUs that a session has given away, by node.
+// TakeCPUs records the CPUs that a session has assigned, by node.
 func (n *Nodes) TakeCPUs(taken map[string]api.ResNumaSets) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -58,7 +58,8 @@ func (n *Nodes) TakeCPUs(taken map[string]api.ResNumaSets) {
 	}
 }
 
-// refreshNUMA makes the session's view of NUMA topologies what agents reported last. Such entries are copied for every session.
+// refreshNUMA resets the NUMA topologies that sessions see to the last reports of agents. These entries are copied for
+// every session.
 func (n *Nodes) refreshNUMA() {
 	for _, e := range n.entries {
 		if e.info.NumaInfo != nil || e.info.NumaSchedulerInfo != nil {
@@ -78,7 +79,7 @@ func lostCPUs(before, after *api.NumatopoInfo) bool {
 	return true
 }
 
-// numaInfo converts the object. A part that cannot be read counts as nothing.
+// numaInfo converts the object. Parts that cannot be parsed are left out.
 func numaInfo(shown *nodeinfov1alpha1.Numatopology) *api.NumatopoInfo {
 	info := &api.NumatopoInfo{
 		Namespace: shown.Namespace, Name: shown.Name,

@@ -41,7 +41,8 @@ func holdsNode(task *api.TaskInfo) bool {
 	return task.NodeName != "" && !api.CompletedStatus(task.Status)
 }
 
-// put adds a copy of the task to the node, even if the node has no room left: the task is there, or is about to be.
+// put adds a copy of the task to the node, even if the node has no room left, because the task is on the node, or about
+// to be.
 func put(info *api.NodeInfo, task *api.TaskInfo) {
 	status := task.Status
 	if status == api.Binding {
@@ -56,8 +57,9 @@ func put(info *api.NodeInfo, task *api.TaskInfo) {
 	info.Tasks[api.PodKey(task.Pod)].Status = status
 }
 
-// withoutNUMA calls f while the node has no NUMA topology. Upstream would count what the annotation of the task says of NUMA nodes, which anyone
-// may write who may write the pod: it panics at a resource that the topology lacks, and keeps what it has counted. No one reads that.
+// withoutNUMA calls f while the node has no NUMA topology. Otherwise upstream would count the NUMA nodes in the task's
+// annotation, which everyone with write access to the pod may change: it panics on a resource that the topology lacks,
+// and keeps the counts, which are not used here.
 func withoutNUMA(info *api.NodeInfo, f func() error) error {
 	numa := info.NumaInfo
 	info.NumaInfo = nil

@@ -13,26 +13,26 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// record is what the books know of the pods of one name. See the package documentation for its inputs.
+// record is the data about the pods with one name. See the package documentation for its inputs.
 type record struct {
 	shown  *v1.Pod
 	hold   *hold
 	victim types.UID
 	// evicted is when the victim was evicted.
 	evicted time.Time
-	// stays reports whether the pod is being deleted and is not about to leave (leaving.go); slot is its place in the changes.
+	// stays reports whether the pod is being deleted and is not leaving (leaving.go). slot is its index in the changes.
 	stays bool
 	slot  int
 
 	// task is the entry in the job of the pod; nil while no pod is shown. Its node has a copy of it.
 	task *api.TaskInfo
-	// volumes are what the pod attaches, as its claims said when they could be read last. unread reports whether one of them could not be read
-	// when the task was made.
+	// volumes are the volumes that the pod attaches, according to its claims when they could last be read. unread
+	// reports whether one of them could not be read when the task was made.
 	volumes map[v1.ResourceName]int64
 	unread  bool
 }
 
-// Pods are the records of all pods. Which task is in which job and on which node follows from them.
+// Pods are the records of all pods. They determine which task is in which job and on which node.
 type Pods struct {
 	lock    sync.Locker
 	records map[api.TaskID]*record
@@ -41,13 +41,15 @@ type Pods struct {
 	admits  func(*v1.Pod) bool
 	volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
 	boundIn func(*v1.Pod) string
-	// deleted are the records whose pods are being deleted and count against their queues, changes when records have to be booked again.
+	// deleted are the records of pods that are being deleted and count against their queues. changes says when records
+	// have to be booked again.
 	deleted map[api.TaskID]*record
 	changes changes
 	now     func() time.Time
 }
 
-// Show is called with each version of a pod that the watch shows. A pod that the books do not hold is one that ended.
+// Show is called with each version of a pod that the watch shows. A pod that the books need not hold is treated as
+// deleted.
 func (p *Pods) Show(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -61,7 +63,7 @@ func (p *Pods) Show(pod *v1.Pod) {
 		r = &record{}
 		p.records[key] = r
 	}
-	if r.shown != nil && r.shown.UID != pod.UID { // the watch missed the end of the former pod
+	if r.shown != nil && r.shown.UID != pod.UID { // the watch missed the deletion of the former pod
 		r.victim, r.volumes = "", nil
 	}
 	r.shown = keepOwners(pod, r.shown)
@@ -71,7 +73,7 @@ func (p *Pods) Show(pod *v1.Pod) {
 	p.settle(key, r)
 }
 
-// Hide is called when the watch shows the end of the pod. The end of another pod than the one that is shown is stale.
+// Hide is called when the watch shows that the pod was deleted. It ignores a pod other than the one that is shown.
 func (p *Pods) Hide(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -99,7 +101,8 @@ func (p *Pods) Unread(pod *v1.Pod) bool {
 	return r != nil && r.unread && r.shown.UID == pod.UID
 }
 
-// ReadClaims makes the task of the pod again if a claim of it could not be read. It is called when a claim of the pod has changed.
+// ReadClaims rebuilds the task of the pod if one of its claims could not be read. It is called when a claim of the pod
+// has changed.
 func (p *Pods) ReadClaims(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -128,7 +131,7 @@ func (p *Pods) Task(key api.TaskID, uid types.UID) *api.TaskInfo {
 	return nil
 }
 
-// settle books the record by its inputs. It is the only writer of jobs' and nodes' tasks beside move.
+// settle books the record according to its inputs. Only settle and move write the tasks of jobs and nodes.
 func (p *Pods) settle(key api.TaskID, r *record) {
 	former := r.task
 	p.strike(r)
@@ -158,7 +161,7 @@ func (p *Pods) makeTask(r *record) {
 		r.volumes = volumes
 	}
 	for name, count := range r.volumes {
-		task.Resreq.AddScalar(name, float64(count)) // also in InitResreq, which is the same
+		task.Resreq.AddScalar(name, float64(count)) // also to InitResreq, which is the same object
 	}
 	task.BestEffort = task.InitResreq.IsEmpty()
 	r.task = task
@@ -176,7 +179,7 @@ func (p *Pods) keepGang(task, former *api.TaskInfo) {
 	}
 }
 
-// place gives the task of the record the node and the status that follow from the inputs.
+// place sets the task's node and status, which follow from the record's inputs.
 func (r *record) place() {
 	task := r.task
 	switch {
@@ -190,8 +193,8 @@ func (r *record) place() {
 	}
 }
 
-// keepOwners returns the pod with the owners of its former version if it lost its controller: when an owner is deleted without
-// its pods, the scheduler still treats them as owned by it.
+// keepOwners returns the pod with the owners of its former version if it lost its controller: if an owner is deleted
+// without its pods, the scheduler still treats them as owned by it.
 func keepOwners(pod, former *v1.Pod) *v1.Pod {
 	if former == nil || former.UID != pod.UID || metav1.GetControllerOf(pod) != nil || metav1.GetControllerOf(former) == nil {
 		return pod

@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Snapshot returns what the session that opens next works on, with these HyperNodes. The former session's snapshot is no longer its own. The
-// mutex is held.
+// Snapshot returns the data of the next session, with these HyperNodes. The former session no longer owns its snapshot.
+// The mutex is held.
 func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	b.Pods.lapse()
 	b.Nodes.count()
@@ -27,7 +27,7 @@ func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	return given
 }
 
-// Full returns a snapshot with copies of everything, which are the caller's own. The mutex is held.
+// Full returns a snapshot with copies of everything, which the caller owns. The mutex is held.
 func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	b.Pods.lapse()
 	b.Nodes.count()
@@ -45,13 +45,14 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	return given
 }
 
-// prioritize gives the job the priority of its PodGroup, which it keeps when the PodGroup is deleted while its pods run.
+// prioritize returns the priority of the job's PodGroup, and records it in the job. The job keeps it if the PodGroup is
+// deleted while its pods run.
 func (b *Books) prioritize(job *api.JobInfo, otherwise int32) int32 {
 	job.Priority = b.Tables.priorityOf(job, otherwise)
 	return job.Priority
 }
 
-// Copies returns the keeper of the copies that Snapshot gives.
+// Copies returns the copies that Snapshot reuses.
 func (b *Books) Copies() *snapshot.Copies { return b.copies }
 
 // rest returns a snapshot without nodes and jobs.

@@ -61,8 +61,8 @@ func (t *Tables) HideQuota(quota *v1.ResourceQuota) {
 	}
 }
 
-// DefaultPriority returns the priority of gangs that name no PriorityClass, or one that does not exist. Of several global defaults the lowest
-// counts, as for pods.
+// DefaultPriority returns the priority of gangs that name no PriorityClass, or one that does not exist. If there are
+// several global defaults, the lowest counts, as for pods.
 func (t *Tables) DefaultPriority() int32 {
 	var lowest *schedulingv1.PriorityClass
 	for _, class := range t.Priorities {

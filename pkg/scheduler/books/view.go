@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// viewedAtOnce bounds how many tasks are looked at while the mutex is held.
+// viewedAtOnce bounds how many tasks View processes before it releases the mutex.
 const viewedAtOnce = 2000
 
 // IDs returns the IDs of all jobs, in no order.
@@ -20,8 +20,8 @@ func (j *Jobs) IDs() []api.JobID {
 	return slices.AppendSeq(make([]api.JobID, 0, len(j.entries)), maps.Keys(j.entries))
 }
 
-// View calls see with each of these jobs that still exists. see is called with the mutex held, which View releases after every so many tasks: see
-// must be quick, and keep nothing of the job.
+// View calls see with each of these jobs that still exists. see is called with the mutex held, which View releases from
+// time to time: see must be quick, and must not keep a reference to the job.
 func (j *Jobs) View(ids []api.JobID, see func(*api.JobInfo)) {
 	for len(ids) > 0 {
 		ids = j.viewSome(ids, see)
@@ -41,7 +41,8 @@ func (j *Jobs) viewSome(ids []api.JobID, see func(*api.JobInfo)) (left []api.Job
 	return ids
 }
 
-// AnyWaiting reports whether a task or a PodGroup waits, also one that sessions leave out, such as the tasks of a PodGroup that does not exist.
+// AnyWaiting reports whether a task or a PodGroup waits, even if sessions leave it out, such as a task whose PodGroup
+// does not exist.
 func (j *Jobs) AnyWaiting() bool {
 	j.lock.Lock()
 	defer j.lock.Unlock()

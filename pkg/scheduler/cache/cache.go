@@ -29,7 +29,7 @@ import (
 // syncPoll is how often the cache checks whether the initial lists are complete.
 const syncPoll = 5 * time.Millisecond
 
-// Urgency is how soon a change wants a scheduling cycle.
+// Urgency is how soon a scheduling cycle should follow a change.
 type Urgency int
 
 const (
@@ -234,8 +234,8 @@ func (c *Cache) APIServerBack() {
 	c.reports.RetryNow()
 }
 
-// Blocked returns why sessions leave a gang out for now: it is quarantined, it waits out its backoff, or members of a transaction
-// that has not ended have failed.
+// Blocked returns why sessions currently skip a gang: it is quarantined, it waits for its backoff, or members of a
+// running transaction have failed.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	if _, message, is := c.quarantine.aside.Why(gang); is {
 		return message, true

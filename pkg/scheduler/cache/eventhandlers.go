@@ -34,7 +34,7 @@ type changes struct {
 	shards      *shards
 	responsible *responsible
 	wake        func(Urgency)
-	// pods are the pods of each gang, in any state: a gang needs a cycle once it has enough of them.
+	// pods are the pods of each gang, in any state. They show when a gang has enough pods to need a cycle.
 	pods    *gangPods
 	storage *storageChanges
 }
@@ -94,7 +94,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	if !ok || !ok2 || before.ResourceVersion == after.ResourceVersion {
 		return
 	}
-	if before.UID != after.UID { // the watch missed the deletion of one and the creation of the other
+	if before.UID != after.UID { // the watch missed the deletion of one pod and the creation of its replacement
 		ch.podDeleted(before)
 		ch.podAdded(after)
 		return
@@ -196,7 +196,7 @@ func (ch *changes) nodeDeleted(obj any) {
 		ch.dropNUMA(node.Name)
 		ch.books.Nodes.Hide(node.Name)
 		ch.hyperNodes.nodeChanged(node.Name)
-		ch.backoff.RetryNode(node.Name) // first: gangs that lose members by the next line start a wait of their own
+		ch.backoff.RetryNode(node.Name) // first, because gangs that lose members in the next line start a new wait
 		ch.ledger.CancelNode(node.Name)
 		ch.wake(WakeNow)
 	}

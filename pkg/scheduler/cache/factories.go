@@ -46,14 +46,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// known are the informers that the factories have created. A factory reports neither its informers nor the creation of one, and
-// each needs its error handler before it runs.
+// known are the informers that the factories have created. A factory does not list its informers, and each of them
+// needs its error handler before it runs.
 type known struct {
 	mu        sync.Mutex
 	informers map[toolscache.SharedIndexInformer]bool
 }
 
-// note prepares the informer if it is new.
+// note adds the error handler to an informer that is new.
 func (k *known) note(informer toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,7 +76,7 @@ func (k *known) all() map[toolscache.SharedIndexInformer]bool {
 	return maps.Clone(k.informers)
 }
 
-// kubeFactory is a factory of Kubernetes' informers that notes each.
+// kubeFactory is a factory of Kubernetes' informers that records each one in known.
 type kubeFactory struct {
 	informers.SharedInformerFactory
 	known *known
@@ -113,7 +113,7 @@ func (f kubeFactory) Storagemigration() storagemigration.Interface {
 	return storagemigration.New(f, "", nil)
 }
 
-// volcanoFactory is a factory of Volcano's informers that notes each.
+// volcanoFactory is a factory of Volcano's informers that records each one in known.
 type volcanoFactory struct {
 	vcinformers.SharedInformerFactory
 	known *known

@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// showGroup writes the PodGroup to the books, or its end if it now belongs to another scheduler.
+// showGroup writes the PodGroup to the books, or removes it if it now belongs to another scheduler.
 func (ch *changes) showGroup(shown *v1beta1.PodGroup) {
 	if !ch.responsible.forOwned(shown) {
 		ch.books.Jobs.HideGroup(api.JobID(shown.Namespace + "/" + shown.Name))
@@ -38,7 +38,7 @@ func (ch *changes) showQueue(shown *v1beta1.Queue) {
 	books.Tables.ShowQueue(queue)
 }
 
-// watchTables adds the handlers of objects that need no cycle.
+// watchTables adds the handlers of objects whose changes need no cycle.
 func (ch *changes) watchTables() {
 	books, s := ch.books, ch.sources
 	quotas := s.kube.Core().V1().ResourceQuotas().Informer()

@@ -11,9 +11,10 @@ import (
 // handlers are the handlers that the cache has added to informers.
 type handlers struct {
 	mu sync.Mutex
-	// watched are the informers that have a handler, tables aside.
+	// watched are the informers that have a handler from feed or addOnce.
 	watched map[toolscache.SharedIndexInformer]bool
-	// handed report whether a handler that the first session needs has been given the initial list.
+	// handed has, for each handler that the first session needs, a function that reports whether the handler has
+	// processed the initial list.
 	handed []toolscache.InformerSynced
 }
 
@@ -55,7 +56,7 @@ func (h *handlers) need(handler toolscache.ResourceEventHandlerRegistration) {
 	h.handed = append(h.handed, handler.HasSynced)
 }
 
-// allHanded reports whether everything that the informers listed at first is in the books.
+// allHanded reports whether the initial lists of all these informers are in the books.
 func (h *handlers) allHanded() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,7 +68,7 @@ func (h *handlers) allHanded() bool {
 	return true
 }
 
-// handle adds a handler to the informer; it returns nil if the informer was stopped, so that nothing changes.
+// handle adds a handler to the informer. It returns nil if the informer was stopped.
 func handle(informer toolscache.SharedIndexInformer, added func(any), updated func(any, any), deleted func(any)) toolscache.ResourceEventHandlerRegistration {
 	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: added, UpdateFunc: updated,

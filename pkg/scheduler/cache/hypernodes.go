@@ -24,11 +24,11 @@ type hyperNodes struct {
 	nodes corelisters.NodeLister
 
 	mu sync.Mutex
-	// stale reports whether HyperNodes changed since they were read, and changed are the nodes that did.
+	// stale reports whether HyperNodes changed since the last read. changed are the nodes that changed since then.
 	stale   bool
 	changed map[string]bool
 
-	// reading guards the view that was read last. It is locked before mu.
+	// reading guards the view of the last read. It is locked before mu.
 	reading sync.Mutex
 	claims  map[string]*claim
 	info    *api.HyperNodesInfo
@@ -94,7 +94,7 @@ func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 // read recomputes the sessions' view. The claims of unchanged HyperNodes are reused.
 func (h *hyperNodes) read() {
 	all, _ := h.all.List(labels.Everything())     // a lister of a cache does not fail
-	nodes, _ := h.nodes.List(labels.Everything()) // nor does this
+	nodes, _ := h.nodes.List(labels.Everything()) // the same
 	slices.SortFunc(all, func(l, r *topologyv1alpha1.HyperNode) int {
 		if !l.CreationTimestamp.Equal(&r.CreationTimestamp) {
 			return l.CreationTimestamp.Compare(r.CreationTimestamp.Time)

@@ -32,7 +32,8 @@ type pluginInformers struct {
 type ownInformer struct {
 	toolscache.SharedIndexInformer
 	refused atomic.Bool
-	// givenUp reports whether a reload timed out waiting for it. It is then not waited for until a plugin asks for it again.
+	// givenUp reports whether a reload timed out waiting for this informer. Later reloads do not wait for it until a
+	// plugin asks for it again.
 	givenUp atomic.Bool
 }
 

@@ -31,7 +31,7 @@ type load struct {
 	conf map[string]string
 }
 
-// use names the source from the next measurement on.
+// use selects the source of the next measurement.
 func (l *load) use(conf map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

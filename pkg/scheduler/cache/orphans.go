@@ -18,23 +18,24 @@ import (
 // was made for. Upstream leaves such a job out of sessions, so its pods would no longer count against their queue, and others of
 // the queue would run beside them.
 
-// orphanVersion marks the PodGroup that stands in for the one that does not exist.
+// orphanVersion is the resource version of the PodGroup that stands in for the missing one.
 const orphanVersion = "orphan"
 
 func isOrphan(job *api.JobInfo) bool {
 	return job.PodGroup != nil && job.PodGroup.Version == orphanVersion
 }
 
-// A pod that is being deleted counts against its queue as well, and not in its gang, which cannot rely on it. So it is in a job that stands in
-// too, beside that of its gang. Its status there is Bound, because shuffle evicts what is Running.
+// A pod that is being deleted also counts against its queue, but not as a member of its gang, which cannot rely on it.
+// So it is in a second job, which stands in beside that of its gang. Its status there is Bound, because shuffle evicts
+// tasks that are Running.
 
 // addStandIns adds the jobs that stand in to the snapshot, and returns how many. The books' mutex is held.
 func (s *snapshots) addStandIns(snapshot *api.ClusterInfo) int {
 	return s.addOrphans(snapshot) + s.addDeleted(snapshot)
 }
 
-// addDeleted adds a job for the pods of each gang that are being deleted. Pods on nodes that are not ready are left out: no kubelet
-// ends them, and their gang is to run elsewhere.
+// addDeleted adds a job for the pods of each gang that are being deleted. Pods on nodes that are not ready are left
+// out: no kubelet ends them, and their gang may run elsewhere.
 func (s *snapshots) addDeleted(snapshot *api.ClusterInfo) (added int) {
 	deleted := map[api.JobID][]*api.TaskInfo{}
 	for task := range s.books.Pods.Deleted() {
@@ -69,7 +70,7 @@ func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
 	return added
 }
 
-// orphanOf returns the job that stands for the pods of the job that hold nodes; nil if there are none.
+// orphanOf returns a job that stands in for the pods of the job that hold nodes; nil if there are none.
 func orphanOf(job *api.JobInfo) *api.JobInfo {
 	var placed []*api.TaskInfo
 	for status, tasks := range job.TaskStatusIndex {
@@ -86,7 +87,8 @@ func orphanOf(job *api.JobInfo) *api.JobInfo {
 	return standIn(job, job.UID, placed)
 }
 
-// standIn returns a job with the ID that has these tasks of the job. Its queue is the job's in the books, or the default queue.
+// standIn returns a job with this ID and these tasks of the job. Its queue is the job's queue in the books, or the
+// default queue.
 func standIn(job *api.JobInfo, id api.JobID, tasks []*api.TaskInfo) *api.JobInfo {
 	standIn := api.NewJobInfo(id)
 	standIn.Priority = job.Priority

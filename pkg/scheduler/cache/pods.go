@@ -51,7 +51,7 @@ func foreignTo(schedulerNames []string) cache.IndexFunc {
 	}
 }
 
-// claimsOf are the claims of a pod's volumes.
+// claimsOf returns the volume claims of a pod.
 func claimsOf(object any) ([]string, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {

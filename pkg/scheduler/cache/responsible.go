@@ -21,7 +21,7 @@ const (
 	schedulerCount = "SCHEDULER_NUM"
 )
 
-// responsible says which objects are this scheduler's.
+// responsible decides which objects this scheduler handles.
 type responsible struct {
 	schedulerNames []string
 	// selectors are labels, as name:value. A node must have one of them; an empty set admits all nodes.

@@ -51,7 +51,8 @@ func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Uni
 	return c.ledger.Add(bindCtx.TaskInfo, unit, decided, steps)
 }
 
-// Evict marks the task as leaving in the books and deletes its pod, unless sessions see only part of the jobs.
+// Evict marks the task as leaving in the books and deletes its pod. It returns an error while sessions see only part of
+// the jobs.
 func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
 	if c.quarantine.Searching() {
 		return errSearching

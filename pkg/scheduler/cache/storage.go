@@ -79,7 +79,7 @@ func (s *storageChanges) boundTo(volume *v1.PersistentVolume) *v1.PersistentVolu
 	return claim
 }
 
-// storageUpdated does the same for a change of an existing object.
+// storageUpdated wakes the loop for a change of an existing object that may let a pod with claims be placed.
 func (s *storageChanges) storageUpdated(oldObj, newObj any) {
 	if mayHelp(oldObj, newObj) {
 		s.storageAdded(newObj)
@@ -106,9 +106,9 @@ func mayHelpItsPods(before, after *resourcev1.ResourceClaim) bool {
 	return !same(before.Status.Allocation, after.Status.Allocation) || !same(before.Status.Devices, after.Status.Devices)
 }
 
-// storageDeleted does the same for deleted objects that kept pods out: a claim that had devices, slices of an incomplete pool, a
-// rule that tainted devices, a driver whose capacities limited claims, and an attached volume that counted against its node's
-// limit.
+// storageDeleted wakes the loop for a deleted object that kept pods out: a claim that had devices, slices of an
+// incomplete pool, a rule that tainted devices, a driver whose capacities limited claims, or an attached volume that
+// counted against its node's limit.
 func (s *storageChanges) storageDeleted(obj any) {
 	switch object := obj.(type) {
 	case *resourcev1.ResourceClaim:

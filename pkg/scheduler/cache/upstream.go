@@ -20,8 +20,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Methods of upstream's cache interface that need no more than a line, or that only upstream's other programs call. Methods that
-// sessions call are in session.go.
+// Methods of upstream's cache interface that are one line long, or that only upstream's other programs call. The
+// methods that sessions call are in session.go.
 
 // forwardTimeout bounds BindPodGroup.
 const forwardTimeout = 15 * time.Second
@@ -75,7 +75,7 @@ func (c *Cache) UpdateSchedulerNumaInfo(taken map[string]api.ResNumaSets) error 
 	return nil
 }
 
-// IsJobTerminated reports whether nothing is left of the job.
+// IsJobTerminated reports whether the job has no PodGroup and no pods left.
 func (c *Cache) IsJobTerminated(id api.JobID) bool { return c.books.Jobs.IsTerminated(id) }
 
 // UpdateQueueStatus leaves the queue's status to the status writer.
@@ -89,7 +89,8 @@ func (c *Cache) RecordJobStatusEvent(job *api.JobInfo, _ bool) { c.reports.Verdi
 // RegisterBinder does nothing: the sessions of this project put upstream's pre-binders into the chain of the transaction.
 func (c *Cache) RegisterBinder(string, any) {}
 
-// BindPodGroup writes the cluster to which a controller of several clusters forwards the gang on its pods and its PodGroup.
+// BindPodGroup records the target cluster of a gang on its pods and its PodGroup, for a controller that forwards gangs
+// to other clusters.
 func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 	if len(job.Tasks) == 0 {
 		return nil
@@ -109,7 +110,7 @@ func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 	return nil
 }
 
-// forwardPatch names the cluster on the object of that UID, and on no other of its name.
+// forwardPatch sets the cluster on the object with this UID, and not on another object of the same name.
 func forwardPatch(uid types.UID, cluster string) []byte {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{batch.ForwardClusterKey: cluster}}})
 	if err != nil {

@@ -27,7 +27,7 @@ type ActionSpec struct {
 	Validate func(framework.Arguments) error
 }
 
-// Catalogue is all that a configuration may name. It is filled at start and read-only afterwards.
+// Catalogue lists everything that a configuration may name. It is filled at start and read-only afterwards.
 type Catalogue struct {
 	plugins map[string]entry
 	actions map[string]entry
@@ -36,7 +36,7 @@ type Catalogue struct {
 	metrics entry
 }
 
-// entry is one thing that takes arguments.
+// entry is a plugin, action or block, and the arguments it takes.
 type entry struct {
 	kind string
 	framework.PluginSpec
@@ -45,7 +45,7 @@ type entry struct {
 	unknown bool
 }
 
-// origin says who brought an entry.
+// origin is the source of an entry.
 type origin int
 
 const (
@@ -81,7 +81,7 @@ func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
 	return c
 }
 
-// configurations are the entries that a name under `configurations:` may mean.
+// configurations returns the entries that a name under `configurations:` may refer to.
 func (c *Catalogue) configurations() map[string]entry {
 	all := maps.Clone(c.actions)
 	maps.Copy(all, c.blocks)
@@ -104,7 +104,7 @@ func (e entry) argument(name string) (framework.Argument, bool) {
 	return framework.Argument{}, false
 }
 
-// candidates are the valid argument names to suggest in place of name. A family is written with the end of name.
+// candidates returns the valid argument names to suggest in place of name. A family is written with the end of name.
 func (e entry) candidates(name string) []string {
 	var out []string
 	for _, arg := range e.Arguments {

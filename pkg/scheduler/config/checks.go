@@ -14,7 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// check holds a value against what it must be. It returns "" or what it must be, to follow "must be".
+// check returns "" for a valid value. For any other it returns a description of the valid values that can follow "must
+// be".
 type check func(value any) string
 
 // typeCheck returns the check of a declared argument. The Go types are the ones that upstream's plugins
@@ -56,7 +57,7 @@ func text(enum ...string) check {
 	}
 }
 
-// either takes what one of the two takes.
+// either accepts a value that one of the two checks accepts.
 func either(l, r check) check {
 	return func(value any) string {
 		first := l(value)
@@ -151,7 +152,7 @@ func positiveDuration(value any) string {
 	return ""
 }
 
-// period is the time between two rounds of something, or until something drastic is done.
+// period checks a duration: the interval between two rounds, or the delay before a drastic step.
 func period(value any) string {
 	s, _ := value.(string)
 	if d, err := time.ParseDuration(s); err != nil || d < time.Second {
@@ -160,7 +161,7 @@ func period(value any) string {
 	return ""
 }
 
-// webURL is the address of a service.
+// webURL checks the address of a service.
 func webURL(value any) string {
 	s, _ := value.(string)
 	u, err := url.Parse(s)
@@ -198,7 +199,7 @@ func object(value any) string {
 	}
 }
 
-// found says what a value is, for the end of a message.
+// found describes a value for the end of a message.
 func found(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -29,7 +29,7 @@ type Config struct {
 	Metrics map[string]string
 	// PreBindDisabled names the plugins whose pre-bind steps are left out.
 	PreBindDisabled map[string]bool
-	// Warnings are what is taken although it should be written otherwise.
+	// Warnings are findings that do not make the configuration invalid.
 	Warnings []*Error
 	// Default reports whether the file is empty, which selects the built-in configuration.
 	Default bool
@@ -54,8 +54,8 @@ func (c *Config) Arguments(name string) framework.Arguments {
 	return vcframework.GetArgOfActionFromConf(c.Configurations, name)
 }
 
-// EvictHalfBoundAfter is how long a gang that a crash left half-bound may wait for the rest of its members
-// before its bound ones are evicted; 0 means for ever.
+// EvictHalfBoundAfter returns how long a gang that a crash left partially bound may wait for its other members before its
+// bound members are evicted; 0 means forever.
 func (c *Config) EvictHalfBoundAfter() time.Duration {
 	text, _ := c.Arguments(BindingBlock)[evictHalfBoundAfter].(string)
 	// Parse has checked the text; without the argument, and for "never", the duration is 0.
@@ -63,7 +63,8 @@ func (c *Config) EvictHalfBoundAfter() time.Duration {
 	return d
 }
 
-// builtIn is the configuration of a scheduler that is given none: upstream's, with plugins of this project at the end.
+// builtIn returns the configuration of a scheduler without a configuration file: upstream's, with this project's
+// plugins appended.
 func (c *Catalogue) builtIn() []byte {
 	text := []byte(scheduler.DefaultSchedulerConf)
 	for _, name := range slices.Sorted(maps.Keys(c.plugins)) {

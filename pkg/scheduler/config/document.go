@@ -100,7 +100,7 @@ unless given as ` + "`false`" + `. Upstream spells some of them ` + "`enabled...
 |---|---|---|
 `
 
-// WriteDoc writes docs/configuration.md: the format of the file, and all that a catalogue knows.
+// WriteDoc writes docs/configuration.md: the format of the file, and everything that the catalogue lists.
 func WriteDoc(w io.Writer, cat *Catalogue) error {
 	out := bufio.NewWriter(w)
 	d := docWriter{out}
@@ -130,7 +130,7 @@ func WriteDoc(w io.Writer, cat *Catalogue) error {
 	return out.Flush()
 }
 
-// docWriter writes Markdown. Write errors are kept by the buffer and come out of its Flush.
+// docWriter writes Markdown. The buffer keeps a write error until Flush returns it.
 type docWriter struct{ out *bufio.Writer }
 
 func (d docWriter) print(parts ...string) {
@@ -185,7 +185,7 @@ func code(text string) string {
 	return "`" + cell(text) + "`"
 }
 
-// cell keeps text within its table cell.
+// cell escapes text for a table cell.
 func cell(text string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(text, "|", `\|`), "\n", " ")
 }

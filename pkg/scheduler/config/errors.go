@@ -13,19 +13,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/suggest"
 )
 
-// Error is one thing wrong in a configuration.
+// Error is one finding in a configuration file.
 type Error struct {
 	// Line is the line of the file, from 1.
 	Line int
-	// Msg says which name or value is wrong and what would be right. It may repeat whatever is in the file; Error cuts it.
+	// Msg says which name or value is wrong and what is valid. It may quote anything in the file; Error shortens it.
 	Msg string
 }
 
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("line %d: %s", e.Line, brief.Text(e.Msg)) }
 
-// FileError is what is wrong with a configuration file. Its text has one line per finding, each with the
-// file's path.
+// FileError holds the findings in a configuration file. Its text has one line for each finding, with the file's path.
 type FileError struct {
 	Path string
 	Err  error
@@ -76,7 +75,7 @@ type argumentError struct {
 
 func (e *argumentError) Error() string { return e.msg }
 
-// flatten takes joined errors apart.
+// flatten returns the parts of joined errors.
 func flatten(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -89,7 +88,7 @@ func flatten(err error) []error {
 	return errs
 }
 
-// meant ends a message about an unknown name: with the nearest valid one, or with all when none is near.
+// meant ends a message about an unknown name with the nearest valid name, or with all valid names if none is near.
 func meant(name string, valid []string) string {
 	if len(valid) == 0 {
 		return "; none is known"

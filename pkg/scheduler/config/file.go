@@ -13,8 +13,8 @@ import (
 // maxSize bounds a configuration file; a ConfigMap cannot hold more.
 const maxSize = 1 << 20
 
-// readFile reads a configuration file. It never waits: it is opened without blocking, since opening a FIFO or a device may
-// take for ever, and only regular files are read.
+// readFile reads a configuration file. It never blocks: the file is opened in non-blocking mode, because opening a FIFO
+// or a device may block forever, and only regular files are read.
 func readFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

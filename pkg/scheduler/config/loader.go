@@ -11,14 +11,14 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Loader holds the configuration in force. One that is not valid never replaces it.
+// Loader holds the current configuration. An invalid one never replaces it.
 type Loader struct {
 	path           string
 	catalogue      *Catalogue
 	disableDefault bool
 	accept         func(*Config) error
 
-	// loading is held while a text is taken through parsing and accept.
+	// loading serializes parsing and acceptance.
 	loading sync.Mutex
 	// last is the text read last, valid or not.
 	last []byte
@@ -27,17 +27,17 @@ type Loader struct {
 	current *Config
 }
 
-// LoaderOption refines a Loader.
+// LoaderOption configures a Loader.
 type LoaderOption func(*Loader)
 
-// WithAccept has a say on each valid configuration before it is in force. Its error is as good as one of Parse, so
-// building the plugins belongs here.
+// WithAccept adds a check of each valid configuration before it takes effect. Its error rejects the configuration as
+// one of Parse does, so plugins are built here.
 func WithAccept(accept func(*Config) error) LoaderOption {
 	return func(l *Loader) { l.accept = accept }
 }
 
-// NewLoader makes the loader of a file. Without a path, or with a file without content, the built-in configuration is
-// meant, unless disableDefault forbids it.
+// NewLoader returns a loader of a file. Without a path, or with a file without content, it uses the built-in
+// configuration, unless disableDefault forbids that.
 func NewLoader(path string, cat *Catalogue, disableDefault bool, opts ...LoaderOption) *Loader {
 	l := &Loader{path: path, catalogue: cat, disableDefault: disableDefault, accept: func(*Config) error { return nil }}
 	for _, opt := range opts {
@@ -46,14 +46,14 @@ func NewLoader(path string, cat *Catalogue, disableDefault bool, opts ...LoaderO
 	return l
 }
 
-// Current is the configuration in force; nil before the first Load that succeeded.
+// Current returns the current configuration; nil before the first successful Load.
 func (l *Loader) Current() *Config {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.current
 }
 
-// Load reads the file and puts it in force. On an error the one in force stays.
+// Load reads the file and makes its configuration current. On an error the previous one stays.
 func (l *Loader) Load() (*Config, error) {
 	var data []byte
 	if l.path != "" {
@@ -65,8 +65,8 @@ func (l *Loader) Load() (*Config, error) {
 	return l.apply(data)
 }
 
-// Watch loads the file whenever its content changes, until ctx ends, and reports each attempt: the configuration now in
-// force, or why the former one stays, be it because the file cannot be read. Without a path there is nothing to watch and it returns at once.
+// Watch loads the file whenever its content changes, until ctx ends. It reports each attempt: the new configuration, or
+// the reason why the previous one stays, for example that the file cannot be read. Without a path it returns at once.
 func (l *Loader) Watch(ctx context.Context, report func(*Config, error)) error {
 	if l.path == "" {
 		return nil
@@ -113,8 +113,8 @@ func (l *Loader) apply(data []byte) (*Config, error) {
 	return cfg, nil
 }
 
-// permit says whether the built-in configuration may be used. It never replaces a written one: a file that was just
-// emptied is most likely about to be written.
+// permit returns an error if the built-in configuration may not be used. It never replaces the configuration of a file:
+// a file that was just emptied is probably about to be written.
 func (l *Loader) permit(cfg *Config) error {
 	current := l.Current()
 	switch {

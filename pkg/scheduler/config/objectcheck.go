@@ -12,20 +12,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// objectCheck checks the inside of an Object argument. path is the way to the value.
+// objectCheck checks the content of an Object argument. path leads to the value.
 type objectCheck func(path path, value any) []problem
 
-// problem is one thing wrong inside an argument.
+// problem is one finding inside an argument.
 type problem struct {
 	msg string
-	// quoted is the way to a value that is wrong for its quotes alone, and plain the value without them; nil otherwise.
+	// quoted is the path to a value that is wrong only because it is quoted, and plain is that value without quotes;
+	// nil otherwise.
 	quoted path
 	plain  any
 }
 
 func problemf(format string, args ...any) problem { return problem{msg: fmt.Sprintf(format, args...)} }
 
-// is makes an objectCheck of a check.
+// is converts a check to an objectCheck.
 func is(ok check) objectCheck {
 	return func(path path, value any) []problem {
 		want := ok(value)
@@ -40,7 +41,7 @@ func is(ok check) objectCheck {
 	}
 }
 
-// fields is a mapping with these keys and no others.
+// fields checks a mapping that may have only these keys.
 func fields(known map[string]objectCheck) objectCheck {
 	return mapping(func(path path, key string, value any) []problem {
 		inner, ok := known[key]
@@ -52,7 +53,7 @@ func fields(known map[string]objectCheck) objectCheck {
 	})
 }
 
-// each is a mapping from any text to values of one check.
+// each checks a mapping with arbitrary keys, all of whose values must pass inner.
 func each(inner objectCheck) objectCheck {
 	return mapping(func(path path, key string, value any) []problem { return inner(path.to(key), value) })
 }
@@ -75,7 +76,7 @@ func mapping(visit func(path path, key string, value any) []problem) objectCheck
 	}
 }
 
-// items is a list of values of one check.
+// items checks a list, all of whose items must pass inner.
 func items(inner objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		list, ok := value.([]any)
@@ -110,7 +111,7 @@ func (s shapes) validate(args framework.Arguments) error {
 	return errors.Join(errs...)
 }
 
-// checks is shapes for arguments without an inside.
+// checks maps the names of scalar arguments to the checks of their values.
 type checks map[string]check
 
 func (c checks) validate(args framework.Arguments) error {
@@ -121,7 +122,7 @@ func (c checks) validate(args framework.Arguments) error {
 	return s.validate(args)
 }
 
-// all joins several Validate functions.
+// all combines several Validate functions.
 func all(validates ...func(framework.Arguments) error) func(framework.Arguments) error {
 	return func(args framework.Arguments) error {
 		errs := make([]error, len(validates))

@@ -16,10 +16,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Parse reads the text of a volcano-scheduler.conf. Text without content means the built-in configuration. All that
-// is wrong is reported at once: the error joins one *Error per finding, in the order of lines.
+// Parse reads the text of a volcano-scheduler.conf. Text without content selects the built-in configuration. It reports
+// all findings at once: the error joins one *Error per finding, in the order of lines.
 //
-// Arguments hold what upstream's decoder makes of the text: int, float64, bool, string, []any and map[any]any.
+// Arguments hold the values of upstream's decoder: int, float64, bool, string, []any and map[any]any.
 func Parse(data []byte, cat *Catalogue) (*Config, error) {
 	root, ok, syntax := document(data)
 	if syntax != nil {
@@ -54,7 +54,7 @@ type parser struct {
 	pluginLines map[string]int
 	// given are the arguments of plugins.
 	given map[string]map[string]field
-	// tiersLine is the line of "tiers", metricsLine that of "metrics" if it says something; 0 without it.
+	// tiersLine is the line of "tiers". metricsLine is that of a non-empty "metrics". Both are 0 if absent.
 	tiersLine, metricsLine int
 	warnings               []*Error
 
@@ -69,7 +69,8 @@ func (p *parser) warn(line int, format string, args ...any) {
 	p.warnings = append(p.warnings, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
 }
 
-// again reads the text once more, without the quotes that were taken away. It ends: each time there are fewer.
+// again parses the text once more, without the quotes that were found to be wrong. The recursion ends, because each
+// pass has fewer quotes.
 func (p *parser) again(cat *Catalogue) (*Config, error) {
 	cfg, err := Parse(p.withoutQuotes(), cat)
 	if err != nil {
@@ -201,7 +202,7 @@ func (p *parser) metrics(f field) {
 	fields := map[string]field{}
 	for _, g := range p.fields(f.yamlNode, "metrics") {
 		fields[g.key] = g
-		// All values are text here: upstream decodes `true` and 30 to "true" and "30".
+		// Upstream decodes all values here as text: `true` and 30 become "true" and "30".
 		if g.node.Kind == yaml3.ScalarNode && !g.isNothing() {
 			g.value = g.node.Value
 		}
@@ -217,7 +218,7 @@ func (p *parser) metrics(f field) {
 	}
 }
 
-// list returns the elements of a list; nothing at all counts as an empty one.
+// list returns the elements of a list; a missing value counts as an empty list.
 func (p *parser) list(c yamlNode, what string) []yamlNode {
 	if c.isNothing() {
 		return nil

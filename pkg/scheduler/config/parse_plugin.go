@@ -129,7 +129,7 @@ func (p *parser) arguments(e entry, f field, line int) {
 	}
 }
 
-// required refuses a plugin that does nothing for lack of an argument.
+// required reports an error for a plugin that has no effect without an argument that is missing.
 func (p *parser) required(e entry, given map[string]field, line int) {
 	for _, arg := range e.Arguments {
 		if _, ok := given[arg.Name]; arg.Required && !ok {
@@ -138,7 +138,7 @@ func (p *parser) required(e entry, given map[string]field, line int) {
 	}
 }
 
-// argument checks the name and type of one argument and adds it to args when they are right.
+// argument checks the name and type of one argument and adds it to args if both are valid.
 func (p *parser) argument(e entry, f field, args framework.Arguments) {
 	arg, known := e.argument(f.key)
 	switch {
@@ -153,7 +153,7 @@ func (p *parser) argument(e entry, f field, args framework.Arguments) {
 		}
 		p.takeFields(e, arg, f)
 		args[f.key] = f.value
-	case e.unknown: // the entry's name is what is wrong
+	case e.unknown: // the unknown entry itself is reported
 	default:
 		p.add(f.keyLine, "argument %q of %s is unknown%s", f.key, e.title(), p.cat.argumentHint(e, f.key))
 	}
@@ -188,7 +188,8 @@ func (c *Catalogue) argumentHint(e entry, name string) string {
 	return "; known are " + strings.Join(declared, ", ")
 }
 
-// takeInner takes a value inside an argument as what it says in its quotes, when nothing else is wrong with it.
+// takeInner accepts a quoted value inside an argument as the number or flag in the quotes, with a warning. It reports
+// false if the value has any other error.
 func (p *parser) takeInner(e entry, f field, wrong *argumentError) bool {
 	if len(wrong.quoted) == 0 {
 		return false
@@ -197,12 +198,13 @@ func (p *parser) takeInner(e entry, f field, wrong *argumentError) bool {
 	return ok && p.takePlain(inner, argumentOf(e, wrong.quoted.String()), wrong.plain)
 }
 
-// argumentOf names an argument, or what is inside it, in a message.
+// argumentOf names an argument, or a value inside it, in a message.
 func argumentOf(e entry, name string) string {
 	return fmt.Sprintf("argument %q of %s", name, e.title())
 }
 
-// validate asks the entry's own Validate. Its findings get the line of the argument they name, else the line given.
+// validate calls the entry's own Validate. A finding gets the line of the argument that it names, or else the given
+// line.
 func (p *parser) validate(e entry, args framework.Arguments, fields map[string]field, line int) {
 	if e.Validate == nil {
 		return

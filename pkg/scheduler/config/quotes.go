@@ -20,14 +20,15 @@ import (
 // value it is accepted, with a warning: the file is parsed again without these quotes, so that plugins and checks see the value
 // as if it had been written correctly.
 
-// quoted is a value whose quotes are taken away.
+// quoted is a value whose quotes are to be removed.
 type quoted struct {
 	// begin and end are its place in the text, quotes included.
 	begin, end int
 	plain      string
 }
 
-// unquoted reads a quoted value as what its type wants; false when it is no text or does not say such a thing.
+// unquoted converts a quoted value to the argument's type. It returns false if the value is not text, or not a valid
+// value of the type in quotes.
 func unquoted(kind framework.ArgumentType, value any) (plain any, ok bool) {
 	s, ok := value.(string)
 	if !ok {
@@ -52,7 +53,7 @@ func unquoted(kind framework.ArgumentType, value any) (plain any, ok bool) {
 	return nil, false
 }
 
-// unquotedFor reads a quoted value as something that the check takes.
+// unquotedFor converts a quoted value to a value that the check accepts.
 func unquotedFor(ok check, value any) (plain any, found bool) {
 	for _, kind := range []framework.ArgumentType{framework.Bool, framework.Number} {
 		if plain, found := unquoted(kind, value); found && ok(plain) == "" {
@@ -62,7 +63,8 @@ func unquotedFor(ok check, value any) (plain any, found bool) {
 	return nil, false
 }
 
-// takePlain takes a value in quotes as what it says, and warns. It is false when the value is not simply in quotes.
+// takePlain accepts a quoted value as the value in its quotes, and warns. It returns false if the value is not a plain
+// quoted scalar.
 func (p *parser) takePlain(c yamlNode, what string, plain any) bool {
 	begin, ok := p.offset(c.node)
 	if !ok {
@@ -86,14 +88,14 @@ func (p *parser) takePlain(c yamlNode, what string, plain any) bool {
 		text = strconv.FormatFloat(f, 'g', -1, 64)
 	}
 	q := quoted{begin: begin, end: begin + len(literal), plain: text}
-	if !slices.Contains(p.quoted, q) { // an alias brings it again
+	if !slices.Contains(p.quoted, q) { // an alias repeats the same value
 		p.quoted = append(p.quoted, q)
 	}
 	p.warn(c.line(), "%s is taken as %s; write it without quotes", what, found(plain))
 	return true
 }
 
-// takeFields takes the fields of a list of mappings that are in quotes and of a declared type.
+// takeFields accepts quoted fields in a list of mappings, if their type is declared.
 func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
 	if len(arg.Fields) == 0 {
 		return
@@ -133,7 +135,7 @@ func (p *parser) offset(node *yaml3.Node) (int, bool) {
 	return 0, false
 }
 
-// withoutQuotes is the text without the quotes that were taken away.
+// withoutQuotes returns the text without the quotes that were found to be wrong.
 func (p *parser) withoutQuotes() []byte {
 	slices.SortFunc(p.quoted, func(a, b quoted) int { return cmp.Compare(a.begin, b.begin) })
 	var out []byte
@@ -145,12 +147,12 @@ func (p *parser) withoutQuotes() []byte {
 	return append(out, p.text[last:]...)
 }
 
-// path is the way to a value inside an argument: the argument's name, then keys and indexes.
+// path leads to a value inside an argument: the argument's name, then keys and indexes.
 type path []any
 
 func (p path) to(step any) path { return append(slices.Clip(p), step) }
 
-// String is the path as messages have it.
+// String returns the path for messages.
 func (p path) String() string {
 	var out strings.Builder
 	for i, step := range p {
@@ -167,7 +169,7 @@ func (p path) String() string {
 	return out.String()
 }
 
-// follow goes down a path.
+// follow returns the value at the end of the path.
 func (c yamlNode) follow(steps path) (yamlNode, bool) {
 	for _, step := range steps {
 		found := false

@@ -5,7 +5,7 @@ package config
 // enablePreBind is the switch that this project adds to upstream's.
 const enablePreBind = "enablePreBind"
 
-// pluginSwitch is a key of a plugin that turns off one kind of its functions.
+// pluginSwitch is a key of a plugin that disables one kind of its functions.
 type pluginSwitch struct {
 	key, doc string
 	// offByDefault reports whether upstream reads a missing key as false.

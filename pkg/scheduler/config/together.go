@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// together checks what each part of a file cannot know of the others.
+// together makes the checks that involve several parts of a file.
 func (p *parser) together() {
 	if len(p.findings) == 0 && len(p.pluginLines) == 0 {
 		p.add(p.tiersLine, `tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`)
@@ -51,7 +51,7 @@ func (p *parser) takenOver(by string, taken framework.Switch) {
 	}
 }
 
-// takeOver gives the plugin's switches the values that the other plugins of the file want.
+// takeOver sets the plugin's switches to the values that other plugins of the file require.
 func (p *parser) takeOver(plugin *conf.PluginOption) {
 	for name := range p.pluginLines {
 		for _, taken := range p.cat.plugins[name].TakesOver {

@@ -38,7 +38,7 @@ func deviceshareArguments() []framework.Argument {
 
 var deviceshareValidate = all(checks{deviceshare.ScheduleWeight: weight}.validate, deviceModes)
 
-// deviceModes refuses the combinations on which upstream ends the process.
+// deviceModes rejects the combinations that make upstream exit.
 func deviceModes(args framework.Arguments) error {
 	sharing, number, vgpu := false, false, false
 	args.GetBool(&sharing, deviceshare.GPUSharingPredicate)
@@ -89,7 +89,7 @@ var predicatesValidate = shapes{
 	}))),
 }.validate
 
-// rising is a list of one item at least, in which the numbers of that key rise: upstream ends the process otherwise.
+// rising checks a list with at least one item whose values of the key increase. Upstream exits for any other list.
 func rising(key string, list objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		if problems := list(path, value); len(problems) > 0 {
@@ -101,7 +101,7 @@ func rising(key string, list objectCheck) objectCheck {
 		}
 		var problems []problem
 		for i, item := range items[1:] {
-			former, _ := items[i].(map[any]any)[key].(int) // 0 when it is not given
+			former, _ := items[i].(map[any]any)[key].(int) // 0 if it is absent
 			if this, _ := item.(map[any]any)[key].(int); this <= former {
 				problems = append(problems, problemf("%s must be more than the %d before it, found int %d", path.to(i+1).to(key), former, this))
 			}

@@ -32,7 +32,7 @@ var (
 	percent     = integer(0, 100)
 	// weight is bounded so that sums of products of weights and scores stay within an int64.
 	weight = integer(0, framework.MaxWeight)
-	// seconds are bounded so that they are a time.Duration.
+	// seconds are bounded so that they fit into a time.Duration.
 	seconds = integer(0, math.MaxInt32)
 )
 
@@ -126,7 +126,7 @@ var resourceStrategyValidate = shapes{
 	}),
 }.validate
 
-// resourceNames refuses the patterns that upstream drops: only one asterisk, at the end and after a prefix, has a meaning.
+// resourceNames rejects the patterns that upstream drops: an asterisk is valid only at the end, after a prefix.
 func resourceNames(inner objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		problems := inner(path, value)
@@ -163,7 +163,7 @@ var hyperNodeValidate = all(
 	listedResources(networktopologyaware.HyperNodeBinPackResources),
 )
 
-// listedResources refuses a weight of a resource that is not in the list: upstream reads only the weights of listed ones.
+// listedResources rejects a weight for a resource that is not in the list, because upstream ignores it.
 func listedResources(list string) func(framework.Arguments) error {
 	return func(args framework.Arguments) error {
 		listed, _ := args[list].(string)

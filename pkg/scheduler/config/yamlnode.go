@@ -13,10 +13,10 @@ import (
 	yaml2 "gopkg.in/yaml.v2"
 )
 
-// yamlNode is a place in the file: its node, which knows the line, and the value upstream's decoder makes of it.
+// yamlNode is a place in the file: its node, which has the line, and the value that upstream's decoder makes of it.
 //
-// Two decoders read the file. yaml.v2 is upstream's: it alone decides what a value is (to it `yes` is a bool and a
-// mapping is a map[any]any), so plugins get what they get from upstream. yaml.v3 only gives lines and keys.
+// Two decoders read the file. yaml.v2 is upstream's, and it alone determines values (`yes` is a bool, and a mapping is
+// a map[any]any), so plugins get the same values as from upstream. yaml.v3 only supplies lines and keys.
 type yamlNode struct {
 	// node is never an alias.
 	node  *yaml3.Node
@@ -32,7 +32,7 @@ type field struct {
 
 func (c yamlNode) line() int { return c.node.Line }
 
-// document reads the one document of a file. It returns false when the file has no content.
+// document returns the only document of a file. It returns false if the file has no content.
 func document(data []byte) (yamlNode, bool, *Error) {
 	decoder := yaml3.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml3.Node
@@ -70,7 +70,7 @@ func syntaxError(err error) *Error {
 	return found
 }
 
-// at follows aliases. They end: the v2 decoder has refused the ones that contain themselves.
+// at follows aliases. This terminates, because the v2 decoder has rejected aliases that contain themselves.
 func at(node *yaml3.Node, value any) yamlNode {
 	for node.Kind == yaml3.AliasNode {
 		node = node.Alias
@@ -81,7 +81,7 @@ func at(node *yaml3.Node, value any) yamlNode {
 // isNothing reports whether the key has no value.
 func (c yamlNode) isNothing() bool { return c.node.Kind == yaml3.ScalarNode && c.value == nil }
 
-// items returns the elements of a list; false when it is none.
+// items returns the elements of a list; false if the node is not a list.
 func (c yamlNode) items() ([]yamlNode, bool) {
 	list, ok := c.value.([]any)
 	if !ok || c.node.Kind != yaml3.SequenceNode || len(list) != len(c.node.Content) {
@@ -94,8 +94,8 @@ func (c yamlNode) items() ([]yamlNode, bool) {
 	return out, true
 }
 
-// fields returns the keys of a mapping in the order of the file, merged ones (`<<`) last, and each key that is
-// there twice; false when it is no mapping.
+// fields returns the keys of a mapping in the order of the file, merged keys (`<<`) last, and each duplicate key; false
+// if the node is not a mapping.
 func (c yamlNode) fields() (keys, twice []field, ok bool) {
 	values, ok := c.value.(map[any]any)
 	if !ok || c.node.Kind != yaml3.MappingNode {
@@ -106,7 +106,7 @@ func (c yamlNode) fields() (keys, twice []field, ok bool) {
 	return keys, twice, true
 }
 
-// maxMerges bounds how deep merges are followed; the decoder that makes the values has no need of more.
+// maxMerges bounds the depth of merges.
 const maxMerges = 100
 
 func collect(node *yaml3.Node, values map[any]any, seen map[string]bool, keys, twice *[]field, depth int) {

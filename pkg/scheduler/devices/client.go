@@ -16,9 +16,9 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// client is the client that a session's plugins get while devices are shared out. Writes of device code stay in
-// the session; all else goes to the API server, and so does everything once the session is closed: plugins of Kubernetes
-// keep their client for longer.
+// client is the client of a session's plugins while devices are shared. Writes of upstream's device code stay in the
+// session. All other calls go to the API server, and after the session so do all calls: Kubernetes' plugins keep their
+// client for longer.
 type client struct {
 	kubernetes.Interface
 	open atomic.Pointer[Staging]
@@ -53,7 +53,7 @@ type podClient struct {
 	staging   *Staging
 }
 
-// Patch stages the patch if it gives a pod of the session devices, or takes them.
+// Patch stages the patch if it adds or removes devices of a pod of the session.
 func (p *podClient) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*v1.Pod, error) {
 	changes := annotationChanges(kind, data)
 	if len(subresources) == 0 && p.staging.concerns(changes) {
@@ -64,12 +64,13 @@ func (p *podClient) Patch(ctx context.Context, name string, kind types.PatchType
 	return p.PodInterface.Patch(ctx, name, kind, data, opts, subresources...)
 }
 
-// concerns reports whether the changes are device code's.
+// concerns reports whether the changes come from upstream's device code.
 func (s *Staging) concerns(changes map[string]*string) bool {
 	return slices.ContainsFunc(s.kinds, func(k kind) bool { _, ok := changes[k.holds]; return ok })
 }
 
-// annotationChanges are the annotations that a patch sets, or with nil removes, if it does nothing else.
+// annotationChanges returns the annotations that a patch sets, or with nil removes; nil if it also changes anything
+// else.
 func annotationChanges(kind types.PatchType, data []byte) map[string]*string {
 	switch kind {
 	case types.MergePatchType, types.StrategicMergePatchType:

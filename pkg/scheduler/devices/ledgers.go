@@ -22,20 +22,20 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 )
 
-// kind is a kind of devices that upstream shares out among pods. Each node has a ledger of each kind, in its Others.
+// kind is a kind of devices that upstream shares among pods. Each node has a ledger for each kind, in its Others.
 type kind struct {
 	name string
-	// holds is the annotation that says which devices a pod has. Ledgers are read from nothing else.
+	// holds is the annotation that lists a pod's devices. Ledgers are computed only from it.
 	holds string
 	asks  func(pod *v1.Pod) bool
-	// lock is the annotation that locks a node; empty when nodes are not locked. lockStays says that a pod needs the lock
-	// until it has its devices, not only while they are chosen.
+	// lock is the annotation that locks a node; empty if nodes are not locked. lockStays reports whether the pod needs
+	// the lock until it has its devices, and not only while they are chosen.
 	lock      string
 	lockStays bool
 }
 
-// PodKeys returns the labels and annotations of pods with their requested or allocated devices of upstream's kinds, and how they
-// share them. A key that ends in a slash stands for all with that prefix.
+// PodKeys returns the labels and annotations that pods use to request, hold and share devices of upstream's kinds. A
+// key that ends in a slash stands for all with that prefix.
 func PodKeys() []string {
 	return []string{
 		"nvidia.com/", "volcano.sh/vgpu-mode", "volcano.sh/gpu-index",
@@ -43,7 +43,7 @@ func PodKeys() []string {
 	}
 }
 
-// Asker returns what is true of a pod that asks for devices of a kind that is switched on.
+// Asker returns a function that reports whether a pod requests devices of an enabled kind.
 func Asker() func(pod *v1.Pod) bool {
 	kinds := switchedOn()
 	return func(pod *v1.Pod) bool { return asks(kinds, pod) }
@@ -53,7 +53,7 @@ func asks(kinds []kind, pod *v1.Pod) bool {
 	return slices.ContainsFunc(kinds, func(k kind) bool { return k.asks(pod) })
 }
 
-// switchedOn lists the kinds that are switched on, which they are for the whole process; none by default.
+// switchedOn lists the enabled kinds, which are the same for the whole process; none by default.
 func switchedOn() []kind {
 	var kinds []kind
 	if gpushare.GpuSharingEnable || gpushare.GpuNumberEnable {
@@ -93,7 +93,7 @@ func lockIf(enabled bool, annotation string) string {
 	return annotation
 }
 
-// limits reports whether a pod limits one of the resources.
+// limits returns a function that reports whether a pod limits one of the resources.
 func limits(names ...string) func(*v1.Pod) bool {
 	return func(pod *v1.Pod) bool {
 		for i := range pod.Spec.Containers {
@@ -107,13 +107,13 @@ func limits(names ...string) func(*v1.Pod) bool {
 	}
 }
 
-// DeviceObjects is the kind of devices that Device objects describe. It is on wherever the plugin is.
+// DeviceObjects is the kind of devices that Device objects describe. The plugin always enables it.
 const DeviceObjects = "Device objects"
 
-// Switches are the kinds of devices that a configuration switches on, for the whole process: DeviceObjects, and by their arguments those of
-// upstream's deviceshare plugin. Nodes get their ledgers when they enter the cache, where the resources that devices count are left out of
-// sums from then on, and upstream registers the kinds once, so they cannot be switched later; an
-// argument that is no longer given leaves its kind on, and two that exclude each other end the process.
+// Switches returns the kinds of devices that a configuration enables, for the whole process: DeviceObjects, and the
+// kinds enabled by arguments of upstream's deviceshare plugin. They cannot change later: nodes get their ledgers when
+// they enter the cache, which from then on leaves the counted resources out of sums, and upstream registers the kinds
+// once. A kind stays enabled when its argument is removed, and two kinds that exclude each other make upstream exit.
 func Switches(tiers []conf.Tier) []string {
 	var on []string
 	for _, tier := range tiers {
@@ -138,7 +138,7 @@ func Switches(tiers []conf.Tier) []string {
 	return on
 }
 
-// Unchanged returns an error if the kinds differ from the kinds at the start.
+// Unchanged returns an error if the kinds differ from those at the start.
 func Unchanged(began, now []string) error {
 	if slices.Equal(began, now) {
 		return nil
@@ -154,9 +154,9 @@ func listed(switches []string) string {
 	return strings.Join(switches, ", ") + " switched on"
 }
 
-// SwitchOn lets upstream's deviceshare plugin see its arguments. Upstream does so when the first session opens, too late for
-// the nodes that are in the cache by then: they have no ledger until they change, and until then pods were bound there
-// without devices.
+// SwitchOn passes the arguments of upstream's deviceshare plugin to it at the start. Upstream itself reads them when
+// the first session opens, which is too late for the nodes that are already in the cache: they have no ledger until
+// they change, and until then pods would be bound there without devices.
 func SwitchOn(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
@@ -167,11 +167,11 @@ func SwitchOn(tiers []conf.Tier) {
 	}
 }
 
-// Own gives the nodes of a snapshot ledgers of their own: upstream's copy of a node shares them with the cache's
-// node, which changes them under a lock that sessions do not hold, and which would keep what a session did to them. A
-// ledger is made of the pods on the snapshot's node, so that it is right whatever became of the one in the cache.
+// Own gives the nodes of a snapshot their own ledgers. Upstream's copy of a node shares them with the cache's node,
+// which changes them under a lock that sessions do not hold, and which would keep a session's changes. Each ledger is
+// computed from the pods on the snapshot's node, so that it is correct whatever happened to the cache's.
 //
-// A Cache calls it on each snapshot, before anything else touches the nodes.
+// A Cache calls it on each snapshot, before the nodes are used in any other way.
 func Own(nodes map[string]*api.NodeInfo) {
 	kinds := switchedOn()
 	if len(kinds) == 0 {
@@ -187,7 +187,8 @@ func Own(nodes map[string]*api.NodeInfo) {
 	}
 }
 
-// vacant is the node's ledger of the kind without an entry; nil when it has none. It reads only what never changes.
+// vacant returns the node's ledger of the kind, without entries; nil if it has none. It reads only data that never
+// changes.
 func vacant(node *api.NodeInfo, kind string) api.Devices {
 	switch d := node.Others[kind].(type) {
 	case *gpushare.GPUDevices:
@@ -212,7 +213,7 @@ func vacant(node *api.NodeInfo, kind string) api.Devices {
 		if d == nil {
 			return nil
 		}
-		return vnpu.NewNPUDevices(d.Name, node.Node) // deviceshare finds its chips when the session opens
+		return vnpu.NewNPUDevices(d.Name, node.Node) // deviceshare reads its chips when the session opens
 	case *hami.AscendDevices:
 		if d == nil {
 			return nil
@@ -229,7 +230,7 @@ func vacant(node *api.NodeInfo, kind string) api.Devices {
 	}
 }
 
-// vacantVGPU also sets upstream's metrics of the GPU back, which count what is entered.
+// vacantVGPU also resets upstream's metrics of the GPU, which count entries.
 func vacantVGPU(gpu *vgpu.GPUDevice) *vgpu.GPUDevice {
 	vgpu.VGPUDevicesSharedNumber.WithLabelValues(gpu.UUID, gpu.Node).Set(0)
 	vgpu.VGPUDevicesAllocatedMemory.WithLabelValues(gpu.UUID, gpu.Node).Set(0)
@@ -240,15 +241,15 @@ func vacantVGPU(gpu *vgpu.GPUDevice) *vgpu.GPUDevice {
 	}
 }
 
-// enter enters the devices that the pods have.
+// enter adds the pods' devices to the ledger.
 func enter(ledger api.Devices, pods []*v1.Pod) {
 	for _, pod := range pods {
 		ledger.AddResource(pod)
 	}
 }
 
-// podsWith are the pods on the node that have the annotation, in the order of their names: a ledger may depend on the
-// order of its entries.
+// podsWith returns the pods on the node that have the annotation, in the order of their names: a ledger may depend on
+// the order of its entries.
 func podsWith(node *api.NodeInfo, annotation string) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, task := range node.Tasks {
@@ -265,7 +266,7 @@ func podsWith(node *api.NodeInfo, annotation string) []*v1.Pod {
 	return pods
 }
 
-// chips is what changes in a ledger of MindCluster's NPUs while a session is open.
+// chips is the part of a ledger of MindCluster's NPUs that changes while a session is open.
 type chips struct {
 	chips map[int]*vnpu.VChip
 	users map[string]map[types.UID]struct{}

@@ -16,19 +16,20 @@ import (
 
 // nodeLocks are the locks of nodes that a session's placements need.
 //
-// With deviceshare.NodeLockEnable a pod needs its node's lock of a kind of devices, an annotation of the node that holds
-// the time, until the node's device plugin has given it its devices: kubelet does not tell the device plugin for which
-// pod it asks, so that one pod may be on its way at a time. The device plugin gives the lock back. Upstream takes it when
-// the pod is placed, with three calls to the API server, and does not give it back when the placement does not last. Here
-// a session's locks are in the session's nodes only, and a pre-bind step takes them (lockStep).
+// With deviceshare.NodeLockEnable a pod needs the lock of its node, for its kind of devices, until the node's device
+// plugin has assigned its devices. The lock is an annotation of the node that holds a time. It is needed because the
+// device plugin does not learn from the kubelet which pod it is assigning devices to, so only one pod may start at a
+// time. The device plugin releases the lock. Upstream takes the lock when the pod is placed, with three calls to the
+// API server, and does not release it if the placement is undone. Here a session's locks are only in the session's
+// nodes, and a pre-bind step takes them (lockStep).
 type nodeLocks struct {
 	// kinds are the kinds with a lock; none unless node locks are on.
 	kinds []kind
 	nodes map[string]*api.NodeInfo
 
-	// mu guards the rest: pre-bind steps may use the session's client.
+	// mu guards the fields below, because pre-bind steps may use the session's client.
 	mu sync.Mutex
-	// held has the locks by their task, taken the locks of the task that is being placed.
+	// held are the locks of each task. taken are the locks of the task that is being placed.
 	held  map[api.TaskID][]nodeLock
 	taken []nodeLock
 }
@@ -41,7 +42,7 @@ func newNodeLocks(kinds []kind) *nodeLocks {
 	return &nodeLocks{kinds: withLock, held: map[api.TaskID][]nodeLock{}}
 }
 
-// settle gives the task the locks that were taken since the last time.
+// settle assigns to the task the locks that were taken since the last call.
 func (l *nodeLocks) settle(task api.TaskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +52,7 @@ func (l *nodeLocks) settle(task api.TaskID) {
 	}
 }
 
-// drop gives back the task's locks.
+// drop releases the task's locks.
 func (l *nodeLocks) drop(task api.TaskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +65,7 @@ func (l *nodeLocks) of(task api.TaskID) []nodeLock {
 	return l.held[task]
 }
 
-// locked reports whether a task has the lock: one placed in this session, or in a former one and not bound yet.
+// locked reports whether a task has the lock: one that was placed in this session, or earlier and is not bound yet.
 func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	if slices.Contains(l.taken, lock) {
 		return true
@@ -105,7 +106,7 @@ func (l *nodeLocks) node(name string) (*v1.Node, bool) {
 	return node, true
 }
 
-// takeOver takes over the locks that the changed node takes or gives back; false when it does neither.
+// takeOver applies the locks that the changed node takes or releases; false if there are none.
 func (l *nodeLocks) takeOver(node *v1.Node) bool {
 	before, ok := l.node(node.Name)
 	if !ok {
@@ -131,7 +132,7 @@ func (l *nodeLocks) takeOver(node *v1.Node) bool {
 	return locking
 }
 
-// nodeClient is the session's client of nodes: it reads the session's nodes, and takes locks there.
+// nodeClient is the session's client for nodes: it reads the session's nodes, and takes locks there.
 type nodeClient struct {
 	corev1.NodeInterface
 	locks *nodeLocks

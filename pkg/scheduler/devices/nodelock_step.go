@@ -16,17 +16,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// NodeLockLife is how long a lock counts whose holder does not give it back. It is upstream's, and Koordinator's.
+// NodeLockLife is how long a lock is valid if its holder does not release it. Upstream and Koordinator use the same
+// value.
 const NodeLockLife = 5 * time.Minute
 
-// NodeLock lets only one pod at a time start on a node, for device plugins that cannot distinguish pods. It is an annotation of the
-// node: the scheduler writes it for a pod that it is about to bind, and the device plugin removes it once the pod has its device.
+// NodeLock lets only one pod at a time start on a node, for device plugins that cannot distinguish pods. It is an
+// annotation of the node. The scheduler writes it for a pod that it is about to bind, and the device plugin removes it
+// once the pod has its device.
 type NodeLock struct {
 	Kube       kubernetes.Interface
 	Annotation string
 }
 
-// Take writes the value, unless the lock has one that counts. written reports whether the node has it, or may have it.
+// Take writes the value, unless the annotation has a value that counts as a valid lock. written reports whether the
+// node has the value, or may have it.
 func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(was string) (bool, error)) (written bool, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		written = false
@@ -51,7 +54,7 @@ func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(
 	return written, err
 }
 
-// GiveBack takes the lock off if it has the holder's value.
+// GiveBack removes the lock if it has the holder's value.
 func (l NodeLock) GiveBack(ctx context.Context, nodeName string, isHolders func(value string) bool) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := l.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -64,14 +67,14 @@ func (l NodeLock) GiveBack(ctx context.Context, nodeName string, isHolders func(
 	})
 }
 
-// lockStep is the pre-bind step that takes a lock of the member's node. It is the last step, so that the lock is held as
-// shortly as can be; the device plugin gives it back. A scheduler that dies in between leaves it to expire.
+// lockStep returns the pre-bind step that takes a lock of the member's node. It is the last step, so that the lock is held
+// as briefly as possible; the device plugin releases it. If the scheduler dies in between, the lock expires.
 func lockStep(kube kubernetes.Interface, annotation string) binding.Step {
 	l := &lockHolder{lock: NodeLock{kube, annotation}}
 	return binding.Step{Plugin: "deviceshare", PreBind: l.take, Rollback: l.giveBack}
 }
 
-// lockHolder takes upstream's locks, whose value is the time since when.
+// lockHolder takes upstream's locks, whose value is the time at which they were taken.
 type lockHolder struct {
 	lock NodeLock
 	// written is the lock's value once the node has it, or may have it.
@@ -87,7 +90,8 @@ func (l *lockHolder) take(ctx context.Context, _ *api.TaskInfo, name string) err
 	return err
 }
 
-// expired reports whether a lock of that time no longer counts. A value that is no time counts until it is removed.
+// expired reports whether a lock taken at that time is no longer valid. A value that is not a time is valid until it is
+// removed.
 func expired(since string) bool {
 	t, err := time.Parse(time.RFC3339, since)
 	return err == nil && time.Since(t) > NodeLockLife

@@ -20,37 +20,37 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Staging keeps in the session what upstream's device code does when a task is placed or taken back.
+// Staging confines the effects of upstream's device code to the session when a task is placed or taken back.
 //
-// Upstream gives a placed task its devices by writing annotations to the API server, when nobody knows yet whether the
-// placement will last, and enters them in the node's ledger at once; what it does when the task is taken back does not
-// undo that. Here
+// Upstream assigns devices to a placed task by writing annotations to the API server, before it is known whether the
+// placement will last, and adds them to the node's ledger at once. When the task is taken back, upstream does not fully
+// undo this. Here
 //
-//   - the annotations are set on the session's own pod (client.go), travel in the Binding like all others that
+//   - the annotations are set on the session's own pod (client.go), are written with the Binding like all others that
 //     the session decides on, and are removed when the task is taken back;
-//   - after each placement and each taking back the ledgers of that node are made anew of the pods on it;
-//   - a task that did not get what it asks for is not placed: upstream only logs that;
+//   - each time a task is placed or taken back, the ledgers of its node are rebuilt from the pods there;
+//   - a task that did not get the devices that it requests is not placed: upstream only logs that;
 //   - locks of nodes are taken by a pre-bind step (nodelock.go).
 //
-// A task that waits for resources being released need not get its devices: their holder may still have them.
+// A task that waits for resources being released need not get its devices yet, because other pods may still hold them.
 type Staging struct {
 	kinds  []kind
 	locks  *nodeLocks
 	client *client
 	ssn    *vcframework.Session
-	// pending are the tasks that were Pending when the session began, whose pods are its own.
+	// pending are the tasks that were Pending when the session began; the session has its own copies of their pods.
 	pending map[api.TaskID]map[string]string
-	// pods finds pods by name: device code names them in its writes.
+	// pods are the pods by name, because device code names them in its writes.
 	pods map[types.NamespacedName]*v1.Pod
-	// before has the former values of the annotations staged for a task; nil stands for a missing one.
+	// before is the former value of each annotation staged for a task; nil stands for a missing one.
 	before map[api.TaskID]map[string]*string
 	// evicted are the tasks that the session has evicted.
 	evicted map[api.TaskID]bool
-	// opened are the chips of MindCluster's NPUs when the session was open, by node.
+	// opened are the chips of MindCluster's NPUs when the session opened, by node.
 	opened map[string]chips
 }
 
-// NewStaging prepares a session for devices; it is nil when none are shared out.
+// NewStaging prepares a session for devices; it returns nil if no kind is shared.
 func NewStaging(kube kubernetes.Interface) *Staging {
 	kinds := switchedOn()
 	if len(kinds) == 0 {
@@ -65,14 +65,14 @@ func NewStaging(kube kubernetes.Interface) *Staging {
 	return s
 }
 
-// Client is what the session's plugins write with.
+// Client returns the client with which the session's plugins write.
 func (s *Staging) Client() kubernetes.Interface { return s.client }
 
 // Close ends the staging of writes.
 func (s *Staging) Close() { s.client.open.Store(nil) }
 
-// Begin takes over the session's pods. A pending pod has no devices: what its annotations say is left of a placement that
-// did not last.
+// Begin sets the session's pods. A pending pod has no devices: any in its annotations are left over from a placement
+// that was undone.
 func (s *Staging) Begin(pending map[api.TaskID]map[string]string, snapshot *api.ClusterInfo) {
 	s.pending, s.pods = pending, map[types.NamespacedName]*v1.Pod{}
 	for _, job := range snapshot.Jobs {
@@ -87,7 +87,7 @@ func (s *Staging) Begin(pending map[api.TaskID]map[string]string, snapshot *api.
 	}
 }
 
-// Watch follows placements once all plugins are open: its handlers are the last ones.
+// Watch follows placements. It is called after all plugins have opened, so that its handlers run last.
 func (s *Staging) Watch(ssn *vcframework.Session) {
 	s.ssn = ssn
 	s.locks.nodes = ssn.Nodes
@@ -141,8 +141,8 @@ func (s *Staging) own(task *api.TaskInfo) bool {
 
 func (s *Staging) asks(pod *v1.Pod) bool { return asks(s.kinds, pod) }
 
-// Steps are the pre-bind steps that take the locks the placed task needs. An error says which devices it asks for and has
-// not got.
+// Steps returns the pre-bind steps that take the locks which the placed task needs. An error names the requested
+// devices that it did not get.
 func (s *Staging) Steps(task *api.TaskInfo, kube kubernetes.Interface) ([]binding.Step, error) {
 	if err := s.lacking(task); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (s *Staging) Steps(task *api.TaskInfo, kube kubernetes.Interface) ([]bindin
 	return steps, nil
 }
 
-// lacking says which devices the task asks for and has not got.
+// lacking returns an error that names the requested devices that the task did not get.
 func (s *Staging) lacking(task *api.TaskInfo) error {
 	for _, kind := range s.kinds {
 		if _, got := s.before[task.UID][kind.holds]; kind.asks(task.Pod) && !got {
@@ -164,19 +164,19 @@ func (s *Staging) lacking(task *api.TaskInfo) error {
 	return nil
 }
 
-// seen lets the Kubernetes predicates see a task again whose eviction was taken back. Upstream gives it devices once
-// more, and forgets its pod when there are none left for that.
+// seen makes a task whose eviction was undone visible to the Kubernetes predicates again. Upstream assigns devices to
+// it once more, and drops its pod if none are left.
 func (s *Staging) seen(task *api.TaskInfo) {
 	node := s.ssn.NodeMap[task.NodeName]
 	if node == nil || slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
 		return
 	}
-	info, _ := kubeframework.NewPodInfo(task.Pod) // an affinity term that cannot be read is left out, as upstream does
+	info, _ := kubeframework.NewPodInfo(task.Pod) // an affinity term that cannot be parsed is left out, as in upstream
 	node.AddPodInfo(info)
 }
 
-// stage applies a write of device code to the session's pod; false if it does not know the pod. A pod that had its node before the
-// session keeps its annotations, because upstream writes to victims and reverts that.
+// stage applies a write of device code to the session's pod; false if the pod is unknown. A pod that had its node
+// before the session keeps its annotations, because upstream writes to victims and reverts that.
 func (s *Staging) stage(name types.NamespacedName, changes map[string]*string) (*v1.Pod, bool) {
 	pod, ok := s.pods[name]
 	if !ok {
@@ -207,7 +207,7 @@ func (s *Staging) stage(name types.NamespacedName, changes map[string]*string) (
 	return pod, true
 }
 
-// unstage takes off the task's pod what was staged for it.
+// unstage reverts the annotations staged on the task's pod.
 func (s *Staging) unstage(task *api.TaskInfo) {
 	for key, value := range s.before[task.UID] {
 		annotate(task.Pod, key, value)
@@ -216,7 +216,7 @@ func (s *Staging) unstage(task *api.TaskInfo) {
 	s.copyAnnotations(task.Pod)
 }
 
-// copyAnnotations brings the copy of the pod up to date that plugins are given.
+// copyAnnotations updates the copy of the pod that plugins get.
 func (s *Staging) copyAnnotations(pod *v1.Pod) {
 	if given, ok := s.ssn.PodLister.CachedPods[api.TaskID(pod.UID)]; ok {
 		given.Annotations = maps.Clone(pod.Annotations)
@@ -247,12 +247,12 @@ func (s *Staging) book(node *api.NodeInfo) {
 			}
 			now := opened.clone()
 			ledger.Chips, ledger.ConCache = now.chips, now.users
-			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // the others were there when it was opened
+			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // the other pods were there when the session opened
 				_, own := s.pending[api.TaskID(pod.UID)]
 				return !own
 			}))
 			continue
-		case *gpushare.GPUDevices: // its victims release their devices at once
+		case *gpushare.GPUDevices: // victims release their devices at once there
 			pods = slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return s.evicted[api.TaskID(pod.UID)] })
 		}
 		if ledger := vacant(node, kind.name); ledger != nil {

@@ -17,7 +17,7 @@ type letter struct {
 	annotations                map[string]string
 	eventType, reason, message string
 	first, last                time.Time
-	// times is how often it was recorded so far.
+	// times is how often the event was recorded so far.
 	times int32
 	done  []func(there bool)
 }
@@ -41,8 +41,8 @@ type letterKey struct {
 // namespace is being written its next one waits. So neither many events nor a slow admission webhook of one namespace
 // delay the others, and each namespace's events stay in order.
 //
-// It is bounded: once it holds most events, it accepts none of a namespace that has its share of them, and none at all
-// once it holds twice as many.
+// It is bounded: once it holds most events, it rejects events of a namespace that already has its share, and once it
+// holds twice as many, it rejects all.
 type mailbox struct {
 	// most is how many events it holds before namespaces are limited to their share.
 	most int
@@ -96,7 +96,7 @@ func (m *mailbox) post(l *letter) bool {
 	return true
 }
 
-// take waits for the next event in turn; nil when the box is closed and empty, or the context ended.
+// take waits for the next event; nil when the mailbox is closed and empty, or the context ended.
 func (m *mailbox) take(ctx context.Context) *letter {
 	defer context.AfterFunc(ctx, func() {
 		m.mu.Lock()
@@ -125,7 +125,7 @@ func (m *mailbox) take(ctx context.Context) *letter {
 	return l
 }
 
-// written ends the write of the event, so that its namespace may have its next turn.
+// written records that the event has been written, so that its namespace may have its next turn.
 func (m *mailbox) written(l *letter) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -135,7 +135,7 @@ func (m *mailbox) written(l *letter) {
 	} else {
 		m.turns = append(m.turns, namespace)
 	}
-	m.some.Broadcast() // wakes writers that wait for a turn, and for the end
+	m.some.Broadcast() // wakes the goroutines in take, also at the end
 }
 
 // close refuses further events; waiting ones can still be taken.

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// rememberedEvents bounds how many last messages, by object and reason, the recorder remembers.
+	// rememberedEvents bounds how many last messages, by object and reason, the recorder keeps.
 	rememberedEvents = 1 << 16
 	// Lifetime is how long the API server keeps an event, unless its --event-ttl says otherwise. After that an event whose
 	// cause persists is recorded again.
@@ -28,9 +28,10 @@ const (
 	mostOfReason = 128
 )
 
-// Recorder passes on only new events: an event with the same object, reason and message as the object's last one of that
-// reason is dropped, as long as that one is being written or can be read. So a cycle that finds nothing changed writes no
-// event, and one that finds a lost event's cause records it again. Evictions are always recorded. Messages are bounded.
+// Recorder passes on only new events. It drops an event that has the same object, reason and message as the last one of
+// that object and reason, as long as that one is being written or can still be read. So a cycle that finds nothing
+// changed writes no event, and a cycle that finds the cause of a lost event records it again. Evictions are always
+// recorded. Messages are bounded.
 type Recorder struct {
 	out Outlet
 
@@ -40,7 +41,7 @@ type Recorder struct {
 
 // Outlet delivers events.
 type Outlet interface {
-	// Send accepts the event without blocking. It calls done once, possibly before it returns: there is false when the
+	// Send accepts the event without blocking. It calls done once, possibly before it returns. done gets false if the
 	// event was lost and a retry may succeed.
 	Send(e Notice, done func(there bool))
 }
@@ -58,14 +59,14 @@ type Object interface {
 	runtime.Object
 }
 
-// eventKey identifies the events of an object that replace each other. For one reason a plugin may record a normal event,
-// and the gang's verdict a warning.
+// eventKey identifies the events of an object that replace each other. The type is part of it, because for one reason a
+// plugin may record a normal event, and the gang's verdict a warning.
 type eventKey struct {
 	uid               types.UID
 	eventType, reason string
 }
 
-// telling is the last event; its message is stored as a digest.
+// telling is the last event of a key. Its message is stored as a digest.
 type telling struct {
 	message uint64
 	at      time.Time
@@ -151,7 +152,7 @@ func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string
 	r.tell(Notice{Object: object, Annotations: annotations, Type: eventType, Reason: reason, Message: message})
 }
 
-// Direct is the outlet to a recorder that loses nothing, such as one in memory.
+// Direct is an outlet to a recorder that never loses an event, such as one in memory.
 type Direct struct{ record.EventRecorder }
 
 // Send records the event at once.

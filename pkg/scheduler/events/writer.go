@@ -31,16 +31,16 @@ const (
 	eventTimeout = 15 * time.Second
 	// waitingEvents bounds the waiting events, see mailbox.
 	waitingEvents = 1 << 15
-	// eventTries bounds how often an event is written that the API server answers with an error. While it does not answer at all,
-	// events wait.
+	// eventTries bounds how often an event is written while the API server answers with an error. While it does not
+	// answer at all, events wait.
 	eventTries = 6
-	// eventFirstRetry and eventLastRetry are the waits between tries, which double.
+	// eventFirstRetry and eventLastRetry are the first and the last wait between tries. The wait doubles.
 	eventFirstRetry = 100 * time.Millisecond
 	eventLastRetry  = 10 * time.Second
 	// eventGrace is how long Stop waits for events to be written: the next leader does not wait for them.
 	eventGrace = 2 * time.Second
-	// objectBurst is how many events of one object are written in a row, and objectRefill how long it takes until there
-	// may be another.
+	// objectBurst is how many events of one object may be written in a row. objectRefill is how long it takes until
+	// another one is allowed.
 	objectBurst  = 25
 	objectRefill = time.Minute
 )
@@ -57,11 +57,11 @@ func ToAPI(client kubernetes.Interface) Sink {
 	}
 }
 
-// Writer is the outlet to the API server. Nothing is lost while the API server is slow or away, up to a bound; a lost event is
-// reported to the recorder, so that the next cycle that finds its cause records it again.
+// Writer is the outlet to the API server. It loses nothing while the API server is slow or unavailable, up to a bound.
+// A lost event is reported to the recorder, so that the next cycle that finds its cause records it again.
 //
-// client-go's broadcaster would silently drop events beyond its queue of 1,000, and beyond a few messages per object in five
-// minutes.
+// client-go's broadcaster would silently drop events beyond its queue of 1,000, and beyond a few messages per object in
+// five minutes.
 type Writer struct {
 	sink    Sink
 	source  string
@@ -72,7 +72,7 @@ type Writer struct {
 	workers sync.WaitGroup
 
 	mu sync.Mutex
-	// budgets bound the events of one object, by subject.
+	// budgets limit the events of each object, by subject.
 	budgets *lru.Cache
 	// stamp is the time, in nanoseconds, in the name of the last event.
 	stamp int64
@@ -80,14 +80,14 @@ type Writer struct {
 	again chan struct{}
 }
 
-// budget is how many events of an object may be written, at a given time.
+// budget is how many events of an object may still be written, at a given time.
 type budget struct {
 	left float64
 	at   time.Time
 }
 
-// NewWriter returns a writer of events that come from the source; observe is called with the result of each: written, refused or
-// lost.
+// NewWriter returns a writer of events from the source. observe is called with the result of each event: written,
+// refused or lost.
 func NewWriter(s Sink, source string, observe func(result string)) *Writer {
 	return &Writer{
 		sink: s, source: source, observe: observe, box: newMailbox(waitingEvents), budgets: lru.New(rememberedEvents),
@@ -95,7 +95,7 @@ func NewWriter(s Sink, source string, observe func(result string)) *Writer {
 	}
 }
 
-// Start starts the workers, which end with the context or after stop.
+// Start starts the workers, which end with the context or after Stop.
 func (w *Writer) Start(ctx context.Context) {
 	for range eventWorkers {
 		w.workers.Go(func() {
@@ -123,7 +123,7 @@ func (w *Writer) Stop(ctx context.Context) {
 	}
 }
 
-// Send adds the event to the box, if its object's budget allows it.
+// Send adds the event to the mailbox, if its object's budget allows it.
 func (w *Writer) Send(e Notice, done func(there bool)) {
 	about, err := reference.GetReference(scheme.Scheme, e.Object)
 	if err != nil {
@@ -194,8 +194,8 @@ func (w *Writer) write(ctx context.Context, l *letter) {
 	}
 }
 
-// RetryNow retries the failed events that wait, also ones whose try is under way and fails. If they fail again they wait as after
-// a first failure.
+// RetryNow retries the failed events that wait, and those whose current try fails. If they fail again they wait as
+// after a first failure.
 func (w *Writer) RetryNow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,14 +203,15 @@ func (w *Writer) RetryNow() {
 	w.again = make(chan struct{})
 }
 
-// nextRetry is closed by the next RetryNow.
+// nextRetry returns a channel that the next RetryNow closes.
 func (w *Writer) nextRetry() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.again
 }
 
-// settle ends the event's delivery. An event that was refused for good counts as delivered, so that it is not recorded again.
+// settle ends the event's delivery. An event that was refused for good counts as delivered, so that it is not recorded
+// again.
 func (w *Writer) settle(l *letter, result string, err error) {
 	if err != nil {
 		klog.Background().WithName("events").Error(err, "An event is not written", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),

@@ -22,7 +22,7 @@ type chain struct {
 	steps map[string][]preBindStep
 	// upstream holds the cache.PreBinders that upstream plugins registered in this session.
 	upstream map[string]vccache.PreBinder
-	// made reports whether a task has been given its steps: a step added later would be missing there.
+	// made reports whether a task already has its steps. A step that is added later would be missing there.
 	made bool
 }
 
@@ -76,8 +76,8 @@ func (c *chain) of(bindCtx *vccache.BindContext) []binding.Step {
 	return steps
 }
 
-// upstreamStepTimeout bounds an upstream PreBinder. Upstream's own is the predicates plugin, whose volume binding
-// waits up to 600 s for a volume and then gives up by itself.
+// upstreamStepTimeout bounds an upstream PreBinder. The only one in upstream is the predicates plugin, whose volume
+// binding waits up to 600 s for a volume and then fails by itself.
 const upstreamStepTimeout = 11 * time.Minute
 
 // upstreamStep returns a step of an upstream PreBinder, which takes its task from the bind context. Its rollback also

@@ -12,14 +12,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// The interfaces of this file are the contract between plugins and the scheduler, in addition to functions that a plugin
-// registers with upstream's session. A plugin implements the interfaces it needs. The framework finds them by type assertion when
-// the plugin has opened: on the plugin, or on its value for the session (SessionScoped). Plugins are found, and called, in the
-// order of the conf.
+// The interfaces of this file are the contract between plugins and the scheduler, in addition to functions that a
+// plugin registers with upstream's session. A plugin implements the interfaces it needs. The framework finds them by
+// type assertion after the plugin has opened: on the plugin, or on its value for the session (SessionScoped). Plugins
+// are found, and called, in the order of the conf.
 //
-// All methods are called from the scheduling goroutine, except the steps of a PreBinder and Recover. A panic counts as an error
-// of the method, with the name of the plugin. Where the method returns no error, the panic is logged and the plugin's answer is
-// ignored, unless the method's documentation says otherwise.
+// All methods are called on the scheduling goroutine, except the steps of a PreBinder and Recover. A panic counts as an
+// error of the method, with the name of the plugin. If the method returns no error, the panic is logged and the
+// plugin's answer is ignored, unless the method's documentation says otherwise.
 
 // Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it; a
 // session is opened and closed around it once per cycle, always from the same goroutine.
@@ -33,15 +33,16 @@ type Plugin interface {
 	OnSessionClose(ssn *Session)
 }
 
-// SessionScoped is a plugin whose answers belong to one session. A value made for that session implements interfaces in its
-// place.
+// SessionScoped is a plugin whose answers belong to one session. It supplies a value for each session, which implements
+// interfaces instead of the plugin.
 type SessionScoped interface {
 	// InSession returns the value for the current session. It is called once, right after OnSessionOpen.
 	InSession() any
 }
 
-// Starter is a plugin that needs the other plugins of its session, or an action that has a part in the actions before it. OnSessionStart is called
-// when all plugins have opened, before the first action: first of plugins, in conf order, then of actions, by name.
+// Starter is a plugin that needs the other plugins of its session, or an action that has to act before other actions
+// run. OnSessionStart is called after all plugins have opened and before the first action: first for plugins, in conf
+// order, then for actions, by name.
 type Starter interface {
 	OnSessionStart(ssn *Session)
 }

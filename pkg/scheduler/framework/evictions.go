@@ -23,7 +23,7 @@ type Eviction struct {
 	Action string
 }
 
-// heldEviction is sent, or withdrawn, when the session closes.
+// heldEviction is an eviction that is sent, or dropped, when the session closes.
 type heldEviction struct {
 	Eviction
 	reason string
@@ -31,17 +31,18 @@ type heldEviction struct {
 
 // evictions are the evictions of one session.
 type evictions struct {
-	// upstream is the session, set once it is open, and placement knows its groups of gangs.
+	// upstream is upstream's session; it is set once that is open. placement knows its groups of gangs.
 	upstream  *vcframework.Session
 	placement *Placement
 	observers []EvictionObserver
 	// send evicts a task.
 	send func(task *api.TaskInfo, reason string) error
-	// held are deferred until the session ends. withdrawn are the gangs whose evictions were dropped, with the members that had
-	// no room.
+	// held are deferred until the session ends. withdrawn are the gangs whose evictions were dropped, with the members
+	// that would have replaced the victims.
 	held      []heldEviction
 	withdrawn map[api.JobID][]*api.TaskInfo
-	// groups reports whether there are gangs whose evictions are deferred; nil before the first eviction.
+	// groups reports whether gangs of the session are placed together, so that evictions are deferred; nil before the
+	// first eviction.
 	groups *bool
 }
 
@@ -88,8 +89,9 @@ func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
 	return Companions(e.upstream.Jobs, e.placement.Unit(job))
 }
 
-// settle sends the deferred evictions, except useless ones: on nodes where members of gangs whose group has no room were to
-// follow, victims without which the other members fit anyway are kept, from the highest priority down.
+// settle sends the deferred evictions, except useless ones. On nodes where members of gangs whose group has no room
+// were to replace victims, it keeps the victims that the remaining members do not need to be evicted, from the highest
+// priority down.
 func (e *evictions) settle() {
 	if len(e.held) == 0 {
 		return
@@ -119,14 +121,14 @@ func (e *evictions) priorityOf(task *api.TaskInfo) int32 {
 	return task.Priority
 }
 
-// hasRoomFor reports whether the task can stay on its node beside the members that are to follow other victims.
+// hasRoomFor reports whether the task can stay on its node beside the members that replace other victims.
 func (e *evictions) hasRoomFor(task *api.TaskInfo) bool {
 	node := e.upstream.Nodes[task.NodeName]
 	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
 }
 
-// withdraw makes the members of gangs whose group has no room pending again, and returns the nodes on which they were to follow
-// victims.
+// withdraw makes the members of gangs whose group has no room pending again, and returns the nodes on which they were
+// to replace victims.
 func (e *evictions) withdraw() map[string]bool {
 	var vain []*api.TaskInfo
 	for _, job := range e.upstream.Jobs {

@@ -9,21 +9,21 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// GangExplanation says why a gang was placed in none of its node groups.
+// GangExplanation explains why a gang was not placed in any of its node groups.
 type GangExplanation struct {
 	Namespace string    `json:"namespace"`
 	PodGroup  string    `json:"podGroup"`
 	Time      time.Time `json:"time"`
-	// Needed is how many members the gang lacks to its minimum.
+	// Needed is how many more members the gang needs for its minimum.
 	Needed int `json:"needed"`
-	// Required reports whether the gang must lie in one group.
+	// Required reports whether the gang must be placed in one group.
 	Required bool `json:"required"`
 	// Message is the short form that the PodGroup shows.
 	Message string                 `json:"message"`
 	Groups  []NodeGroupExplanation `json:"groups"`
 }
 
-// NodeGroupExplanation says how much of a gang a node group can take.
+// NodeGroupExplanation describes how much of a gang a node group can take.
 type NodeGroupExplanation struct {
 	Group string `json:"group"`
 	// Fits is how many of the needed members the group takes now before one fits nowhere in it. AtMost reports that it is an
@@ -31,21 +31,21 @@ type NodeGroupExplanation struct {
 	Fits   int  `json:"fits"`
 	AtMost bool `json:"atMost,omitempty"`
 	Nodes  int  `json:"nodes"`
-	// Filled is how many nodes take no further member because of members of this gang already there, and FilledOf the
-	// resources that these nodes are then short of.
+	// Filled is how many nodes take no further member because of members of this gang already there. FilledOf are the
+	// resources that these nodes then lack.
 	Filled   int      `json:"filled,omitempty"`
 	FilledOf []string `json:"filledOf,omitempty"`
-	// Refused says why the group was no candidate; empty when it was tried.
+	// Refused is why the group was not a candidate; empty if it was tried.
 	Refused string `json:"refused,omitempty"`
 	// Stopped is why a trial placement in the group stopped, if it was not because of its nodes.
 	Stopped string `json:"stopped,omitempty"`
 	// Queue is the reason if the gang's queue stopped the trial: QueueFull or QueueNotOpen.
 	Queue string `json:"queue,omitempty"`
-	// Reasons counts the other nodes that do not take the next member by the reason, each node once.
+	// Reasons counts the other nodes that do not take the next member by reason, each node once.
 	Reasons map[string]int `json:"reasons,omitempty"`
 }
 
-// Explanations keeps the last explanation of every gang that fits nowhere. It is safe for concurrent use.
+// Explanations holds the last explanation of every gang that fits nowhere. It is safe for concurrent use.
 type Explanations struct {
 	mu   sync.Mutex
 	gang map[api.JobID]GangExplanation

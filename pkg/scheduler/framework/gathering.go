@@ -10,10 +10,11 @@ import (
 
 // Gathering is a Gatherer's answer: how to divide a gang's tasks over the domains of a network, such as blocks and spines.
 type Gathering struct {
-	// Plugin is the plugin that answered; Placement.Gathering sets it. Its predicate must accept every node of every plan for the
-	// gang, as long as all members placed in the session lie in that plan: allocate does not call it there.
+	// Plugin is the plugin that answered; Placement.Gathering sets it. Its predicate must accept every node of every
+	// plan for the gang, as long as all members placed in the session follow that plan: allocate does not call it for
+	// these nodes.
 	Plugin string
-	// On returns the plans for nodes with the given numbers of slots, for at most so many tasks.
+	// On returns the plans for nodes with the given numbers of slots, for at most most tasks.
 	On func(slots map[string]int, most int) GatherPlans
 	// Compare orders the gang's tasks by rank: they are assigned to the nodes of a plan in this order.
 	Compare func(l, r *api.TaskInfo) int
@@ -21,13 +22,13 @@ type Gathering struct {
 
 // GatherPlans are the ways to divide a gang's tasks over nodes with given slots.
 type GatherPlans interface {
-	// Plans yields plans that place now tasks where wanted tasks have slots, the best plan first. Nodes that are neighbors in a
-	// plan are close to each other.
+	// Plans yields plans that place now tasks in domains that have slots for wanted tasks, the best plan first. Nodes
+	// that are neighbors in a plan are close to each other.
 	Plans(wanted, now int) iter.Seq[[]NodeShare]
 	// Least and Most return the smallest and the largest number of tasks in [least, most] that have a plan; 0 for none.
 	Least(least, most int) int
 	Most(least, most int) int
-	// Explain says, in terms of domains, why so many tasks have no plan.
+	// Explain says, in terms of domains, why no plan exists for that many tasks.
 	Explain(wanted int) string
 }
 

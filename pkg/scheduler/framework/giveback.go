@@ -24,12 +24,12 @@ func HasClaims(pod *v1.Pod) bool {
 	return false
 }
 
-// giveBack undoes placements that no action undid and that were not handed over to be bound: a task whose gang backfill could not
-// complete, one that the cache refused, one that waits for resources being released. Otherwise the reservations of its claims
-// would last as long as the scheduler runs. Tasks without claims hold nothing beyond the session, except through Reservers, which
-// are undone too.
+// giveBack undoes placements that no action undid and that were not handed over to be bound: tasks whose gang backfill
+// could not complete, tasks that the cache refused, and tasks that wait for resources being released. Otherwise the
+// reservations of their claims would last as long as the scheduler runs. Tasks without claims hold nothing beyond the
+// session, except through Reservers, which are undone, too.
 func (ssn *Session) giveBack() {
-	defer ssn.reservers.giveBack() // reservations that no event of the statement released
+	defer ssn.reservers.giveBack() // reservations that the statement sends no event for
 	statement := vcframework.NewStatement(ssn.Session)
 	takeBack := map[api.TaskStatus]func(*api.TaskInfo) error{api.Allocated: statement.UnAllocate, api.Pipelined: statement.UnPipeline}
 	for _, job := range ssn.Jobs {
@@ -54,13 +54,13 @@ func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error)
 			err = fmt.Errorf("a plugin panicked: %v", p)
 		}
 	}()
-	task.GenerateLastTxContext() // its nominated node is derived from that
+	task.GenerateLastTxContext() // its nominated node is derived from the context
 	task.Pod.Spec.NodeName = task.NodeName
 	return undo(task)
 }
 
-// GiveBack undoes the placements of the session that was opened last and not closed, except tasks handed over to be bound. It is
-// for a session that panicked, which is not closed in any other way.
+// GiveBack undoes the placements of the last opened session, except tasks handed over to be bound. It is for a session
+// that panicked, and so was not closed.
 func (r *Registry) GiveBack() {
 	r.mu.Lock()
 	last := r.last

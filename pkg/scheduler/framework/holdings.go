@@ -14,7 +14,7 @@ import (
 // does not run yet they reserve minResources in addition to held resources, so these count twice until it runs.
 func ReckonWithHoldings(job *api.JobInfo) { ReckonWith(job, job.Allocated) }
 
-// ReckonWith makes the session count the amount as the gang's minResources.
+// ReckonWith sets the minResources that the session's plugins read for the gang.
 func ReckonWith(job *api.JobInfo, amount *api.Resource) {
 	list := listOf(amount)
 	job.PodGroup.Spec.MinResources = &list

@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Kept is the state that a plugin keeps from session to session and from configuration to configuration. The plugin's PluginSpec owns it. The zero
-// value is ready for use, also by several goroutines.
+// Kept is state that a plugin keeps from session to session and from configuration to configuration. The plugin's
+// PluginSpec owns it. The zero value is ready for use, also by several goroutines.
 type Kept[S any] struct {
 	mu        sync.Mutex
 	handle    Handle
@@ -17,13 +17,13 @@ type Kept[S any] struct {
 	informers []cache.SharedIndexInformer
 }
 
-// Of returns the state. If there is none for this scheduler, it calls build, whose second result are the informers that the state is read from. It
-// starts them. After an error the former state is kept.
+// Of returns the state. If there is none for this scheduler, it calls build, which returns the state and the informers
+// from which it is read. Of starts these. After an error the former state is kept.
 func (k *Kept[S]) Of(h Handle, build func(Handle) (S, []cache.SharedIndexInformer, error)) (S, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.handle == h {
-		return k.state, h.StartInformers(k.informers...) // the reload that asked for them first may not have waited until they were read
+		return k.state, h.StartInformers(k.informers...) // the reload that first requested them may not have waited until they were synced
 	}
 	state, informers, err := build(h)
 	if err == nil {

@@ -15,7 +15,7 @@ var (
 	knownActions = []string{"allocate", "backfill", "enqueue", "preempt", "reclaim", "shuffle"}
 )
 
-// knows reports whether all plugins and actions of the configuration are known to change no more than that.
+// knows reports whether all plugins and actions of the configuration are in these lists.
 func (r *Registry) knows(in ProfileInput) bool {
 	for _, tier := range in.Tiers {
 		for _, option := range tier.Plugins {

@@ -52,8 +52,8 @@ type sessionCache struct {
 	annotations map[api.TaskID]map[string]string
 	// staging holds annotations that device code writes; nil when no devices are shared.
 	staging *devices.Staging
-	// snapshotter is the cache if it is one and the first plugin to open is one of this project. deferred is the rest of the
-	// session, which that plugin's opening restores.
+	// snapshotter is the cache, if it is a Snapshotter and the first plugin to open is one of this project. deferred is
+	// the part of the session that is restored when that plugin opens.
 	snapshotter Snapshotter
 	deferred    *snapshot.Deferred
 	closing     closingJobs
@@ -123,7 +123,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return nil
 }
 
-// Client returns the client that the session's plugins write with.
+// Client returns the client with which the session's plugins write.
 func (c *sessionCache) Client() kubernetes.Interface {
 	if c.staging == nil {
 		return c.Cache.Client()
@@ -143,7 +143,7 @@ func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnn
 	if wait, ok := c.session.waits[job.UID]; ok {
 		wait.show(job, string(c.session.UID))
 	}
-	if c.staging == nil { // otherwise upstream looks for devices of each task
+	if c.staging == nil { // otherwise upstream reads the devices of each task
 		defer c.closing.written(job)
 	}
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)
@@ -174,7 +174,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	}
 	r.mu.Lock()
 	r.opening, r.profile, r.last = opening, p, ssn
-	clear(r.views) // a session that panicked was never closed
+	clear(r.views) // from a session that panicked, and so was never closed
 	r.mu.Unlock()
 	upstream := vcframework.OpenSession(opening, p.Tiers, p.Configurations)
 	r.view(upstream)
@@ -199,7 +199,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
-	ssn.Action = "" // plugins that act from here on do not belong to an action
+	ssn.Action = "" // plugins called from here on run outside of any action
 	ssn.evictions.settle()
 	ssn.seal()
 	ssn.explainWaits(r.told)
@@ -227,8 +227,8 @@ func (ssn *Session) attach(upstream *vcframework.Session) {
 	}
 }
 
-// seal submits the session's placements, now that no action adds to them. The members of a gang that no action completed are
-// pending again, for the reason that blocks the rest.
+// seal submits the session's placements after the last action. Members of gangs that no action completed become pending
+// again, for the reason that blocks the rest of the gang.
 func (ssn *Session) seal() {
 	for gang, tasks := range ssn.cache.ReleaseIncomplete() {
 		job := ssn.Jobs[gang]
@@ -238,7 +238,7 @@ func (ssn *Session) seal() {
 		delete(ssn.waits, gang)
 		for _, uid := range tasks {
 			task := job.Tasks[uid]
-			if task == nil || !ssn.handedOver[uid] { // left by a session that panicked: the pod is not this session's
+			if task == nil || !ssn.handedOver[uid] { // left by a session that panicked, so not this session's pod
 				continue
 			}
 			if err := job.UpdateTaskStatus(task, api.Pending); err != nil {
@@ -272,7 +272,7 @@ func (r *Registry) plugin(name string) Plugin {
 	return r.profile.plugins[name]
 }
 
-// pluginAdapter stands for one of our plugins in upstream's registry.
+// pluginAdapter registers one of our plugins with upstream.
 type pluginAdapter struct {
 	registry *Registry
 	name     string
@@ -311,7 +311,7 @@ func (ssn *Session) find(name string, plugin Plugin) {
 	ssn.Placement.add(name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
 }
 
-// actionAdapter stands for one of our actions in upstream's registry.
+// actionAdapter registers one of our actions with upstream.
 type actionAdapter struct {
 	registry *Registry
 	action   Action

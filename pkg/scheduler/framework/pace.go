@@ -13,12 +13,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// An explanation contains numbers that change with other users' workloads, and each reported text is written to the gang's
-// PodGroup and to each of its pods, with an event each. So a text with the same reason and other words is reported only after a
-// pause.
+// An explanation contains numbers that change with other users' workloads, and each reported text is written to the
+// gang's PodGroup and to each of its pods, with an event each. So a new text for the same reason is reported only after
+// a pause.
 const (
-	// firstPause is about how long a user watches a gang after submitting it, and the longest time between two cycles while gangs
-	// wait.
+	// firstPause is about how long a user watches a gang after submitting it. It is also the longest time between two
+	// cycles while gangs wait.
 	firstPause = 15 * time.Second
 	// longestPause bounds how old the reported numbers of a gang that waits for hours may be, and limits a gang of a thousand
 	// pods in a busy cluster to about two writes and two events a second.
@@ -35,7 +35,7 @@ type telling struct {
 	pauses map[string]pause
 }
 
-// pause is how long a reason is not reported again, and until when.
+// pause holds how long a reason is not reported again, and until when.
 type pause struct {
 	length time.Duration
 	until  time.Time
@@ -68,7 +68,7 @@ func (t tellings) pace(job *api.JobInfo, found Wait) Wait {
 	return found
 }
 
-// keep forgets the gangs that do not wait.
+// keep drops the gangs that do not wait.
 func (t tellings) keep(waiting map[api.JobID]Wait) {
 	maps.DeleteFunc(t, func(gang api.JobID, _ telling) bool {
 		_, waits := waiting[gang]
@@ -96,7 +96,7 @@ func likenessOf(job *api.JobInfo) likeness {
 	job.PodGroup.Spec.DeepCopyInto(&l.spec)
 	delete(l.annotations, api.JobAllocatedHyperNode) // written by the scheduler itself
 	if job.PodGroup.Status.Phase != scheduling.PodGroupPending {
-		l.spec.MinResources = nil // the part of them that counts depends on other gangs
+		l.spec.MinResources = nil // the part of it that counts depends on other gangs
 	}
 	for uid, task := range job.Tasks {
 		l.pods += maphash.Comparable(podSeed, pod{uid, gated(task)})

@@ -12,8 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Placement combines the answers of the session's plugins on where gangs are placed, together with which other gangs, and which
-// go first. The zero value has no plugins.
+// Placement combines the answers of the session's plugins: where gangs are placed, with which other gangs, and which
+// gangs go first. The zero value has no plugins.
 type Placement struct {
 	generators   []ofPlugin[PlacementGenerator]
 	scorers      []ofPlugin[PlacementScorer]
@@ -24,7 +24,7 @@ type Placement struct {
 	reacher      ofPlugin[Reacher]
 }
 
-// ofPlugin is an interface implemented by the plugin of that name.
+// ofPlugin is a plugin's implementation of an interface, and the plugin's name.
 type ofPlugin[T any] struct {
 	plugin string
 	is     T
@@ -50,7 +50,7 @@ func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) 
 	return list
 }
 
-// NodeGroups returns where the job may be placed; nil when no plugin has a preference.
+// NodeGroups returns where the job may be placed; nil if no plugin has a preference.
 func (p *Placement) NodeGroups(job *api.JobInfo) (*NodeGroups, error) {
 	for _, g := range p.generators {
 		groups, err := groupsOf(g, job)
@@ -97,7 +97,7 @@ func (p *Placement) ScoredBeforeTrial() bool {
 	return !slices.ContainsFunc(p.scorers, func(s ofPlugin[PlacementScorer]) bool { return !s.is.BeforeTrial() })
 }
 
-// Gathering returns how the job is gathered; nil when no plugin asks for that.
+// Gathering returns how the job is gathered; nil if no plugin gathers it.
 func (p *Placement) Gathering(job *api.JobInfo) (*Gathering, error) {
 	for _, g := range p.gatherers {
 		gathering, err := gatheringOf(g, job)
@@ -127,8 +127,8 @@ func (p *Placement) Unit(job *api.JobInfo) *binding.Unit {
 	return nil
 }
 
-// Companions returns the gangs of the unit, sorted by name; nil when the unit has only one. It returns false when one of them is
-// not among the jobs.
+// Companions returns the gangs of the unit, sorted by name; nil if the unit has only one. It returns false if one of
+// them is not among the jobs.
 func Companions(jobs map[api.JobID]*api.JobInfo, unit *binding.Unit) ([]*api.JobInfo, bool) {
 	if unit == nil || len(unit.Gangs) < 2 {
 		return nil, true
@@ -152,7 +152,7 @@ func (p *Placement) Avoided(job *api.JobInfo) []string {
 	return slices.Compact(nodes)
 }
 
-// Reach returns the only nodes that the task can go to; nil for any node.
+// Reach returns the only nodes that can take the task; nil for any node.
 func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 	if p.reacher.is != nil {
 		guarded(p.reacher.plugin, func() { reach = p.reacher.is.Reach(task) })
@@ -160,7 +160,7 @@ func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 	return reach
 }
 
-// Urgency is the place of a job among the jobs that allocate places first.
+// Urgency is the position of a job among the jobs that allocate places first.
 type Urgency struct {
 	// Rank is lower for the jobs of a plugin that comes earlier in the conf.
 	Rank int

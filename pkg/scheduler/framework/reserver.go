@@ -11,18 +11,19 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// WhyUnreserved returns why the last attempt to reserve for the task failed, in words that name neither the task nor the node;
-// nil when it succeeded, or none was made.
+// WhyUnreserved returns why the last attempt to reserve for the task failed, in words that name neither the task nor
+// the node; nil if it succeeded, or there was none.
 func (ssn *Session) WhyUnreserved(task *api.TaskInfo) error { return ssn.reservers.why[task.UID] }
 
-// reservers are the plugins that reserve for tasks, in order, and their reservations in the session. The zero value has none.
+// reservers are the plugins that reserve for tasks, in order, and their reservations in the session. The zero value has
+// none.
 type reservers struct {
 	plugins []namedReserver
-	// reserved are the tasks that every plugin has reserved for and that are not handed over. refused are tasks that were placed
-	// although a reservation failed, with the error: not every upstream action checks.
+	// reserved are the tasks that every plugin has reserved for, and that are not handed over. refused are tasks that
+	// were placed although a reservation failed, with the error: some upstream actions do not check for it.
 	reserved map[api.TaskID]*api.TaskInfo
 	refused  map[api.TaskID]error
-	// why is why the last attempt to reserve for a task failed, in words that are the same on each node.
+	// why holds, for each task, why the last attempt to reserve for it failed, in words that are the same on each node.
 	why map[api.TaskID]error
 }
 
@@ -31,18 +32,18 @@ type namedReserver struct {
 	Reserver
 }
 
-// add adds the plugin to the ones that reserve for the session's tasks.
+// add adds the plugin to the plugins that reserve for the session's tasks.
 func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 	if len(r.plugins) == 0 {
 		r.reserved, r.refused, r.why = map[api.TaskID]*api.TaskInfo{}, map[api.TaskID]error{}, map[api.TaskID]error{}
 		ssn.AddEventHandler(&vcframework.EventHandler{
 			AllocateFunc: func(event *vcframework.Event) {
-				if task := event.Task; task.Status == api.Allocated || task.Status == api.Pipelined { // otherwise an eviction was undone
+				if task := event.Task; task.Status == api.Allocated || task.Status == api.Pipelined { // otherwise the event is an eviction that was undone
 					event.Err = r.reserve(task, ssn.Nodes[task.NodeName])
 				}
 			},
 			DeallocateFunc: func(event *vcframework.Event) {
-				if event.Task.Status == api.Pending { // otherwise it is evicted, and keeps its reservation until it has terminated
+				if event.Task.Status == api.Pending { // otherwise the task is evicted, and keeps its reservation until it has terminated
 					r.unreserve(event.Task)
 				}
 			},
@@ -95,7 +96,8 @@ func (r namedReserver) reserve(task *api.TaskInfo, node *api.NodeInfo) (err erro
 	return err
 }
 
-// unreserve undoes reserve for a task that is Pending again. Tasks handed over no longer belong to the session and are left.
+// unreserve undoes reserve for a task that is Pending again. Tasks that were handed over keep their reservations: they
+// no longer belong to the session.
 func (r *reservers) unreserve(task *api.TaskInfo) {
 	delete(r.refused, task.UID)
 	if r.reserved[task.UID] == nil {

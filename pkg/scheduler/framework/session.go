@@ -12,14 +12,15 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// Session is one scheduling cycle's view of the cluster: upstream's session with the extension points this
-// project adds. It is used from the scheduling goroutine only.
+// Session is one scheduling cycle's view of the cluster: upstream's session with the extension points of this project.
+// It is used on the scheduling goroutine only.
 type Session struct {
 	*vcframework.Session
 	cache Cache
-	// Action is the name of the action that runs, or ran last; empty before the first. The caller that executes actions sets it.
+	// Action is the name of the running action, or of the last one; empty before the first. The caller that executes
+	// actions sets it.
 	Action string
-	// IdleOnly reports whether allocate lets the job wait for no resources that are being released; nil without allocate.
+	// IdleOnly reports whether allocate may place the job on idle resources only; nil without allocate.
 	IdleOnly func(job *api.JobInfo) bool
 	// turn is the job that the session currently works on.
 	turn *turn
@@ -35,19 +36,19 @@ type Session struct {
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
-	// clocks, observer and waitReasons are the registry's.
+	// clocks, observer and waitReasons belong to the registry.
 	clocks      waitClocks
 	observer    GangObserver
 	waitReasons map[string]WaitReason
-	// QueueUse is the resources that queues hold, and may hold.
+	// QueueUse holds the resources that queues use, and their limits.
 	QueueUse QueueUse
-	// forecasters decide which admitted gangs never fit.
+	// forecasters are the plugins that detect admitted gangs that never fit.
 	forecasters []Forecaster
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
 	evictions  evictions
-	// touched are the names of the nodes on which the session has placed or evicted tasks, or taken that back; nil if plugins or
-	// actions may change nodes in other ways.
+	// touched are the names of the nodes on which the session has placed or evicted tasks, even if that was undone; nil
+	// if plugins or actions may change nodes in other ways.
 	touched map[string]bool
 }
 
@@ -68,11 +69,12 @@ func newSession(order []string) *Session {
 	return ssn
 }
 
-// HandedOver reports whether the session has handed over the task to be bound. Its annotations can then no longer change.
+// HandedOver reports whether the session has handed over the task to be bound. Its annotations can then no longer
+// change.
 func (ssn *Session) HandedOver(task api.TaskID) bool { return ssn.handedOver[task] }
 
-// Touched reports whether the session may have changed the named node: it has placed or evicted a task there, even if that was
-// taken back, or it has plugins or actions that are not known to change nodes only in this way.
+// Touched reports whether the session may have changed the named node: it has placed or evicted a task there, even if
+// that was undone, or it has plugins or actions that may change nodes in other ways.
 func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched[node] }
 
 // AddPreBindFn adds a plugin's pre-bind step. Use it from OnSessionOpen. A step added after the session has
@@ -88,8 +90,8 @@ func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOpt
 	ssn.chain.add(plugin, step)
 }
 
-// AddPredicateFn adds a predicate; a panic in it is that node's verdict, with the plugin's name, and does not
-// reach the scheduler.
+// AddPredicateFn adds a predicate. A panic in it counts as a refusal of that node, with the plugin's name, and does not
+// end the cycle.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
 	ssn.Verdicts.note(plugin, added{predicate: true})
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
@@ -144,7 +146,7 @@ func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
 	ssn.Session.AddNodeMapFn(plugin, fn)
 }
 
-// AddNodeReduceFn adds what scales the scores of the plugin's NodeMapFn. The plugin counts as Uncached.
+// AddNodeReduceFn adds a function that scales the scores of the plugin's NodeMapFn. The plugin counts as Uncached.
 func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
 	ssn.Verdicts.note(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeReduceFn(plugin, fn)

@@ -16,7 +16,8 @@ import (
 // maxNamed bounds how many roles, policies or gates a message names.
 const maxNamed = 3
 
-// lacksPods reports which pods the gang's minimum lacks because they do not exist, or have scheduling gates.
+// lacksPods reports whether the gang's minimum lacks pods, because they do not exist or have scheduling gates, and
+// which.
 func lacksPods(job *api.JobInfo) (Wait, bool) {
 	spec := &job.PodGroup.Spec
 	if binding.ShortOf(job, spec, exists) != nil {
@@ -28,7 +29,7 @@ func lacksPods(job *api.JobInfo) (Wait, bool) {
 	return Wait{}, false
 }
 
-// exists reports whether the task can count for the minimum, now or when it is placed.
+// exists reports whether the task can count for the minimum, now or once it is placed.
 func exists(task *api.TaskInfo) bool {
 	switch task.Status {
 	case api.Pending, api.Pipelined, api.Succeeded:
@@ -118,8 +119,8 @@ func subGroupsText(job *api.JobInfo) string {
 	return strings.Join(parts, "; ") + short.More()
 }
 
-// gatesText reports the number of gated pods and their gates: pods of the gang or, when it has enough without them, of
-// the first role, or else the first sub-group policy, that is short.
+// gatesText describes the number of gated pods and their gates. It counts pods of the whole gang or, if the gang has
+// enough without them, of the first role, or else the first sub-group policy, that is short.
 func gatesText(job *api.JobInfo) string {
 	type count struct{ pods, gated int }
 	var all count
@@ -166,7 +167,7 @@ func gatesText(job *api.JobInfo) string {
 	return text + " for their scheduling gates: " + strings.Join(names.Items(), ", ") + names.More()
 }
 
-// gatedSubGroupsText names the sub-group policy that is short of sub-groups that are complete without the gated pods.
+// gatedSubGroupsText names the sub-group policy that has too few sub-groups that are complete without the gated pods.
 func gatedSubGroupsText(job *api.JobInfo, gatedPods int) string {
 	whole := wholeSubGroups(job, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) })
 	short := brief.List{First: 1}

@@ -24,7 +24,7 @@ const (
 	Duration ArgumentType = "duration"
 	Strings  ArgumentType = "list of strings"
 	Object   ArgumentType = "object"
-	// AnyType is for upstream arguments that read several types.
+	// AnyType is the type of upstream's arguments that accept several types.
 	AnyType ArgumentType = "any"
 )
 
@@ -32,8 +32,8 @@ const (
 // int64 and exact in float64.
 const MaxWeight = 1_000_000
 
-// Argument declares one argument of a plugin or action. Config validation and the generated configuration
-// page both read these declarations; nothing else lists a plugin's arguments.
+// Argument declares one argument of a plugin or action. The validation of configurations and the generated
+// documentation use these declarations; nothing else lists a plugin's arguments.
 type Argument struct {
 	// Name is the key under `arguments:`. A name ending in "*" declares a family of keys with that prefix.
 	Name string
@@ -44,7 +44,7 @@ type Argument struct {
 	Doc string
 	// Enum lists the accepted values of a String; empty accepts any.
 	Enum []string
-	// Required reports whether the plugin does nothing without the argument.
+	// Required reports whether the plugin has no effect without the argument.
 	Required bool
 	// Fields are the types of number and flag fields in the mappings of an Object. Quoted values of these fields are accepted
 	// too.
@@ -58,11 +58,12 @@ type PluginSpec struct {
 	// Doc is one sentence for the generated configuration page.
 	Doc       string
 	Arguments []Argument
-	// Validate checks arguments beyond names and types, without a cluster; nil when there is nothing more to check. Its errors
-	// name the argument, the value found and a valid one.
+	// Validate checks arguments beyond names and types, without a cluster; nil if there is nothing more to check. Its
+	// errors name the argument, the value found and a valid one.
 	Validate func(Arguments) error
-	// New builds the plugin. It is called once per loaded configuration, not once per session, so results that it compiles or
-	// goroutines that it starts last as long as that configuration is in force; a plugin that is a Closer ends them then.
+	// New builds the plugin. It is called once for each loaded configuration, not once for each session, so results
+	// that it compiles or goroutines that it starts last as long as that configuration is current; a Closer ends them
+	// then.
 	New func(Arguments, Handle) (Plugin, error)
 	// Extends reports whether the plugin replaces upstream's plugin of the same name and includes its behavior: it accepts
 	// upstream's arguments, with their checks, beside its own.
@@ -72,11 +73,12 @@ type PluginSpec struct {
 	// TimeDriven reports whether the plugin's verdicts change with time alone, so that cycles must run even when nothing in the
 	// cluster changed.
 	TimeDriven bool
-	// TakesOver are switches of other plugins that are set to these values when the conf names this plugin, because it implements
-	// the feature they enable. Setting another value is then an error, and so is setting arguments of those plugins that this
-	// plugin has too.
+	// TakesOver are switches of other plugins that are set to these values when the conf names this plugin, because it
+	// implements the feature that they enable. Setting another value is then an error, and so is setting an argument of
+	// those plugins that this plugin also has.
 	TakesOver []Switch
-	// WaitReasons says what gangs wait for, by the reasons of the plugin's JobValid verdicts; WaitOther for those not in it.
+	// WaitReasons maps the reasons of the plugin's JobValid verdicts to classes of waits; reasons that are not listed
+	// map to WaitOther.
 	WaitReasons map[string]WaitReason
 	// LeavesTasks reports whether the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs
 	// and of nodes. After sessions with only such plugins, the next snapshot has less to compare. False is safe for any plugin.

@@ -8,8 +8,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// WithTiers restricts the session to the given tiers while fn runs. Upstream's session calls the plugins of its tiers, so
-// this is the only way to call some of its plugins.
+// WithTiers restricts the session to the given tiers while fn runs. Upstream's session calls the plugins of its tiers,
+// so this is the only way to call only some of its plugins.
 func (ssn *Session) WithTiers(tiers []conf.Tier, fn func()) {
 	all := ssn.Tiers
 	ssn.Tiers = tiers

@@ -26,7 +26,8 @@ func (ssn *Session) Turn(job api.JobID) {
 	ssn.turn.job = job
 }
 
-// OnTurn sets a function that is called when a session begins to work on a job. It is called before the first session is opened.
+// OnTurn sets a function that is called when a session begins to work on a job. It must be set before the first session
+// is opened.
 func (r *Registry) OnTurn(begins func()) { r.turnBegins = begins }
 
 // Turn returns the job that the last opened session worked on last; empty if there was none. It is safe for concurrent use.
@@ -42,7 +43,7 @@ func (r *Registry) Turn() api.JobID {
 	return last.turn.job
 }
 
-// Action returns the action that ran last in the session that was opened last; empty when none did.
+// Action returns the name of the last action that ran in the last opened session; empty if none did.
 func (r *Registry) Action() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

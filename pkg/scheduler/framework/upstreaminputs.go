@@ -15,16 +15,16 @@ type verdictInputs struct {
 	ofQueue bool
 	// onlyScores reports whether the plugin has no predicate.
 	onlyScores bool
-	// onTheClock reports whether the plugin refuses nodes by the time of day, or by the age of its measurements.
+	// onTheClock reports whether the plugin's refusals depend on the time of day, or on the age of its measurements.
 	onTheClock bool
-	// asksServer reports whether the plugin asks a server for its verdicts, one call each.
+	// asksServer reports whether the plugin makes a call to a server for each verdict.
 	asksServer bool
-	// ordersTasks is true of a plugin that orders tasks, and by other than their priorities.
+	// ordersTasks reports whether the plugin orders tasks by anything but their priorities.
 	ordersTasks bool
 }
 
-// perTaskClass describes a plugin with equal verdicts for all tasks of a class. Of labels and annotations it reads the keys
-// only.
+// perTaskClass describes a plugin with equal verdicts for all tasks of a class, which reads only these labels and
+// annotations.
 func perTaskClass(keys ...string) verdictInputs {
 	return verdictInputs{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
@@ -38,24 +38,24 @@ var upstreamInputs = map[string]verdictInputs{
 	"conformance":            perTaskClass(),
 	"drf":                    perTaskClass(),
 	"gang":                   perTaskClass(),
-	"extender":               {scope: Uncached, asksServer: true}, // its servers receive the whole pod
+	"extender":               {scope: Uncached, asksServer: true}, // sends the whole pod to its servers
 	"network-topology-aware": {scope: Uncached, reads: SomePodKeys(), onlyScores: true},
-	"nodegroup":              {scope: PerJob, reads: SomePodKeys(), ofQueue: true}, // its affinity is the queue's
+	"nodegroup":              {scope: PerJob, reads: SomePodKeys(), ofQueue: true}, // the affinity is that of the queue
 	"nodeorder":              perTaskClass(),
 	"numa-aware":             {scope: Uncached, reads: SomePodKeys(v1beta1.NumaPolicyKey)},
 	"overcommit":             perTaskClass(),
 	"pdb":                    perTaskClass(),
-	"predicates":             perTaskClass(), // allocate finds the tasks that need a call for each
+	"predicates":             perTaskClass(), // allocate detects the tasks that need a call for each node
 	"priority":               perTaskClass(),
 	"proportion":             perTaskClass(),
 	"rescheduling":           perTaskClass(),
 	"resource-strategy-fit":  perTaskClass(resourcestrategyfit.ResourceStrategyAnnotationKey, resourcestrategyfit.ResourceStrategyWeightAnnotationKey),
 	"resourcequota":          perTaskClass(),
 	"sla":                    perTaskClass(),
-	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true, ordersTasks: true}, // the role is part of the class
-	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true},                // the revocable zone is the task's
+	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true, ordersTasks: true}, // the role is part of the task class
+	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true},                // the revocable zone is a property of the task
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true},
 }
 
-// AsksServer reports whether the upstream plugin asks a server for its verdicts, one call each.
+// AsksServer reports whether the upstream plugin makes a call to a server for each verdict.
 func AsksServer(plugin string) bool { return upstreamInputs[plugin].asksServer }

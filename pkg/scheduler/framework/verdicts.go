@@ -14,8 +14,8 @@ type VerdictScope int
 const (
 	// Uncached verdicts are requested for every task on every node: they may depend on placements on other nodes.
 	Uncached VerdictScope = iota
-	// PerJob verdicts apply to tasks of one class (see PerTaskClass) in one job, or in the jobs with the same key (JobSigner).
-	// They are cached for these, and requested again for a node that has changed.
+	// PerJob verdicts apply to tasks of one class (see PerTaskClass) in one job, or in the jobs with the same key
+	// (JobSigner). They are cached for these, and requested again for a node that has changed.
 	PerJob
 	// PerTaskClass verdicts apply to all tasks of a class: tasks with equal requests, constraints, priority and role, and with
 	// equal labels and annotations as far as the plugin reads them. They are cached for the tasks of a class in all jobs of the
@@ -38,9 +38,9 @@ func (NoVerdicts) PodKeys() PodKeys { return SomePodKeys() }
 // Verdicts describes the predicates and node scores of a session's plugins: which plugins have them, and the inputs that they
 // depend on.
 type Verdicts struct {
-	// ours are the opened plugins of this project's kind. All others are upstream's.
+	// ours are the opened plugins that were written for this framework. All others are upstream's.
 	ours map[string]signature
-	// added is what plugins have added with methods of the Session.
+	// added records the functions that plugins have added with methods of the Session.
 	added   map[string]added
 	volumes ofPlugin[VolumeSigner]
 	claims  ofPlugin[ClaimSigner]
@@ -171,15 +171,14 @@ func (v *Verdicts) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string
 	return key, ok
 }
 
-// Judges reports whether a plugin of this project's kind may refuse nodes for reasons that only it knows. Only Signers declare
-// whether they have a predicate.
+// Judges reports whether a plugin written for this framework may refuse nodes for reasons that only it knows. Only
+// Signers declare whether they have a predicate.
 func (v *Verdicts) Judges(plugin string) bool {
 	s, ours := v.ours[plugin]
 	return ours && (s.tasks == nil || v.added[plugin].predicate)
 }
 
-// MayScore reports whether the plugin may affect which of the feasible nodes is best. Only for Signers it is known that they do
-// not.
+// MayScore reports whether the plugin may affect which of the feasible nodes is best. Only a Signer is known not to.
 func (v *Verdicts) MayScore(plugin string) bool {
 	return !v.Signs(plugin) || v.added[plugin].score
 }

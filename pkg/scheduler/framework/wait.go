@@ -21,26 +21,27 @@ const (
 	NotEnoughResources  = v1beta1.NotEnoughResourcesReason
 	NotEnoughPods       = v1beta1.NotEnoughPodsReason
 	NotEnoughPodsOfTask = v1beta1.NotEnoughPodsOfTaskReason
-	// SchedulingGated: the pods without scheduling gates are too few.
+	// SchedulingGated means that the gang has too few pods without scheduling gates.
 	SchedulingGated = "SchedulingGated"
-	// NotEnqueued: the PodGroup is Pending because a plugin did not admit it.
+	// NotEnqueued means that the PodGroup is Pending because a plugin did not admit it.
 	NotEnqueued = "NotEnqueued"
-	// QueueFull: the gang's queue may take no more.
+	// QueueFull means that the gang's queue is at its limit.
 	QueueFull = "QueueFull"
-	// QueueNotOpen, QueueNotFound and QueueHasChildren: the gang's queue admits nothing, does not exist, or may contain only
-	// queues.
+	// QueueNotOpen, QueueNotFound and QueueHasChildren mean that the gang's queue admits nothing, does not exist, or
+	// may contain only queues.
 	QueueNotOpen     = "QueueNotOpen"
 	QueueNotFound    = "QueueNotFound"
 	QueueHasChildren = "QueueHasChildren"
-	// PodGroupNotFound: pods name a PodGroup that does not exist.
+	// PodGroupNotFound means that pods name a PodGroup that does not exist.
 	PodGroupNotFound = "PodGroupNotFound"
-	// PreBindFailed and BindFailed: the failure of the gang's last transaction. BindBackoff: the wait after it.
+	// PreBindFailed and BindFailed mean that the gang's last transaction failed. BindBackoff is the wait after it.
 	PreBindFailed = "PreBindFailed"
 	BindFailed    = "BindFailed"
 	BindBackoff   = "BindBackoff"
 )
 
-// Wait says why a gang waits, in the words of its PodGroup and its pods. Equal states of the cluster give equal words.
+// Wait holds the reason why a gang waits, as its PodGroup and its pods report it. Equal states of the cluster give
+// equal texts.
 type Wait struct {
 	Reason, Message string
 }
@@ -48,7 +49,7 @@ type Wait struct {
 // ExplainWait records why a gang was not placed by an action of this session.
 func (ssn *Session) ExplainWait(job api.JobID, wait Wait) { ssn.waits[job] = wait }
 
-// Wait returns why the gang waits, as far as actions have recorded it; it is complete once the session closes.
+// Wait returns why the gang waits, as recorded so far by actions; it is complete once the session closes.
 func (ssn *Session) Wait(job api.JobID) (Wait, bool) {
 	wait, ok := ssn.waits[job]
 	return wait, ok
@@ -67,7 +68,7 @@ func (ssn *Session) explainWaits(told tellings) {
 			delete(ssn.waits, uid)
 		}
 	}
-	// Plugins that account for admitted gangs answer depending on the gangs they were asked about before.
+	// The answers of plugins that account for admitted gangs depend on the gangs that they were asked about before.
 	slices.SortFunc(waiting, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	for _, job := range waiting {
 		wait := ssn.waitOf(job)
@@ -80,8 +81,8 @@ func (ssn *Session) explainWaits(told tellings) {
 	told.keep(ssn.waits)
 }
 
-// Waits reports whether members of the gang wait or are missing. A completed gang misses none; but upstream also calls a gang
-// with minMember 0 completed while its pods wait.
+// Waits reports whether members of the gang wait or are missing. A completed gang misses none, but upstream also calls
+// a gang with minMember 0 completed while its pods wait.
 func Waits(job *api.JobInfo) bool {
 	if job.PodGroup == nil {
 		return false
@@ -119,7 +120,7 @@ func (ssn *Session) waitOf(job *api.JobInfo) Wait {
 	return Wait{NotEnoughResources, untold(job)}
 }
 
-// untold explains a gang that no action has explained.
+// untold returns an explanation for a gang that no action has explained.
 func untold(job *api.JobInfo) string {
 	if job.JobFitErrors != "" {
 		return job.JobFitErrors
@@ -139,9 +140,9 @@ func untold(job *api.JobInfo) string {
 	return "no action of the configuration has tried to place it yet"
 }
 
-// show writes the explanation to the PodGroup that the session writes: as its Unschedulable condition while the gang's minimum
-// is not bound, and afterwards as the message of its Scheduled condition, because then some members wait and the gang does not.
-// In between, the bind transaction reports.
+// show writes the explanation to the session's PodGroup: as its Unschedulable condition while the gang's minimum is not
+// bound, and after that as the message of its Scheduled condition, because then only some members wait. While a bind
+// transaction runs, the transaction reports.
 func (w Wait) show(job *api.JobInfo, session string) {
 	status := &job.PodGroup.Status
 	at := func(kind scheduling.PodGroupConditionType) int {

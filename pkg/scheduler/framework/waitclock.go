@@ -23,7 +23,7 @@ type GangObserver interface {
 	GangTimedOut()
 }
 
-// unobserved is the observer of a registry that has none.
+// unobserved is used if a registry has no observer.
 type unobserved struct{}
 
 func (unobserved) GangWaited(WaitReason, WaitEnd, time.Duration) {}
@@ -54,7 +54,7 @@ var WaitReasons = []WaitReason{
 	WaitUnseen, WaitIncomplete, WaitGated, WaitGroup, WaitNotAdmitted, WaitQueue, WaitResources, WaitBackoff, WaitBinding, WaitOther,
 }
 
-// WaitEnd says how a wait ended.
+// WaitEnd is the way in which a wait ended.
 type WaitEnd string
 
 // The ends of a wait. The wait of a deleted gang has none.
@@ -144,7 +144,8 @@ func reasonOf(ssn *Session, job *api.JobInfo, wait Wait) WaitReason {
 	return ssn.WaitReason(wait)
 }
 
-// newWaitClock returns the clock of a gang that was not known to wait. It starts when the gang was created, unless the gang ran before.
+// newWaitClock returns the clock of a gang that starts to wait. The wait began when the gang was created, unless the
+// gang ran before.
 func newWaitClock(job *api.JobInfo, now time.Time) *waitClock {
 	c := &waitClock{podGroup: job.PodGroup.UID, spent: map[WaitReason]time.Duration{}, reason: WaitUnseen, since: job.PodGroup.CreationTimestamp.Time}
 	ran := slices.ContainsFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == scheduling.PodGroupScheduled })

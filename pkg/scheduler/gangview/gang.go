@@ -23,14 +23,14 @@ import (
 // mostNamed is how many roles, sub-groups and conditions of a gang are shown.
 const mostNamed = 100
 
-// Gang is all that the scheduler knows of a gang.
+// Gang is the scheduler's data about a gang.
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Source is how the user declared it: the API group of a PodGroup, or annotations of its pods; empty when its PodGroup does
 	// not exist.
 	Source string `json:"source,omitempty"`
-	// Owner is what the PodGroup was made for, such as "Job.batch.volcano.sh train".
+	// Owner is the object that the PodGroup was made for, such as "Job.batch.volcano.sh train".
 	Owner    string    `json:"owner,omitempty"`
 	Queue    string    `json:"queue"`
 	Priority int32     `json:"priority"`
@@ -38,13 +38,14 @@ type Gang struct {
 	Phase    string    `json:"phase,omitempty"`
 	State    State     `json:"state"`
 	Minimum  Minimum   `json:"minimum"`
-	// Settings are what plugin coscheduling takes its annotations for; nil when it has none, or the plugin is not in use.
+	// Settings are the gang's settings according to plugin coscheduling; nil if it has none, or the plugin is not
+	// configured.
 	Settings *Settings      `json:"settings,omitempty"`
 	Members  map[string]int `json:"members"`
-	// Waits is why it waits by the last session.
+	// Waits is why it waits, according to the last session.
 	Waits *Verdict `json:"waits,omitempty"`
-	// Conditions are the conditions of its PodGroup, by type, also its time limit, its node reservation and when it was
-	// satisfied.
+	// Conditions are the conditions of its PodGroup, by type, including its time limit, its node reservation and when
+	// it was satisfied.
 	Conditions map[string]Verdict `json:"conditions,omitempty"`
 }
 
@@ -52,7 +53,7 @@ type Gang struct {
 type Minimum struct {
 	Members int32            `json:"members"`
 	Roles   map[string]int32 `json:"roles,omitempty"`
-	// SubGroups are how many whole sub-groups of a policy there must be.
+	// SubGroups is the required number of complete sub-groups of each policy.
 	SubGroups map[string]int32 `json:"subGroups,omitempty"`
 }
 
@@ -63,20 +64,21 @@ type Settings struct {
 	WaitingTime string            `json:"waitingTime"`
 	TotalNumber int32             `json:"totalNumber,omitempty"`
 	Group       []string          `json:"group,omitempty"`
-	// Gather is how it is gathered in the network.
+	// Gather holds the rules for gathering it in the network.
 	Gather []gangs.GatherRule `json:"gather,omitempty"`
 	// Mistakes are invalid settings, and the values used instead.
 	Mistakes []string `json:"mistakes,omitempty"`
 }
 
-// Verdict is what was said of a gang.
+// Verdict is a reason with a message, and since when it holds.
 type Verdict struct {
 	Reason  string    `json:"reason"`
 	Message string    `json:"message,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// see is what is known of the gang, without what takes longer than the cache may be locked. annotations are its PodGroup's.
+// see returns the data about the gang, except parts that take longer than the cache may be locked. annotations are its
+// PodGroup's.
 func see(job *api.JobInfo) (g Gang, annotations map[string]string) {
 	g = Gang{
 		Namespace: job.Namespace, Name: job.Name, Queue: string(job.Queue), Priority: job.Priority, Members: membersOf(job),
@@ -150,7 +152,7 @@ func subGroupsOf(pg *api.PodGroup) map[string]int32 {
 	return least
 }
 
-// some are at most mostNamed of these, so that what a tenant writes does not make the answer long.
+// some returns at most mostNamed entries, so that a tenant cannot make the response long.
 func some[V any](all map[string]V) map[string]V {
 	out := maps.Clone(all)
 	if len(all) <= mostNamed {
@@ -191,7 +193,7 @@ func settingsOf(g *Gang, annotations map[string]string, defaults gangs.Settings)
 	return s
 }
 
-// verdict is why the gang waits.
+// verdict converts the reason why the gang waits.
 func verdict(wait framework.Wait) *Verdict {
 	if wait.Reason == "" {
 		return nil

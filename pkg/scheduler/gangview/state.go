@@ -9,34 +9,34 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// State is where a gang is on its way.
+// State is the stage of a gang between its creation and its end.
 type State string
 
 // The states. A gang is in one of them.
 const (
-	// Waiting: it is not admitted.
+	// Waiting means that it is not admitted.
 	Waiting State = "waiting"
-	// Admitted: it may be placed, and resources of its queue are reserved for it.
+	// Admitted means that it may be placed, and that resources of its queue are reserved for it.
 	Admitted State = "admitted"
-	// TimedOut: its waiting time has passed, and it waits out its backoff.
+	// TimedOut means that its waiting time has passed, and that it waits for the end of its backoff.
 	TimedOut State = "timed_out"
-	// InFlight: members are in a bind transaction.
+	// InFlight means that members are in a bind transaction.
 	InFlight State = "in_flight"
-	// Partial: members have nodes, fewer than its minimum asks for.
+	// Partial means that members have nodes, but fewer than its minimum.
 	Partial State = "partial"
-	// Bound: its minimum has nodes, and does not run yet.
+	// Bound means that its minimum has nodes, but does not run yet.
 	Bound State = "bound"
-	// Running: its minimum runs, or has succeeded.
+	// Running means that its minimum runs, or has succeeded.
 	Running State = "running"
-	// Ended: all of its members have succeeded or failed.
+	// Ended means that all of its members have succeeded or failed.
 	Ended State = "ended"
 )
 
-// States are all there are.
+// States are all states.
 var States = []State{Waiting, Admitted, TimedOut, InFlight, Partial, Bound, Running, Ended}
 
-// stateOf returns the state of a gang in the cache. sentBack reports whether the gang waits out a backoff according to the
-// last session.
+// stateOf returns the state of a gang in the cache. sentBack reports whether, according to the last session, the gang
+// is in a backoff.
 func stateOf(job *api.JobInfo, sentBack bool) State {
 	count := func(statuses ...api.TaskStatus) (n int) {
 		for _, status := range statuses {
@@ -64,7 +64,7 @@ func stateOf(job *api.JobInfo, sentBack bool) State {
 	}
 }
 
-// has reports whether the members that count are enough.
+// has reports whether enough members count.
 func has(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	return binding.ShortOf(job, &job.PodGroup.Spec, counts) == nil
 }

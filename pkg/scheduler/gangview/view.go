@@ -27,9 +27,9 @@ type View struct {
 	gangs Gangs
 	// groupsInFlight returns how many transactions of several gangs have not ended.
 	groupsInFlight func() int
-	// waits say why gangs wait by the last session.
+	// waits returns why gangs wait, according to the last session.
 	waits func() map[api.JobID]framework.Wait
-	// defaults are the settings of a gang that says nothing; false when settings are not read.
+	// defaults returns the settings of a gang without any; false if no plugin reads settings.
 	defaults func() (gangs.Settings, bool)
 }
 
@@ -52,23 +52,23 @@ func (v *View) Count() metrics.GangCounts {
 	return counts
 }
 
-// Query chooses gangs. Empty fields choose all.
+// Query selects gangs. Empty fields select all.
 type Query struct {
 	Namespace, Name string
-	// After leaves out the gangs up to this one, namespace/name.
+	// After skips the gangs up to this one, given as namespace/name.
 	After string
-	// Limit is how many gangs are shown at most.
+	// Limit is the maximum number of gangs.
 	Limit int
 }
 
-// Page is a part of the gangs that were asked for, in order of namespace/name.
+// Page is a part of the selected gangs, in order of namespace/name.
 type Page struct {
 	Gangs []Gang `json:"gangs"`
-	// LeftOut is how many more there are, which follow After the last of these.
+	// LeftOut is the number of selected gangs after this page.
 	LeftOut int `json:"leftOut"`
 }
 
-// List shows gangs.
+// List returns the selected gangs.
 func (v *View) List(q Query) Page {
 	ids := slices.DeleteFunc(v.gangs.IDs(), func(id api.JobID) bool {
 		namespace, name, _ := strings.Cut(string(id), "/")

@@ -26,8 +26,8 @@ type binder struct {
 
 var _ binding.Binder = (*binder)(nil)
 
-// Bind writes the member's Binding. The pod's UID is a precondition, so that a pod of the same name that came
-// after it is not bound; staged annotations are merged into the pod in the same write.
+// Bind writes the member's Binding. The pod's UID is a precondition, so that a new pod with the same name is not bound.
+// Staged annotations are merged into the pod in the same write.
 func (b *binder) Bind(ctx context.Context, m *binding.Member) error {
 	pod, annotations := m.Task.Pod, m.StagedAnnotations()
 	if _, decided := annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; !decided && b.claimsDevices(pod) {
@@ -39,8 +39,9 @@ func (b *binder) Bind(ctx context.Context, m *binding.Member) error {
 	}, metav1.CreateOptions{})
 }
 
-// claimsDevices reports whether the waiting pod has the annotation from which node agents read which devices a pod may use, then or now. Its owner wrote it: no plugin
-// decided on devices for the pod, or the conf names none that does. The admission policy refuses to add it after the creation of the pod.
+// claimsDevices reports whether the waiting pod had, before or now, the annotation from which node agents read the
+// devices that a pod may use. Then its owner wrote it, because no plugin has decided on devices for the pod, or the
+// conf names no such plugin. The admission policy refuses to add the annotation after the creation of the pod.
 func (b *binder) claimsDevices(pod *v1.Pod) bool {
 	if _, claims := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; claims {
 		return true

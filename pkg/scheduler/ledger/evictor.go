@@ -23,8 +23,8 @@ import (
 // evictTimeout bounds each call of an eviction.
 const evictTimeout = 15 * time.Second
 
-// Evictor evicts pods: it writes the cause into the pod's status, and deletes the pod. The books have the pod as leaving from before the first
-// write until the watch shows its end, whatever the watch shows in between.
+// Evictor evicts pods: it writes the cause into the pod's status, and deletes the pod. From before the first write
+// until the watch shows the pod's end, the books count the pod as leaving, whatever the watch shows in between.
 type Evictor struct {
 	kube    kubernetes.Interface
 	books   *books.Books
@@ -36,7 +36,8 @@ func NewEvictor(kube kubernetes.Interface, books *books.Books, reports *report.R
 	return &Evictor{kube: kube, books: books, reports: reports}
 }
 
-// Evict books the task as leaving and has its pod deleted, off the session loop. The pod stays, and is booked so, if it cannot be deleted.
+// Evict marks the task as leaving in the books, and deletes its pod off the session loop. If the pod cannot be deleted,
+// the mark is removed.
 func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 	pod, group, err := e.books.Pods.Evict(task)
 	if err != nil {
@@ -53,7 +54,7 @@ func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 	return nil
 }
 
-// evict evicts the pod; when it returns an error the pod stays.
+// evict evicts the pod. If it returns an error, the pod was not deleted.
 func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 	message := brief.Text("Pod is evicted, because of " + reason)
 	e.reports.Evicted(pod, message)
@@ -90,7 +91,7 @@ func (e *Evictor) explain(pod *v1.Pod, message string) error {
 	return err
 }
 
-// delete deletes the pod, by UID, and tries again while that may help.
+// delete deletes the pod, by UID, and retries errors that may pass.
 func (e *Evictor) delete(pod *v1.Pod) error {
 	backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 6}
 	var last error
@@ -99,11 +100,11 @@ func (e *Evictor) delete(pod *v1.Pod) error {
 		defer cancel()
 		last = e.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
 		switch {
-		case last == nil, apierrors.IsNotFound(last), apierrors.IsConflict(last): // a conflict: another pod of that name
+		case last == nil, apierrors.IsNotFound(last), apierrors.IsConflict(last): // a conflict means another pod with that name
 			return true, nil
 		case apierrors.IsInvalid(last):
 			return false, last
-		default: // also what is forbidden, as all is by an API server that has just started
+		default: // includes Forbidden, which an API server returns for everything right after its start
 			return false, nil
 		}
 	})

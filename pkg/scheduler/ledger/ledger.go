@@ -24,28 +24,28 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// How long a gang whose transaction failed waits before it is tried again: the wait doubles from the first to the
-// last value, with jitter.
+// The first and the last wait of a gang after a failed transaction. The wait doubles with each failure, with jitter.
 const (
 	FirstRetry  = time.Second
 	lastRetry   = 60 * time.Second
 	retryJitter = 0.2
 )
 
-// Config is what a Ledger works with.
+// Config holds the dependencies of a Ledger.
 type Config struct {
 	Kube    kubernetes.Interface
 	Volcano vcclient.Interface
 	Books   *books.Books
 	Reports *report.Reporter
-	// Pods, Nodes and PodGroups are what the watch shows, and PodGroupsAt is the version up to which PodGroups are watched.
+	// Pods, Nodes and PodGroups list the objects that the watch shows. PodGroupsAt is the version up to which PodGroups
+	// are watched.
 	Pods        corelisters.PodLister
 	Nodes       corelisters.NodeLister
 	PodGroups   vclisters.PodGroupLister
 	PodGroupsAt func() string
 	// Observer observes transactions, for metrics.
 	Observer binding.Observer
-	// WakeNow asks for a session because a task may be placed now, WakeSoon for one within a moment.
+	// WakeNow requests a session because a task may be placed now. WakeSoon requests one within a moment.
 	WakeNow, WakeSoon func()
 }
 
@@ -62,7 +62,7 @@ type Ledger struct {
 	open openTransactions
 	// handover is held while a transaction is handed to the engine and while members are cancelled.
 	handover sync.Mutex
-	// serverBack is when the API server came back from its last outage, in nanoseconds since 1970.
+	// serverBack is when the last outage of the API server ended, in nanoseconds since 1970.
 	serverBack atomic.Int64
 }
 
@@ -89,7 +89,8 @@ func (l *Ledger) InFlight(gang api.JobID) bool {
 	return !l.open.isIncomplete(gang) && l.engine.InFlight(gang)
 }
 
-// Failing reports whether the gang has a transaction that has not ended and whose members failed, unless it was given up as incomplete.
+// Failing reports whether the gang has a transaction that has not ended and has failed members, unless it was released
+// as incomplete.
 func (l *Ledger) Failing(gang api.JobID) bool {
 	return l.engine.Failing(gang) && !l.open.isIncomplete(gang)
 }
@@ -97,8 +98,8 @@ func (l *Ledger) Failing(gang api.JobID) bool {
 // GroupsInFlight returns how many transactions of several gangs have not ended.
 func (l *Ledger) GroupsInFlight() int { return l.engine.GroupsInFlight() }
 
-// Drain lets the transactions in flight end: new ones are refused, and when the context ends those whose members
-// are not being bound yet are rolled back. An error names what could not be ended.
+// Drain waits for the transactions in flight to end, and new ones are refused. When the context ends, transactions
+// whose members are not being bound yet are rolled back. The error names any that did not end.
 func (l *Ledger) Drain(ctx context.Context) error {
 	err := l.engine.Drain(ctx)
 	l.backoff.Stop()
@@ -111,16 +112,17 @@ func (l *Ledger) Abort() {
 	l.backoff.Stop()
 }
 
-// ServerBack retries at once what failed while the API server was away: transactions in flight go on and every gang's wait ends, also that of a
-// gang whose transaction is in flight and fails. It does not block.
+// ServerBack retries at once everything that failed while the API server was unavailable: transactions in flight
+// continue and every gang's wait ends, also for a gang whose transaction is in flight and fails later. It does not
+// block.
 func (l *Ledger) ServerBack() {
-	l.serverBack.Store(time.Now().UnixNano()) // first: a transaction that ends from here on sees it, the wait of an earlier one ends
+	l.serverBack.Store(time.Now().UnixNano()) // first: transactions that end later read it, and waits of earlier ones are ended below
 	l.backoff.RetryAll()
 	l.engine.RetryNow()
 }
 
-// triedInOutage reports whether the API server came back while the transaction, which has ended, was in flight. The cause
-// of its failure may be over, so its gang waits no longer than gangs that were waiting when the API server came back.
+// triedInOutage reports whether the API server recovered while the ended transaction was in flight. The cause of its
+// failure may be over, so its gang waits no longer than gangs that were waiting at the recovery.
 func (l *Ledger) triedInOutage(r binding.Result) bool {
 	return time.Now().Add(-r.Took).UnixNano() < l.serverBack.Load()
 }
@@ -133,7 +135,7 @@ func (l *Ledger) Bound(m *binding.Member) {
 	l.reports.Bound(pod, m.Node)
 }
 
-// Released frees what a member held: it was not bound, and all it prepared is undone.
+// Released frees the resources of a member that is not bound and whose steps are rolled back.
 func (l *Ledger) Released(m *binding.Member, cause error) {
 	l.books.Pods.Release(api.PodKey(m.Task.Pod), m)
 	klog.V(3).InfoS("Member released", "pod", klog.KObj(m.Task.Pod), "node", m.Node, "cause", cause)
@@ -142,7 +144,7 @@ func (l *Ledger) Released(m *binding.Member, cause error) {
 	}
 }
 
-// runBindErrHandler runs the handler that a plugin left on the task, if any. A panic in it is its error.
+// runBindErrHandler runs the handler that a plugin set on the task, if any. It returns a panic as an error.
 func runBindErrHandler(task *api.TaskInfo) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -155,7 +157,7 @@ func runBindErrHandler(task *api.TaskInfo) (err error) {
 	return task.CustomBindErrHandler()
 }
 
-// Ended draws the consequences of a transaction for its gangs: they fail together, and wait it out together.
+// Ended applies the outcome of a transaction to its gangs: if it failed, they all wait for the same backoff.
 func (l *Ledger) Ended(r binding.Result) {
 	if wasIncomplete(r) {
 		return
@@ -174,19 +176,19 @@ func (l *Ledger) Ended(r binding.Result) {
 	wake()
 }
 
-// gangFailed makes the gang wait out the failures of its transaction, and reports them.
+// gangFailed starts the gang's backoff after its transaction failed, and reports the failures.
 func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.Failure) {
 	failure := l.reports.Failed(gang, r, failed)
 	nodes := failure.Nodes
 	if l.triedInOutage(r) {
-		nodes = nil // it says nothing of them
+		nodes = nil // an outage says nothing about the nodes
 	}
 	until := l.backoff.Failed(gang, failure.Reason+": "+failure.Message, nodes...)
-	if l.triedInOutage(r) { // asked again: ServerBack ends only waits that have begun
+	if l.triedInOutage(r) { // checked again, because ServerBack ends only waits that have begun
 		l.backoff.RetryNow(gang)
 		until = time.Now()
 	}
-	if !l.exists(gang) { // its PodGroup was deleted meanwhile, and no other event comes for it
+	if !l.exists(gang) { // its PodGroup was deleted meanwhile, and no later event will clean up
 		l.backoff.Forget(gang)
 		l.reports.ForgetFailure(gang)
 	}
@@ -195,8 +197,8 @@ func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.F
 	l.reports.Publish(failure)
 }
 
-// failuresThatCount returns the failures after which a gang waits. A shutdown does not count, nor does the end of its PodGroup, or of the pods
-// of all its members, and neither does a member whose pod was deleted when the gang was bound without it.
+// failuresThatCount returns the failures that make a gang wait. These do not include a shutdown, the deletion of the
+// PodGroup or of the pods of all members, and a member whose pod was deleted if the gang was bound without it.
 func failuresThatCount(r binding.Result) []binding.Failure {
 	var failed []binding.Failure
 	allGone := true
@@ -217,7 +219,7 @@ func failuresThatCount(r binding.Result) []binding.Failure {
 	return failed
 }
 
-// exists reports whether the gang's PodGroup exists; a gang whose PodGroup was deleted has nothing to wait for.
+// exists reports whether the gang's PodGroup exists. A gang whose PodGroup was deleted has nothing to wait for.
 func (l *Ledger) exists(gang api.JobID) bool {
 	l.books.Lock()
 	job := l.books.Jobs.Get(gang)
@@ -230,10 +232,10 @@ func (l *Ledger) exists(gang api.JobID) bool {
 	return there && !l.watched.isDeleted(gang, version)
 }
 
-// CancelPod fails the member of a pod of the gang that is gone.
+// CancelPod fails the member of a deleted pod of the gang.
 func (l *Ledger) CancelPod(gang api.JobID, pod *v1.Pod) {
 	if held, is := l.books.Pods.HeldGang(pod); is {
-		gang = held // the pod may name another PodGroup meanwhile
+		gang = held // the pod may now name another PodGroup
 	}
 	l.handover.Lock()
 	defer l.handover.Unlock()
@@ -247,7 +249,7 @@ func (l *Ledger) CancelGang(gang api.JobID) {
 	l.engine.CancelGang(gang, deletedPodGroup(gang))
 }
 
-// CancelNode fails the members that were to go to a node that was deleted.
+// CancelNode fails the members placed on a deleted node.
 func (l *Ledger) CancelNode(node string) {
 	l.handover.Lock()
 	defer l.handover.Unlock()

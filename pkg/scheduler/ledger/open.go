@@ -11,15 +11,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// openTransactions are the transactions of the session that runs which are not handed to the engine yet, one for each gang or group of gangs.
+// openTransactions are the running session's transactions that are not handed to the engine yet, one for each gang or
+// group of gangs.
 type openTransactions struct {
 	mu     sync.Mutex
 	byGang map[api.JobID]*binding.Transaction
-	// inOrder are the open transactions, and some that were submitted, in the order in which the session came to them.
+	// inOrder are the open transactions, and some that were submitted, in the order in which the session created them.
 	inOrder []*binding.Transaction
-	// last is the gang that was added to last: while a statement commits, it stays the same.
+	// last is the gang of the last added member. While a statement commits, it stays the same.
 	last api.JobID
-	// incomplete are the gangs whose transactions the session that closes has given up before any step began.
+	// incomplete are the gangs whose transactions the closing session has released before any step began.
 	incomplete map[api.JobID]bool
 }
 
@@ -27,8 +28,9 @@ func newOpenTransactions() openTransactions {
 	return openTransactions{byGang: map[api.JobID]*binding.Transaction{}, incomplete: map[api.JobID]bool{}}
 }
 
-// add adds the member to its unit's transaction. It returns the transaction of the unit that the session was at
-// before, if it went on, which is no longer open. A transaction to which members of a later transaction would not count stays open.
+// add adds the member to its unit's transaction. If the previous member was of another unit, add closes the transaction
+// of that unit and returns it. It leaves a transaction open that has a gang with CountNone, because members of a later
+// transaction would not count for that gang's minimum.
 func (o *openTransactions) add(member *binding.Member, unit *binding.Unit) (former *binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -51,7 +53,7 @@ func (o *openTransactions) add(member *binding.Member, unit *binding.Unit) (form
 	return former
 }
 
-// putBack opens the transaction again that was taken.
+// putBack makes a taken transaction open again.
 func (o *openTransactions) putBack(tx *binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +71,7 @@ func (o *openTransactions) listLocked() []*binding.Transaction {
 	return slices.DeleteFunc(slices.Clone(o.inOrder), func(tx *binding.Transaction) bool { return o.byGang[tx.Gang] != tx })
 }
 
-// take takes the open transactions of those given.
+// take removes the given transactions from the open ones.
 func (o *openTransactions) take(those []*binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -78,7 +80,8 @@ func (o *openTransactions) take(those []*binding.Transaction) {
 	}
 }
 
-// takeWhole takes the transactions that later members would count to, in order.
+// takeWhole removes and returns, in order, the open transactions without a gang that has CountNone: if members follow
+// in a later transaction, they still count.
 func (o *openTransactions) takeWhole() []*binding.Transaction {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -89,7 +92,7 @@ func (o *openTransactions) takeWhole() []*binding.Transaction {
 	return whole
 }
 
-// takeAll takes all open transactions, in order.
+// takeAll removes and returns all open transactions, in order.
 func (o *openTransactions) takeAll() []*binding.Transaction {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -106,8 +109,8 @@ func (o *openTransactions) markIncomplete(tx *binding.Transaction) {
 	}
 }
 
-// isIncomplete reports whether the session that is about to close has given up the gang's transaction. The session's verdict on
-// such a gang is to be reported.
+// isIncomplete reports whether the closing session has released the gang's transaction. The session's verdict on such a
+// gang must be reported.
 func (o *openTransactions) isIncomplete(gang api.JobID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 )
 
-// quorum decides at the barrier of a transaction.
+// quorum makes the decision at the barrier of a transaction.
 type quorum struct {
 	books *books.Books
 	vc    vcclient.Interface
@@ -26,11 +26,12 @@ type quorum struct {
 
 var _ binding.Gatekeeper = (*quorum)(nil)
 
-// Quorum reports whether the gang reaches its minimum with these members beside those bound or running.
+// Quorum returns nil if the gang reaches its minimum with these members and those already bound or running.
 //
-// The minimum is read live: a PodGroup whose minMember was raised together with new pods must not have part of
-// them bound because the watch lags behind. The PodGroup of a pod that stands alone is not read. While the API server does not
-// answer, a gang that is below the minimum in the books gets that as its answer: it would hold nodes for nothing.
+// The minimum is read from the API server: if a PodGroup's minMember was raised together with new pods, part of them
+// must not be bound because the watch lags behind. The PodGroup of a pod that stands alone is not read. While the API
+// server does not answer, a gang that is below the minimum in the books is refused by that minimum, because it would
+// hold nodes for nothing.
 func (q *quorum) Quorum(ctx context.Context, tx *binding.Transaction, passed []*binding.Member) error {
 	if err := tx.StrictLoss(passed); err != nil {
 		return err
@@ -43,7 +44,7 @@ func (q *quorum) Quorum(ctx context.Context, tx *binding.Transaction, passed []*
 	return nil
 }
 
-// enoughOf returns nil if the gang of the transaction has what it asks for.
+// enoughOf returns nil if the gang of the transaction meets its terms.
 func (q *quorum) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Transaction, passed []*binding.Member) error {
 	live, err := q.liveSpec(ctx, gang)
 	if apierrors.IsNotFound(err) {
@@ -64,8 +65,8 @@ func (q *quorum) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Trans
 	return fmt.Errorf("reading PodGroup %s: %w", gang, err)
 }
 
-// liveSpec reads the PodGroup's spec from the API server; nil if that in the books will do. A scheduler that may not
-// read it (a role made for upstream's scheduler) uses that in the books.
+// liveSpec reads the PodGroup's spec from the API server. It returns nil if the spec in the books suffices, also for a
+// scheduler without the permission to read it (a role written for upstream's scheduler).
 func (q *quorum) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGroupSpec, error) {
 	q.books.Lock()
 	job := q.books.Jobs.Get(gang)
@@ -92,9 +93,9 @@ func (q *quorum) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodG
 	return &internal.Spec, nil
 }
 
-// standsAlone reports whether the job is a pod whose PodGroup was made for it and no other: Volcano's controller makes one for
-// each pod that has no controller, and owns it by that pod. Such a gang has nothing to be split, and there may be so many
-// of them that a read each would cost. One pod of a gang in the books proves nothing: the others may be on their way.
+// standsAlone reports whether the job is a single pod whose PodGroup was made only for it: Volcano's controller makes
+// one for each pod without a controller, and the pod owns it. Such a gang cannot be split, and there may be too many of
+// them for a read of each. One pod of a gang in the books proves nothing, because the others may follow.
 func standsAlone(job *api.JobInfo) bool {
 	if len(job.Tasks) != 1 || job.PodGroup == nil || binding.LeastMembers(job.PodGroup) > 1 {
 		return false

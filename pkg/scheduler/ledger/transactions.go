@@ -14,13 +14,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 )
 
-// errIncomplete is why members are released whose gang no action of the session has completed. It is no failure of the
-// gang's: the session reports what stops the rest.
+// errIncomplete is why members are released if no action of the session completed their gang. It is not a failure of
+// the gang: the session reports why the rest was not placed.
 var errIncomplete = errors.New("the rest of the gang's minimum could not be placed")
 
-// Add reserves the task's resources on its node and adds it, with the annotations that the session decided, to the open transaction of its
-// gang, or of its gang's unit. A unit has one transaction a session; it is sealed as soon as the session goes on to another one and the
-// members so far are enough, or else when the session's actions are done.
+// Add reserves the task's resources on its node and adds it, with the annotations that the session decided, to the open
+// transaction of its gang, or of its gang's unit. A unit has one transaction in a session. It is sealed as soon as the
+// session moves on to another unit and the members so far are enough, or else after the session's last action.
 func (l *Ledger) Add(task *api.TaskInfo, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
 	member, err := l.Reserve(task, decided, steps)
 	if err != nil {
@@ -32,7 +32,7 @@ func (l *Ledger) Add(task *api.TaskInfo, unit *binding.Unit, decided map[string]
 	return nil
 }
 
-// Reserve reserves the task's resources in the books and makes the member. An error leaves the task Pending.
+// Reserve reserves the task's resources in the books and creates the member. After an error the task is still Pending.
 func (l *Ledger) Reserve(wanted *api.TaskInfo, decided map[string]string, steps []binding.Step) (*binding.Member, error) {
 	var member *binding.Member
 	err := l.books.Pods.Reserve(wanted, wanted.NodeName, func(own *api.TaskInfo) (books.Reservation, error) {
@@ -50,7 +50,7 @@ func (l *Ledger) Reserve(wanted *api.TaskInfo, decided map[string]string, steps 
 	return member, err
 }
 
-// stageDecisions carries over to the member what the session decided for its own copy of the task.
+// stageDecisions stages, for the member, the annotations that the session decided for its own copy of the task.
 func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[string]string) {
 	task := member.Task
 	task.NodeName = member.Node
@@ -75,8 +75,9 @@ func (l *Ledger) submitIfEnough(tx *binding.Transaction) {
 	l.open.putBack(tx)
 }
 
-// SubmitWhole hands the open transactions with enough members to the engine: the next action of the session may take minutes. A transaction to
-// which members of a later transaction would not count stays open.
+// SubmitWhole hands the open transactions with enough members to the engine, because the next action of the session may
+// take minutes. A transaction that has a gang with CountNone stays open, because members of a later transaction would
+// not count for it.
 func (l *Ledger) SubmitWhole() {
 	for _, tx := range l.open.takeWhole() {
 		l.submitIfEnough(tx)
@@ -91,9 +92,10 @@ func (l *Ledger) Seal() {
 	}
 }
 
-// ReleaseIncomplete gives up the open transactions that are below their gang's minimum, and returns their tasks: upstream counts members without
-// requests as placed before backfill has placed them. No step of theirs begins, and the gang does not wait. A transaction whose
-// gang has another one in flight may be complete once that has ended.
+// ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns their tasks. They
+// exist because upstream counts members without requests as placed before backfill has placed them. No step of theirs
+// begins, and the gang does not wait. A transaction whose gang has another one in flight is kept, because it may be
+// complete once that has ended.
 func (l *Ledger) ReleaseIncomplete() map[api.JobID][]api.TaskID {
 	var taken []*binding.Transaction
 	for _, tx := range l.open.list() {
@@ -113,7 +115,7 @@ func (l *Ledger) ReleaseIncomplete() map[api.JobID][]api.TaskID {
 	return released
 }
 
-// wasIncomplete reports whether the transaction that has ended was given up.
+// wasIncomplete reports whether the ended transaction was released as incomplete.
 func wasIncomplete(r binding.Result) bool {
 	return slices.ContainsFunc(r.Failed, func(f binding.Failure) bool { return errors.Is(f.Err, errIncomplete) })
 }
@@ -134,7 +136,7 @@ func (l *Ledger) shortOf(tx *binding.Transaction) (there bool, short error) {
 	return true, short
 }
 
-// submit hands the transaction to the engine; with a cause for its members to be released.
+// submit hands the transaction to the engine. If givenUp is set, it releases the members with that cause instead.
 func (l *Ledger) submit(tx *binding.Transaction, givenUp error) {
 	err := l.handOver(tx, l.recordMinima(tx), givenUp)
 	if err == nil {
@@ -146,7 +148,7 @@ func (l *Ledger) submit(tx *binding.Transaction, givenUp error) {
 	}
 }
 
-// giveBack releases a member that the engine has not taken over.
+// giveBack releases a member that the engine has not accepted.
 func (l *Ledger) giveBack(m *binding.Member, cause error) {
 	if err := l.engine.Undo(m); err != nil {
 		logger().Error(err, "Releasing a member outside of a transaction failed")
@@ -155,8 +157,8 @@ func (l *Ledger) giveBack(m *binding.Member, cause error) {
 	l.Released(m, cause)
 }
 
-// recordMinima stages, for each member, the minimum it is to be bound for and the queue it is to be bound in. It returns the versions of
-// the gangs' PodGroups in the books, as far as they exist.
+// recordMinima stages, for each member, its gang's minimum and queue at the bind. It returns the versions of the gangs'
+// PodGroups in the books, if they exist.
 func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]string) {
 	versions, least, queues := map[api.JobID]string{}, map[api.JobID]int32{}, map[api.JobID]string{}
 	l.books.Lock()
@@ -175,8 +177,8 @@ func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]s
 	return versions
 }
 
-// handOver holds the mutex while it checks which objects still exist and submits the transaction, as the Cancel methods do. An object that is
-// deleted before is missed by the check; the engine knows the transaction when an object is deleted later.
+// handOver holds the mutex while it checks which objects still exist and submits the transaction, as the Cancel methods
+// do. So a deletion is either found by this check, or comes when the engine already knows the transaction.
 func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string, givenUp error) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()

@@ -16,14 +16,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
 
-// errGangGone is why members of a gang whose PodGroup was deleted are not bound. It is no failure of the gang's.
+// errGangGone is why members are not bound if the gang's PodGroup was deleted. It is not a failure of the gang.
 var errGangGone = errors.New("is gone")
 
 func deletedPodGroup(gang api.JobID) error { return fmt.Errorf("PodGroup %s %w", gang, errGangGone) }
 
 func deletedNode(name string) error { return fmt.Errorf("node %s was deleted", name) }
 
-// watched is what the watch shows now. It may be ahead of the books.
+// watched lists the objects that the watch shows. It may be ahead of the books.
 type watched struct {
 	pods        corelisters.PodLister
 	nodes       corelisters.NodeLister
@@ -31,7 +31,7 @@ type watched struct {
 	podGroupsAt func() string
 }
 
-// hasPod reports whether the watch shows this pod, and not another one of its name.
+// hasPod reports whether the watch shows this pod, and not another one with its name.
 func (w *watched) hasPod(pod *v1.Pod) bool {
 	latest, err := w.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && latest.UID == pod.UID
@@ -43,7 +43,8 @@ func (w *watched) hasNode(name string) bool {
 	return err == nil
 }
 
-// isDeleted reports whether the gang's PodGroup was deleted: the watch does not show it, and has come as far as the version in the books.
+// isDeleted reports whether the gang's PodGroup was deleted: the watch does not show it, and has reached the version in
+// the books.
 func (w *watched) isDeleted(gang api.JobID, version string) bool {
 	namespace, name, err := cache.SplitMetaNamespaceKey(string(gang))
 	if err != nil {

@@ -13,13 +13,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// GangCounts are how many gangs there are by state, and how many groups of gangs are in flight. All states there are must be among them.
+// GangCounts are the numbers of gangs by state, and the number of groups of gangs in flight. Every state must have an
+// entry, even with 0 gangs.
 type GangCounts struct {
 	ByState        map[string]int
 	GroupsInFlight int
 }
 
-// gangMetrics are the metrics of gangs. None has a label that tenants choose.
+// gangMetrics are the metrics of gangs. No label has values that tenants choose.
 type gangMetrics struct {
 	waited   *prometheus.HistogramVec
 	timeOuts prometheus.Counter
@@ -62,7 +63,7 @@ func (g *gangMetrics) GangWaited(reason framework.WaitReason, end framework.Wait
 	g.waited.WithLabelValues(string(reason), string(end)).Observe(waited.Seconds())
 }
 
-// GangTimedOut counts a gang that is sent back.
+// GangTimedOut counts a gang whose waiting time ended.
 func (g *gangMetrics) GangTimedOut() { g.timeOuts.Inc() }
 
 // ReservationEnded counts a node reservation that ended.
@@ -70,10 +71,10 @@ func (g *gangMetrics) ReservationEnded(end gangs.ReservationEnd) {
 	g.ended.WithLabelValues(string(end)).Inc()
 }
 
-// Reservations sets how many node reservations exist.
+// Reservations sets the current number of node reservations.
 func (g *gangMetrics) Reservations(now int) { g.reserved.Set(float64(now)) }
 
-// CountGangs has the gangs counted by the function whenever the metrics are asked for.
+// CountGangs sets the function that counts gangs on each scrape.
 func (g *gangMetrics) CountGangs(count func() GangCounts) { g.counter.count.Store(&count) }
 
 var (
@@ -83,7 +84,7 @@ var (
 		"Number of gang groups with a bind transaction in flight.", nil, nil)
 )
 
-// gangCounter counts gangs when it is asked. A process that does not lead has none.
+// gangCounter counts gangs on each scrape. A process that does not lead reports none.
 type gangCounter struct {
 	count atomic.Pointer[func() GangCounts]
 }

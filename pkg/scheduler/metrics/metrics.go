@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics holds this project's metrics, which stand beside upstream's under the same prefix.
+// Package metrics holds this project's metrics, which have the same prefix as upstream's.
 package metrics
 
 import (
@@ -101,7 +101,7 @@ func (m *Metrics) StepDone(plugin string, err error, took time.Duration) {
 	m.preBind.WithLabelValues(plugin, result(err)).Observe(took.Seconds())
 }
 
-// RollbackDone counts one try to undo a step.
+// RollbackDone counts one attempt to undo a step.
 func (m *Metrics) RollbackDone(plugin string, err error) {
 	m.rollbacks.WithLabelValues(plugin, result(err)).Inc()
 }
@@ -116,7 +116,7 @@ func (m *Metrics) Delayed(_ *binding.Member, d binding.Delay) {
 // DelayEnded counts nothing.
 func (*Metrics) DelayEnded(*binding.Member, error) {}
 
-// TransactionDone observes a transaction that ended.
+// TransactionDone observes a transaction that has ended.
 func (m *Metrics) TransactionDone(r binding.Result) {
 	how := "bound"
 	switch {
@@ -128,16 +128,16 @@ func (m *Metrics) TransactionDone(r binding.Result) {
 	m.transaction.WithLabelValues(how).Observe(r.Took.Seconds())
 }
 
-// InFlight sets how many transactions have not ended.
+// InFlight sets the number of transactions that have not ended.
 func (m *Metrics) InFlight(transactions int) { m.inFlight.Set(float64(transactions)) }
 
-// ConfReloaded counts a configuration that was read at run time.
+// ConfReloaded counts a reload of the configuration at run time.
 func (m *Metrics) ConfReloaded(err error) { m.reloads.WithLabelValues(result(err)).Inc() }
 
 // Cycle counts a scheduling cycle.
 func (m *Metrics) Cycle(result string) { m.cycles.WithLabelValues(result).Inc() }
 
-// SetAside sets how many objects sessions do without, by kind.
+// SetAside sets the number of quarantined objects, by kind.
 func (m *Metrics) SetAside(counts map[string]int) {
 	for kind, count := range counts {
 		m.aside.WithLabelValues(kind).Set(float64(count))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ranks orders the members of a gang by rank, as the frameworks that run in them number them. Plugins use the order to
-// place neighbors close to each other.
+// Package ranks orders the members of a gang by rank, as numbered by the frameworks that run in them, such as MPI.
+// Plugins use the order to place neighbors close to each other.
 package ranks
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// What other controllers write on their pods.
+// Labels and annotations that other controllers write on their pods.
 const (
 	kubeflowIndex  = "training.kubeflow.org/replica-index"
 	kubeflowRole   = "training.kubeflow.org/replica-type"
@@ -26,12 +26,12 @@ const (
 	lwsGroupIndex  = "leaderworkerset.sigs.k8s.io/group-index"
 )
 
-// Ranks orders members by rank, remembering what it read of each. It is for one goroutine.
+// Ranks orders members by rank, and caches each member's rank. It is not safe for concurrent use.
 type Ranks struct{ known map[api.TaskID]rank }
 
-// rank is a member's place in its gang. Members that the user has numbered come first, by that number. The others are grouped by
-// role, then by part of the role (a job of several, a group of several), then by index; members without an index come last, by
-// name.
+// rank is a member's position in its gang. Members that the user has numbered come first, by that number. The others
+// are grouped by role, then by part of the role (for example one of several Jobs), then by index. Members without an
+// index come last, by name.
 type rank struct {
 	numbered   bool
 	number     uint64
@@ -41,10 +41,10 @@ type rank struct {
 	name       string
 }
 
-// New returns Ranks that know of no member yet.
+// New returns empty Ranks.
 func New() *Ranks { return &Ranks{known: map[api.TaskID]rank{}} }
 
-// Compare is negative if the left member has the lower rank, and 0 for the same member only.
+// Compare returns a negative number if the left member has the lower rank, and 0 only for the same member.
 func (r *Ranks) Compare(left, right *api.TaskInfo) int {
 	l, m := r.of(left), r.of(right)
 	return cmp.Or(
@@ -91,7 +91,7 @@ func rankOf(task *api.TaskInfo) rank {
 	return r
 }
 
-// indexes are what pods may carry their index in, the first to be believed first.
+// indexes returns the possible indexes of the pod, the most reliable source first.
 func indexes(pod *v1.Pod) [6]string {
 	return [...]string{
 		pod.Annotations[batchv1.JobCompletionIndexAnnotation], pod.Labels[batchv1.JobCompletionIndexAnnotation],
@@ -112,7 +112,7 @@ func compareBool(l, r bool) int {
 	}
 }
 
-// compareNaturally orders as people count: runs of digits by their number, so that "pod-2" comes before "pod-10".
+// compareNaturally compares runs of digits as numbers, so that "pod-2" comes before "pod-10".
 func compareNaturally(l, r string) int {
 	rest, other := l, r
 	for rest != "" && other != "" {
@@ -133,7 +133,7 @@ func compareNaturally(l, r string) int {
 	return cmp.Or(cmp.Compare(len(rest), len(other)), strings.Compare(l, r))
 }
 
-// digits counts the digits the text begins with.
+// digits returns the number of digits at the beginning of the text.
 func digits(text string) int {
 	n := 0
 	for n < len(text) && '0' <= text[n] && text[n] <= '9' {

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// delayObserver reports members that wait long with events and conditions, beside what the next observer does.
+// delayObserver reports members that wait long with events and conditions, and then calls the next observer.
 type delayObserver struct {
 	binding.Observer
 	reports *Reporter
@@ -36,7 +36,7 @@ func (o delayObserver) Delayed(m *binding.Member, d binding.Delay) {
 	}
 }
 
-// DelayEnded replaces what Delayed reported.
+// DelayEnded replaces the report of Delayed.
 func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	o.Observer.DelayEnded(m, cause)
 	r := o.reports
@@ -44,7 +44,7 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	switch {
 	case cause != nil:
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, brief.Text(cause.Error()))
-	case kind != binding.BindWaits: // else it is bound, and the API server has written the pod's condition
+	case kind != binding.BindWaits: // otherwise the pod is bound, and the API server has written its condition
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, "pre-bind continues")
 	}
 	if changed {
@@ -52,7 +52,8 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	}
 }
 
-// TransactionDone forgets the transaction's delays. Delays that an Abort left stay reported: the next leader decides again.
+// TransactionDone drops the transaction's delays. Delays that an Abort left stay reported, until the next leader
+// decides.
 func (o delayObserver) TransactionDone(result binding.Result) {
 	o.Observer.TransactionDone(result)
 	o.reports.delays.forget(result)
@@ -81,14 +82,14 @@ type delays struct {
 
 	mu    sync.Mutex
 	gangs map[api.JobID]*gangDelay
-	// reported are the pods of transactions in flight whose condition reports a delay, or reported one.
+	// reported are the pods of transactions in flight whose condition reports, or reported, a delay.
 	reported map[types.UID]bool
 }
 
 // gangDelay are a gang's members that wait long.
 type gangDelay struct {
 	members map[types.UID]memberDelay
-	// lead is the member that the PodGroup reports, the first by the pod's name.
+	// lead is the member that the PodGroup's condition names: the first by the pod's name.
 	lead types.UID
 }
 
@@ -123,10 +124,10 @@ func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
 	if lead, ok := gang.members[gang.lead]; !ok || pod.Name < lead.pod {
 		gang.lead = pod.UID
 	}
-	return gang.lead == pod.UID || len(gang.members) == 2 // then there is one more
+	return gang.lead == pod.UID || len(gang.members) == 2 // the condition now counts one more member
 }
 
-// remove forgets the member's delay, and returns its kind and whether the PodGroup's condition changes.
+// remove drops the member's delay, and returns its kind and whether the PodGroup's condition changes.
 func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -153,7 +154,7 @@ func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool
 	return kind, true
 }
 
-// forget drops what is remembered of the transaction's members.
+// forget drops the data of the transaction's members.
 func (d *delays) forget(r binding.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,7 +173,7 @@ func (d *delays) tells(pod types.UID) bool {
 	return d.reported[pod]
 }
 
-// of lists the gang's members that wait long.
+// of returns the gang's members that wait long.
 func (d *delays) of(gang api.JobID) []memberDelay {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -183,7 +184,7 @@ func (d *delays) of(gang api.JobID) []memberDelay {
 	return slices.Collect(maps.Values(waits.members))
 }
 
-// correct puts into the status what the gang's transaction waits for, if it does.
+// correct adds to the status what the gang's transaction waits for, if a member waits long.
 func (d *delays) correct(gang api.JobID, status *scheduling.PodGroupStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -50,8 +50,8 @@ func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields [
 	return fields
 }
 
-// lacksPriorityClass reports whether the PriorityClass does not exist, and which priority gangs without one have. Every API server
-// has PriorityClasses of its own, so when none is known the scheduler does not watch them.
+// lacksPriorityClass reports whether the PriorityClass is missing, and the priority that gangs without one get. Every
+// API server has PriorityClasses, so if none is known the scheduler does not watch them.
 func (r *Reporter) lacksPriorityClass(name string) (otherwise int32, missing bool) {
 	r.books.Lock()
 	defer r.books.Unlock()

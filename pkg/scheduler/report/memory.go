@@ -19,20 +19,21 @@ import (
 // pod waits on.
 const ResendEvery = 10 * time.Minute
 
-// memory is what is remembered of gangs from session to session. It remembers nothing of a gang whose PodGroup the watch does not show,
-// because forget was called for it already.
+// memory holds data about gangs from session to session. It has none about a gang whose PodGroup the watch does not
+// show, because forget was already called for that gang.
 type memory struct {
 	podGroups vclisters.PodGroupLister
 
 	mu sync.Mutex
-	// failures are the failures of the last transactions of gangs, until the gang is bound or something else keeps it from being placed.
+	// failures are the failures of the last transactions of gangs, until the gang is bound or something else prevents
+	// its placement.
 	failures map[api.JobID]Failure
 	arrivals map[api.JobID]arrival
 	// resent is when the events of a gang were last recorded again.
 	resent map[api.JobID]time.Time
 }
 
-// arrival is how many tasks a gang had when that number last changed, and when that was.
+// arrival is how many tasks a gang had when that number last changed, and the time of that change.
 type arrival struct {
 	tasks int
 	since time.Time
@@ -49,8 +50,8 @@ func (m *memory) failure(gang api.JobID) (Failure, bool) {
 	return failure, ok
 }
 
-// recordFailure records the gang's failure, or keeps the last one if it only repeats that. It returns what is to be reported, with the nodes
-// of this failure. pods are the gang's.
+// recordFailure records the gang's failure. It keeps the last one if the new failure only repeats it. It returns the
+// failure to be reported, with the nodes of the new one. pods are the gang's.
 func (m *memory) recordFailure(gang api.JobID, failure Failure, failed []binding.Failure, pods map[types.UID]bool) Failure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -83,7 +84,7 @@ func (m *memory) failedWithClaims() (gangs []api.JobID) {
 	return gangs
 }
 
-// isArriving reports whether the gang's number of tasks changed a moment ago and some of them wait.
+// isArriving reports whether the gang's number of tasks changed within the last moment and some of them wait.
 func (m *memory) isArriving(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -111,7 +112,8 @@ func (m *memory) isTimeToResend(job *api.JobInfo) bool {
 	return ok
 }
 
-// exists reports whether the watch shows the gang's PodGroup. It is asked with the mutex held, so that forget comes later.
+// exists reports whether the watch shows the gang's PodGroup. It is called with the mutex held, so that forget comes
+// later.
 func (m *memory) exists(job *api.JobInfo) bool {
 	_, err := m.podGroups.PodGroups(job.Namespace).Get(job.Name)
 	return err == nil

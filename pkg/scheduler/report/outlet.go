@@ -24,7 +24,8 @@ type outlet struct {
 	recorder *events.Recorder
 }
 
-// group returns the gang's PodGroup with the status that is decided and may not be written yet; nil if it does not exist.
+// group returns the gang's PodGroup with its decided status, which may not be written yet; nil if the PodGroup does not
+// exist.
 func (o *outlet) group(gang api.JobID) *api.PodGroup {
 	o.books.Lock()
 	defer o.books.Unlock()
@@ -62,7 +63,8 @@ func (o *outlet) gangUnschedulable(gang api.JobID, reason, message string) {
 	o.gangEvent(group, v1.EventTypeWarning, reason, message)
 }
 
-// pod reports why the pod waits, with a condition and an event, and writes its nomination if there is one, unless the pod has them.
+// pod reports why the pod waits, with a condition and an event, and writes its nomination if there is one. It skips any
+// that the pod already has.
 func (o *outlet) pod(pod *v1.Pod, reason, message, nominated string) {
 	_, current := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	said := current != nil && current.Status == v1.ConditionFalse && current.Reason == reason && current.Message == message

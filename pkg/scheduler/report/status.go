@@ -14,15 +14,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 )
 
-// Standing is what a gang waits for besides the session's verdict.
+// Standing is the state of a gang outside of the session, such as a transaction in flight.
 type Standing struct {
 	// InFlight reports whether the gang has a transaction in flight that may still bind members.
 	InFlight bool
-	// Blocked reports whether sessions leave the gang out for now.
+	// Blocked reports whether sessions currently skip the gang.
 	Blocked bool
-	// Aside is why the gang is set aside; empty if it is not.
+	// Aside is why the gang is quarantined; empty if it is not.
 	Aside setaside.Verdict
-	// LacksHyperNodes reports whether the gang must lie in one HyperNode and the cluster has none.
+	// LacksHyperNodes reports whether the gang must be placed in one HyperNode and the cluster has none.
 	LacksHyperNodes bool
 }
 
@@ -44,12 +44,12 @@ func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	r.reportScheduled(job.PodGroup)
 	r.outlet.status.PutPodGroup(job.PodGroup, standing.InFlight)
 	switch {
-	case arriving: // a cycle a moment later reports
+	case arriving: // a cycle a moment later reports it
 	case standing.InFlight:
 		r.resendDelays(job)
 	case standing.isAside():
 		r.reportAside(job, standing.Aside)
-	case standing.Blocked: // its transaction has reported, and the next one will
+	case standing.Blocked: // its last transaction has been reported, and the next one will be
 	default:
 		r.Verdict(job)
 		r.resend(job)
@@ -88,17 +88,18 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 			status.Phase = waitingPhase(job)
 		}
 	case len(job.TaskStatusIndex[api.Pending]) > 0:
-		// It was tried again and something else is in the way now, which the session has written down.
+		// The gang was tried again, and the session has recorded another reason why it waits.
 		r.memory.forgetFailure(job.UID)
 	}
 }
 
-// correctPhase corrects what the session wrote of the gang's minimum, and reports whether the whole minimum is placed.
+// correctPhase corrects the phase that the session set by the gang's minimum, and reports whether the whole minimum is
+// placed.
 func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	status := &job.PodGroup.Status
 	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
 	if short == nil {
-		removeCondition(status, isUnschedulable) // upstream leaves what once was in the way
+		removeCondition(status, isUnschedulable) // upstream leaves earlier reasons in place
 	} else {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
 		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
@@ -111,21 +112,22 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 		}
 	}
 	if status.Phase == scheduling.PodGroupCompleted && framework.Waits(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
-		status.Phase = waitingPhase(job) // upstream finds that all of no members are done
+		status.Phase = waitingPhase(job) // upstream treats a gang without members as complete
 	}
 	return short == nil
 }
 
-// waitingPhase is the phase of a gang that waits after a failed transaction. A session's own verdict on it changes from
-// a session that leaves it out to one that tries it.
+// waitingPhase returns the phase of a gang that waits after a failed transaction. The session's own verdict on it would
+// alternate between sessions that skip the gang and sessions that try it.
 func waitingPhase(job *api.JobInfo) scheduling.PodGroupPhase {
 	if len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Bound]) > 0 {
-		return scheduling.PodGroupUnknown // part of the minimum runs, the rest cannot
+		return scheduling.PodGroupUnknown // part of the minimum runs, and the rest cannot
 	}
 	return scheduling.PodGroupInqueue
 }
 
-// finishedOrPlaced counts failed tasks too, as upstream does for a PodGroup's phase: they were placed.
+// finishedOrPlaced reports whether the task is or was placed. Failed tasks count, too, as in upstream's phase of a
+// PodGroup.
 func finishedOrPlaced(task *api.TaskInfo) bool {
 	return binding.Placed(task) || task.Status == api.Failed
 }

@@ -18,29 +18,29 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// unseenGang is a gang that no session sees: its PodGroup, or its queue, does not exist, or it is set aside.
+// unseenGang is a gang that no session sees: its PodGroup or its queue does not exist, or it is quarantined.
 type unseenGang struct {
 	group   *api.PodGroup // nil if it does not exist
 	pods    []*v1.Pod     // the pods that wait
 	message string
-	// aside is why it is set aside; empty if it is not.
+	// aside is why it is quarantined; empty if it is not.
 	aside string
 	// again reports whether the events of its pods are to be recorded again.
 	again bool
 }
 
-// unseen remembers the gangs that no session sees.
+// unseen records the gangs that no session sees.
 type unseen struct {
 	mu    sync.Mutex
 	gangs map[api.JobID]sighting
 }
 
-// sighting is since when sessions do not see a gang, and when that was last reported on its pods; zero if it was not.
+// sighting holds since when sessions have not seen a gang, and when that was last reported on its pods; zero if never.
 type sighting struct{ since, reported time.Time }
 
 func newUnseen() *unseen { return &unseen{gangs: map[api.JobID]sighting{}} }
 
-// due returns the gangs of those found that are to be reported, and whether some are to be reported in a moment.
+// due returns the found gangs that are to be reported now, and whether others are to be reported in a moment.
 func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -64,9 +64,9 @@ func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young
 	return ripe, young
 }
 
-// Unseen reports what gangs lack that sessions do not see, once that has lasted a moment: objects of one submission
-// come one after the other. seen is how many gangs the session sees; if that is all there is nothing to look for. aside are the gangs that
-// are set aside.
+// Unseen reports what is missing for gangs that sessions do not see, once that has lasted a moment: the objects of one
+// submission arrive one after the other. seen is the number of gangs that the session sees; if these are all, nothing
+// is missing. aside are the quarantined gangs.
 func (r *Reporter) Unseen(seen int, aside map[api.JobID]setaside.Verdict) {
 	ripe, young := r.unseen.due(r.findUnseen(seen, aside))
 	if young {
@@ -77,8 +77,8 @@ func (r *Reporter) Unseen(seen int, aside map[api.JobID]setaside.Verdict) {
 	}
 }
 
-// findUnseen returns the gangs that sessions do not see and whose pods wait or do not exist: the pods of a Volcano Job are made when
-// its PodGroup is admitted.
+// findUnseen returns the gangs that sessions do not see and whose pods wait or do not exist. The pods of a Volcano Job
+// are created when its PodGroup is admitted.
 func (r *Reporter) findUnseen(seen int, aside map[api.JobID]setaside.Verdict) map[api.JobID]*unseenGang {
 	r.books.Lock()
 	defer r.books.Unlock()
@@ -118,7 +118,7 @@ func (r *Reporter) reportUnseen(gang *unseenGang) {
 	switch {
 	case gang.group == nil:
 		reason = framework.PodGroupNotFound
-	case gang.aside != "": // its PodGroup got its condition when it was set aside
+	case gang.aside != "": // its PodGroup got its condition when it was quarantined
 		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.aside, gang.message)
 	default:
 		condition := unschedulable(framework.QueueNotFound, gang.message)

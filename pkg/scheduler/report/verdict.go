@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 )
 
-// Verdict reports, with events and conditions, why the gang waits: its pods that wait have the words of its PodGroup.
+// Verdict reports, with events and conditions, why the gang waits. Its waiting pods get the message of its PodGroup.
 func (r *Reporter) Verdict(job *api.JobInfo) {
 	condition := verdictOf(job.PodGroup)
 	if condition == nil {
@@ -22,7 +22,7 @@ func (r *Reporter) Verdict(job *api.JobInfo) {
 	for _, status := range []api.TaskStatus{api.Allocated, api.Pending, api.Pipelined} {
 		for uid, task := range job.TaskStatusIndex[status] {
 			if task.SchGated {
-				continue // the API server has reported it
+				continue // the API server has set the condition
 			}
 			_, _, nominated := job.TaskSchedulingReason(uid)
 			r.outlet.pod(task.Pod, v1.PodReasonUnschedulable, condition.Message, nominated)
@@ -37,8 +37,8 @@ func reportedAsTimeOut(pg *api.PodGroup, message string) bool {
 	})
 }
 
-// verdictOf returns the condition that says why members of the gang wait: Unschedulable, or of a gang whose minimum is placed
-// Scheduled, if that has a message; nil if neither does.
+// verdictOf returns the condition that says why members of the gang wait: Unschedulable, or for a gang whose minimum is
+// placed Scheduled, if that has a message; nil if neither exists.
 func verdictOf(pg *api.PodGroup) *scheduling.PodGroupCondition {
 	var found *scheduling.PodGroupCondition
 	for i := range pg.Status.Conditions {
@@ -54,7 +54,7 @@ func verdictOf(pg *api.PodGroup) *scheduling.PodGroupCondition {
 	return found
 }
 
-// reportScheduled records an event when it is news that the gang's minimum is placed.
+// reportScheduled records an event when the gang's minimum becomes placed.
 func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 	last, known := r.outlet.status.LastKnown(pg)
 	if !known || !hasCondition(pg.Status, isScheduled) || hasCondition(last, isScheduled) {
@@ -63,7 +63,7 @@ func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 	r.outlet.gangEvent(pg, v1.EventTypeNormal, string(scheduling.PodGroupScheduled), string(scheduling.PodGroupReady))
 }
 
-// reportAside reports on a gang that is set aside and stays in sessions because it holds resources.
+// reportAside reports on a gang that is quarantined and stays in sessions because it holds resources.
 func (r *Reporter) reportAside(job *api.JobInfo, why setaside.Verdict) {
 	r.outlet.gangEvent(job.PodGroup, v1.EventTypeWarning, why.Reason, why.Message)
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -74,7 +74,7 @@ func (r *Reporter) reportAside(job *api.JobInfo, why setaside.Verdict) {
 	r.resend(job)
 }
 
-// resend records the events of the gang's pods that wait again, every ResendEvery.
+// resend records the events of the gang's waiting pods again, every ResendEvery.
 func (r *Reporter) resend(job *api.JobInfo) {
 	if !r.memory.isTimeToResend(job) {
 		return
@@ -84,7 +84,7 @@ func (r *Reporter) resend(job *api.JobInfo) {
 	}
 }
 
-// resendDelays does so for the members of its transaction that wait long.
+// resendDelays does the same for the members of its transaction that wait long.
 func (r *Reporter) resendDelays(job *api.JobInfo) {
 	if !r.memory.isTimeToResend(job) {
 		return

@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// mostKnown and mostForeign bound, in bytes, the annotations of a PodGroup whose domain is one of readDomains, and all others. The
-	// API server allows 256 KiB in all, and sessions copy them. A group of 64 gangs with names of full length takes 20 KiB.
+	// mostKnown bounds, in bytes, the annotations of a PodGroup whose domain is one of readDomains. mostForeign bounds
+	// all others. The API server allows 256 KiB in total, and sessions copy them. A group of 64 gangs with names of
+	// full length takes 20 KiB.
 	mostKnown   = 32 << 10
 	mostForeign = 8 << 10
 )
@@ -18,9 +19,9 @@ const (
 // readDomains are the domains of the annotations that the scheduler and its plugins read.
 var readDomains = []string{"volcano.sh", "volcano-prebind.io", "koordinator.sh", "x-k8s.io", "sigs.k8s.io"}
 
-// withinAnnotations returns the annotations of a PodGroup within the bounds; the same map if they are. In the order of their
-// keys, foreign ones beyond their bound are left out. A known one is cut at its bound rather than left out: its reader then
-// reports it as invalid, whereas without it the gang might be placed where it must not be.
+// withinAnnotations returns the annotations of a PodGroup within the bounds; the same map if they already are. In the
+// order of their keys, foreign ones beyond their bound are left out. A known one is cut at its bound rather than left
+// out: its reader then reports it as invalid, whereas without it the gang might be placed where it must not be.
 func withinAnnotations(annotations map[string]string) map[string]string {
 	known, foreign := 0, 0
 	for key, value := range annotations {

@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// A quarantined item is tried again after the first value, which doubles each time up to the last; and sooner when its
-	// object has changed.
+	// A quarantined item is tried again after firstHold. The time doubles with each failure, up to lastHold, and ends
+	// early if the object changes.
 	firstHold, lastHold               = time.Minute, time.Hour
 	firstChangedHold, lastChangedHold = 5 * time.Second, 5 * time.Minute
-	// firstRest and lastRest are how long no item of a family is tried again after a retry of one failed, which doubles too.
+	// After a failed retry, no item of the family is tried again for firstRest. This time also doubles, up to lastRest.
 	firstRest, lastRest = time.Second, time.Minute
-	// mostBack bounds how many items of a family are tried again at a time.
+	// mostBack bounds how many items of a family are tried again at once.
 	mostBack = 1000
-	// lookPeriod is how often items that may be tried again are looked for.
+	// lookPeriod is the interval between checks for items that may be tried again.
 	lookPeriod = time.Second
 )
 
 // item identifies an object that sessions can leave out.
 type item struct{ kind, name string }
 
-// family is the group that the item is retried with: of a PodGroup its namespace, of others their kind. The author of one
-// object of a family may have written many.
+// family returns the group with which the item is retried: the namespace of a PodGroup, or the kind of other objects.
+// The author of one bad object may have written many.
 func (it item) family() string {
 	namespace, _, _ := strings.Cut(it.name, "/")
 	if it.kind != PodGroup {
@@ -49,8 +49,8 @@ type held struct {
 	mark     uint64
 }
 
-// family is the retry state of a family's quarantined items. size is how many are tried again at a time: twice as many after
-// each success, and one after a failure.
+// family is the retry state of a family's quarantined items. size is how many are tried again at once: it doubles after
+// each success, and is one after a failure.
 type family struct {
 	size, failures int
 	resumes        time.Time
@@ -63,8 +63,8 @@ func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first, last)
 }
 
-// hold quarantines the item, because of the last panic; with is the number of items of its family quarantined with it without
-// a trial of each.
+// hold quarantines the item because of the last panic. with is the number of items of its family that are quarantined
+// at the same time, without checking each on its own.
 func (h *hunt) hold(it item, now time.Time, with int) {
 	last, again := h.held[it]
 	if !again {
@@ -123,8 +123,9 @@ type due struct {
 	since   time.Time
 }
 
-// comeBack selects quarantined items to try again in the next session. Of one family whose wait has passed it takes one item,
-// or several after successful retries. Changed objects go first, then the ones that have waited longest.
+// comeBack selects quarantined items to try again in the next session. From one family whose wait has passed it takes
+// one item, or several after successful retries. Items whose objects changed go first, then the items that have waited
+// longest.
 func (h *hunt) comeBack(snapshot *api.ClusterInfo, now time.Time) map[item]bool {
 	if h.searching() || now.Before(h.looks) {
 		return nil
@@ -168,8 +169,8 @@ func (h *hunt) family(name string) *family {
 	return h.families[name]
 }
 
-// backPanicked quarantines the retried items again. If there are several, the culprit is unknown: then one of them is tried
-// next.
+// backPanicked quarantines the retried items again. If there are several, it is unknown which one caused the panic, and
+// next time only one is tried.
 func (h *hunt) backPanicked(now time.Time) (found []item) {
 	var f *family
 	for it := range h.back {

@@ -21,8 +21,8 @@ const (
 const (
 	// maxSuspects bounds how many gangs in a row are suspected because a cycle panicked during their turn.
 	maxSuspects = 3
-	// maxCulprits bounds how many culprits are searched for in a namespace. After that, its items that are not cleared are
-	// quarantined too: the author of so many may have made a thousand.
+	// maxCulprits bounds how many culprits are searched for in a namespace. After that, its items that are not cleared
+	// are quarantined, too: a user who created so many may have created a thousand.
 	maxCulprits = 3
 	// huntPause is the pause after a search without a result.
 	huntPause = time.Minute
@@ -54,20 +54,21 @@ type hunt struct {
 	known    map[item]bool
 	culprits map[string]int
 	control  bool
-	others   bool // queues and nodes are searched
+	others   bool // the search is among queues and nodes
 	hidden   map[item]bool
 	suspects []item
 	// doubted is a single item whose trial panicked. It is tried once more before it is quarantined, because a panic on
 	// another goroutine may be reported late, in the wrong cycle.
 	doubted item
-	// misled reports whether suspects turned out to be innocent: turns do not count until the search is over.
+	// misled reports whether suspects turned out to be innocent. During the rest of the search, the gang whose turn it
+	// was is then not suspected.
 	misled bool
-	// back are quarantined items of a family that are tried again in the session; they are looked for no sooner than
-	// looks.
+	// back are quarantined items of a family that are tried again in the session. looks is the earliest time of the
+	// next check for such items.
 	back     map[item]bool
 	looks    time.Time
 	families map[string]*family
-	// what is the message of the last panic; the search begins no sooner than resumes.
+	// what is the message of the last panic. resumes is the earliest time of the next search.
 	what    string
 	resumes time.Time
 }
@@ -78,8 +79,8 @@ func newHunt() *hunt {
 
 func (h *hunt) searching() bool { return len(h.groups) > 0 }
 
-// leaveOut removes from the snapshot the items that the next session leaves out, and returns the gangs that are not to be
-// placed because their queue is not complete.
+// leaveOut removes from the snapshot the items that the next session leaves out. It returns the gangs that are not to
+// be placed because the sums of their queue are incomplete.
 func (h *hunt) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[api.JobID]bool) {
 	h.back = nil
 	if len(h.held) > 0 || h.searching() {
@@ -130,7 +131,7 @@ func (h *hunt) isOut(it item) bool {
 	return h.hidden[it] || h.searching() && it.kind == PodGroup && !h.known[it]
 }
 
-// panicked processes a cycle that panicked. It returns the items that are found guilty.
+// panicked processes a cycle that panicked. It returns the items that are now quarantined.
 func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []item, progress bool) {
 	h.what = what
 	suspect := item{PodGroup, string(turn)}
@@ -155,7 +156,7 @@ func (h *hunt) panicked(now time.Time, turn api.JobID, what string) (found []ite
 	return found, true
 }
 
-// succeeded processes a cycle that ended normally. Suspects that it left out are guilty.
+// succeeded processes a cycle that ended normally. Suspects that it left out caused the panics.
 func (h *hunt) succeeded() (found []item, busy bool) {
 	found, h.suspects = h.suspects, nil
 	h.backSucceeded()
@@ -189,7 +190,7 @@ func (h *hunt) searchGangs(released []item) {
 	h.search(slices.Collect(maps.Keys(h.known)))
 }
 
-// search begins a search with a session that has none of the items.
+// search begins a search with a session that contains none of the items.
 func (h *hunt) search(items []item) {
 	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.kind+a.name, b.kind+b.name) })
 	h.groups, h.control = [][]item{items}, true
@@ -209,7 +210,7 @@ func (h *hunt) controlPanicked(now time.Time) bool {
 	h.others = true
 	var items []item
 	for _, queue := range h.seen.Queues {
-		if queue.Name != rootQueue { // without the root queue upstream accounts for no queue at all
+		if queue.Name != rootQueue { // without the root queue, upstream accounts for no queue
 			items = append(items, item{queueItem, queue.Name})
 		}
 	}
@@ -221,8 +222,8 @@ func (h *hunt) controlPanicked(now time.Time) bool {
 	return true
 }
 
-// groupPanicked splits the group that was tried, together with the suspects of the last cycles, who are cleared. A single
-// item is tried twice and then quarantined.
+// groupPanicked splits the group that was tried. The suspects of the last cycles are cleared. A single item is tried
+// twice and then quarantined.
 func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	last := len(h.groups) - 1
 	group := slices.Concat(h.groups[last], h.release())
@@ -240,7 +241,8 @@ func (h *hunt) groupPanicked(now time.Time) (found []item) {
 	return nil
 }
 
-// holdRest counts a culprit of the family. If a namespace has too many, it quarantines the items that are not cleared.
+// holdRest counts a culprit of the family. If a namespace has too many, holdRest quarantines its items that are not
+// cleared.
 func (h *hunt) holdRest(family string, now time.Time) (rest []item) {
 	h.culprits[family]++
 	if h.others || h.culprits[family] < maxCulprits {
@@ -267,7 +269,7 @@ func (h *hunt) split() {
 	h.groups = append(h.groups[:last], group[half:], group[:half:half])
 }
 
-// release releases suspects: cycles panic without them too.
+// release returns the suspects to sessions, because cycles panic without them, too.
 func (h *hunt) release() []item {
 	released := h.suspects
 	h.misled = h.misled || len(released) > 0
@@ -278,7 +280,7 @@ func (h *hunt) release() []item {
 	return released
 }
 
-// hide lists the items that the next session leaves out.
+// hide computes the items that the next session leaves out.
 func (h *hunt) hide() {
 	clear(h.hidden)
 	for i, group := range h.groups {

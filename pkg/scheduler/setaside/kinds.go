@@ -14,14 +14,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// mostUnknown bounds how many kinds of resources that no node and no queue has all gangs of a session may name together. For each
-// gang, upstream's queue plugins print the sum of all requests in its queue, kind by kind: a few hundred gangs with some
-// different kinds each delayed all others for ten seconds. An autoscaler adds only a handful of such kinds.
+// mostUnknown bounds how many kinds of resources that no node and no queue has the gangs of a session may name in
+// total. For each gang, upstream's queue plugins print the sum of all requests in its queue, kind by kind: a few
+// hundred gangs, each with some kinds of its own, delayed all others for ten seconds. An autoscaler adds only a handful
+// of such kinds.
 const mostUnknown = 100
 
-// beyondKinds returns, for each gang with a kind beyond mostUnknown, that kind. Namespaces take turns, each with its oldest
-// remaining gang, and in each round gangs with the fewest kinds come first: so a namespace cannot use up the bound. Gangs that
-// are quarantined already do not count.
+// beyondKinds returns each gang that names a kind beyond mostUnknown, and that kind. Namespaces take turns, each with
+// its oldest remaining gang, and in each round gangs with the fewest kinds come first. So a namespace cannot use up the
+// bound. Gangs that are already quarantined do not count.
 func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api.JobID]string {
 	if fewKinds(snapshot, aside) {
 		return nil
@@ -42,7 +43,8 @@ func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api
 	return beyond
 }
 
-// asking is a job, its kinds that no node and no queue has, and how many older jobs of its namespace name such kinds.
+// asking is a job, the kinds it names that no node and no queue has, and the number of older jobs of its namespace that
+// name such kinds.
 type asking struct {
 	job     *api.JobInfo
 	unknown kinds
@@ -71,7 +73,8 @@ func inTurns(snapshot *api.ClusterInfo, known kinds, aside map[api.JobID]Verdict
 	return all
 }
 
-// fewKinds reports whether the gangs name no more than mostUnknown kinds, known ones included, as in nearly all sessions.
+// fewKinds reports whether the gangs name no more than mostUnknown kinds, known ones included. This holds in nearly all
+// sessions.
 func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) bool {
 	all := kinds{}
 	for id, job := range snapshot.Jobs {
@@ -89,7 +92,7 @@ func olderJob(a, b *api.JobInfo) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
 }
 
-// kinds are kinds of resources.
+// kinds is a set of kinds of resources.
 type kinds map[v1.ResourceName]bool
 
 // addJob adds the kinds that the job's PodGroup and its pods request.
@@ -127,7 +130,7 @@ func kindsOf(snapshot *api.ClusterInfo) kinds {
 	return known
 }
 
-// withKnownKinds reduces the requests and resources of the job's tasks to these kinds.
+// withKnownKinds removes all other kinds from the requests and resources of the job's tasks.
 func withKnownKinds(job *api.JobInfo, known kinds) {
 	job.Allocated, job.TotalRequest = api.EmptyResource(), api.EmptyResource()
 	for _, task := range job.Tasks {

@@ -9,7 +9,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// markOfJob changes when the gang changes: the fields that users write, or its set of pods.
+// markOfJob returns a hash of the fields of the gang that users write, and of its set of pods.
 func markOfJob(job *api.JobInfo) uint64 {
 	pg := job.PodGroup
 	mark := hashOf(pg.UID, pg.Spec, pg.Labels, pg.Annotations)
@@ -27,15 +27,15 @@ func markOfNode(node *api.NodeInfo) uint64 {
 	return hashOf(node.Node.UID, node.Node.Spec, node.Node.Labels, node.Node.Status.Allocatable) | 1
 }
 
-// hashOf never returns 0 together with the bit that its callers set: 0 stands for no mark.
+// hashOf returns a hash of the parts. Callers set one bit in it, so that it is never 0, which stands for no mark.
 func hashOf(parts ...any) uint64 {
 	hash := fnv.New64a()
 	hashutil.DeepHashObject(hash, parts)
 	return hash.Sum64()
 }
 
-// topQueue returns the queue below the root that contains the queue: resources held in a queue count
-// against all its ancestors.
+// topQueue returns the queue below the root that contains the queue. Resources held in a queue count against all its
+// ancestors.
 func topQueue(snapshot *api.ClusterInfo, id api.QueueID) string {
 	for range len(snapshot.Queues) {
 		queue, ok := snapshot.Queues[id]

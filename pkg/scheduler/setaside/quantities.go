@@ -19,7 +19,7 @@ const (
 	mostOfAll  = 8e15
 )
 
-// most is the limit for each of several amounts that are added up.
+// most returns the limit of each of several amounts that are added up.
 func most(name v1.ResourceName, parts int) *resource.Quantity {
 	limit := int64(mostOfAll)
 	if name == v1.ResourceMemory {
@@ -28,7 +28,7 @@ func most(name v1.ResourceName, parts int) *resource.Quantity {
 	return resource.NewQuantity(limit/int64(parts), resource.DecimalSI)
 }
 
-// negative lists the negative resources, formatted for users, with their field.
+// negative returns a text for users for each negative resource, with its field.
 func negative(field string, list v1.ResourceList) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if q := list[name]; q.Sign() < 0 {
@@ -50,8 +50,8 @@ func reckonable(lists ...v1.ResourceList) bool {
 	return true
 }
 
-// withinReckoning returns the resources with amounts limited to 0 and most; the list itself when none changes. parts is
-// the number of amounts that are added up.
+// withinReckoning returns the resources with amounts limited to between 0 and most; the list itself if none changes.
+// parts is the number of amounts that are added up.
 func withinReckoning(list v1.ResourceList, parts int) v1.ResourceList {
 	own := false
 	set := func(name v1.ResourceName, q resource.Quantity) {

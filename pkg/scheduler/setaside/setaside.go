@@ -20,12 +20,13 @@ const (
 	SchedulerPanic   = "SchedulerPanic"
 )
 
-// Aside is the quarantine: amounts that overflow, objects with too many parts (toolarge.go), and objects that made cycles panic
-// (hunt.go).
+// Aside is the quarantine. It holds amounts that overflow, objects with too many parts (toolarge.go), and objects that
+// made cycles panic (hunt.go).
 //
-// Too large objects, negative amounts, and queues without a path to the root are looked for in each snapshot. A gang with such a
-// fault, or in such a queue, is not placed. It is left out unless it already holds resources. Then it stays, without the faulty
-// amounts, and if it is too large with its held resources as its minResources, so that its queue's sums are correct.
+// Too large objects, negative amounts, and queues without a path to the root are detected in each snapshot. A gang with
+// such a fault, or in such a queue, is not placed. It is left out of the session unless it already holds resources.
+// Then it stays, without the faulty amounts, so that its queue's sums are correct; if it is too large, its minResources
+// are set to its held resources.
 type Aside struct {
 	mu    sync.Mutex
 	hunt  *hunt
@@ -115,10 +116,10 @@ func (a *Aside) ReckonWithHoldings(snapshot *api.ClusterInfo) {
 	}
 }
 
-// Held is an object that is quarantined because cycles panicked, and the panic as users read it.
+// Held is an object that is quarantined because cycles panicked, with the message of the panic for users.
 type Held struct{ Kind, Name, Message string }
 
-// Panicked processes a cycle that panicked, as hunt.panicked does, and returns the objects that are quarantined for it.
+// Panicked processes a cycle that panicked, as hunt.panicked does, and returns the objects that it quarantines.
 func (a *Aside) Panicked(now time.Time, turn api.JobID, what string) (found []Held, another bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -126,8 +127,8 @@ func (a *Aside) Panicked(now time.Time, turn api.JobID, what string) (found []He
 	return a.held(items), another
 }
 
-// Succeeded processes a cycle that ended normally. It returns the objects that are now proved guilty, and reports whether objects
-// are quarantined or searched for.
+// Succeeded processes a cycle that ended normally. It returns the objects that it quarantines, and reports whether
+// objects are quarantined or searched for.
 func (a *Aside) Succeeded() (found []Held, busy bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

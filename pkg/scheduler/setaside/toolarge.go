@@ -13,17 +13,19 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Bounds of parts that sessions process for each node, each member or each other gang of the queue. A single object within the
-// API server's limits, which are in bytes, could otherwise delay all others for minutes. They are far above the needs of gangs.
+// Limits of parts that sessions process for each node, each member or each other gang of the queue. Otherwise a single
+// object within the API server's limits, which are in bytes, could delay all others for minutes. These limits are far
+// above the needs of gangs.
 const (
 	// mostNames is how many kinds of resources a pod or PodGroup may ask for.
 	mostNames = 100
 	// mostOverPods is how many terms a pod may have that are matched against other pods.
 	mostOverPods = 100
-	// mostRequirements is how many requirements on labels a pod may have: each is matched against the labels of each node, for
-	// each pod with different ones, so that 1,000 of them on each member of a gang of 100 take minutes on 5,000 nodes.
+	// mostRequirements is how many requirements on labels a pod may have. Each is matched against the labels of each
+	// node, for each pod with different ones, so that 1,000 of them on each member of a gang of 100 take minutes on
+	// 5,000 nodes.
 	mostRequirements = 100
-	// mostTerms is how many parts of each other kind a pod may have: tolerations, host ports and such.
+	// mostTerms is how many parts of each other kind, such as tolerations and host ports, a pod may have.
 	mostTerms = 1000
 	// mostValues is how many values these requirements may list together.
 	mostValues = 10_000
@@ -37,7 +39,7 @@ type bound struct {
 	field   string
 }
 
-// excess describes the first bound that is exceeded; empty when none is.
+// excess describes the first bound that is exceeded; empty if none is.
 func excess(bounds ...bound) string {
 	for _, b := range bounds {
 		if b.n > b.most {
@@ -47,7 +49,8 @@ func excess(bounds ...bound) string {
 	return ""
 }
 
-// tooLarge describes the first part of the PodGroup, or of a pending pod of it, that exceeds its bound; empty when none does.
+// tooLarge describes the first part of the PodGroup, or of one of its pending pods, that exceeds its bound; empty if
+// none does.
 func tooLarge(job *api.JobInfo) string {
 	if wrong := groupExcess(&job.PodGroup.Spec); wrong != "" {
 		return wrong
@@ -102,7 +105,8 @@ func withinPolicies(policies []v1beta1.SubGroupPolicySpec) []v1beta1.SubGroupPol
 	return append(slices.Clone(policies[:kept]), v1beta1.SubGroupPolicySpec{Name: policies[kept].Name, MatchLabelKeys: slices.Repeat([]string{"too-many"}, rest)})
 }
 
-// podExcess is called for each pending pod in each session: it allocates nothing for one that has no excess.
+// podExcess describes the first part of the pod that exceeds its bound. It is called for each pending pod in each
+// session, so it allocates no memory for a pod within the bounds.
 func podExcess(spec *v1.PodSpec) string {
 	s := sizeOf(spec)
 	containers := len(spec.Containers) + len(spec.InitContainers)
@@ -123,8 +127,8 @@ func podExcess(spec *v1.PodSpec) string {
 		bound{s.hostPorts, mostTerms, "host ports of containers"})
 }
 
-// podSize counts the parts of a pod that sessions process one by one: kinds of resources, once for each container, host ports,
-// terms over other pods, and requirements of selectors with their values.
+// podSize counts the parts of a pod that sessions process one by one: kinds of resources, once for each container; host
+// ports; terms over other pods; and requirements of selectors with their values.
 type podSize struct{ kinds, hostPorts, over, requirements, values int }
 
 func sizeOf(spec *v1.PodSpec) podSize {
@@ -157,7 +161,7 @@ func (s *podSize) addContainers(containers []v1.Container) {
 	}
 }
 
-// differentKinds counts kinds that several containers and the overhead share once.
+// differentKinds counts the kinds that containers and the overhead request, each kind once.
 func differentKinds(spec *v1.PodSpec) int {
 	all := kinds{}
 	all.addList(spec.Overhead)
@@ -169,7 +173,7 @@ func differentKinds(spec *v1.PodSpec) int {
 	return len(all)
 }
 
-// addNodeAffinity counts requirements, and their values. A term without any counts too.
+// addNodeAffinity adds the requirements of the affinity, and their values. A term without requirements counts as one.
 func (s *podSize) addNodeAffinity(affinity *v1.NodeAffinity) {
 	if affinity == nil {
 		return

@@ -15,8 +15,8 @@ import (
 // rootQueue is upstream's name of the root of the queue hierarchy.
 const rootQueue = "root"
 
-// unreckonable corrects amounts in the snapshot that overflow, leaves out faulty gangs that hold nothing, and returns
-// the verdicts by gang. Too large objects are left out, or corrected, likewise.
+// unreckonable corrects overflowing amounts in the snapshot, leaves out faulty gangs that hold nothing, and returns the
+// verdicts by gang. Objects that are too large are also corrected or left out.
 func unreckonable(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]Verdict {
 	queues := mendQueues(snapshot)
 	gangs := map[api.JobID]Verdict{}
@@ -76,7 +76,7 @@ func mendQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	return queues
 }
 
-// mendedQueue returns a spec with limited amounts, and the negative ones; nil when no amount needs a limit.
+// mendedQueue returns a spec with limited amounts, and the negative amounts; nil if the spec needs no change.
 func mendedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
 	if reckonable(spec.Capability, spec.Deserved, spec.Guarantee.Resource) {
 		return nil, nil
@@ -91,7 +91,7 @@ func mendedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
 }
 
 // withoutRoot returns the fault of each queue whose parents do not lead to the root. Upstream adds up usage along that
-// path: a cycle keeps it busy forever, and it panics at a parent that does not exist.
+// path: it loops forever on a cycle, and panics on a parent that does not exist.
 func withoutRoot(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	lost := map[api.QueueID]string{}
 	for id := range snapshot.Queues {

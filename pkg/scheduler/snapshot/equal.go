@@ -40,7 +40,7 @@ func AmountOf(r *api.Resource) *Amount {
 	return a
 }
 
-// Is reports whether the resource is the amount.
+// Is reports whether the resource equals the amount.
 func (a *Amount) Is(r *api.Resource) bool {
 	if r == nil || r.MilliCPU != a.milliCPU || r.Memory != a.memory || r.MaxTaskNum != a.maxTasks ||
 		len(r.ScalarResources) != len(a.scalars) || (r.ScalarResources == nil) != a.noScalars {

@@ -91,7 +91,7 @@ func (j *jobClone) pristineTasks() bool {
 			return false
 		}
 		if t.status == api.Pending {
-			t.clone.Pod = t.source.Pod // the session had a pod of its own
+			t.clone.Pod = t.source.Pod // the session had replaced the pod by its own copy
 		}
 		t.clone.LastTransaction = nil
 		t.clone.EvictionOccurred, t.clone.JobAllocatedHyperNode = false, ""

@@ -21,8 +21,8 @@ type nodeClone struct {
 	// source is the node in the books.
 	source *api.NodeInfo
 
-	// kube is the view of the node for Kubernetes' plugins, and generation is its value when it was made from this copy. Each
-	// change raises it.
+	// kube is the view of the node for Kubernetes' plugins. generation is the generation that kube had when it was made
+	// from this copy; each change raises it.
 	kube       *kubeframework.NodeInfo
 	generation int64
 }

@@ -15,7 +15,8 @@ import (
 type PlacedPods struct {
 	// jobs are the copies whose tasks have entries.
 	jobs map[api.JobID]*api.JobInfo
-	// tasks are all placed tasks, choosy the ones with affinity, and unnamed the ones whose pod does not name its node yet.
+	// tasks are all placed tasks. choosy are the tasks with pod affinity, and unnamed the tasks whose pod does not name
+	// its node yet.
 	tasks, choosy, unnamed map[api.TaskID]*api.TaskInfo
 	kept                   bool
 }

@@ -22,7 +22,7 @@ type taskClone struct {
 	policy           string
 	pinned           bool
 	requests, launch *Amount
-	// pod is the source's as the job was last seen.
+	// pod is the source's pod when the job was last compared.
 	pod *v1.Pod
 	// sub is the copy's sub-job; nil in a node.
 	sub *api.SubJobInfo

@@ -26,23 +26,24 @@ type desiredPodGroup struct {
 	uid       types.UID
 	status    scheduling.PodGroupStatus
 	hyperNode string
-	// base is the resource version of the PodGroup the status was decided on.
+	// base is the resource version of the PodGroup that the status was decided on.
 	base string
-	// written is the resource version it was written at; empty until then.
+	// written is the resource version of the write; empty before it.
 	written string
 }
 
-// writtenStatus is a status that was written to the PodGroup of that UID.
+// writtenStatus is a status that was written to the PodGroup with that UID.
 type writtenStatus struct {
 	uid    types.UID
 	status scheduling.PodGroupStatus
-	// version is the resource version it was written at, and at the time.
+	// version is the resource version of the write, and at is its time.
 	version string
 	at      time.Time
 }
 
-// PutPodGroup submits the PodGroup's status, unless it has that status, or it is desired, already. A change of counters only is
-// delayed a moment; so is the phase of a gang that is being bound, because it is about to change again.
+// PutPodGroup submits the PodGroup's status, unless the PodGroup has it already or it is already desired. A change of
+// counters only is delayed a moment; so is the phase of a gang that is being bound, because it is about to change
+// again.
 func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	key := objectKey{podGroupKind, pg.Namespace, pg.Name}
 	desired := &desiredPodGroup{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
@@ -147,7 +148,7 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	desired.written = written.ResourceVersion
-	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // it was not deleted meanwhile
+	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // it may have been deleted meanwhile
 		w.ours[key] = writtenStatus{desired.uid, desired.status, desired.written, time.Now()}
 	}
 	return nil
@@ -176,8 +177,8 @@ func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.Po
 	return client.Patch(ctx, current.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
-// writtenByOthers reports whether another client wrote the PodGroup's status since the desired one was decided: the object is
-// newer than the version it was decided on, and its status is not the last one written here.
+// writtenByOthers reports whether another client wrote the PodGroup's status since the desired one was decided: the
+// object is newer than base, and its status is not the last one written here.
 func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desired *desiredPodGroup) (bool, error) {
 	if !apiwrite.OlderVersion(desired.base, current.ResourceVersion) {
 		return false, nil

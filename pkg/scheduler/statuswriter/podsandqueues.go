@@ -25,11 +25,11 @@ type desiredPod struct {
 	uid       types.UID
 	gang      api.JobID
 	condition *v1.PodCondition
-	// nominated is empty when the pod keeps the nomination it has.
+	// nominated is empty if the pod keeps its nomination.
 	nominated string
 }
 
-// desiredQueue is what was decided for a queue's status and, for the root queue, its spec.
+// desiredQueue is the desired status of a queue and, for the root queue, its spec.
 type desiredQueue struct {
 	allocated v1.ResourceList
 	root      *v1beta1.QueueSpec
@@ -54,8 +54,8 @@ func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 	w.queue.AddAfter(key, delay)
 }
 
-// nomination returns the node that a session nominated the pod to. The node that the pod names itself does not
-// count: the snapshot added it.
+// nomination returns the node to which a session nominated the pod. It leaves out the node that the pod itself names,
+// which the snapshot added.
 func nomination(pod *v1.Pod) string {
 	if pod.Status.NominatedNodeName == pod.Spec.NodeSelector[v1.LabelHostname] {
 		return ""

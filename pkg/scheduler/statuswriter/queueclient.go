@@ -40,13 +40,13 @@ type queueUpdates struct {
 	status *Writer
 }
 
-// Update takes the queue's deserved and guaranteed resources.
+// Update submits the queue's deserved and guaranteed resources.
 func (q queueUpdates) Update(_ context.Context, queue *v1beta1.Queue, _ metav1.UpdateOptions) (*v1beta1.Queue, error) {
 	q.status.putQueue(queue.Name, &desiredQueue{allocated: queue.Status.Allocated, root: &queue.Spec})
 	return queue, nil
 }
 
-// UpdateStatus takes the queue's allocated resources.
+// UpdateStatus submits the queue's allocated resources.
 func (q queueUpdates) UpdateStatus(_ context.Context, queue *v1beta1.Queue, _ metav1.UpdateOptions) (*v1beta1.Queue, error) {
 	q.status.putQueue(queue.Name, &desiredQueue{allocated: queue.Status.Allocated})
 	return queue, nil

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// rememberedRefusals bounds the number of objects with remembered refusals.
+	// rememberedRefusals bounds the number of objects with recorded refusals.
 	rememberedRefusals = 1 << 14
-	// refusedFor is after how long a refused write is retried although it has not changed: roles and admission policies may
-	// have.
+	// refusedFor is the time after which a refused write is retried although it has not changed: roles and admission
+	// policies may have changed.
 	refusedFor = 10 * time.Minute
 	// forbiddenTries bounds the retries of a forbidden write, with backoff for some 20 seconds: an API server that has just
 	// started has not loaded its roles yet.
 	forbiddenTries = 10
 )
 
-// refusals remembers the writes that the API server refused for good. The same write to the same version of the object is not
-// retried for a while, however often it is desired.
+// refusals records the writes that the API server refused for good. The same write to the same version of the object is
+// not retried for a while, however often it is requested.
 type refusals struct {
 	last *lru.Cache
-	// forbidden is how often in a row a write was forbidden.
+	// forbidden counts how often in a row a write was forbidden.
 	forbidden *lru.Cache
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sums lets a plugin supply capacity and usage of resources that Node and Pod objects do not report, such as devices.
-// Everything that uses sums, upstream's code included, then uses these: idle and releasing resources of nodes, resources of
-// victims, shares of queues.
+// Package sums lets a plugin supply capacity and usage of resources that Node and Pod objects do not report, such as
+// devices. All code that reads sums, upstream's included, then uses these: idle and releasing resources of nodes,
+// resources of victims, shares of queues.
 //
-// Sufficient sums are necessary for a placement, but not enough: the plugin's own verdict decides. So they must never be lower
-// than the plugin's real capacity. A pod counts for the requests of its containers, which the Counter writes when the informer
-// shows the pod (Count); a node has the amounts that the Counter returns, instead of its object's (Nodes).
+// A placement is possible only if the sums suffice, but that is not enough: the plugin's own filter decides. So the
+// sums must never be lower than the plugin's real capacity. A pod counts for the requests of its containers, which the
+// Counter sets when the informer shows the pod (Count). A node has the amounts that the Counter returns instead of its
+// object's amounts (Node).
 package sums
 
 import (
@@ -20,21 +21,22 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Counter is what knows the resources.
+// Counter supplies the amounts of some resources.
 type Counter interface {
 	// CountPod sets the requests of the pod's containers to the amounts that the pod counts for. It is called from several
 	// goroutines, for each version of a pod before any other reader, and may be called again with its own result. It does not
 	// block.
 	CountPod(pod *v1.Pod)
-	// CountNode returns how much of the resources is free on the node beside these pods, and how much there would be without any.
+	// CountNode returns the amount of each resource that is free on the node beside these pods, and the total without
+	// any pods.
 	CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64)
-	// Names are the resources. What nodes say of them does not count.
+	// Names returns the resources. The amounts in Node objects are ignored for them.
 	Names() []v1.ResourceName
-	// ChangedNodes returns the names of nodes that may have something else than when it was called last.
+	// ChangedNodes returns the names of nodes whose amounts may have changed since the last call.
 	ChangedNodes() []string
 }
 
-// Books has the books of a cache count by a Counter, if there is one.
+// Books applies a Counter, if one is set, to the books of a cache.
 type Books struct {
 	counter atomic.Pointer[Counter]
 	// given are the nodes' objects as last computed. unsettled are the nodes where free and used amounts do not add up to the
@@ -44,11 +46,12 @@ type Books struct {
 	unsettled map[string]bool
 }
 
-// Use has the books count by the Counter from now on. It is called before the books have anything in them.
+// Use sets the Counter. It is called while the books are still empty.
 func (b *Books) Use(counter Counter) { b.counter.Store(&counter) }
 
-// Count is for objects as an informer shows them: a pod requests what it counts for, and a node has what it has without any pod, which is mostly
-// right and spares Nodes and the reader of its log the rest.
+// Count prepares an object when an informer shows it: a pod's requests are set to the amounts that it counts for, and a
+// node's resources to its amounts without any pods. Mostly these are already the final amounts, so that Node has
+// nothing to correct.
 func (b *Books) Count(object any) {
 	counter := b.counter.Load()
 	if counter == nil {
@@ -77,7 +80,8 @@ func (b *Books) Changed(exists func(node string) bool) {
 	maps.DeleteFunc(b.unsettled, func(name string, _ bool) bool { return !exists(name) })
 }
 
-// Node has the node have what its pods count for and what the Counter says is free beside them, so that what is idle is just that. The cache's mutex is held.
+// Node sets the node's total to the usage of its pods plus the free amounts from the Counter, so that its idle
+// resources are exactly these free amounts. The cache's mutex is held.
 func (b *Books) Node(node *api.NodeInfo) {
 	counter := b.counter.Load()
 	if counter == nil || node.Node == nil || b.given[node.Name] == node.Node && !b.unsettled[node.Name] && !overdrawn(node, (*counter).Names()) {
@@ -118,7 +122,8 @@ func overdrawn(node *api.NodeInfo, names []v1.ResourceName) bool {
 	return false
 }
 
-// give has the node have this of the resources. Its object, which others read, is replaced by another, so that all that is made of it later has the same.
+// give sets the node's total of the resources. It replaces the Node object by a copy, because others read it, so that
+// values derived from the object later agree.
 func give(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
 	other := false
 	for _, name := range names {
@@ -146,7 +151,7 @@ func give(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
 	}
 }
 
-// write has the object say that the node has this of the resources.
+// write sets the amounts of the resources in the Node object.
 func write(node *v1.Node, names []v1.ResourceName, has v1.ResourceList) {
 	for _, list := range []*v1.ResourceList{&node.Status.Allocatable, &node.Status.Capacity} {
 		other := maps.Clone(*list)

@@ -24,26 +24,26 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
 
-// Cluster is a cluster in memory: an API server and upstream's cache on it.
+// Cluster is a cluster in memory: an API server, and upstream's cache connected to it.
 //
-// Beyond client-go's fake it counts resource versions, refuses an update of an older version, and takes Bindings: the
-// pod's UID is a precondition, annotations are merged, a bound pod is not bound again.
+// Beyond client-go's fake it counts resource versions, refuses an update of an older version, and accepts Bindings: the
+// pod's UID is a precondition, annotations are merged, and a bound pod is not bound again.
 type Cluster struct {
 	Kube    *kubefake.Clientset
 	Volcano *vcfake.Clientset
-	// Cache is upstream's cache on both clients. Its informers run once it is started.
+	// Cache is upstream's cache with both clients. Its informers run once it is started.
 	Cache  *vccache.SchedulerCache
 	Events *Events
-	// Devices has the Device objects, which the clients do not know. None are served until Put makes the first.
+	// Devices serves the Device objects, which the clients do not support. None are served before the first Put.
 	Devices *DeviceServer
 
-	// writes makes a write one step, as etcd does: objects are shown to watches in the order of their versions, and what was
-	// read for a write is what it changes.
+	// writes makes each write atomic, as in etcd: watches get objects in the order of their versions, and a write
+	// changes exactly the object that it read.
 	writes  sync.Mutex
 	version uint64
 }
 
-// NewCluster makes a cluster of the objects. Upstream's cache has goroutines that never end, so make the cluster
+// NewCluster returns a cluster with the objects. Upstream's cache has goroutines that never end, so create the cluster
 // outside of a synctest bubble.
 func NewCluster(objects ...runtime.Object) *Cluster {
 	c := &Cluster{Events: &Events{}, Devices: &DeviceServer{}}
@@ -66,7 +66,7 @@ func NewCluster(objects ...runtime.Object) *Cluster {
 	return c
 }
 
-// Put stores the object, new or not, without the call that a client makes, and returns it with its new version.
+// Put stores the object, new or not, without the API call of a client, and returns it with its new version.
 func (c *Cluster) Put(object runtime.Object) runtime.Object {
 	c.writes.Lock()
 	defer c.writes.Unlock()
@@ -83,7 +83,7 @@ func (c *Cluster) Put(object runtime.Object) runtime.Object {
 	return object
 }
 
-// Remove drops the object from the API server, without a call.
+// Remove deletes the object from the API server, without an API call.
 func (c *Cluster) Remove(object runtime.Object) {
 	c.writes.Lock()
 	defer c.writes.Unlock()
@@ -94,7 +94,7 @@ func (c *Cluster) Remove(object runtime.Object) {
 	}
 }
 
-// Pod returns the pod as the API server has it.
+// Pod returns the API server's pod of that name.
 func (c *Cluster) Pod(name string) *v1.Pod {
 	object, err := c.Kube.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), Namespace, name)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) Pod(name string) *v1.Pod {
 	return object.(*v1.Pod)
 }
 
-// PodGroup returns the PodGroup as the API server has it.
+// PodGroup returns the API server's PodGroup of that name.
 func (c *Cluster) PodGroup(name string) *v1beta1.PodGroup {
 	object, err := c.Volcano.Tracker().Get(v1beta1.SchemeGroupVersion.WithResource("podgroups"), Namespace, name)
 	if err != nil {
@@ -112,7 +112,7 @@ func (c *Cluster) PodGroup(name string) *v1beta1.PodGroup {
 	return object.(*v1beta1.PodGroup)
 }
 
-// Writes lists the write calls of clients since it was last called, each as "verb resource[/subresource] name".
+// Writes returns the write calls of clients since the last call of Writes, each as "verb resource[/subresource] name".
 func (c *Cluster) Writes() []string {
 	var writes []string
 	for _, fake := range []*clienttesting.Fake{&c.Kube.Fake, &c.Volcano.Fake} {
@@ -162,7 +162,8 @@ func (c *Cluster) locate(object runtime.Object) (clienttesting.ObjectTracker, sc
 	}
 }
 
-// stamped is a copy of the object with the next version, which is stored before another one is given out: writes is held.
+// stamped returns a copy of the object with the next version. writes is held, so the copy is stored before the next
+// version is given out.
 func (c *Cluster) stamped(object runtime.Object) runtime.Object {
 	object = object.DeepCopyObject()
 	if accessor, err := meta.Accessor(object); err == nil {
@@ -213,7 +214,7 @@ func (c *Cluster) update(tracker clienttesting.ObjectTracker) clienttesting.Reac
 	}
 }
 
-// patch applies merge patches. As by an API server, a patch for another version or UID than the stored one is refused.
+// patch applies merge patches. Like an API server, it refuses a patch for another version or UID than the stored one.
 func (c *Cluster) patch(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		a, ok := action.(clienttesting.PatchActionImpl)

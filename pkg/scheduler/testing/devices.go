@@ -30,8 +30,8 @@ func selectors(expressions []string) []resourcev1.DeviceSelector {
 	return list
 }
 
-// NodeDevices returns the slice of a node that has the devices, each named with its attributes: "gpu-0" or "gpu-0 model=a zone=b". Their pool
-// has the node's name.
+// NodeDevices returns the slice of a node with the devices. Each is given as a name with attributes: "gpu-0" or "gpu-0
+// model=a zone=b". The pool has the node's name.
 func NodeDevices(node string, devices ...string) *resourcev1.ResourceSlice {
 	slice := &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: node + "-devices", UID: types.UID("slice-" + node), ResourceVersion: "1"},
@@ -52,7 +52,7 @@ func NodeDevices(node string, devices ...string) *resourcev1.ResourceSlice {
 	return slice
 }
 
-// DeviceRequest asks for so many devices of the class that all the CEL expressions accept.
+// DeviceRequest requests count devices of the class that all the CEL expressions accept.
 func DeviceRequest(name, class string, count int64, expressions ...string) resourcev1.DeviceRequest {
 	return resourcev1.DeviceRequest{Name: name, Exactly: &resourcev1.ExactDeviceRequest{
 		DeviceClassName: class, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: count, Selectors: selectors(expressions),
@@ -69,14 +69,14 @@ func DeviceClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev1.
 	}
 }
 
-// DeviceClaimFor returns the claim that is made from a template for the pod, named as MadeClaim does.
+// DeviceClaimFor returns the claim that is created from a template for the pod, named as in MadeClaim.
 func DeviceClaimFor(pod *v1.Pod, template string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
 	claim := DeviceClaim(pod.Name+"-"+template, requests...)
 	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}}
 	return claim
 }
 
-// MadeClaim gives the pod the devices of a claim that was made for it from the template.
+// MadeClaim adds to the pod a claim from the template that has already been created.
 func (b *PodBuilder) MadeClaim(template string) *PodBuilder {
 	name := b.pod.Name + "-" + template
 	b.pod.Spec.ResourceClaims = append(b.pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: template, ResourceClaimTemplateName: &template})

@@ -23,12 +23,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// DeviceServer is an API server in memory that lists and watches Device objects and a ClusterNetworkTopology, and knows nothing else. The
-// zero value is one of a cluster without their CRDs, which Put and PutTopology install.
+// DeviceServer is an API server in memory that only lists and watches Device objects and a ClusterNetworkTopology. The
+// zero value is a cluster without their CRDs; Put and PutTopology install them.
 type DeviceServer struct {
 	mu      sync.Mutex
 	objects map[string]*v1alpha1.Device
-	// changes are all there have been: the first has version 1. changed closes with the next.
+	// changes are all changes so far; the first has version 1. changed is closed with the next one.
 	changes []deviceChange
 	changed chan struct{}
 	// topology does not change once it is set.
@@ -40,7 +40,7 @@ type deviceChange struct {
 	device *v1alpha1.Device
 }
 
-// RestConfig is for clients of the server.
+// RestConfig returns a configuration for clients of the server.
 func (s *DeviceServer) RestConfig() *rest.Config {
 	return &rest.Config{Host: "http://devices.test", Transport: s, QPS: -1}
 }
@@ -77,7 +77,7 @@ func (s *DeviceServer) PutTopology(topology *v1alpha1.ClusterNetworkTopology) {
 	s.topology.APIVersion, s.topology.Kind, s.topology.ResourceVersion = v1alpha1.SchemeGroupVersion.String(), "ClusterNetworkTopology", "1"
 }
 
-// Remove drops the device of that name.
+// Remove deletes the device of that name.
 func (s *DeviceServer) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *DeviceServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, http.StatusOK, encoded(list)), nil
 }
 
-// answerTopology lists the topology; a watch sends nothing and lasts until its reader leaves. The mutex is held.
+// answerTopology lists the topology. A watch sends nothing and lasts until its reader leaves. The mutex is held.
 func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
 	if r.URL.Query().Get("watch") != "" {
 		reader, writer := io.Pipe()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Events is a recorder that remembers every event, in order.
+// Events is a recorder that stores every event, in order.
 type Events struct {
 	mu   sync.Mutex
 	list []string
@@ -20,7 +20,7 @@ type Events struct {
 
 var _ record.EventRecorder = (*Events)(nil)
 
-// Take returns the events since it was last called, each as "Type Reason name: message".
+// Take returns the events since the last call of Take, each as "Type Reason name: message".
 func (e *Events) Take() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -29,7 +29,7 @@ func (e *Events) Take() []string {
 	return list
 }
 
-// Event remembers the event.
+// Event stores the event.
 func (e *Events) Event(object runtime.Object, eventType, reason, message string) {
 	name := "?"
 	if reference, ok := object.(*v1.ObjectReference); ok {
@@ -42,7 +42,7 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 	e.list = append(e.list, fmt.Sprintf("%s %s %s: %s", eventType, reason, name, message))
 }
 
-// Eventf records the event. A format without arguments is used unchanged, as by the cache's recorder.
+// Eventf stores the event. A format without arguments is used unchanged, as by the cache's recorder.
 func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
 	if len(args) > 0 {
 		format = fmt.Sprintf(format, args...)
@@ -50,7 +50,7 @@ func (e *Events) Eventf(object runtime.Object, eventType, reason, format string,
 	e.Event(object, eventType, reason, format)
 }
 
-// AnnotatedEventf remembers the event without its annotations.
+// AnnotatedEventf stores the event without its annotations.
 func (e *Events) AnnotatedEventf(object runtime.Object, _ map[string]string, eventType, reason, format string, args ...any) {
 	e.Eventf(object, eventType, reason, format, args...)
 }

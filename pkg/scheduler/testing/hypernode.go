@@ -22,7 +22,7 @@ func MakeHyperNode() *HyperNodeBuilder {
 // Name names the HyperNode.
 func (b *HyperNodeBuilder) Name(name string) *HyperNodeBuilder { b.hyperNode.Name = name; return b }
 
-// Tier sets the tier; the lower, the closer its nodes are to one another.
+// Tier sets the tier. The nodes of a lower tier are closer to each other.
 func (b *HyperNodeBuilder) Tier(tier int) *HyperNodeBuilder { b.hyperNode.Spec.Tier = tier; return b }
 
 // TierName names the tier.
@@ -65,7 +65,7 @@ func (b *HyperNodeBuilder) member(memberType topologyv1alpha1.MemberType, select
 	return b
 }
 
-// Obj returns the HyperNode; the builder may go on.
+// Obj returns a copy of the HyperNode; the builder can be used further.
 func (b *HyperNodeBuilder) Obj() *topologyv1alpha1.HyperNode { return b.hyperNode.DeepCopy() }
 
 // PriorityClass returns a priority class.

@@ -12,7 +12,7 @@ import (
 // PodGroupBuilder builds a PodGroup.
 type PodGroupBuilder struct{ podGroup v1beta1.PodGroup }
 
-// MakePodGroup begins a PodGroup in Namespace and Queue with minMember 1 and phase Inqueue.
+// MakePodGroup starts a PodGroup in Namespace and Queue with minMember 1 and phase Inqueue.
 func MakePodGroup() *PodGroupBuilder {
 	return &PodGroupBuilder{v1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Annotations: map[string]string{}, CreationTimestamp: Created},
@@ -36,14 +36,14 @@ func (b *PodGroupBuilder) MinMember(members int32) *PodGroupBuilder {
 	return b
 }
 
-// OwnedBy makes the PodGroup that of a controller's object.
+// OwnedBy sets an object of a controller as the PodGroup's owner.
 func (b *PodGroupBuilder) OwnedBy(apiVersion, kind string) *PodGroupBuilder {
 	controller := true
 	b.podGroup.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", Controller: &controller}}
 	return b
 }
 
-// OwnedByPod makes the PodGroup the one that Volcano's controller makes for a pod without a controller.
+// OwnedByPod makes the PodGroup look like the one that Volcano's controller creates for a pod without a controller.
 func (b *PodGroupBuilder) OwnedByPod(name string) *PodGroupBuilder {
 	b.OwnedBy("v1", "Pod")
 	b.podGroup.OwnerReferences[0].Name, b.podGroup.OwnerReferences[0].UID = name, types.UID(Namespace+"-"+name)
@@ -59,8 +59,8 @@ func (b *PodGroupBuilder) MinTaskMember(role string, members int32) *PodGroupBui
 	return b
 }
 
-// SubGroups adds a policy: pods that share the value of the label are a sub-group of the given size, and the gang
-// needs that many sub-groups.
+// SubGroups adds a policy: pods with the same value of the label are a sub-group of the given size, and the gang needs
+// the given number of sub-groups.
 func (b *PodGroupBuilder) SubGroups(policy, label string, needed, size int32) *PodGroupBuilder {
 	b.podGroup.Spec.SubGroupPolicy = append(b.podGroup.Spec.SubGroupPolicy, v1beta1.SubGroupPolicySpec{
 		Name: policy, MinSubGroups: &needed, SubGroupSize: &size, MatchLabelKeys: []string{label},
@@ -83,25 +83,25 @@ func (b *PodGroupBuilder) Annotation(key, value string) *PodGroupBuilder {
 	return b
 }
 
-// PriorityClass names the class the gang's priority comes from.
+// PriorityClass sets the class that determines the gang's priority.
 func (b *PodGroupBuilder) PriorityClass(name string) *PodGroupBuilder {
 	b.podGroup.Spec.PriorityClassName = name
 	return b
 }
 
-// Topology wants the gang within one HyperNode of the tier or a lower one.
+// Topology restricts the gang to one HyperNode of the tier or a lower one.
 func (b *PodGroupBuilder) Topology(mode v1beta1.NetworkTopologyMode, highestTier int) *PodGroupBuilder {
 	b.podGroup.Spec.NetworkTopology = topology(mode, highestTier)
 	return b
 }
 
-// TopologyByName is Topology with the tier by its name.
+// TopologyByName is like Topology, with the name of the tier.
 func (b *PodGroupBuilder) TopologyByName(mode v1beta1.NetworkTopologyMode, highestTierName string) *PodGroupBuilder {
 	b.podGroup.Spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: mode, HighestTierName: highestTierName}
 	return b
 }
 
-// SubGroupTopology wants each sub-group of the policy added last within one HyperNode of the tier or a lower one.
+// SubGroupTopology restricts each sub-group of the last added policy to one HyperNode of the tier or a lower one.
 func (b *PodGroupBuilder) SubGroupTopology(mode v1beta1.NetworkTopologyMode, highestTier int) *PodGroupBuilder {
 	b.podGroup.Spec.SubGroupPolicy[len(b.podGroup.Spec.SubGroupPolicy)-1].NetworkTopology = topology(mode, highestTier)
 	return b
@@ -124,7 +124,7 @@ func (b *PodGroupBuilder) Phase(phase v1beta1.PodGroupPhase) *PodGroupBuilder {
 	return b
 }
 
-// Obj returns the PodGroup; the builder may go on.
+// Obj returns a copy of the PodGroup; the builder can be used further.
 func (b *PodGroupBuilder) Obj() *v1beta1.PodGroup {
 	podGroup := b.podGroup.DeepCopy()
 	podGroup.UID = types.UID(podGroup.Namespace + "-" + podGroup.Name)
@@ -134,7 +134,7 @@ func (b *PodGroupBuilder) Obj() *v1beta1.PodGroup {
 // NodeBuilder builds a node.
 type NodeBuilder struct{ node v1.Node }
 
-// MakeNode begins a node that is ready and holds 8 cpu, 16Gi of memory and 110 pods.
+// MakeNode starts a node that is ready and has 8 cpu, 16Gi of memory and room for 110 pods.
 func MakeNode() *NodeBuilder {
 	b := &NodeBuilder{v1.Node{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{}, CreationTimestamp: Created},
@@ -149,7 +149,7 @@ func (b *NodeBuilder) Name(name string) *NodeBuilder {
 	return b.Label(v1.LabelHostname, name)
 }
 
-// Capacity sets what the node holds.
+// Capacity sets the node's resources.
 func (b *NodeBuilder) Capacity(capacity Resources) *NodeBuilder {
 	b.node.Status.Capacity, b.node.Status.Allocatable = capacity.list(), capacity.list()
 	return b
@@ -176,7 +176,7 @@ func (b *NodeBuilder) Taint(key string, effect v1.TaintEffect) *NodeBuilder {
 // Cordon makes the node unschedulable.
 func (b *NodeBuilder) Cordon() *NodeBuilder { b.node.Spec.Unschedulable = true; return b }
 
-// Obj returns the node; the builder may go on.
+// Obj returns a copy of the node; the builder can be used further.
 func (b *NodeBuilder) Obj() *v1.Node {
 	node := b.node.DeepCopy()
 	node.UID = types.UID(node.Name)
@@ -186,7 +186,7 @@ func (b *NodeBuilder) Obj() *v1.Node {
 // QueueBuilder builds a queue.
 type QueueBuilder struct{ queue v1beta1.Queue }
 
-// MakeQueue begins a queue that is open and has weight 1.
+// MakeQueue starts a queue that is open and has weight 1.
 func MakeQueue() *QueueBuilder {
 	return &QueueBuilder{v1beta1.Queue{
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: Created},
@@ -201,19 +201,19 @@ func (b *QueueBuilder) Name(name string) *QueueBuilder { b.queue.Name = name; re
 // Weight sets the queue's weight.
 func (b *QueueBuilder) Weight(weight int32) *QueueBuilder { b.queue.Spec.Weight = weight; return b }
 
-// State sets whether the queue takes pods.
+// State sets the queue's state, such as Open or Closed.
 func (b *QueueBuilder) State(state v1beta1.QueueState) *QueueBuilder {
 	b.queue.Status.State = state
 	return b
 }
 
-// Capability sets the most that the queue's pods may hold.
+// Capability sets the limit of the resources that the queue's pods may hold.
 func (b *QueueBuilder) Capability(capability Resources) *QueueBuilder {
 	b.queue.Spec.Capability = capability.list()
 	return b
 }
 
-// Obj returns the queue; the builder may go on.
+// Obj returns a copy of the queue; the builder can be used further.
 func (b *QueueBuilder) Obj() *v1beta1.Queue {
 	queue := b.queue.DeepCopy()
 	queue.UID = types.UID(queue.Name)

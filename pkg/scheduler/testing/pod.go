@@ -13,17 +13,17 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Names the builders use when none is given.
+// Names that the builders use by default.
 const (
 	SchedulerName = "volcano"
 	Namespace     = "ns"
 	Queue         = "default"
 )
 
-// Created is when every built object was created.
+// Created is the creation time of every built object.
 var Created = metav1.NewTime(time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC))
 
-// Resources are quantities by resource name, as they stand in YAML.
+// Resources are quantities by resource name, as written in YAML.
 type Resources map[string]string
 
 func (r Resources) list() v1.ResourceList {
@@ -34,11 +34,10 @@ func (r Resources) list() v1.ResourceList {
 	return list
 }
 
-// PodBuilder builds a pod. A built pod is Pending, on no node, has one container, and its UID is its namespace, a dash
-// and its name unless another is given.
+// PodBuilder builds a pod. By default it is Pending, on no node, has one container, and its UID is "namespace-name".
 type PodBuilder struct{ pod v1.Pod }
 
-// MakePod begins a pod in Namespace that SchedulerName is to place.
+// MakePod starts a pod in Namespace for the scheduler SchedulerName.
 func MakePod() *PodBuilder {
 	return &PodBuilder{v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -55,7 +54,7 @@ func (b *PodBuilder) Namespace(namespace string) *PodBuilder { b.pod.Namespace =
 // Name names the pod.
 func (b *PodBuilder) Name(name string) *PodBuilder { b.pod.Name = name; return b }
 
-// UID gives the pod an UID of its own.
+// UID sets the pod's UID.
 func (b *PodBuilder) UID(uid string) *PodBuilder { b.pod.UID = types.UID(uid); return b }
 
 // Group makes the pod a member of the PodGroup.
@@ -63,7 +62,7 @@ func (b *PodBuilder) Group(group string) *PodBuilder {
 	return b.Annotation(v1beta1.KubeGroupNameAnnotationKey, group)
 }
 
-// Role gives the pod its task role within the gang.
+// Role sets the pod's task role in the gang.
 func (b *PodBuilder) Role(role string) *PodBuilder {
 	return b.Annotation(batchv1alpha1.TaskSpecKey, role)
 }
@@ -74,10 +73,10 @@ func (b *PodBuilder) Node(node string) *PodBuilder { b.pod.Spec.NodeName = node;
 // Phase sets the pod's phase.
 func (b *PodBuilder) Phase(phase v1.PodPhase) *PodBuilder { b.pod.Status.Phase = phase; return b }
 
-// Scheduler names the scheduler that is to place the pod.
+// Scheduler sets the scheduler that is to place the pod.
 func (b *PodBuilder) Scheduler(name string) *PodBuilder { b.pod.Spec.SchedulerName = name; return b }
 
-// Req sets what the container requests.
+// Req sets the container's requests.
 func (b *PodBuilder) Req(requests Resources) *PodBuilder {
 	b.pod.Spec.Containers[0].Resources.Requests = requests.list()
 	return b
@@ -89,7 +88,7 @@ func (b *PodBuilder) Limit(limits Resources) *PodBuilder {
 	return b.Req(limits)
 }
 
-// NodeSelector makes the pod ask for nodes with the label.
+// NodeSelector restricts the pod to nodes with the label.
 func (b *PodBuilder) NodeSelector(key, value string) *PodBuilder {
 	if b.pod.Spec.NodeSelector == nil {
 		b.pod.Spec.NodeSelector = map[string]string{}
@@ -98,7 +97,7 @@ func (b *PodBuilder) NodeSelector(key, value string) *PodBuilder {
 	return b
 }
 
-// Nominated gives the pod the node that was made free for it.
+// Nominated sets the pod's nominated node.
 func (b *PodBuilder) Nominated(node string) *PodBuilder {
 	b.pod.Status.NominatedNodeName = node
 	return b
@@ -110,13 +109,13 @@ func (b *PodBuilder) Priority(priority int32) *PodBuilder {
 	return b
 }
 
-// PriorityClass names the class the pod's priority comes from.
+// PriorityClass sets the class that determines the pod's priority.
 func (b *PodBuilder) PriorityClass(name string) *PodBuilder {
 	b.pod.Spec.PriorityClassName = name
 	return b
 }
 
-// Gate keeps the pod from being scheduled until the gate is taken away.
+// Gate adds a scheduling gate.
 func (b *PodBuilder) Gate(name string) *PodBuilder {
 	b.pod.Spec.SchedulingGates = append(b.pod.Spec.SchedulingGates, v1.PodSchedulingGate{Name: name})
 	return b
@@ -128,7 +127,7 @@ func (b *PodBuilder) HostPort(port int32) *PodBuilder {
 	return b
 }
 
-// Volume gives the pod the volume of a PersistentVolumeClaim.
+// Volume adds the volume of a PersistentVolumeClaim.
 func (b *PodBuilder) Volume(claim string) *PodBuilder {
 	b.pod.Spec.Volumes = append(b.pod.Spec.Volumes, v1.Volume{Name: claim, VolumeSource: v1.VolumeSource{
 		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
@@ -136,7 +135,7 @@ func (b *PodBuilder) Volume(claim string) *PodBuilder {
 	return b
 }
 
-// ResourceClaim gives the pod the devices of a ResourceClaim.
+// ResourceClaim adds a ResourceClaim.
 func (b *PodBuilder) ResourceClaim(claim string) *PodBuilder {
 	b.pod.Spec.ResourceClaims = append(b.pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
 	resources := &b.pod.Spec.Containers[0].Resources
@@ -162,7 +161,7 @@ func (b *PodBuilder) Annotation(key, value string) *PodBuilder {
 // Terminating marks the pod as being deleted.
 func (b *PodBuilder) Terminating() *PodBuilder { b.pod.DeletionTimestamp = &Created; return b }
 
-// Obj returns the pod; the builder may go on.
+// Obj returns a copy of the pod; the builder can be used further.
 func (b *PodBuilder) Obj() *v1.Pod {
 	pod := b.pod.DeepCopy()
 	if pod.UID == "" {

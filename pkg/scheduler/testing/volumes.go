@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// LateClass returns a storage class whose volumes are bound when their first pod has a node
-// (WaitForFirstConsumer). "kubernetes.io/no-provisioner" as provisioner means that volumes are not made on demand.
+// LateClass returns a storage class whose volumes are bound when their first pod has a node (WaitForFirstConsumer).
+// With the provisioner "kubernetes.io/no-provisioner", volumes are not created on demand.
 func LateClass(name, provisioner string) *storagev1.StorageClass {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: &mode}
@@ -33,7 +33,7 @@ func UnboundClaim(name, class string) *v1.PersistentVolumeClaim {
 	}
 }
 
-// FreeVolume returns a volume of 1Gi that no claim has; with nodes given, only pods on those can use it.
+// FreeVolume returns a volume of 1Gi without a claim. If nodes are given, only pods on those can use it.
 func FreeVolume(name, class string, nodes ...string) *v1.PersistentVolume {
 	pv := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", CreationTimestamp: Created},

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Forest is all groups of a cluster, read at one time. It is immutable, and safe for concurrent use.
+// Forest is all groups of a cluster at one time. It is immutable, and safe for concurrent use.
 type Forest struct {
 	levels   []Level
 	byLevel  [][]*Group
@@ -22,20 +22,20 @@ type Forest struct {
 type Level struct {
 	// Name is the label key, or the tier of HyperNodes.
 	Name string
-	// Short is another name for it: the part of the label key behind the slash, or the tier's name. It is empty when
-	// there is none, or when two levels would have the same.
+	// Short is a shorter name: the part of the label key after the slash, or the tier's name. It is empty if there is
+	// none, or if two levels would have the same.
 	Short string
 }
 
-// Problem is a misconfiguration that was read around: nodes that two groups of one level claim.
+// Problem is a misconfiguration that the forest works around: nodes that two groups of one level claim.
 type Problem struct {
-	// HyperNode is the one that does not get the nodes, Winner the path of the group they count as part of.
+	// HyperNode is the one that does not get the nodes. Winner is the path of the group that does.
 	HyperNode, Winner string
-	// Nodes are the names of the nodes both claim, sorted.
+	// Nodes are the names of the nodes that both claim, sorted.
 	Nodes []string
 }
 
-// String says the problem to people.
+// String describes the problem to users.
 func (p Problem) String() string {
 	nodes := "node " + p.Nodes[0]
 	if more := len(p.Nodes) - 1; more > 0 {
@@ -57,7 +57,7 @@ func (f *Forest) Level(name string) (int, bool) {
 	return i, i >= 0
 }
 
-// At lists the groups of a level by path; none for a level the forest does not have.
+// At lists the groups of a level by path; nil if the forest does not have the level.
 func (f *Forest) At(level int) []*Group {
 	if level < 0 || level >= len(f.byLevel) {
 		return nil
@@ -74,10 +74,10 @@ func (f *Forest) Narrowest(node string) *Group { return f.ofNode[node] }
 // Of returns the node's group at the level, or nil.
 func (f *Forest) Of(node string, level int) *Group { return f.ofNode[node].At(level) }
 
-// Problems lists what was read around.
+// Problems lists the misconfigurations that were found.
 func (f *Forest) Problems() []Problem { return f.problems }
 
-// buildForest makes a forest of groups whose names, levels and parents are set, and of the narrowest group of each node.
+// buildForest makes a forest of groups that have names, levels and parents, and of the narrowest group of each node.
 // Groups without nodes are left out.
 func buildForest(levels []Level, ofNode map[string]*Group) *Forest {
 	f := &Forest{levels: levels, byLevel: make([][]*Group, len(levels)), byPath: map[string]*Group{}, ofNode: ofNode}
@@ -98,7 +98,7 @@ func buildForest(levels []Level, ofNode map[string]*Group) *Forest {
 				entries[g.Level] = append(entries[g.Level], entry{g.Path(), g})
 			}
 			g.Nodes = append(g.Nodes, node)
-			// A child's first node is the one it was just given: that is when its parent gets to know it.
+			// A child is added to its parent when it gets its first node.
 			if child != nil && len(child.Nodes) == 1 {
 				g.Children = append(g.Children, child)
 			}
@@ -117,7 +117,7 @@ func buildForest(levels []Level, ofNode map[string]*Group) *Forest {
 	return f
 }
 
-// withShortNames drops the short names that several levels would have.
+// withShortNames removes the short names that several levels would have.
 func withShortNames(levels []Level) []Level {
 	uses := map[string]int{}
 	for _, l := range levels {

@@ -9,9 +9,9 @@ package topology
 type Group struct {
 	// Name is the label value or the HyperNode's name. A name is unique among the children of one parent.
 	Name string
-	// Level is the level's place from the widest, which is 0.
+	// Level is the level's index; 0 is the widest.
 	Level int
-	// Parent is the wider group it lies in, nil at level 0.
+	// Parent is the next wider group around it; nil at level 0.
 	Parent *Group
 	// Children are the narrower groups in it, by name.
 	Children []*Group
@@ -19,7 +19,8 @@ type Group struct {
 	Nodes []string
 }
 
-// Path names the group from the widest level down, for example "ib-a/s1/leaf-3". It is unique in its forest.
+// Path returns the names of the groups from the widest level down to this one, for example "ib-a/s1/leaf-3". It is
+// unique in its forest.
 func (g *Group) Path() string {
 	if g.Parent == nil {
 		return g.Name
@@ -27,7 +28,7 @@ func (g *Group) Path() string {
 	return g.Parent.Path() + "/" + g.Name
 }
 
-// At returns the group itself or the group around it that is of the level; nil when there is none.
+// At returns the group of the level that this group is or is inside of; nil if there is none.
 func (g *Group) At(level int) *Group {
 	for g != nil && g.Level > level {
 		g = g.Parent

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// HyperNode is what a forest needs to know of one.
+// HyperNode holds the data about a HyperNode that a forest needs.
 type HyperNode struct {
 	Name string
 	// Tier is 1 for the narrowest, as Volcano counts.
@@ -23,22 +23,22 @@ type HyperNode struct {
 	Nodes sets.Set[string]
 }
 
-// HyperNodes reads forests from HyperNodes. It keeps the last one for as long as what it was read from stays the same.
+// HyperNodes builds forests from HyperNodes. It keeps the last forest as long as its inputs are unchanged.
 //
-// Each tier that is asked for is a level, the highest the widest. A HyperNode lies in the nearest one around it that is
-// of such a tier; one that has none, and is not of the highest, is left out: its nodes are in no group, as nodes without
-// labels are. A node that two HyperNodes of a tier claim belongs to the first by name.
+// Each requested tier is a level, and the highest is the widest. A HyperNode is inside the nearest one around it that
+// has such a tier. A HyperNode that has none around it and is not of the highest tier is left out: its nodes are in no
+// group, like nodes without labels. A node that two HyperNodes of a tier claim belongs to the first by name.
 type HyperNodes struct {
 	tiers  []string
 	read   []HyperNode
 	forest *Forest
 }
 
-// NewHyperNodes reads the tiers given by number or by name, from the widest to the narrowest; all there are when none is
-// given.
+// NewHyperNodes returns HyperNodes that uses the tiers, given by number or name, from the widest to the narrowest; all
+// existing tiers if none is given.
 func NewHyperNodes(tiers ...string) *HyperNodes { return &HyperNodes{tiers: tiers} }
 
-// Forest returns the forest of the HyperNodes. It keeps the sets it is given.
+// Forest returns the forest of the HyperNodes. It keeps the given sets.
 func (s *HyperNodes) Forest(hyperNodes []HyperNode) *Forest {
 	slices.SortFunc(hyperNodes, func(l, r HyperNode) int { return strings.Compare(l.Name, r.Name) })
 	if s.forest == nil || !slices.EqualFunc(s.read, hyperNodes, HyperNode.equal) {
@@ -53,7 +53,7 @@ func (h HyperNode) equal(other HyperNode) bool {
 		h.Nodes.Equal(other.Nodes)
 }
 
-// levelsOf names the levels by the tiers that are asked for, or by all there are.
+// levelsOf returns the levels for the requested tiers, or for all existing ones.
 func levelsOf(tiers []string, hyperNodes []HyperNode) []Level {
 	if len(tiers) == 0 {
 		numbers := sets.New[int]()
@@ -77,13 +77,13 @@ func levelsOf(tiers []string, hyperNodes []HyperNode) []Level {
 	return withShortNames(levels)
 }
 
-// levelOf is the HyperNode's level, -1 when its tier is none.
+// levelOf returns the HyperNode's level; -1 if its tier is not one.
 func levelOf(levels []Level, h HyperNode) int {
 	return slices.IndexFunc(levels, func(l Level) bool { return l.Name == strconv.Itoa(h.Tier) || l.Name == h.TierName })
 }
 
-// assignNodes assigns the nodes from the widest level down. A HyperNode gets its nodes that its parent has and that no
-// other child has got before it.
+// assignNodes assigns nodes to HyperNodes from the widest level down. A HyperNode gets only nodes that its parent has
+// and no sibling got before.
 func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 	byName := make(map[string]HyperNode, len(hyperNodes))
 	byLevel := make([][]HyperNode, len(levels))
@@ -121,9 +121,9 @@ func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 	return f
 }
 
-// nearestGroup is the group of the nearest HyperNode around h that has one.
+// nearestGroup returns the group of the nearest HyperNode around h that has one.
 func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*Group) *Group {
-	for steps := 0; h.Parent != "" && steps < len(byName); steps++ { // bounded: members may name each other in a circle
+	for steps := 0; h.Parent != "" && steps < len(byName); steps++ { // bounded, because HyperNodes may be members of each other in a cycle
 		h = byName[h.Parent]
 		if group := groups[h.Name]; group != nil {
 			return group
@@ -132,7 +132,7 @@ func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*G
 	return nil
 }
 
-// within reports whether the group lies in the other.
+// within reports whether the group is inside the other.
 func (g *Group) within(other *Group) bool {
 	for ; g != nil; g = g.Parent {
 		if g == other {

@@ -8,19 +8,19 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Labels reads forests from the labels of nodes. It keeps the last one for as long as the labels it was read from stay
-// the same, so that asking again costs a comparison of pointers per node.
+// Labels builds forests from the labels of nodes. It keeps the last forest as long as the labels are unchanged, so that
+// another call costs a comparison of pointers for each node.
 //
-// The value of the first key names the node's group at the widest level, that of the second the group in it, and so on.
-// The first key that a node lacks, or has with an empty value, ends its path: a node without the first is in no group.
-// Equal values of a narrower key under two wider groups are two groups.
+// The value of the first key names the node's group at the widest level, that of the second key the group inside it,
+// and so on. The first key that a node lacks, or has with an empty value, ends its path: a node without the first key
+// is in no group. Equal values of a narrower key in two wider groups are two groups.
 type Labels struct {
 	keys   []string
 	nodes  []*v1.Node
 	forest *Forest
 }
 
-// NewLabels reads the keys, from the widest level to the narrowest.
+// NewLabels returns Labels for the keys, from the widest level to the narrowest.
 func NewLabels(keys ...string) *Labels { return &Labels{keys: keys} }
 
 // Forest returns the forest of the nodes.
@@ -32,7 +32,7 @@ func (s *Labels) Forest(nodes []*v1.Node) *Forest {
 	return s.forest
 }
 
-// unchanged reports whether the forest also describes these nodes, and records their newest objects.
+// unchanged reports whether the last forest is also valid for these nodes, and records their newest objects.
 func (s *Labels) unchanged(nodes []*v1.Node) bool {
 	if len(nodes) != len(s.nodes) {
 		return false

@@ -4,16 +4,16 @@ package topology
 
 import "slices"
 
-// Preset is the set of label keys that a labeller of nodes writes.
+// Preset is the set of label keys that one tool writes on nodes.
 type Preset struct {
 	Name string
 	// Keys are the label keys from the widest level to the narrowest.
 	Keys []string
-	// Doc says who writes them.
+	// Doc names the tool.
 	Doc string
 }
 
-// Presets lists the known sets of label keys. Topograph's changed with its versions; each set has its preset.
+// Presets lists the known sets of label keys. Topograph's keys differ between its versions, so each set is a preset.
 func Presets() []Preset {
 	return []Preset{
 		{
@@ -54,7 +54,7 @@ func Presets() []Preset {
 	}
 }
 
-// PresetKeys returns the keys of the named preset, nil when there is none of that name.
+// PresetKeys returns the keys of the named preset; nil if it does not exist.
 func PresetKeys(name string) []string {
 	presets := Presets()
 	i := slices.IndexFunc(presets, func(p Preset) bool { return p.Name == name })

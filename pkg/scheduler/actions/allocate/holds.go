@@ -10,8 +10,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// holdsIdle reports whether the kept placement holds idle resources for members that wait for others to be released: those of its members
-// that have room now, or what is idle on the node of one that waits. What a ready gang has handed over to be bound is not held.
+// holdsIdle reports whether the kept placement holds idle resources while some of its members wait for other resources
+// to be released. These are the resources of its members that have room now, and the idle part of the node of a member
+// that waits. Members of a ready gang that are handed over to be bound do not count.
 func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 	if !run.Index.Releases(run.Index.All) {
 		return false
@@ -30,8 +31,8 @@ func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 	return false
 }
 
-// noteHolds records which of the kept placements hold idle resources, none of them if evictions for one of the gangs are under way. bound reports
-// whether the gangs are ready.
+// noteHolds records which of the kept placements hold idle resources. It records none of them while pods are being
+// evicted for one of the gangs. bound reports whether the gangs are ready.
 func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
 	var holders, gangs []*api.JobInfo
 	for _, p := range placed {

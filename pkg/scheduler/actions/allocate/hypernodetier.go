@@ -39,7 +39,7 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 	for uid, subJob := range job.SubJobs {
 		allocated[uid] = subJob.AllocatedHyperNode
 	}
-	// Plugins may have set other minima than the PodGroup's, and its running pods may keep it in another queue.
+	// Plugins may have set minima that differ from the PodGroup's, and its running pods may keep it in another queue.
 	queue, least, ofRoles, ofAllRoles, subJobs := job.Queue, job.MinAvailable, maps.Clone(job.TaskMinAvailable), job.TaskMinAvailableTotal, maps.Clone(job.MinSubJobs)
 	job.SetPodGroup(podGroup)
 	job.Queue, job.MinAvailable, job.TaskMinAvailable, job.TaskMinAvailableTotal, job.MinSubJobs = queue, least, ofRoles, ofAllRoles, subJobs

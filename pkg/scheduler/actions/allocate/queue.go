@@ -15,7 +15,7 @@ func (s *scheduler) placeJobs() {
 	q := s.waiting
 	for _, job := range q.urgent {
 		if s.run.Session.Overused(s.run.Session.Queues[job.Queue]) {
-			q.jobs[job.Queue].push(job.JobInfo) // explained with the queue's other jobs
+			q.jobs[job.Queue].push(job.JobInfo) // to be explained with the queue's other jobs
 			continue
 		}
 		s.run.Session.Turn(job.UID)
@@ -28,7 +28,7 @@ func (s *scheduler) placeJobs() {
 	}
 }
 
-// takeUrgentTurn places the job's urgent tasks. Its other tasks have the job's turn in its queue, where they get idle resources.
+// takeUrgentTurn places the job's urgent tasks. Its other tasks are placed in its ordinary turn, on idle resources.
 func (s *scheduler) takeUrgentTurn(job urgentJob) {
 	pending := s.waiting.pending[job.UID]
 	var others *state.Pending

@@ -28,8 +28,9 @@ func newScheduler(run *state.Run) *scheduler {
 	return &scheduler{run: run, waiting: newJobQueues(run), units: map[*binding.Unit]unitTurn{}}
 }
 
-// placeJob places enough tasks to make the job ready, or more of a job that is. It reports whether tasks were handed over to
-// be bound: a job that is not ready, or waits for resources being released, has no further turn in this session.
+// placeJob places enough tasks to make the job ready, or further tasks of a ready job. It reports whether tasks were
+// handed over to be bound. A job that is not ready, or waits for resources being released, gets no further turn in this
+// session.
 func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone bool) bool {
 	r, err := state.NewAttempt(s.run, job, pending, alone)
 	if err != nil {

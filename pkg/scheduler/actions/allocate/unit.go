@@ -66,9 +66,9 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 	return unitPlaced
 }
 
-// keepsUnit returns why the gang prevents its unit from being placed now; empty when it does not. lacks reports whether it lacks
-// members, which are placed with the unit. A gang that counts as ready with a best-effort member that fits nowhere lacks another
-// member.
+// keepsUnit returns why the gang prevents its unit from being placed now; empty if it does not. lacks reports whether
+// the gang lacks members, which are then placed with the unit. A gang that counts as ready only by a best-effort member
+// that fits nowhere lacks another member.
 func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {
 		return "does not exist", false

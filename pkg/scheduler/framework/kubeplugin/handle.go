@@ -39,15 +39,15 @@ func newHandle(h framework.Handle) *handle {
 	}
 }
 
-// open has the plugin see the nodes from now on.
+// open sets the nodes that the plugin sees from now on.
 func (h *handle) open(nodes map[string]fwk.NodeInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nodes, h.snapshot = nodes, nil
 }
 
-// SnapshotSharedLister implements k8sframework.Handle. A session changes the nodes, so only what it asks of a plugin may look at them: not
-// PreBind, and what follows it.
+// SnapshotSharedLister implements k8sframework.Handle. A session changes the nodes, so only calls within the session
+// may read them: not PreBind and the calls after it.
 func (h *handle) SnapshotSharedLister() k8sframework.SharedLister {
 	h.mu.Lock()
 	defer h.mu.Unlock()

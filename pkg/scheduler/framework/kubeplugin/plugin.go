@@ -20,18 +20,18 @@ import (
 // Factory builds the plugin, as kube-scheduler's registry does. Methods of the Handle that are not supported here panic.
 type Factory func(h k8sframework.Handle) (k8sframework.Plugin, error)
 
-// Option changes how a plugin takes part.
+// Option configures the adapted plugin.
 type Option func(*plugin)
 
-// WithWeight multiplies the plugin's scores, which are 0 to 100; 1 without it, and 0 leaves them out.
+// WithWeight multiplies the plugin's scores, which are 0 to 100. The default is 1; 0 disables the scores.
 func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight } }
 
-// WithTimeout bounds one run of PreBind, and of Unreserve in a rollback; framework.DefaultStepTimeout without it.
+// WithTimeout bounds one run of PreBind, and of Unreserve in a rollback. The default is framework.DefaultStepTimeout.
 func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
 
-// WithVerdicts lets allocate cache the results of Filter and Score: for all tasks of a class, or of a class and a job. They read
-// only these labels and annotations of pods. It requires that equal pods have equal verdicts regardless of placements on other
-// nodes, and that Reserve needs nothing that Filter left in the CycleState.
+// WithVerdicts lets allocate cache the results of Filter and Score: for all tasks of a class, or of a class and a job.
+// reads are the only labels and annotations of pods that they read. It requires that equal pods have equal verdicts
+// regardless of placements on other nodes, and that Reserve needs nothing that Filter left in the CycleState.
 func WithVerdicts(scope framework.VerdictScope, reads framework.PodKeys) Option {
 	return func(p *plugin) { p.verdicts = &verdicts{scope, reads} }
 }
@@ -48,17 +48,17 @@ func (v *verdicts) SignTask(*api.TaskInfo) framework.VerdictScope { return v.sco
 // PodKeys implements framework.Signer.
 func (v *verdicts) PodKeys() framework.PodKeys { return v.reads }
 
-// signing is a session whose verdicts are remembered.
+// signing is a plugin whose verdicts are cached.
 type signing struct {
 	*session
 	*verdicts
 }
 
-// New builds the plugin and returns it as one of this project, under its name in the conf. Use it from PluginSpec.New. If the
-// plugin has a method Recover(ctx) error it is a framework.Recoverer; if it is an io.Closer it is closed when a reload replaces the
-// configuration.
+// New builds the plugin and returns it as a plugin of this project, under its name in the conf. Use it from
+// PluginSpec.New. If the plugin has a method Recover(ctx) error it is a framework.Recoverer; if it is an io.Closer it
+// is closed when a reload replaces the configuration.
 //
-// Filter and Score are asked for each task, unless WithVerdicts says otherwise.
+// Filter and Score are called for each task, unless WithVerdicts allows caching.
 func New(name string, h framework.Handle, build Factory, opts ...Option) (framework.Plugin, error) {
 	p := &plugin{name: name, handle: newHandle(h), weight: 1, timeout: framework.DefaultStepTimeout, held: map[types.UID]*taskState{}}
 	for _, opt := range opts {
@@ -94,21 +94,22 @@ func built(build Factory, h k8sframework.Handle) (_ k8sframework.Plugin, err err
 	return build(h)
 }
 
-// plugin is the adapted plugin. It lives as long as its configuration, and longer where its steps are under way.
+// plugin is the adapted plugin. It lives as long as its configuration, or longer if its steps still run.
 type plugin struct {
 	points
 	name    string
 	handle  *handle
 	weight  int
 	timeout time.Duration
-	// verdicts are what WithVerdicts says; nil without it.
+	// verdicts are the settings of WithVerdicts; nil without it.
 	verdicts *verdicts
-	// session is the one that is open.
+	// session is the open session.
 	session *session
-	// closer is the adapted plugin; nil if it does not care.
+	// closer is the adapted plugin; nil if it is not an io.Closer.
 	closer io.Closer
 
-	// mu guards held, the tasks that are reserved for: each until its placement is taken back or its member has ended.
+	// mu guards held, the tasks with reservations. Each stays until its placement is taken back or its member has
+	// ended.
 	mu   sync.Mutex
 	held map[types.UID]*taskState
 }
@@ -173,7 +174,7 @@ func (p *plugin) Close() {
 	}
 }
 
-// hold keeps the task's state until it is let go.
+// hold keeps the task's state until letGo.
 func (p *plugin) hold(uid types.UID, state *taskState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,12 +187,12 @@ func (p *plugin) letGo(uid types.UID) {
 	delete(p.held, uid)
 }
 
-// heldFor returns what is kept for the task; nil when nothing is reserved for it.
+// heldFor returns the task's kept state; nil if nothing is reserved for it.
 func (p *plugin) heldFor(uid types.UID) *taskState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held[uid]
 }
 
-// background is the context of calls in the session loop, which they must not delay.
+// background is the context of calls in the session loop, which must not block.
 var background = context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// points are the extension points that a plugin has; nil for those it has not.
+// points are the extension points that a plugin implements; nil for the others.
 type points struct {
 	preEnqueue k8sframework.PreEnqueuePlugin
 	preFilter  k8sframework.PreFilterPlugin
@@ -56,14 +56,15 @@ func pointsOf(plugin k8sframework.Plugin) (points, error) {
 	return p, nil
 }
 
-// statusCodes are the codes of kube-scheduler's statuses that refuse a node. All others, which a Filter must not return, are errors.
+// statusCodes are the codes of kube-scheduler's statuses that refuse a node. All others, which a Filter must not
+// return, are errors.
 var statusCodes = map[fwk.Code]int{
 	fwk.Unschedulable:                api.Unschedulable,
 	fwk.UnschedulableAndUnresolvable: api.UnschedulableAndUnresolvable,
 	fwk.Pending:                      api.UnschedulableAndUnresolvable,
 }
 
-// refusal is a node's verdict on a task; nil for one that takes it.
+// refusal converts the status of a Filter to a refusal of the node; nil if it accepts the node.
 func (p *plugin) refusal(status *fwk.Status) *api.Status {
 	if status.IsSuccess() {
 		return nil
@@ -82,7 +83,7 @@ func (p *plugin) message(status *fwk.Status) string {
 	return fmt.Sprintf("plugin %s says %s", p.name, status.Code())
 }
 
-// failure is the status as an error; nil for success.
+// failure converts the status to an error; nil for success.
 func (p *plugin) failure(status *fwk.Status) error {
 	if status.IsSuccess() {
 		return nil

@@ -34,8 +34,8 @@ func (p transacting) PreBind(ctx context.Context, task *api.TaskInfo, nodeName s
 	return p.failure(p.preBind.PreBind(ctx, state, task.Pod, nodeName))
 }
 
-// Rollback implements framework.PreBinder. Unreserve cannot say that it failed: it is asked again when it panicked, or returned when its
-// time was over.
+// Rollback implements framework.PreBinder. Unreserve cannot return an error, so it is called again if it panicked or
+// returned after its deadline.
 func (p transacting) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	state := p.heldFor(task.Pod.UID)
 	if state == nil {
@@ -51,7 +51,7 @@ func (p transacting) Rollback(ctx context.Context, task *api.TaskInfo, nodeName 
 	return nil
 }
 
-// Bound implements framework.BoundObserver. It ends what is kept for a task.
+// Bound implements framework.BoundObserver. It drops the task's state.
 func (p transacting) Bound(ctx context.Context, task *api.TaskInfo, nodeName string) {
 	defer p.letGo(task.Pod.UID)
 	if state := p.heldFor(task.Pod.UID); state != nil && p.postBind != nil {

@@ -14,18 +14,18 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// session is the plugin's part in one session.
+// session is the plugin's state in one session.
 type session struct {
 	*plugin
 	// nodes are kept up to date by upstream's predicates plugin.
 	nodes map[string]fwk.NodeInfo
 
-	// mu guards tasks: upstream's actions ask predicates for several nodes at a time.
+	// mu guards tasks, because upstream's actions call predicates for several nodes concurrently.
 	mu    sync.Mutex
 	tasks map[types.UID]*taskState
 }
 
-// taskState is what a plugin knows of a task, in kube-scheduler's terms: of one scheduling cycle.
+// taskState is a plugin's state of a task during what kube-scheduler calls a scheduling cycle.
 type taskState struct {
 	fwk.CycleState
 	// nodes are the nodes that PreFilter allows; nil for all.
@@ -34,12 +34,12 @@ type taskState struct {
 	notFiltered bool
 	// err is why the task fits nowhere.
 	err error
-	// reservedOn is the node that is reserved on.
+	// reservedOn is the node on which the plugin has reserved.
 	reservedOn string
 }
 
-// prePredicate begins a cycle for the task. An error says why it can be placed nowhere. The state of a placed task is kept,
-// because it contains its reservations.
+// prePredicate starts a cycle for the task. An error says why it can be placed nowhere. The state of a placed task is
+// kept, because it contains its reservations.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if s.heldFor(task.Pod.UID) != nil {
 		return nil
@@ -51,7 +51,7 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return err
 }
 
-// stateOf returns the task's state. Where its cycle has not begun it begins.
+// stateOf returns the task's state. It starts the task's cycle if it has not started.
 func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	if held := s.heldFor(task.Pod.UID); held != nil {
 		return held, nil
@@ -91,7 +91,7 @@ func (s *session) begin(state *taskState, pod *v1.Pod) error {
 	return s.failure(status)
 }
 
-// predicate refuses a node.
+// predicate returns an error if the plugin refuses the node.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if refused := s.verdict(task, node); refused != nil {
 		return api.NewFitErrWithStatus(task, node, refused)
@@ -146,13 +146,13 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 
 // Unreserve implements framework.Reserver.
 func (s *session) Unreserve(task *api.TaskInfo) {
-	defer s.letGo(task.Pod.UID) // also when the plugin panics: there is no second call
+	defer s.letGo(task.Pod.UID) // even if the plugin panics, because there is no second call
 	if state := s.heldFor(task.Pod.UID); state != nil && s.reserve != nil {
 		s.reserve.Unreserve(background, state, task.Pod, state.reservedOn)
 	}
 }
 
-// scores asks for the scores of nodes that fit.
+// scores returns the plugin's scores of nodes that fit.
 func (s *session) scores(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	state, err := s.stateOf(task)
 	if err != nil {

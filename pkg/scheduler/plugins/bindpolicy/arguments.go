@@ -18,22 +18,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// failurePolicy says what becomes of a task when a policy cannot be judged.
+// failurePolicy is the effect on a task of a policy that cannot be evaluated.
 type failurePolicy string
 
 const (
 	// failClosed refuses the task.
 	failClosed failurePolicy = "Fail"
-	// failOpen passes over the policy.
+	// failOpen ignores the policy.
 	failOpen failurePolicy = "Ignore"
 )
 
-// maxCostLimit limits one evaluation of one expression, in CEL cost units. It is the API server's limit for one expression of an
-// admission policy, some tenths of a second of work at worst, and also the default. Only the cost ends an evaluation reliably: a
-// context that ends stops a comprehension, but not the ones it is nested in.
+// maxCostLimit limits one evaluation of one expression, in CEL cost units. It is also the default, and the API server's
+// limit for one expression of an admission policy: some tenths of a second of work at worst. Only the cost ends an
+// evaluation reliably: a context that ends stops a comprehension, but not the comprehensions around it.
 const maxCostLimit = celconfig.PerCallLimit
 
-// Limits of compiled expressions: one takes hundreds of times its text.
+// Limits of compiled expressions, because a compiled expression takes hundreds of times the memory of its text.
 const (
 	maxPolicies = 100
 	// maxName, maxField and maxTexts bound, in bytes, a policy's name, each other text, and all texts together.
@@ -44,7 +44,7 @@ const (
 	maxFindings = 20
 )
 
-// policyConfig is one policy as the configuration gives it.
+// policyConfig is one policy of the configuration.
 type policyConfig struct {
 	name              string
 	matchCondition    string
@@ -56,7 +56,7 @@ type policyConfig struct {
 	costLimit uint64
 }
 
-// setters holds, for each field of a policy, what reads its value into the config.
+// setters holds, for each field of a policy, a function that reads the field's value into the config.
 var setters = map[string]func(*policyConfig, any) error{
 	"name":              func(c *policyConfig, v any) error { return setName(&c.name, v) },
 	"matchCondition":    func(c *policyConfig, v any) error { return setText(&c.matchCondition, v) },
@@ -80,8 +80,7 @@ func parseTimeout(args framework.Arguments) (time.Duration, error) {
 	return timeout, nil
 }
 
-// parsePolicies reads the list of policies; an absent list is an empty one. With an error it returns what could be
-// read.
+// parsePolicies parses the list of policies; a missing list is empty. With an error it also returns the valid policies.
 func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
 	value, ok := args[policiesArgument]
 	if !ok {
@@ -119,7 +118,7 @@ func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
 	return configs, errors.Join(errs...)
 }
 
-// parsePolicy reads the policy at the index, and the label that names it in errors.
+// parsePolicy parses the policy at the index, and returns the label that names it in errors.
 func parsePolicy(item any, index int) (policyConfig, string, error) {
 	config := policyConfig{failurePolicy: failClosed, costLimit: maxCostLimit}
 	label := fmt.Sprintf("policy number %d", index+1)
@@ -153,7 +152,7 @@ func parsePolicy(item any, index int) (policyConfig, string, error) {
 	return config, label, errors.Join(errs...)
 }
 
-// stringKeys reads a mapping of either of the flavours that YAML libraries make.
+// stringKeys converts a mapping of either of the types that YAML libraries produce.
 func stringKeys(value any) (map[string]any, error) {
 	switch mapping := value.(type) {
 	case map[string]any:
@@ -220,14 +219,14 @@ func setCostLimit(target *uint64, value any) error {
 	return nil
 }
 
-// describe says what a YAML value is, for errors.
+// describe describes a YAML value for an error.
 func describe(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return "nothing"
 	case string:
 		return brief.Value(v)
-	case float64: // what integers become on their way through JSON, which %v would give an exponent
+	case float64: // integers that passed through JSON, which %v would write with an exponent
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []any:
 		return "a list"
@@ -238,7 +237,7 @@ func describe(value any) string {
 	}
 }
 
-// joined joins what is wrong, as much of it as people will read.
+// joined joins the errors, up to a limit.
 func joined(errs ...error) error {
 	var told []error
 	total := 0
@@ -266,7 +265,7 @@ func joined(errs ...error) error {
 	return errors.Join(told...)
 }
 
-// meant names the known key nearest to a mistyped one, or all of them when none is near.
+// meant ends a message about an unknown key with the nearest known key, or with all known keys if none is near.
 func meant(key string, known []string) string {
 	if near := suggest.Nearest(key, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

@@ -30,21 +30,21 @@ const (
 // expression is a compiled CEL expression. It is safe for concurrent use.
 type expression struct {
 	text string
-	// variables are the variables that the expression names. They must be read before it is evaluated.
+	// variables are the variables that the expression uses. They must be read before it is evaluated.
 	variables []string
 	program   cel.Program
 	// costLimit is the assumed cost of an evaluation that ended without reporting its cost.
 	costLimit uint64
 }
 
-// newEnv makes the CEL environment of policies: all function libraries of the Kubernetes API server, and the
-// three variables.
+// newEnv returns the CEL environment of policies: all function libraries of the Kubernetes API server, and the three
+// variables.
 //
-// The variables have real types, so that a misspelt field is found when the configuration is loaded. The types
-// are derived from the Go types of the API (types.go) rather than given as cel-go native types: the values are
-// then the objects as the API server serialises them, under their JSON names, with has() telling an absent field
-// from a zero one, and quantities and times as strings that quantity() and timestamp() read. An expression for a
-// ValidatingAdmissionPolicy thus means the same here.
+// The variables have real types, so that a misspelt field is found when the configuration is loaded. The types are
+// derived from the Go types of the API (types.go) rather than given as cel-go native types. The values are then the
+// objects as the API server serialises them, under their JSON names: has() distinguishes an absent field from a zero
+// one, and quantities and times are strings for quantity() and timestamp(). So an expression for a
+// ValidatingAdmissionPolicy means the same here.
 func newEnv() (*cel.Env, error) {
 	declare := newDeclarer()
 	options := environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0)}
@@ -67,7 +67,7 @@ func newEnv() (*cel.Env, error) {
 	return set.StoredExpressionsEnv(), nil
 }
 
-// compilePolicies compiles and type-checks the policies; it reports every expression that does not compile.
+// compilePolicies compiles and type-checks the policies. It reports every expression that does not compile.
 func compilePolicies(configs []policyConfig) ([]*policy, error) {
 	if len(configs) == 0 {
 		return nil, nil
@@ -120,8 +120,8 @@ func compileExpression(env *cel.Env, field, text string, want *cel.Type, costLim
 	return &expression{text: text, variables: variablesOf(ast), program: program, costLimit: costLimit}, nil
 }
 
-// variablesOf lists the variables that the expression names. A comprehension variable that hides one of them is
-// counted too, which costs a read and changes no result.
+// variablesOf lists the variables that the expression names. It also counts a comprehension variable that hides one of
+// them, which only costs a read.
 func variablesOf(ast *cel.Ast) []string {
 	named := map[string]bool{}
 	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bindpolicy is a last check before a bind: CEL policies over the pod, the node and the PodGroup as the
-// API server has them at that moment, not as the session's snapshot had them.
+// Package bindpolicy is a last check before a bind: CEL policies over the pod, the node and the PodGroup, read from the
+// API server at that moment, not from the session's snapshot.
 //
-// A policy is compiled and type-checked when the configuration is loaded (compile.go) and evaluated in the
-// plugin's pre-bind step (policy.go) over objects that are read only when an expression names them (view.go).
-// The step writes nothing, so it has nothing to roll back.
+// A policy is compiled and type-checked when the configuration is loaded (compile.go). It is evaluated in the plugin's
+// pre-bind step (policy.go) over objects that are read only if an expression names them (view.go). The step writes
+// nothing, so it has nothing to roll back.
 package bindpolicy
 
 import (
@@ -29,8 +29,8 @@ const (
 
 const (
 	defaultTimeout = 10 * time.Second
-	// verdictGrace is what the step has beyond the check's own timeout, so that a check that ran out of time
-	// still gets to apply its failure policies.
+	// verdictGrace is the step's time beyond the check's own timeout, so that the failure policies still apply after a
+	// check that timed out.
 	verdictGrace = 5 * time.Second
 )
 
@@ -75,13 +75,13 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 	return &plugin{settings: settings, reader: newReader(h.KubeClient(), h.VCClient())}, nil
 }
 
-// settings are the plugin's arguments, checked and compiled.
+// settings are the plugin's parsed and compiled arguments.
 type settings struct {
 	policies []*policy
 	timeout  time.Duration
 }
 
-// load reads, checks and compiles the arguments. It reports all that is wrong at once, the first findings of many.
+// load parses and compiles the arguments. It reports all errors at once, up to a limit.
 func load(args framework.Arguments) (settings, error) {
 	timeout, timeoutErr := parseTimeout(args)
 	configs, parseErr := parsePolicies(args)
@@ -89,7 +89,7 @@ func load(args framework.Arguments) (settings, error) {
 	return settings{policies: policies, timeout: timeout}, joined(timeoutErr, parseErr, compileErr)
 }
 
-// idle is the plugin without policies: it has no step.
+// idle is the plugin without policies. It has no step.
 type idle struct{ framework.NoVerdicts }
 
 // Name implements framework.Plugin.
@@ -117,7 +117,7 @@ var (
 func (p *plugin) PreBindTimeout() time.Duration { return p.timeout + verdictGrace }
 
 // PreBind implements framework.PreBinder. It returns the refusal of the first policy, in the order of the
-// configuration, that does not let the task be bound.
+// configuration, that refuses the task.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	check, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -126,8 +126,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 		if err := policy.check(check, live); err != nil {
 			return err
 		}
-		// A check that ran out of its own time goes on, for the failure policies to decide; a step that was
-		// ended from outside does not.
+		// After the check's own timeout the failure policies decide. After the end of the step's context they do not.
 		if ctx.Err() != nil {
 			return fmt.Errorf("the check of pod %s/%s on node %s was ended: %w", task.Namespace, task.Name, nodeName, context.Cause(ctx))
 		}
@@ -135,5 +134,5 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// Rollback implements framework.PreBinder: the check wrote nothing.
+// Rollback implements framework.PreBinder. The check wrote nothing.
 func (p *plugin) Rollback(context.Context, *api.TaskInfo, string) error { return nil }

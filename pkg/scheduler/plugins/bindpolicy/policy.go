@@ -25,17 +25,16 @@ const (
 // policy is one compiled policy. It is safe for concurrent use.
 type policy struct {
 	name string
-	// matchCondition is nil when the policy is for every task.
+	// matchCondition is nil if the policy applies to every task.
 	matchCondition *expression
 	expression     *expression
-	// messageExpression and message say why, in this order of preference; both are optional.
+	// messageExpression and message give the reason of a refusal, in this order of preference; both are optional.
 	messageExpression *expression
 	message           string
 	failurePolicy     failurePolicy
 }
 
-// check returns nil when the policy lets the task be bound, and an error that names policy, pod and node
-// otherwise.
+// check returns nil if the policy allows binding the task, and otherwise an error that names policy, pod and node.
 func (p *policy) check(ctx context.Context, live *view) error {
 	allowed, err := p.judge(ctx, live)
 	var gone *goneError
@@ -55,7 +54,7 @@ func (p *policy) check(ctx context.Context, live *view) error {
 	return nil
 }
 
-// judge reports whether the task may be bound. It may if the policy does not apply to it.
+// judge reports whether the policy allows binding the task, also because the policy does not apply to it.
 func (p *policy) judge(ctx context.Context, live *view) (bool, error) {
 	if p.matchCondition != nil {
 		matches, err := evaluate[bool](ctx, p.matchCondition, live)
@@ -93,7 +92,7 @@ func (p *policy) refusal(live *view, reason string) error {
 		p.name, live.task.Namespace, live.task.Name, live.node, brief.Cut(reason, maxMessage))
 }
 
-// evaluate reads what the expression names and evaluates it, until the context ends or the cost limit is reached.
+// evaluate reads the variables of the expression and evaluates it, until the context ends or the cost limit is reached.
 func evaluate[T bool | string](ctx context.Context, x *expression, live *view) (T, error) {
 	var zero T
 	if err := live.read(ctx, x.variables); err != nil {

@@ -7,24 +7,24 @@ import (
 	"sync"
 )
 
-// sharedReads shares reads of one object among the members of a gang, whose steps run side by side. Its zero
-// value is ready.
+// sharedReads shares reads of one object among the members of a gang, whose steps run concurrently. The zero value is
+// ready for use.
 //
-// Invariants: of one key at most one read is under way, and a caller is only given a read that began after it
-// asked. So who finds a read under way does not join it, since that one may have seen the object as it was
-// before; all who come meanwhile share the one that follows:
+// Invariants: at most one read of each key is in flight, and a caller only gets the result of a read that began after
+// the call. So a caller does not use a read that is already in flight, because that may return an older version of the
+// object. All callers that arrive meanwhile share the next read:
 //
 //	first caller ──► read A ──────────┐
-//	second, third caller ──► wait ──► read B, given to both
+//	second, third caller ──► wait ──► read B, returned to both
 //
-// A read is cancelled when all who wait for it have left, and lasts no longer than the longest of their deadlines.
+// A read is cancelled when all its callers have left. It lasts no longer than the longest of their deadlines.
 type sharedReads struct {
 	mu sync.Mutex
-	// queues has an entry for each key with a read under way.
+	// queues has an entry for each key with a read in flight.
 	queues map[string]*keyQueue
 }
 
-// keyQueue is the queue of one key, in which at most one read waits behind the one under way.
+// keyQueue is the queue of one key. At most one read waits behind the one in flight.
 type keyQueue struct {
 	next *sharedRead
 }
@@ -33,7 +33,7 @@ type sharedRead struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	read   func(context.Context) (object, error)
-	// waiters counts the callers still there; guarded by sharedReads.mu.
+	// waiters counts the callers that have not left; guarded by sharedReads.mu.
 	waiters int
 	// done is closed when object and err are set.
 	done   chan struct{}
@@ -41,7 +41,7 @@ type sharedRead struct {
 	err    error
 }
 
-// get returns what a read that began after the call says, or the context's error.
+// get returns the result of a read that began after the call, or the context's error.
 func (s *sharedReads) get(ctx context.Context, key string, read func(context.Context) (object, error)) (object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func (s *sharedReads) get(ctx context.Context, key string, read func(context.Con
 	}
 }
 
-// join adds the caller to the next read of the key, and starts it when none is under way.
+// join adds the caller to the next read of the key, and starts it if none is in flight.
 func (s *sharedReads) join(ctx context.Context, key string, read func(context.Context) (object, error)) *sharedRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *sharedReads) join(ctx context.Context, key string, read func(context.Co
 	return r
 }
 
-// leave drops a caller. With the last one goes the read.
+// leave removes a caller. After the last one it cancels the read.
 func (s *sharedReads) leave(key string, r *sharedRead) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +92,7 @@ func (s *sharedReads) leave(key string, r *sharedRead) {
 	}
 }
 
-// run does the key's reads one after the other until no caller waits for one.
+// run runs the key's reads one after the other until no caller waits for one.
 func (s *sharedReads) run(key string, r *sharedRead) {
 	for r != nil {
 		r.object, r.err = r.read(r.ctx)
@@ -102,7 +102,7 @@ func (s *sharedReads) run(key string, r *sharedRead) {
 	}
 }
 
-// pop takes the read that waits, and closes the queue when there is none.
+// pop returns the waiting read, and removes the queue if there is none.
 func (s *sharedReads) pop(key string) *sharedRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()

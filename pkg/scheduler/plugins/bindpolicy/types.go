@@ -13,7 +13,7 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// unbounded is the declared size of lists and maps. It would matter to a cost estimate only, and none is made.
+// unbounded is the declared size of lists and maps. Only cost estimates use it, and none is made.
 const unbounded = -1
 
 // declarer derives CEL type declarations from the Go types of an API, following their JSON encoding. Each Go
@@ -57,7 +57,7 @@ func (d *declarer) declare(t reflect.Type) *apiservercel.DeclType {
 	return apiservercel.DynType
 }
 
-// declareStruct declares a struct. Inside a type that contains itself, the inner one is dyn.
+// declareStruct declares a struct. If a type contains itself, the inner one is declared as dyn.
 func (d *declarer) declareStruct(t reflect.Type) *apiservercel.DeclType {
 	if known, ok := d.structs[t]; ok {
 		return known
@@ -100,7 +100,7 @@ func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// encodesItself returns the type of Go types with a JSON encoding of their own, nil for others.
+// encodesItself returns the CEL type of a Go type with its own JSON encoding; nil for others.
 func encodesItself(t reflect.Type) *apiservercel.DeclType {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](),
@@ -113,7 +113,7 @@ func encodesItself(t reflect.Type) *apiservercel.DeclType {
 	return nil
 }
 
-// typeName is a name like core.v1.PodSpec, unique among the API groups in use.
+// typeName returns a name such as core.v1.PodSpec, unique among the API groups in use.
 func typeName(t reflect.Type) string {
 	group, version := path.Split(t.PkgPath())
 	return strings.Join([]string{path.Base(group), version, t.Name()}, ".")

@@ -18,8 +18,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// goneError is a finding that no failure policy passes over: with the pod or the node gone there is nothing to
-// bind.
+// goneError is a finding that applies despite any failure policy: if the pod or the node no longer exists, there is
+// nothing to bind.
 type goneError struct{ finding string }
 
 func (e *goneError) Error() string { return e.finding }
@@ -40,13 +40,13 @@ func newReader(kube kubernetes.Interface, vc vcclient.Interface) *reader {
 	return &reader{kube: kube, vc: vc}
 }
 
-// view is one step's sight of the cluster: each object is read at most once, after the step has begun, and only
-// when an expression that is evaluated names it. It is used by one step and not safe for concurrent use.
+// view gives one step access to the cluster. Each object is read at most once, after the step has begun, and only if an
+// evaluated expression names it. It is not safe for concurrent use.
 type view struct {
 	reader *reader
 	task   *api.TaskInfo
 	node   string
-	// objects has the variables that could be read, errs the errors of the others.
+	// objects are the variables that were read. errs are the errors of the others.
 	objects map[string]any
 	errs    map[string]error
 	// spent is the cost of evaluations so far, in CEL cost units.
@@ -57,7 +57,7 @@ func (r *reader) view(task *api.TaskInfo, node string) *view {
 	return &view{reader: r, task: task, node: node, objects: map[string]any{}, errs: map[string]error{}}
 }
 
-// spend adds what an evaluation has cost.
+// spend adds the cost of an evaluation.
 func (v *view) spend(x *expression, details *cel.EvalDetails) {
 	cost := x.costLimit
 	if details != nil && details.ActualCost() != nil {
@@ -66,8 +66,8 @@ func (v *view) spend(x *expression, details *cel.EvalDetails) {
 	v.spent += cost
 }
 
-// read makes the variables available, and reads missing ones in parallel. Its error is the first in the order of the variables, or
-// a goneError if the pod or the node can no longer be bound.
+// read makes the variables available. It reads missing ones in parallel. Its error is the first in the order of the
+// variables, or a goneError if the pod or the node can no longer be bound.
 func (v *view) read(ctx context.Context, variables []string) error {
 	type result struct {
 		object object
@@ -152,7 +152,7 @@ func (v *view) getPodGroup(ctx context.Context) (object, error) {
 	})
 }
 
-// serialised gives the object its JSON form, with the type that clients leave out.
+// serialised returns the object's JSON form, with its apiVersion and kind, which clients leave out.
 func serialised(from runtime.Object, apiVersion, kind string) (object, error) {
 	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {

@@ -109,7 +109,7 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 		if err = s.try(r, job, places[i], began.Add(trialTimeout)); err != nil {
 			continue
 		}
-		if err = s.withinShare(r); err == nil { // asked when the members that were placed in the trial are taken back
+		if err = s.withinShare(r); err == nil { // checked after the members placed in the trial are taken back
 			return nil
 		}
 		err = fmt.Errorf("the nodes that the gang needs exceed the unused share of its queue: %w", err)
@@ -270,7 +270,8 @@ func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task
 	return true
 }
 
-// toLeave returns the tasks on the node that must end before the gang can use it: tasks of gangs, and all that are being deleted.
+// toLeave returns the tasks on the node that must end before the gang can use it: tasks of gangs, and all tasks that
+// are being deleted.
 func (s *session) toLeave(node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	for _, task := range node.Tasks {
 		if (s.Jobs[task.Job] != nil || task.Pod.DeletionTimestamp != nil) && !ofDaemonSet(task) {
@@ -281,7 +282,8 @@ func (s *session) toLeave(node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	return tasks
 }
 
-// ofDaemonSet reports whether the pod is a DaemonSet's or a static one, which runs on its node whatever else does.
+// ofDaemonSet reports whether the pod belongs to a DaemonSet or is a static pod, which runs on its node regardless of
+// other pods.
 func ofDaemonSet(task *api.TaskInfo) bool {
 	owner := metav1.GetControllerOfNoCopy(task.Pod)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")

@@ -91,7 +91,7 @@ func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: reason})
 }
 
-// refusal returns why the node is not allowed for the gang's member; empty if it is.
+// refusal returns why the node is not allowed for the gang's member; empty if it is allowed.
 func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) string {
 	switch {
 	case a.err != nil:
@@ -108,7 +108,7 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	return fmt.Sprintf("node(s) outside of %s %s, where the gang's pods are", a.rules[a.must].Name, home)
 }
 
-// jobKey changes when members are placed in another domain.
+// jobKey returns a key that changes when members are placed in another domain.
 func (n *network) jobKey(job *api.JobInfo) string {
 	if n == nil || job == nil || !n.asking[job.UID].binds() {
 		return ""

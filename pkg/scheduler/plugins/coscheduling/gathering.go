@@ -26,7 +26,7 @@ const (
 	nodeLayer    = string(v1alpha1.NodeTopologyLayer)
 )
 
-// network is the cluster's network, for the gangs of one session that have topology rules.
+// network holds the network's layers and domains, for the gangs of one session that have topology rules.
 type network struct {
 	*framework.Session
 	layers []layer
@@ -39,15 +39,15 @@ type network struct {
 
 	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
 	mu sync.Mutex
-	// company caches the number of pods on each node, by namespace and selector.
+	// company caches how many pods match a selector on each node, by namespace and selector.
 	company map[string]map[string]int
 }
 
 // gathered is a gang with a topology rule.
 type gathered struct {
 	rules []gather.Layer
-	// must is the number of layers, from the widest, down to the layer of the domain that must hold the gang. It is 0 if any
-	// domains may, and one more than the number of layers if the gang must be on one node.
+	// must is the number of layers from the widest down to the layer of the domain that must hold the gang. It is 0 if
+	// the gang may use any domains, and one more than the number of layers if it must be on one node.
 	must int
 	// multiple reports whether the number of members in each domain of some layer must be a multiple of a given number.
 	multiple bool
@@ -173,7 +173,7 @@ func (n *network) gathering(job *api.JobInfo) (*framework.Gathering, error) {
 	return &framework.Gathering{On: on, Compare: ranks.New().Compare}, nil
 }
 
-// plans adapts a tree to the framework's interface.
+// plans adapts a gather.Tree to framework.GatherPlans.
 type plans struct{ *gather.Tree }
 
 // Plans implements framework.GatherPlans.

@@ -14,19 +14,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Satisfied is the type of the condition of a PodGroup whose gang has reached its minimum once. It passes that on to the next
-// leader.
+// Satisfied is the type of the condition of a PodGroup whose gang has reached its minimum once. The next leader reads
+// it.
 const Satisfied scheduling.PodGroupConditionType = gangs.SatisfiedCondition
 
-// Whole is the type of the condition of a PodGroup with another match policy whose gang, together with its group, has reached its
-// minimum once. If such a gang lacks members now, they were lost, and not left unbound by a crash.
+// Whole is the type of the condition of a PodGroup with another match policy whose gang, together with its group, has
+// reached its minimum once. If such a gang lacks members now, they were lost, and not left unbound by a crash.
 const Whole scheduling.PodGroupConditionType = gangs.WholeCondition
 
 // wholeReasons are the condition's reasons.
 var wholeReasons = map[gangs.MatchPolicy]string{gangs.OnlyWaiting: gangs.WholeOnlyWaiting, gangs.WaitingAndRunning: "WaitingAndRunning"}
 
-// noteSatisfied records which gangs have reached their minimum together with their group. It drops the record with the last of a
-// gang's members: a gang that was lost and is created again starts over
+// noteSatisfied records which gangs have reached their minimum together with their group. It removes the record when
+// the gang's last member is deleted: a gang that was lost and is created again starts from the beginning
 // (https://github.com/koordinator-sh/koordinator/issues/2244).
 func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
@@ -53,7 +53,7 @@ func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		g.satisfied = g.satisfied || g.hasCondition(Satisfied)
 		if g.satisfied && g.IsPending() {
-			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // its resources were admitted before
+			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // its resources were already admitted
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (g *gang) alive() int {
 	return len(g.TaskStatusIndex[api.Bound]) + len(g.TaskStatusIndex[api.Running])
 }
 
-// ended reports whether the gang has completed and no members follow.
+// ended reports whether the gang has completed and no further members are expected.
 func (g *gang) ended() bool {
 	return g.PodGroup.Status.Phase == scheduling.PodGroupCompleted && len(g.TaskStatusIndex[api.Pending]) == 0
 }
@@ -116,8 +116,8 @@ func (g *gang) anew() bool {
 	return owned || g.waiting() >= g.minimum
 }
 
-// inPart reports whether the gang, or its group, was being bound and never became complete, as after a crash. It is then completed
-// together with the members that hold nodes.
+// inPart reports whether the gang, or its group, is only partially bound, for example because of a crash while it was
+// being bound. It is then completed together with the members that hold nodes.
 func (g *gang) inPart() bool {
 	return g.alive() > 0 && !g.hasCondition(Whole) && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
 }
@@ -167,8 +167,8 @@ func (g *gang) dropMinima() {
 	g.TaskMinAvailable, g.TaskMinAvailableTotal, g.MinSubJobs = map[string]int32{}, 0, map[api.SubJobGID]int32{}
 }
 
-// addRoles adds to the minima of roles the existing members that do not count. The total stays below MinAvailable, because upstream
-// considers roles only then.
+// addRoles adds, to the minima of roles, the existing members that do not count for the minimum. The total stays below
+// MinAvailable, because upstream considers roles only then.
 func (g *gang) addRoles() {
 	for status, tasks := range g.TaskStatusIndex {
 		if !api.AllocatedStatus(status) && status != api.Succeeded {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coscheduling supports gangs with Koordinator's terms: strict or not, groups of gangs, which members count for the
-// minimum.
+// Package coscheduling supports gangs with Koordinator's terms: strict or not, groups of gangs, which members count for
+// the minimum.
 //
-// The terms are annotations of Volcano's PodGroup (package gangs). The plugin does not affect a PodGroup without them. In each
-// session it sets, or provides,
+// The terms are annotations of Volcano's PodGroup (package gangs). The plugin does not affect a PodGroup without them.
+// In each session it sets, or provides,
 //
 //   - the smallest number of members to place (minimum.go): all for a strict gang, none for one that is satisfied;
 //   - the gang's unit (units.go): the gangs that it is placed and bound with, and what each requires at the barrier;
@@ -42,7 +42,7 @@ const (
 // Spec declares the plugin.
 func Spec() framework.PluginSpec { return specWith((&topologies{}).of) }
 
-// specWith returns the plugin's spec with a source of the cluster's topology.
+// specWith returns the plugin's spec. topologyOf returns the cluster's topology.
 func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) framework.PluginSpec {
 	known := &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}}}
 	return framework.PluginSpec{
@@ -86,7 +86,7 @@ func policies() []string {
 	return names
 }
 
-// loadReservations reads the arguments of reservations.
+// loadReservations parses the arguments of reservations.
 func loadReservations(args framework.Arguments) (reservationTerms, error) {
 	terms := reservationTerms{drain: 30 * time.Minute, percent: 10}
 	for name, into := range map[string]*time.Duration{argStarves: &terms.after, argDrain: &terms.drain} {
@@ -107,7 +107,8 @@ func loadReservations(args framework.Arguments) (reservationTerms, error) {
 	return terms, nil
 }
 
-// Defaults returns the settings of a gang without annotations, from the plugin's arguments, whose types are checked.
+// Defaults returns the settings of a gang without annotations, from the plugin's arguments, whose types have been
+// checked.
 func Defaults(args framework.Arguments) (gangs.Settings, error) {
 	defaults := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 	if text, ok := args[argTimeout].(string); ok {
@@ -153,7 +154,7 @@ type plugin struct {
 	defaults gangs.Settings
 	// known caches the gangs' settings.
 	known map[api.JobID]reading
-	// crowded are the ids of groups that timed out and that idle nodes have had no room for since.
+	// crowded are the ids of groups that timed out, while idle nodes have had no room for them since.
 	crowded map[string]bool
 	alarm   *alarm
 	// terms are the arguments of reservations.
@@ -191,7 +192,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddJobValidFn(Name, s.valid)
 }
 
-// unobserved is the observer where none is configured.
+// unobserved is used if no observer is configured.
 type unobserved struct{}
 
 func (unobserved) ReservationEnded(gangs.ReservationEnd) {}
@@ -234,11 +235,11 @@ func (p *plugin) OnSessionClose(*framework.Session) {
 func (p *plugin) Close() {
 	p.alarm.close()
 	if p.observer != nil {
-		p.observer.Reservations(0) // the configuration that follows counts its own
+		p.observer.Reservations(0) // the next configuration counts its own reservations
 	}
 }
 
-// session is the plugin's part in one session.
+// session is the plugin's state in one session.
 type session struct {
 	*framework.Session
 	plugin *plugin

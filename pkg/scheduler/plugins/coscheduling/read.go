@@ -9,7 +9,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// reading is the parsed settings of one version of a PodGroup. A tenant's list of gangs may be long, and sessions are many.
+// reading holds the parsed settings of one version of a PodGroup. It is cached, because a tenant's list of gangs may be
+// long, and there are many sessions.
 type reading struct {
 	uid     types.UID
 	version string

@@ -20,14 +20,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A large gang finds no room in a cluster where small gangs take resources as soon as they are free. If the configuration asks for
-// it, nodes are reserved for a gang that has waited for long: the pods there run to their end, and pods of the same or a lower
-// priority are kept off.
+// A large gang finds no room in a cluster where small gangs take resources once they are free. If the configuration
+// enables it, nodes are reserved for a gang that has waited for long: the pods there run to their end, and pods of the
+// same or a lower priority are not placed there.
 //
 //   - A queue has at most one reservation, and all of them together hold at most a share of the cluster.
-//   - A reservation begins after a trial on the nodes as if drained (drainedtrial.go), drains for at most drainTimeout, and is held
-//     for at most idleLimit after that. If it ends otherwise than by placing its gang, the queue and the namespace pause, twice as
-//     long each time.
+//   - A reservation begins after a trial on the nodes as if they were drained (drainedtrial.go), drains for at most drainTimeout, and is
+//     held for at most idleLimit after that. If it ends for any reason other than the placement of its gang, the queue and the namespace
+//     get no reservation for a pause, which doubles each time.
 //   - All state is in memory, where no tenant can write. Conditions report it and are not read. A new leader starts without state.
 
 // Reserved is the type of the condition of a PodGroup whose gang has, or had, reserved nodes.
@@ -74,8 +74,9 @@ type reservations struct {
 	tried     map[string]time.Time
 }
 
-// paused reports whether gangs of the queue and namespace get no reservation now. A queue's pause grows only for the namespaces
-// that caused it. Other namespaces wait for the shortest pause, so that one tenant does not use up the turns of all.
+// paused reports whether gangs of the queue and namespace currently get no reservation. A queue's pause grows only for
+// the namespaces that caused it. Other namespaces wait for the shortest pause, so that one tenant does not use up the
+// turns of all.
 func (r *reservations) paused(queue api.QueueID, namespace string, now time.Time) bool {
 	own, of := r.pauses["namespace/"+namespace], r.pauses["queue/"+string(queue)]
 	if own != nil && now.Before(own.until) {
@@ -108,7 +109,7 @@ type reservation struct {
 	queue    api.QueueID
 	priority int32
 	request  *api.Resource
-	// demand is the fingerprint of the demand that the nodes were chosen for.
+	// demand is the fingerprint of the demand at the choice of the nodes.
 	demand string
 	nodes  map[string]bool
 	since  time.Time
@@ -152,8 +153,8 @@ func (s *session) noteWaiting(now time.Time) {
 	s.plugin.reservations.waiting = waiting
 }
 
-// waitsWhole reports whether members of the gang wait and none has a node. A member with a node in this session only still waits
-// for the others.
+// waitsWhole reports whether members of the gang wait and none has a node. A member that has a node only in this
+// session still waits for the others.
 func waitsWhole(job *api.JobInfo) bool {
 	return job.PodGroup != nil && len(job.TaskStatusIndex[api.Pending])+len(job.TaskStatusIndex[api.Pipelined])+len(job.TaskStatusIndex[api.Allocated]) > 0 &&
 		len(job.TaskStatusIndex[api.Binding]) == 0 && (&gang{JobInfo: job}).alive() == 0

@@ -21,8 +21,9 @@ func (r *reservation) noteMembers(job *api.JobInfo) {
 	}
 }
 
-// shortOf returns the shortfall of the gang's minimum; nil if members that waited for the nodes reach it. A pod that was created
-// with a node does not count: a tenant could create one to end the reservation without a pause.
+// shortOf returns the shortfall of the gang's minimum; nil if members that have waited for the nodes reach it. A pod
+// that was created with a node does not count, because a tenant could create one to end the reservation without a
+// pause.
 func (r *reservation) shortOf(job *api.JobInfo) error {
 	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
 }

@@ -11,16 +11,16 @@ import (
 // maxRoomLooks limits how many nodes a session checks for groups that timed out: a tenant may have thousands of them.
 const maxRoomLooks = 100_000
 
-// endsEarly reports whether the group's backoff ends early, because idle nodes have had room for the group only since it timed out.
-// If they had room all the time, another cause kept it from being placed, and it waits.
+// endsEarly reports whether the group's backoff ends early, because idle nodes have room for the group now and had none
+// before. If they had room all the time, something else prevented the placement, and the group waits.
 func (s *session) endsEarly(l *limited, crowded map[string]bool, looks *int) bool {
 	room, known := s.hasRoom(l, looks)
 	crowded[l.id] = s.plugin.crowded[l.id] || known && !room
 	return known && room && crowded[l.id]
 }
 
-// hasRoom reports whether idle nodes can take the minima of all of the group's gangs, with each member taken as large as the
-// largest in every dimension. known is false if the session has already checked enough nodes.
+// hasRoom reports whether idle nodes can take the minima of all of the group's gangs, where every member counts as
+// large as the largest one in every dimension. known is false if the session has already checked enough nodes.
 func (s *session) hasRoom(l *limited, looks *int) (room, known bool) {
 	largest, missing := api.EmptyResource(), 0
 	for _, g := range l.gangs {

@@ -37,7 +37,7 @@ const (
 	timedOut = gangs.TimedOut
 )
 
-// The backoff of a gang that timed out, from the first to the last value. It doubles each time, and varies by a fifth so that gangs
+// The first and the last backoff of a gang that timed out. It doubles each time, and varies by a fifth so that gangs
 // that timed out together do not return together.
 const (
 	firstBackoff = 10 * time.Second
@@ -99,7 +99,7 @@ func (s *session) holdBack() {
 
 // limitOf adds the gang to its group's limit, with the state of its own.
 func (s *session) limitOf(g *gang) {
-	if g.satisfied { // it waits for no minimum, and no other gang of its group waits for it
+	if g.satisfied { // it has reached its minimum, and no other gang of its group waits for it
 		g.dropLimit()
 		return
 	}
@@ -118,7 +118,7 @@ func (s *session) limitOf(g *gang) {
 	g.dropCondition(TimeLimit)
 }
 
-// backoffEnds returns when the group's backoff ends; zero if it is in none.
+// backoffEnds returns when the group's backoff ends; zero if it has none.
 func (l *limited) backoffEnds(now time.Time) time.Time {
 	if l.placed() || l.inFlight() {
 		return time.Time{}
@@ -146,12 +146,13 @@ func (l *limited) backoff() time.Duration {
 	return time.Duration(float64(backoff) * (1 - jitter + 2*jitter*float64(hash.Sum32()%1000)/1000))
 }
 
-// placed reports whether a member of the group has a node. Such a group never times out: a gang that is bound in part is completed.
+// placed reports whether a member of the group has a node. Such a group never times out: a gang that is partially bound
+// is completed.
 func (l *limited) placed() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return g.alive() > 0 })
 }
 
-// isReservedFor reports whether nodes are reserved for a gang of the group, which would lose them by timing out.
+// isReservedFor reports whether nodes are reserved for a gang of the group. It would lose them by timing out.
 func (s *session) isReservedFor(l *limited) bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.isReserved(g.UID) })
 }
@@ -200,11 +201,11 @@ func (s *session) limitWait(l *limited, now time.Time) time.Time {
 			g.dropLimit()
 		}
 		return time.Time{}
-	case l.inFlight(): // its time goes on: if the bind fails after its end, the group times out
+	case l.inFlight(): // its time continues: if the bind fails after the end of it, the group times out
 		return time.Time{}
 	case !l.until.IsZero():
 		for _, g := range l.gangs {
-			g.sendBack() // a gang without requests is admitted without a call to the plugin
+			g.sendBack() // a gang without requests is admitted without calling the plugin
 		}
 		return l.until
 	}
@@ -237,7 +238,7 @@ func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *
 			first, since = g, began
 		}
 	}
-	// Resources are being released for the gang: it gets the same time again to wait for them.
+	// Resources are being released for the gang, so it gets the same time again to wait for them.
 	if first != nil && len(first.TaskStatusIndex[api.Pipelined]) > 0 && first.IsPipelined() && limit < 1<<62 {
 		limit *= 2
 	}
@@ -253,14 +254,14 @@ func (s *session) letInSince(g *gang, now time.Time) time.Time {
 	return now
 }
 
-// setLimit starts a new time of the gang, and sets its condition.
+// setLimit starts a new time limit of the gang, and sets its condition.
 func (s *session) setLimit(g *gang, reason, message string, now time.Time) {
 	g.limit = &knownLimit{uid: g.PodGroup.UID, reason: reason, since: now, message: message}
 	g.dropCondition(TimeLimit)
 	s.setCondition(g, TimeLimit, reason, message)
 }
 
-// dropLimit ends the gang's time.
+// dropLimit removes the gang's time limit.
 func (g *gang) dropLimit() {
 	g.limit = nil
 	g.dropCondition(TimeLimit)

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// topologyLabel is what messages call the object.
+// topologyLabel is the name of the object in messages.
 const topologyLabel = "ClusterNetworkTopology " + v1alpha1.DefaultTopologyName
 
 // topologies reads the ClusterNetworkTopology, once a gang has a topology rule.
@@ -31,7 +31,7 @@ type topologyWatch struct {
 	synced func() bool
 }
 
-// of returns the topology, or an error if there is none.
+// of returns the topology, or an error if it does not exist.
 func (t *topologies) of(h framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) {
 	watch, err := t.watch.Of(h, watchTopology)
 	if err != nil {
@@ -58,7 +58,7 @@ func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInfor
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, now any) { h.Wake() }}); err != nil {
 		return nil, nil, fmt.Errorf("watching %s: %w", topologyLabel, err)
 	}
-	// Every session reads the topology again, so a reload need not wait for a kind that may not be served.
+	// Every session reads the topology again, so a reload need not wait for a kind that the API server may not serve.
 	if err := h.StartInformers(informer); err != nil {
 		return nil, nil, err
 	}
@@ -66,7 +66,7 @@ func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInfor
 }
 
 const (
-	// maxLayers and maxLayerKeys limit the part of the topology that is read, since it is applied to each node.
+	// maxLayers and maxLayerKeys limit the part of the topology that is used, because it is applied to each node.
 	maxLayers    = 16
 	maxLayerKeys = 16
 )
@@ -129,7 +129,7 @@ func domainsOf(layers []layer, node *v1.Node) []string {
 	for i, l := range layers {
 		at := slices.IndexFunc(l.keys, func(key string) bool { return node.Labels[key] != "" })
 		if at < 0 {
-			domains[i] = "node/" + node.Name // which no label's value can be
+			domains[i] = "node/" + node.Name // no value of a label can contain a slash
 			continue
 		}
 		domains[i] = node.Labels[l.keys[at]]

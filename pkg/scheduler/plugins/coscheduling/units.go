@@ -21,7 +21,7 @@ const mostNamed = 5
 func (s *session) formUnits() {
 	for _, g := range s.gangs {
 		switch {
-		case g.unit != nil || g.waits != nil: // as one of a group
+		case g.unit != nil || g.waits != nil: // done as part of a group
 		case g.Broken != nil:
 			g.waits = &api.ValidateResult{Reason: gangs.InvalidGroup, Message: brief.Text(g.Broken.Error())}
 		case len(g.Group) == 0 || g.satisfied: // a satisfied gang waits for no other
@@ -46,7 +46,7 @@ func (s *session) formGroup(g *gang) {
 		other := s.gangs[uid]
 		agrees := other != nil && other.Broken == nil && other.id == g.id
 		switch {
-		case !agrees && across: // tenants of other namespaces must not learn whether it exists
+		case !agrees && across: // tenants must not learn whether gangs of other namespaces exist
 			unknown.Add(name.String())
 		case s.Jobs[uid] == nil || s.Jobs[uid].PodGroup == nil:
 			missing.Add(name.String())

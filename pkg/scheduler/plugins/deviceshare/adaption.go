@@ -14,40 +14,42 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// Annotations that device plugins read beside, or instead of, device-allocated.
+// Annotations that device plugins read in addition to, or instead of, device-allocated.
 const (
-	// bindTimestamp and predicateTime are when the choice was made, in nanoseconds since 1970: a device plugin that is asked for devices
-	// takes the pod that has waited longest for them.
+	// bindTimestamp and predicateTime are the time of the choice, in nanoseconds since 1970: a device plugin that is
+	// asked for devices chooses the pod that has waited longest for them.
 	bindTimestamp = "scheduling.koordinator.sh/bind-timestamp"
 	predicateTime = "predicate-time"
 	// gpuMinors are the minors of the pod's GPUs, such as "0,1".
 	gpuMinors = "scheduling.koordinator.sh/gpu-minors"
-	// huaweiNPUCore are minors, or one minor with a template, such as "0-vir01"; huawei310P are "Ascend310P-0,Ascend310P-1".
+	// huaweiNPUCore lists minors, or one minor with a template, such as "0-vir01". huawei310P lists devices, such as
+	// "Ascend310P-0,Ascend310P-1".
 	huaweiNPUCore = "huawei.com/npu-core"
 	huawei310P    = "huawei.com/Ascend310P"
-	// cambriconAssigned is "false" until the device plugin has seen the pod; cambriconProfile is minor, cores and memory: "0_10_4".
+	// cambriconAssigned is "false" until the device plugin has seen the pod. cambriconProfile is minor, cores and
+	// memory: "0_10_4".
 	cambriconAssigned = "CAMBRICON_DSMLU_ASSIGHED"
 	cambriconProfile  = "CAMBRICON_DSMLU_PROFILE"
 	// metaxAllocated is JSON: for each container the UUID, compute and memory of its devices.
 	metaxAllocated = "metax-tech.com/gpu-devices-allocated"
 )
 
-// What vendors count memory in.
+// Units in which vendors count memory.
 const (
 	cambriconMemoryUnit = 256 << 20
 	metaxMemoryUnit     = 1 << 20
 )
 
-// duo310P is the model whose device plugin wants huawei310P.
+// duo310P is the model whose device plugin reads huawei310P.
 const duo310P = "Ascend-310P3-300I-DUO"
 
-// vendors are those whose device plugins have formats of their own. lock is the annotation of a node that keeps others away while a pod
-// waits for its device; empty where pods need not take turns.
+// vendors are the vendors whose device plugins have their own formats. lock is the annotation that locks a node while a
+// pod waits for its device; empty if pods need not take turns.
 var vendors = map[string]struct {
 	adapt func(pod *v1.Pod, inventory *allocator.Inventory, gpus []allocator.DeviceAllocation) error
 	lock  string
-	// most is the largest number of devices of a pod, 0 for any. unit is the unit of memory, of which a pod has at least one; cores
-	// is per device.
+	// most is the maximum number of devices of a pod; 0 for no limit. unit is the unit of memory; a pod must have at
+	// least one. cores is the number of cores of a device.
 	most int
 	unit int64
 }{
@@ -56,7 +58,8 @@ var vendors = map[string]struct {
 	"metax":     {adapt: adaptMetaX, lock: "hami.io/mutex.lock", unit: metaxMemoryUnit},
 }
 
-// vendorRefusal returns why the device plugin of the node's vendor cannot serve the request; empty if it can, or reads nothing of the scheduler's.
+// vendorRefusal returns why the device plugin of the node's vendor cannot serve the request; empty if it can, or does
+// not read the scheduler's choice.
 func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory) string {
 	amounts, count, _ := request.Wants(allocator.GPU)
 	if !p.adaption || count == 0 {
@@ -152,7 +155,7 @@ func adaptMetaX(pod *v1.Pod, _ *allocator.Inventory, gpus []allocator.DeviceAllo
 	return nil
 }
 
-// coreAndMemory are what the pod has of the device, memory in units.
+// coreAndMemory returns the pod's share of the device, with memory in units.
 func coreAndMemory(d *allocator.DeviceAllocation, unit int64) (core, memory int64, err error) {
 	core, memory = d.Amounts[allocator.Core], d.Amounts[allocator.Memory]/unit
 	if core == 0 || memory == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// The arguments for Device objects. Arguments that Koordinator's plugin has too keep their names.
+// The arguments for Device objects. Arguments that Koordinator's plugin also has keep their names.
 const (
 	strategyArgument    = "scoringStrategy"
 	noAlignmentArgument = "disableDeviceNUMATopologyAlignment"
@@ -36,10 +36,10 @@ const (
 )
 
 const (
-	// defaultWeight has what is left of devices decide before the scores of other plugins do, which sum up to some hundreds: a GPU is dearer
-	// than all else on a node.
+	// defaultWeight lets the remaining devices outweigh the scores of other plugins, which add up to some hundreds: a
+	// GPU is more expensive than all else on a node.
 	defaultWeight = 100
-	// maxResourceWeight is Kubernetes', for a resource in a scoring strategy.
+	// maxResourceWeight is Kubernetes' limit for a resource in a scoring strategy.
 	maxResourceWeight = 100
 
 	defaultTemplatesNamespace = "koordinator-system"
@@ -64,23 +64,23 @@ func arguments() []framework.Argument {
 	}
 }
 
-// settings are the plugin's arguments, checked.
+// settings are the plugin's parsed arguments.
 type settings struct {
-	// policy and backendWeight are of upstream's backends.
+	// policy and backendWeight are arguments of upstream's backends.
 	policy        string
 	backendWeight int
 
 	strategy scoringStrategy
-	// unaligned reports whether NUMA policies of pods leave the choice of devices open.
+	// unaligned reports whether NUMA policies of pods are ignored when devices are chosen.
 	unaligned bool
 	templates templatesConfig
 	unshared  []model
-	// nicTopology is a label of devices; empty for their PCIe switches.
+	// nicTopology is a label of devices; if empty, their PCIe switches are used.
 	nicTopology string
 	adaption    bool
 }
 
-// scoringStrategy is how nodes and devices are preferred.
+// scoringStrategy is the preference among nodes and devices.
 type scoringStrategy struct {
 	Type      string           `json:"type"`
 	Resources []resourceWeight `json:"resources"`
@@ -92,20 +92,20 @@ type resourceWeight struct {
 	Weight int64           `json:"weight"`
 }
 
-// templatesConfig is where the templates are.
+// templatesConfig is the location of the templates.
 type templatesConfig struct {
 	Namespace        string            `json:"configMapNamespace"`
 	Name             string            `json:"configMapName"`
 	MatchedResources []v1.ResourceName `json:"matchedResources"`
 }
 
-// model is a model of GPUs.
+// model is a model of GPUs, with its vendor.
 type model struct {
 	Vendor string `json:"vendor"`
 	Model  string `json:"model"`
 }
 
-// load reads and checks the arguments. It reports all that is wrong at once.
+// load parses the arguments. It reports all errors at once.
 func load(args framework.Arguments) (settings, error) {
 	s := settings{
 		strategy:  scoringStrategy{Type: fragmentationStrategy},
@@ -138,13 +138,13 @@ func load(args framework.Arguments) (settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// decode reads an Object into what it is for, over the defaults there.
+// decode decodes an Object argument into a struct that holds its defaults.
 func decode(args framework.Arguments, name string, into any) error {
 	value, given := args[name]
 	if !given {
 		return nil
 	}
-	text, err := yamlv2.Marshal(value) // which read the configuration
+	text, err := yamlv2.Marshal(value) // the library that parsed the configuration
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, into)
 	}
@@ -179,7 +179,7 @@ func (s *settings) checkStrategy() error {
 	return errors.Join(errs...)
 }
 
-// weight is how much the score of a node by its devices counts.
+// weight returns the weight of a node's score by its devices.
 func (s *scoringStrategy) weight() float64 {
 	if s.Weight == nil {
 		return defaultWeight

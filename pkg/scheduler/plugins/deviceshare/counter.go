@@ -15,12 +15,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
-// counter has nodes and pods counted by Device objects. The sums are necessary for a placement: what pods have of devices that are not to be had,
-// and what they claim beyond what there is, makes nothing of the rest scarcer.
+// counter computes the resources of nodes and pods from Device objects. Its sums are an upper bound for placements: a
+// pod's use of devices that are unavailable, and claims beyond the existing devices, do not reduce the sum of the
+// others.
 type counter struct {
 	inventories atomic.Pointer[inventories]
 
-	// mu guards changed, the nodes whose Device objects have changed since it was asked last.
+	// mu guards changed, the nodes whose Device objects have changed since the last call.
 	mu      sync.Mutex
 	changed map[string]bool
 }
@@ -47,7 +48,7 @@ func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all ma
 	}
 	state := inventory.unused
 	for pod := range pods {
-		a, _ := allocator.AllocationOf(pod) // the ledger reports errors in it
+		a, _ := allocator.AllocationOf(pod) // the ledger reports errors in the annotation
 		state = state.With(a)
 	}
 	return state.FreeSum().Counted(), inventory.unused.FreeSum().Counted()

@@ -26,28 +26,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// clusterDevices are the Device objects of a cluster as an informer shows them: all, since no session opens before they are read, unless the
-// API server serves none.
+// clusterDevices are the Device objects of a cluster as an informer shows them. It has all of them, because no session
+// opens before they are listed, unless the API server does not serve them.
 type clusterDevices struct {
 	kube   kubernetes.Interface
 	lister listers.DeviceLister
-	// podsOn are the pods that are bound to a node and have not ended.
+	// podsOn returns the pods that are bound to a node and have not ended.
 	podsOn func(node string) []*v1.Pod
-	// changes counts what the informer has shown.
+	// changes counts the changes that the informer has shown.
 	changes atomic.Int64
 	counter *counter
-	// had has the names of nodes whose Device objects were deleted: their devices are not counted by numbers until a restart. Names are few and small, and stay.
+	// had are the names of nodes whose Device objects were deleted: their devices are not counted by numbers until a
+	// restart. Names are few and small, and are kept.
 	had sync.Map
-	// informer shows the Device objects.
+	// informer watches the Device objects.
 	informer cache.SharedIndexInformer
 
 	mu        sync.Mutex
 	templates map[string]*templates
-	// inventories are by how Device objects are read.
+	// inventories are by the options for reading Device objects.
 	inventories map[allocator.InventoryOptions]*inventories
 }
 
-// watchDevices returns the devices of the scheduler, with the informer that must run. They are one for all configurations.
+// watchDevices returns the devices of the scheduler, and the informer that must run for them. All configurations share
+// them.
 func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInformer, error) {
 	client, err := clientset.NewForConfig(h.RestConfig())
 	if err != nil {
@@ -61,7 +63,7 @@ func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInfor
 	return made, []cache.SharedIndexInformer{made.informer}, nil
 }
 
-// inventoriesOf returns the nodes' devices, read so. They are what nodes are counted by from now on.
+// inventoriesOf returns the nodes' devices, read with these options. From now on nodes are counted by them.
 func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inventories {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,7 +76,7 @@ func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inve
 	return known
 }
 
-// templatesOf returns the templates of the ConfigMap.
+// templatesOf returns the templates in the ConfigMap.
 func (d *clusterDevices) templatesOf(h framework.Handle, config templatesConfig) (*templates, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,8 +133,9 @@ func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
 	return device
 }
 
-// byNumbers returns why pods may not have devices by numbers on a node without a Device object, beside these pods; empty if they may. Where the object is missing for a
-// moment, or cannot be read, pods have certain devices there, and kubelets could hand out the same.
+// byNumbers returns why pods must not get devices by numbers on a node without a Device object, beside these pods;
+// empty if they may. If the object is missing only for a moment, or cannot be read, pods already have certain devices
+// there, and kubelets could hand out the same.
 func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 	if _, had := d.had.Load(node); had {
 		return "node(s) had a Device object, which was deleted"
@@ -148,7 +151,7 @@ func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 	return ""
 }
 
-// inventories are nodes' devices, read from their Device objects when these change.
+// inventories holds nodes' devices, read from their Device objects when these change.
 type inventories struct {
 	devices *clusterDevices
 	options allocator.InventoryOptions
@@ -160,16 +163,16 @@ type inventories struct {
 	made uint64
 }
 
-// inventory is a node's devices, and what it was read from.
+// inventory is a node's devices, and the objects from which they were read.
 type inventory struct {
 	*allocator.Inventory
 	unused *allocator.State
 	device *schedulingv1alpha1.Device
 	// node is the node whose labels were read, in the version last compared.
 	node *v1.Node
-	// changes is how many Device objects had changed when this one was last looked for.
+	// changes is the count of changes of Device objects when this one was last checked.
 	changes int64
-	// key identifies inventories that accept the same requests, number all inventories.
+	// key is equal for inventories that accept the same requests. number is different for all inventories.
 	key, number uint64
 }
 
@@ -181,7 +184,7 @@ func newInventories(devices *clusterDevices, options allocator.InventoryOptions)
 func (i *inventories) of(node *v1.Node) *inventory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	known, changes := i.known[node.Name], i.devices.changes.Load() // before the object is looked for, which may be ahead
+	known, changes := i.known[node.Name], i.devices.changes.Load() // before the object is read, which may already be newer
 	if known != nil && known.changes == changes && known.node == node {
 		return known
 	}
@@ -206,7 +209,8 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	return made
 }
 
-// latest returns the current devices of the node of that name; nil for none. It uses the last known node labels.
+// latest returns the current devices of the named node; nil if it has no Device object. It uses the last known node
+// labels.
 func (i *inventories) latest(node string) *allocator.Inventory {
 	device := i.devices.of(node)
 	if device == nil {
@@ -222,7 +226,7 @@ func (i *inventories) latest(node string) *allocator.Inventory {
 	if known != nil {
 		seen = known.node
 	}
-	read, _ := allocator.NewInventory(device, seen, i.options) // errors in it are reported when a session reads it
+	read, _ := allocator.NewInventory(device, seen, i.options) // a session that reads it reports its errors
 	return read
 }
 
@@ -236,7 +240,7 @@ func (i *inventories) nodeOf(name string) *v1.Node {
 	return nil
 }
 
-// keepOnly forgets nodes that are gone.
+// keepOnly drops nodes that no longer exist.
 func (i *inventories) keepOnly(nodes map[string]*api.NodeInfo) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -250,5 +254,5 @@ func (i *inventories) keepOnly(nodes map[string]*api.NodeInfo) {
 	}
 }
 
-// model is the model of the node's GPUs.
+// model returns the model of the node's GPUs.
 func (i *inventory) model() model { return model{Vendor: i.Vendor, Model: i.Model} }

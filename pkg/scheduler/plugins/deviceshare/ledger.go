@@ -16,35 +16,35 @@ type ledgers struct {
 	nodes map[string]*ledger
 }
 
-// ledger is what is left of a node's devices. It follows from the inventory and from the pods on the node, and is brought up to date by
-// what differs.
+// ledger is the remaining part of a node's devices. It follows from the inventory and from the pods on the node, and is
+// updated with the differences.
 type ledger struct {
 	inventory *inventory
 	entries   map[types.UID]*entry
-	// now is the state with all pods on the node, later without pods that are being deleted or evicted.
+	// now is the state with all pods on the node. later is the state without pods that are being deleted or evicted.
 	now, later *allocator.State
-	// uses are for verdicts, which keep there what they know of now and later.
+	// uses cache verdicts on now and later.
 	uses [2]use
-	// unknown is how many pods have devices, and nothing says which; unknownLater how many of them are not leaving.
+	// unknown counts the pods that have unknown devices. unknownLater counts only pods that are not leaving.
 	unknown, unknownLater int
 	looks                 int
 }
 
-// entry is what one pod has.
+// entry is the data about one pod.
 type entry struct {
-	// annotation is what was read last, if the session has not decided on it.
+	// annotation is the value that was last read, if the session has not decided on it.
 	annotation string
 	read       bool
 	allocation *allocator.Allocation
-	// unknown is true of a pod that has devices and does not say which.
+	// unknown reports whether the pod has devices that its annotation does not list.
 	unknown, leaving bool
-	// look is the last look that found the pod on the node.
+	// look is the number of the last update that found the pod on the node.
 	look int
 }
 
 func newLedgers() *ledgers { return &ledgers{nodes: map[string]*ledger{}} }
 
-// of returns the ledger of the node, up to date. placed are what the session has decided for pods.
+// of returns the updated ledger of the node. placed are the session's decisions on pods.
 func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.TaskID]*placement) *ledger {
 	kept := l.nodes[node.Name]
 	if kept == nil || kept.inventory != inventory {
@@ -55,7 +55,7 @@ func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.Ta
 	return kept
 }
 
-// keepOnly forgets nodes that are gone.
+// keepOnly drops nodes that no longer exist.
 func (l *ledgers) keepOnly(nodes map[string]*api.NodeInfo) {
 	if len(l.nodes) <= len(nodes) {
 		return
@@ -77,7 +77,7 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	for _, task := range node.Tasks {
 		l.enter(task, node.Node, placed[task.UID])
 	}
-	if len(l.entries) == len(node.Tasks) { // each has one
+	if len(l.entries) == len(node.Tasks) { // each task has an entry, so no pod has left
 		return
 	}
 	for uid, e := range l.entries {
@@ -88,8 +88,8 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	}
 }
 
-// enter adds the task. A task that the session placed has the session's decision. Any other has its annotation, limited to its
-// request, because a tenant may write the annotation.
+// enter adds the task. If the session placed it, the session's decision counts. Otherwise its annotation counts,
+// limited to its request, because a tenant may write the annotation.
 func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 	e := l.entries[task.Pod.UID]
 	if e == nil {
@@ -114,7 +114,7 @@ func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 	*e = now
 }
 
-// readAllocated reads what a pod has.
+// readAllocated parses the pod's annotation.
 func readAllocated(pod *v1.Pod) *allocator.Allocation {
 	allocation, err := allocator.AllocationOf(pod)
 	if err != nil {
@@ -131,7 +131,7 @@ func (l *ledger) count(e *entry) {
 	l.countUnknown(e, 1)
 }
 
-// strike takes the entry's devices off.
+// strike removes the entry's devices from the ledger.
 func (l *ledger) strike(e *entry) {
 	l.now = l.now.Without(e.allocation)
 	if !e.leaving {
@@ -149,7 +149,8 @@ func (l *ledger) countUnknown(e *entry, n int) {
 	}
 }
 
-// refusal refuses the node while it has pods that may have any of the devices; for a pod that waits, if those are not leaving.
+// refusal refuses the node while it has pods with unknown devices. If the requesting pod waits for leaving pods, these
+// do not count.
 func (l *ledger) refusal(waits bool) *allocator.Refusal {
 	if waits && l.unknownLater > 0 || !waits && l.unknown > 0 {
 		return unknownUsers()
@@ -161,7 +162,7 @@ func unknownUsers() *allocator.Refusal {
 	return &allocator.Refusal{Reason: "node(s) run device pods without a valid device-allocated annotation"}
 }
 
-// beside returns the state with all pods on the node, or, for a pod that waits, without pods that are leaving.
+// beside returns the state with all pods on the node or, for a pod that waits, without pods that are leaving.
 func (l *ledger) beside(waits bool) *allocator.State {
 	if waits {
 		return l.later

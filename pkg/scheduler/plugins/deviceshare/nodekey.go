@@ -10,8 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// SignNode implements framework.NodeSigner: the node's Device object, what pods use of its devices, its free CPUs by NUMA node, and what strategies look at.
-// A Device object that changes while a session runs has another number, so a key never stands for two.
+// SignNode implements framework.NodeSigner. The key covers the node's Device object, the devices that pods use, the
+// free CPUs by NUMA node, and the inputs of strategies. A Device object that changes while a session runs has another
+// number, so a key never stands for two.
 func (s *session) SignNode(node *api.NodeInfo) uint64 {
 	if node.Node == nil {
 		return 0

@@ -27,7 +27,7 @@ func lockNode(ctx context.Context, kube kubernetes.Interface, annotation string,
 	return err
 }
 
-// unlockNode gives the lock back, if it is the pod's.
+// unlockNode releases the lock if the pod holds it.
 func unlockNode(ctx context.Context, kube kubernetes.Interface, annotation string, pod *v1.Pod, nodeName string) error {
 	return devicekinds.NodeLock{Kube: kube, Annotation: annotation}.GiveBack(ctx, nodeName, func(value string) bool { return isLockOf(value, pod) })
 }
@@ -36,8 +36,8 @@ func holderOf(pod *v1.Pod) string { return "," + pod.Namespace + "," + pod.Name 
 
 func isLockOf(value string, pod *v1.Pod) bool { return strings.HasSuffix(value, holderOf(pod)) }
 
-// isHeld reports whether the lock counts: it is young enough, and its pod exists. A lock that cannot be parsed counts until it is
-// removed.
+// isHeld reports whether the lock is valid: it is recent enough, and its pod exists. A lock that cannot be parsed is
+// valid until it is removed.
 func isHeld(ctx context.Context, kube kubernetes.Interface, value string) (bool, error) {
 	parts := strings.Split(value, ",")
 	if len(parts) != 3 {

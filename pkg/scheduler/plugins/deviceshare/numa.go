@@ -15,25 +15,27 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// The NUMA policies of pods (annotation volcano.sh/numa-topology-policy), as the kubelet's topology manager has them.
+// The NUMA policies of pods (annotation volcano.sh/numa-topology-policy), with the names of the kubelet's topology
+// manager.
 const (
 	noNUMAPolicy   = "none"
 	singleNUMANode = "single-numa-node"
 )
 
-// alignment is on which NUMA nodes a task's devices may be, so that its CPUs can be there, too.
+// alignment is the set of NUMA nodes on which a task's devices may be, so that its CPUs can be there, too.
 type alignment struct {
 	// nodes are tried one after the other.
 	nodes []int
-	// must reports whether spread devices are refused.
+	// must reports whether devices on several NUMA nodes are refused.
 	must bool
 }
 
-// noNUMANode is of devices that are not on one that was chosen for the CPUs.
+// noNUMANode means that the devices are not on a NUMA node that was chosen for the CPUs.
 const noNUMANode = -1
 
-// alignmentOf returns the task's alignment on the node: for a task with a NUMA policy, the NUMA nodes with enough free CPUs, by
-// upstream's numa-aware plugin and beside the pods that the session has placed there. The mutex is held.
+// alignmentOf returns the task's alignment on the node. For a task with a NUMA policy it is the NUMA nodes with enough
+// free CPUs, according to upstream's numa-aware plugin, without the CPUs of pods that the session has placed there. The
+// mutex is held.
 func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment {
 	if !hasNUMAPolicy(task) {
 		return alignment{}
@@ -51,7 +53,7 @@ func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment 
 	return a
 }
 
-// freeCPUs counts the node's free CPUs by NUMA node; nil where no device is chosen by that. The mutex is held.
+// freeCPUs counts the node's free CPUs by NUMA node; nil if devices are not chosen by that. The mutex is held.
 func (s *session) freeCPUs(node *api.NodeInfo) map[int]int {
 	numa := node.NumaSchedulerInfo
 	if s.unaligned || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil || numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
@@ -76,8 +78,8 @@ func hasNUMAPolicy(task *api.TaskInfo) bool {
 // isAligned reports whether devices and CPUs are chosen together, task by task.
 func (on *strategy) isAligned() bool { return on.alignment.must || len(on.alignment.nodes) > 0 }
 
-// exclusiveCPUs returns how many exclusive CPUs the kubelet's static policy gives the pod: whole CPUs for containers of guaranteed
-// pods.
+// exclusiveCPUs returns how many exclusive CPUs the kubelet's static policy gives the pod: whole CPUs for containers of
+// guaranteed pods.
 func exclusiveCPUs(pod *v1.Pod) (cpus int) {
 	if qos.GetPodQOS(pod) != v1.PodQOSGuaranteed {
 		return 0
@@ -90,7 +92,7 @@ func exclusiveCPUs(pod *v1.Pod) (cpus int) {
 	return cpus
 }
 
-// allocate chooses devices for the request, on one NUMA node if the strategy is aligned, which is returned.
+// allocate chooses devices for the request. If the strategy is aligned they are on one NUMA node, which is returned.
 func (on *strategy) allocate(state *allocator.State, request *allocator.Request) (*allocator.Allocation, int, *allocator.Refusal) {
 	for _, id := range on.alignment.nodes {
 		aligned := on.options

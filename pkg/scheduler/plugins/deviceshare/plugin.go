@@ -38,7 +38,7 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = upstream.PluginName
 
-// Spec declares the plugin. Plugins built from one Spec for the same scheduler share their knowledge of devices.
+// Spec declares the plugin. Plugins built from one Spec for the same scheduler share their data on devices.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*clusterDevices]{}
 	return framework.PluginSpec{
@@ -70,7 +70,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// podKeys are the labels and annotations of pods that say which devices they want.
+// podKeys are the labels and annotations with which pods request devices.
 var podKeys = []string{
 	schedulingv1alpha1.DeviceAllocateHintAnnotation, schedulingv1alpha1.DeviceJointAllocateAnnotation,
 	schedulingv1alpha1.GPUPartitionSpecAnnotation, schedulingv1alpha1.GPUIsolationProviderLabel, v1beta1.NumaPolicyKey,
@@ -88,7 +88,7 @@ type plugin struct {
 	supplies       supplies
 	// requests are the requests of the last opened session.
 	requests map[types.UID]*request
-	// session is the one that is open.
+	// session is the open session.
 	session *session
 }
 
@@ -139,10 +139,10 @@ func (p *plugin) InSession() any { return p.session }
 // ExplainedShortages implements framework.ShortageExplainer.
 func (p *plugin) ExplainedShortages() []v1.ResourceName { return countedNames }
 
-// noDevices is the annotation of a pod without devices.
+// noDevices is the value of the annotation of a pod without devices.
 const noDevices = "{}"
 
-// allocated is what the pod's annotation says that it has; empty for none.
+// allocated returns the value of the pod's annotation; empty for a pod without devices.
 func allocated(pod *v1.Pod) string {
 	return pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// PreBind implements framework.PreBinder. It checks the allocated devices again: they may have become unhealthy, have been removed,
-// no longer match the request, or be used by another scheduler's pod. The allocation itself is already on the pod, and travels in
-// the Binding.
+// PreBind implements framework.PreBinder. It checks the allocated devices again: they may have become unhealthy, have
+// been removed, no longer match the request, or be used by another scheduler's pod. The allocation itself is already on
+// the pod, and is written with the Binding.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	request, err := allocator.ParseRequest(task.Pod, p.requestOptions)
 	if err != nil || request == nil {
@@ -57,8 +57,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// besideOthers returns the state with the other pods bound to the node. Pods that are being bound have other devices by the
-// session's decision.
+// besideOthers returns the state with the other pods that are bound to the node. Pods that are being bound have other
+// devices, because the session's decisions differ.
 func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeName string) (*allocator.State, *allocator.Refusal) {
 	state := allocator.NewState(inventory)
 	for _, pod := range p.inventories.devices.podsOn(nodeName) {
@@ -81,7 +81,7 @@ func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName stri
 	}
 	inventory := p.inventories.latest(nodeName)
 	if inventory == nil {
-		return nil // a lock that is left expires
+		return nil // a lock that remains expires
 	}
 	if lock := vendors[inventory.Vendor].lock; lock != "" {
 		return unlockNode(ctx, p.inventories.devices.kube, lock, task.Pod, nodeName)

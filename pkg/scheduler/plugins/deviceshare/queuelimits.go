@@ -14,18 +14,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// queueLimits hold the capabilities of queues for devices. The plugins capacity and proportion compare what pods request, by name. A pod that requests devices by one
-// name uses them under others too, and how many it uses may depend on the node. Here each pod counts under every name: with its allocation once it has one, and before
-// that with the most that any node could give it. Nothing is counted for queues whose capability names no devices.
+// queueLimits enforces the capabilities of queues for devices. The plugins capacity and proportion compare what pods
+// request, by name. A pod that requests devices by one name also uses them under other names, and how many it uses may
+// depend on the node. Here each pod counts under every name: with its allocation once it has one, and before that with
+// the most that any node could give it. Nothing is counted for queues whose capability names no devices.
 type queueLimits struct {
 	s *session
-	// nested reports whether the limits of a queue apply to its child queues too.
+	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
 	limits map[api.QueueID]allocator.QueueUse
-	// used is by queue with a limit, counted by task; both are nil before the first question.
+	// used is by queue with a limit, counted by task; both are nil before the first use.
 	used    map[api.QueueID]allocator.QueueUse
 	counted map[api.TaskID]allocator.QueueUse
-	// inventories are the different ones of the session's nodes, most what a request may get of them.
+	// inventories are the different ones of the session's nodes. most is the largest amount that a request may get of
+	// them.
 	inventories []*inventory
 	most        map[mostKey]allocator.Amounts
 }
@@ -36,10 +38,11 @@ type mostKey struct {
 	models  string
 }
 
-// queuePlugins are upstream's plugins that hold queues to their capability.
+// queuePlugins are upstream's plugins that enforce the capability of queues.
 var queuePlugins = []string{"capacity", "proportion"}
 
-// open registers with the session if one of upstream's plugins holds queues to their capability and a capability names devices.
+// open registers with the session if one of upstream's plugins enforces the capability of queues and a capability names
+// devices.
 func (q *queueLimits) open() {
 	enforced := false
 	for _, name := range queuePlugins {
@@ -69,7 +72,8 @@ func (q *queueLimits) open() {
 	})
 }
 
-// allocatable reports whether the queue, and those it is in, may have the task's devices too. A queue that exceeds one limit gets no further devices of any kind.
+// allocatable reports whether the queue and its ancestors have room for the task's devices. A queue that exceeds one
+// limit gets no further devices of any kind.
 func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	limited := q.limitedOf(queue.UID)
 	if len(limited) == 0 {
@@ -91,7 +95,7 @@ func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool
 	return true
 }
 
-// limitedOf returns the queues with limits that hold for the queue.
+// limitedOf returns the queues whose limits apply to the queue.
 func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	path := []api.QueueID{queue}
 	if q.nested {
@@ -105,7 +109,7 @@ func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	return limited
 }
 
-// wants returns what the tasks may use together; false if none asks for devices.
+// wants returns the devices that the tasks may use together; false if none requests devices.
 func (q *queueLimits) wants(tasks []*api.TaskInfo) (use allocator.QueueUse, asks bool) {
 	for _, task := range tasks {
 		if request := q.s.requestOf(task); request != nil && request.err == nil {
@@ -134,7 +138,8 @@ func (q *queueLimits) freedBy(tasks []*api.TaskInfo) map[api.QueueID]allocator.Q
 	return freed
 }
 
-// count counts what the tasks of limited queues use, at the first question. Pods that are being deleted count until they are gone, victims too.
+// count counts the devices that tasks of limited queues use, at the first use. Pods that are being deleted count until
+// they are gone, victims too.
 func (q *queueLimits) count() {
 	if q.used != nil {
 		return
@@ -187,7 +192,7 @@ func (q *queueLimits) remove(task *api.TaskInfo) {
 	}
 }
 
-// recount counts a task that was given other devices. The session's mutex is held.
+// recount updates the count for a task that got other devices. The session's mutex is held.
 func (q *queueLimits) recount(own *placement) {
 	before, ok := q.counted[own.task.UID]
 	if !ok {
@@ -200,13 +205,13 @@ func (q *queueLimits) recount(own *placement) {
 	}
 }
 
-// usedBy is what a task on a node uses: by its allocation, or where it has none, the most it may have.
+// usedBy returns the devices that a task on a node uses: its allocation's or, without one, the most that it may have.
 func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amounts {
 	var allocation *allocator.Allocation
 	if own := q.s.placed[task.UID]; own != nil {
 		allocation = own.allocation
 	} else {
-		allocation, _ = allocator.AllocationOf(task.Pod) // the ledger reports what is wrong in it
+		allocation, _ = allocator.AllocationOf(task.Pod) // the ledger reports errors in the annotation
 	}
 	if allocation.IsEmpty() {
 		return q.mostOf(task, request)
@@ -214,7 +219,8 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 	return q.sumOf(task, request, allocation)
 }
 
-// sumOf returns the sum of the allocation, but at least the pod's request on any node, because a tenant may write the annotation.
+// sumOf returns the sum of the allocation, but at least the pod's request on any node, because a tenant may write the
+// annotation.
 func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *allocator.Allocation) allocator.Amounts {
 	sum := request.Least()
 	if node := q.s.ssn.Nodes[task.NodeName]; node != nil && node.Node != nil {
@@ -225,7 +231,8 @@ func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *al
 	return sum.Max(allocation.Sum())
 }
 
-// mostOf is the most that the request may get on any node of the session with the models of GPUs that the task allows.
+// mostOf returns the most that the request may get on any node of the session that has one of the models of GPUs which
+// the task allows.
 func (q *queueLimits) mostOf(task *api.TaskInfo, request *request) allocator.Amounts {
 	models := modelsOf(task.Pod)
 	key := mostKey{request.key, strings.Join(models, "\x00")}
@@ -248,7 +255,7 @@ func (q *queueLimits) mostOf(task *api.TaskInfo, request *request) allocator.Amo
 	return most
 }
 
-// different returns one of each kind of inventories in the session.
+// different returns one of each set of equal inventories in the session.
 func (q *queueLimits) different() []*inventory {
 	if q.inventories != nil {
 		return q.inventories

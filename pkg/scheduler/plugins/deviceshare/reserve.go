@@ -12,20 +12,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// placement is what the session has decided for a task.
+// placement is the session's decision on a task.
 type placement struct {
 	task       *api.TaskInfo
 	node       string
 	request    *request
 	allocation *allocator.Allocation
-	// cpus is how many CPUs it has for itself on the NUMA node numa, on which its devices are for that; 0 if they are anywhere.
+	// cpus is the number of its exclusive CPUs on the NUMA node numa, where its devices are, too; 0 if they may be
+	// anywhere.
 	numa, cpus int
-	// moved are what members had that were given other devices for this one.
+	// moved are the former allocations of members that got other devices because of this one.
 	moved map[*placement]*allocator.Allocation
 }
 
-// Reserve implements framework.Reserver: the task's pod is annotated with the devices that it gets, which its gang's other members on the
-// node may get others for.
+// Reserve implements framework.Reserver. It annotates the task's pod with the devices that it gets. The gang's other
+// members on the node may get other devices for that.
 func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	request := s.requestOf(task)
 	if request == nil || node.Node == nil {
@@ -40,7 +41,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	}
 	if inventory == nil {
 		if allocated(task.Pod) != "" {
-			s.ssn.Decide(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // its owner wrote it
+			s.ssn.Decide(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // the pod's owner wrote it
 		}
 		return nil
 	}
@@ -51,7 +52,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if refusal := ledger.refusal(waits); refusal != nil {
 		return errors.New(refusal.Reason)
 	}
-	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the node has the task already
+	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the node already has the task
 	own := &placement{task: task, node: node.Name, request: request}
 	if !on.isAligned() && s.reserveBeside(own, ledger, waits, on) {
 		return nil
@@ -67,8 +68,9 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// reserveBeside gives a member devices beside its gang's members on the node, which may get other devices for it. If all members
-// have equal requests, room is left for one more, so that none has to move for it. The mutex is held.
+// reserveBeside allocates devices to a member, if possible, beside its gang's members on the node, which may get other devices for
+// that. If all members have equal requests, room is left for one more, so that none has to move for it. The mutex is
+// held.
 func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on strategy) bool {
 	var next *allocator.Request
 	if job := s.ssn.Jobs[own.task.Job]; job != nil && len(job.TaskStatusIndex[api.Pending]) > 0 && !s.isUnlike(job) {
@@ -95,8 +97,8 @@ func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on s
 	return true
 }
 
-// Unreserve implements framework.Reserver. Members that got other devices for the task get their former ones back, unless another
-// task came after it.
+// Unreserve implements framework.Reserver. Members that got other devices because of the task get their former ones
+// back, unless another task was placed since.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,8 +131,8 @@ func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	s.queues.recount(own)
 }
 
-// byRank returns the placement, and by rank the placements of its gang's members on the node that may get other devices: members
-// without a NUMA policy that this session has placed and not handed over. The mutex is held.
+// byRank returns, by rank, the placement and the placements of its gang's members on the node that may get other
+// devices: members without a NUMA policy that this session has placed and not handed over. The mutex is held.
 func (s *session) byRank(own *placement, pipelined bool) []*placement {
 	members := []*placement{own}
 	for _, other := range s.onNode[own.node] {
@@ -143,7 +145,7 @@ func (s *session) byRank(own *placement, pipelined bool) []*placement {
 	return members
 }
 
-// requestsOf are what placements are for, and what they have.
+// requestsOf returns the requests of the placements, and their allocations.
 func requestsOf(members []*placement) (requests []*allocator.Request, had []*allocator.Allocation) {
 	requests, had = make([]*allocator.Request, len(members)), make([]*allocator.Allocation, len(members))
 	for i, member := range members {
@@ -152,7 +154,8 @@ func requestsOf(members []*placement) (requests []*allocator.Request, had []*all
 	return requests, had
 }
 
-// fitsBeside reports whether the placement fits if the members of its gang on the node may get other devices. The mutex is held.
+// fitsBeside reports whether the placement fits if the members of its gang on the node may get other devices. The mutex
+// is held.
 func (s *session) fitsBeside(own *placement, state *allocator.State, waits bool, on strategy) bool {
 	members := s.byRank(own, waits)
 	if len(members) == 1 {
@@ -184,5 +187,5 @@ type besideKey struct {
 	context uint64
 }
 
-// mostTooTight limits the number of cached plans, which keep their states.
+// mostTooTight limits the number of cached keys, because each keeps a state in memory.
 const mostTooTight = 4096

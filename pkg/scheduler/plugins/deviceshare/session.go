@@ -21,38 +21,39 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ranks"
 )
 
-// session is the plugin's part in one session.
+// session is the plugin's state in one session.
 type session struct {
 	*plugin
 	ssn *framework.Session
 
-	// mu guards what is below, and the ledgers: upstream's actions ask predicates for several nodes at a time.
+	// mu guards the fields below, and the ledgers, because upstream's actions call predicates for several nodes
+	// concurrently.
 	mu sync.Mutex
 	// kinds are the kinds of recent tasks; nil before the first use.
 	kinds *fragmentation.Kinds
 	// supply is the session's GPUs, for the fragmentation strategy.
 	supply fragmentation.Supply
-	// requests caches the requests of this session, former of the previous one.
+	// requests caches the requests of this session, former is the cache of the previous one.
 	requests, former map[types.UID]*request
 	placed           map[api.TaskID]*placement
 	onNode           map[string][]*placement
-	// unlike are the jobs whose members ask for different devices.
+	// unlike are the jobs whose members request different devices.
 	unlike map[api.JobID]bool
 	ranks  *ranks.Ranks
 	queues *queueLimits
 	// tooTight are the placements without a plan.
 	tooTight map[besideKey]bool
-	// fresh are the nodes whose ledgers show all that is on them.
+	// fresh are the nodes whose ledgers are up to date.
 	fresh map[string]bool
 }
 
-// request is what a pod asks for; err says why that cannot be.
+// request is a pod's parsed request; err is why it is invalid.
 type request struct {
 	*allocator.Request
-	// key is a hash of the request's.
+	// key is a hash of the request.
 	key uint64
 	err error
-	// version is of the pod that it was read from.
+	// version is the version of the pod from which it was parsed.
 	version string
 }
 
@@ -71,14 +72,14 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 	return s
 }
 
-// requestOf returns what the task asks for by Device objects; nil if that is nothing.
+// requestOf returns the task's request for devices of Device objects; nil if it has none.
 func (s *session) requestOf(task *api.TaskInfo) *request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known(task)
 }
 
-// known is requestOf; the mutex is held.
+// known does the same as requestOf; the mutex is held.
 func (s *session) known(task *api.TaskInfo) *request {
 	found, ok := s.requests[task.Pod.UID]
 	if !ok {
@@ -93,7 +94,7 @@ func (s *session) known(task *api.TaskInfo) *request {
 	return found
 }
 
-// parse reads what the pod asks for, which takes its time with large hints.
+// parse parses the pod's request, which may take long for large hints.
 func (s *session) parse(pod *v1.Pod) *request {
 	parsed, err := allocator.ParseRequest(pod, s.requestOptions)
 	found := &request{Request: parsed, err: err, version: pod.ResourceVersion}
@@ -116,9 +117,10 @@ func (s *session) skip(task *api.TaskInfo) bool {
 	return s.requestOf(task) == nil && !s.backends.asks(task.Pod) && !s.keepsFit()
 }
 
-// SignTask implements framework.Signer. The verdict on a task of a gang with unequal members depends on its members on the node,
-// because their devices are allocated again if that makes room. Equal members leave room for one another (reserveBeside), so the
-// verdict is the same for all. Upstream's backends choose in their verdict the devices that they then reserve.
+// SignTask implements framework.Signer. The verdict on a task of a gang with unequal members depends on its members on
+// the node, because their devices are allocated again if that makes room. Equal members leave room for one another
+// (reserveBeside), so the verdict is the same for all. Upstream's backends choose, in their verdict, the devices that
+// they then reserve.
 func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
 	if s.skip(task) {
 		return framework.NoVerdict
@@ -140,12 +142,13 @@ func (s *session) PodKeys() framework.PodKeys {
 	return framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...)
 }
 
-// SignJob implements framework.JobSigner: the job, and how many of its members were handed over, which keep the devices that they have.
+// SignJob implements framework.JobSigner. The key is the job, and how many of its members were handed over: these keep
+// their devices.
 func (s *session) SignJob(job *api.JobInfo) string {
 	return string(job.UID) + "/" + strconv.Itoa(len(job.TaskStatusIndex[api.Binding]))
 }
 
-// isUnlike is true of a job whose members ask for different devices. The mutex is held.
+// isUnlike reports whether members of the job request different devices. The mutex is held.
 func (s *session) isUnlike(job *api.JobInfo) bool {
 	unlike, ok := s.unlike[job.UID]
 	if ok {
@@ -165,7 +168,7 @@ func (s *session) isUnlike(job *api.JobInfo) bool {
 	return unlike
 }
 
-// predicate refuses a node that has not the devices the task asks for.
+// predicate refuses a node without the devices that the task requests.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if err := s.backends.predicate(task, node); err != nil {
 		return err
@@ -174,7 +177,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if request == nil || node.Node == nil {
 		return nil
 	}
-	if request.err != nil { // not every action asks prePredicate before
+	if request.err != nil { // not every action calls prePredicate first
 		return refuse(task, node, request.err.Error(), true)
 	}
 	_, refusal := s.find(task, request, node)
@@ -192,8 +195,8 @@ func refuse(task *api.TaskInfo, node *api.NodeInfo, reason string, unresolvable 
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: code, Reason: reason, Plugin: Name})
 }
 
-// find returns the task's allocation on the node, from idle resources or, if the task would wait for leaving pods, from theirs. The
-// allocation is nil on a node without a Device object, where numbers decide.
+// find returns the task's allocation on the node, from idle resources or, if the task would wait for leaving pods, from
+// theirs. The allocation is nil on a node without a Device object, where numbers decide.
 func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo) (*verdict, *allocator.Refusal) {
 	inventory, refusal := s.inventoryFor(request, node)
 	if refusal != nil || inventory == nil {
@@ -211,7 +214,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	if found.refusal == nil {
 		return found, nil
 	}
-	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // for others the verdict is kept, whatever their gang
+	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // for others the verdict is cached, whatever their gang
 		if s.fitsBeside(&placement{task: task, node: node.Name, request: request}, state, waits, on) {
 			return nil, nil
 		}
@@ -222,7 +225,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	return nil, found.refusal
 }
 
-// idle is what the node has free for a task, or, for one that waits, will have.
+// idle returns the node's free resources for a task or, for a task that waits, the resources that will be free.
 func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	if waits {
 		return node.FutureIdle()
@@ -230,8 +233,8 @@ func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	return node.Idle
 }
 
-// ledgerOf returns the ledger of the node, which may be a copy for a simulation. The node of the session is read again after it has changed only. The
-// mutex is held.
+// ledgerOf returns the ledger of the node, which may be a copy for a simulation. A node of the session is read again
+// only after it has changed. The mutex is held.
 func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	own := s.ssn.Nodes[node.Name] == node
 	if kept := s.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
@@ -241,7 +244,7 @@ func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	return s.ledgers.of(node, inventory, s.placed)
 }
 
-// changed has the node of an event read again.
+// changed marks the ledger of the event's node as outdated.
 func (s *session) changed(e *vcframework.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,7 +271,8 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	return inventory, nil
 }
 
-// podsOf yields the pods on the node, without pods that the session placed there, which still have their own annotations.
+// podsOf yields the pods on the node, except pods that the session placed there, which still have their own
+// annotations.
 func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		for _, task := range node.Tasks {

@@ -22,7 +22,8 @@ type strategy struct {
 	context   uint64
 }
 
-// strategyFor returns the strategy for a task on a node that has so much free before the task comes. The mutex is held.
+// strategyFor returns the strategy for a task on a node. free are the node's free resources without the task. The mutex
+// is held.
 func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.Resource) strategy {
 	templates := s.templates.current.Load()
 	of := strategy{alignment: s.alignmentOf(task, node), options: allocator.Options{Templates: templates.Templates}, context: templates.number}
@@ -56,7 +57,7 @@ func (s *session) contextOf(numbers ...uint64) uint64 {
 	return maphash.Bytes(s.verdicts.seed, b)
 }
 
-// weights are by resource; the resources of scoring strategies count alike where the conf names none.
+// weights returns the weights by resource. If the conf names none, the resources have equal weights.
 func (s *scoringStrategy) weights() (weights allocator.Weights) {
 	for _, r := range s.Resources {
 		if at, known := allocator.ResourceOf(r.Name); known {
@@ -71,12 +72,12 @@ func (s *scoringStrategy) weights() (weights allocator.Weights) {
 	return weights
 }
 
-// history is which tasks came, for the fragmentation strategy: it keeps nodes fit for such as lately came.
+// history counts the kinds of recent tasks, for the fragmentation strategy, which keeps nodes usable for such tasks.
 type history struct {
 	kinds *fragmentation.Histogram
-	// counted are the tasks that are counted and still there.
+	// counted are the existing tasks that have been counted.
 	counted map[types.UID]bool
-	// last are the kinds at the last use, and version counts their changes.
+	// last are the kinds at the last use. version counts their changes.
 	last    *fragmentation.Kinds
 	version uint64
 }
@@ -112,7 +113,7 @@ func (s *session) kindsNow() *fragmentation.Kinds {
 	return s.kinds
 }
 
-// kindOf is what the task asks for, as far as nodes are kept fit for it.
+// kindOf returns the task's kind: the part of its request that matters to the fragmentation strategy.
 func kindOf(task *api.TaskInfo, request *request) fragmentation.Kind {
 	kind := fragmentation.Kind{
 		MilliCPU: int64(task.InitResreq.MilliCPU), Memory: int64(task.InitResreq.Memory), Models: fragmentation.Models(modelsOf(task.Pod)...),
@@ -124,7 +125,7 @@ func kindOf(task *api.TaskInfo, request *request) fragmentation.Kind {
 	return kind
 }
 
-// modelsOf are the models of GPUs that the pod allows by the label of nodes; none for any.
+// modelsOf returns the models of GPUs that the pod allows by node labels; nil for any.
 func modelsOf(pod *v1.Pod) []string {
 	if model, ok := pod.Spec.NodeSelector[schedulingv1alpha1.GPUModelLabel]; ok {
 		return []string{model}
@@ -140,7 +141,7 @@ func modelsOf(pod *v1.Pod) []string {
 				models, named = append(models, rule.Values...), true
 			}
 		}
-		if !named { // one of the terms allows any
+		if !named { // one of the terms allows any model
 			return nil
 		}
 	}

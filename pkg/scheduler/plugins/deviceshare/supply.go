@@ -9,7 +9,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// supplies count the cluster's GPUs, again when there are other Device objects or nodes.
+// supplies counts the cluster's GPUs. It counts again when Device objects or nodes have changed.
 type supplies struct {
 	counted        bool
 	changes, nodes int64
@@ -40,7 +40,8 @@ func (s *session) keepsFit() bool {
 	return s.strategy.Type == fragmentationStrategy && len(s.supply) > 0
 }
 
-// fitnessWith is the score, from 0 to 100, of a node for a task without devices; 0 while no task has asked for GPUs.
+// fitnessWith returns the score, from 0 to 100, of a node for a task without devices; 0 while no task has requested
+// GPUs.
 func (s *session) fitnessWith(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	if !s.keepsFit() {
 		return 0

@@ -17,18 +17,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// templatesKey is where the ConfigMap has the templates.
+// templatesKey is the key of the templates in the ConfigMap.
 const templatesKey = "data.yaml"
 
 // templates are the current shared-resource templates of a ConfigMap. If it cannot be parsed, the former ones remain.
 type templates struct {
 	current atomic.Pointer[versionOfTemplates]
 	wake    func()
-	// informer shows the ConfigMap.
+	// informer watches the ConfigMap.
 	informer cache.SharedIndexInformer
 }
 
-// versionOfTemplates are the templates between two changes, nil for none, with the number of earlier changes.
+// versionOfTemplates holds the templates between two changes; nil for none. It has the number of earlier changes.
 type versionOfTemplates struct {
 	*allocator.Templates
 	number uint64

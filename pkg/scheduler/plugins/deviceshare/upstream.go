@@ -16,17 +16,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// backends forwards to upstream's ways of sharing devices. api.RegisteredDevices has the enabled ones, and each node has a ledger
-// of each in its Others; package devices keeps these correct.
+// backends forwards calls to upstream's ways of sharing devices. api.RegisteredDevices lists the enabled ones, and each
+// node has a ledger for each in its Others. Package devices keeps these ledgers correct.
 type backends struct {
 	policy string
-	// weight is of their scores; 0 for none.
+	// weight is the weight of their scores; 0 ignores them.
 	weight int
-	// asks is true of a pod that asks one of them for devices.
+	// asks reports whether the pod requests devices of one of them.
 	asks func(pod *v1.Pod) bool
 }
 
-// open has those backends look at the session's nodes that must.
+// open lets the backends that need it read the session's nodes.
 func (b *backends) open(ssn *framework.Session) {
 	b.asks = devicekinds.Asker()
 	for _, node := range ssn.Nodes {
@@ -38,7 +38,7 @@ func (b *backends) open(ssn *framework.Session) {
 	}
 }
 
-// asked are the node's backends that the pod asks for devices, in the order in which they were switched on.
+// asked returns the node's backends whose devices the pod requests, in the order in which they were enabled.
 func asked(pod *v1.Pod, node *api.NodeInfo) []api.Devices {
 	var found []api.Devices
 	for _, name := range api.RegisteredDevices {
@@ -49,7 +49,7 @@ func asked(pod *v1.Pod, node *api.NodeInfo) []api.Devices {
 	return found
 }
 
-// predicate refuses a node on which a backend has not what the pod asks it for.
+// predicate refuses a node if one of its backends lacks the devices that the pod requests of it.
 func (b backends) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	for _, backend := range asked(task.Pod, node) {
 		code, reason, err := backend.FilterNode(task.Pod, b.policy)
@@ -74,7 +74,7 @@ func (b backends) score(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	return math.Round(sum) * float64(b.weight)
 }
 
-// batchScore is the score of MindCluster's NPUs, which compares nodes.
+// batchScore returns the scores of MindCluster's NPUs, which compare nodes.
 func (b backends) batchScore(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	scores := map[string]float64{}
 	var having []*api.NodeInfo

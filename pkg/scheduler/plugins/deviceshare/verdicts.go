@@ -8,34 +8,35 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// verdicts caches results by request and devices. Many nodes are equal, and most have not changed since the last session: equal
-// requests on equal devices with equal use have equal results.
+// verdicts caches results by request and devices. Many nodes are equal, and most have not changed since the last
+// session. Equal requests on equal devices with equal use have equal results.
 type verdicts struct {
 	seed  maphash.Seed
 	known map[verdictKey]*verdict
-	// buffer is to make keys in.
+	// buffer is reused to make keys.
 	buffer []byte
 }
 
 type verdictKey struct {
-	// request is the request's key; devices identifies the inventory, use its usage, and context the strategy's other inputs.
+	// request is the request's key. devices identifies the inventory, use its usage, and context the strategy's other
+	// inputs.
 	request, devices, use, context uint64
 }
 
-// verdict is what a request comes to: a refusal, or a score from 0 to 100.
+// verdict is the result for a request: a refusal, or a score from 0 to 100.
 type verdict struct {
 	refusal *allocator.Refusal
 	score   float64
 }
 
-// mostVerdicts bounds what is kept, to some 20 MB, with refusals of a line each.
+// mostVerdicts bounds the cache to some 20 MB, if each refusal has a line of text.
 const mostVerdicts = 100_000
 
 func newVerdicts() *verdicts {
 	return &verdicts{seed: maphash.MakeSeed(), known: map[verdictKey]*verdict{}}
 }
 
-// of returns the verdict on the request, which is for the state, one of the ledger's. The session's mutex is held.
+// of returns the verdict on the request for the state, which is one of the ledger's. The session's mutex is held.
 func (v *verdicts) of(request *request, ledger *ledger, state *allocator.State, on strategy) *verdict {
 	key := verdictKey{request.key, ledger.inventory.key, v.useOf(ledger, state), on.context}
 	if found := v.known[key]; found != nil {
@@ -53,7 +54,7 @@ func (v *verdicts) of(request *request, ledger *ledger, state *allocator.State, 
 	return found
 }
 
-// useOf is the key of how devices are used, which is worked out once for each state.
+// useOf returns a key of the use of the devices, which is computed once for each state.
 func (v *verdicts) useOf(ledger *ledger, state *allocator.State) uint64 {
 	known := &ledger.uses[0]
 	if state == ledger.later {
@@ -66,7 +67,7 @@ func (v *verdicts) useOf(ledger *ledger, state *allocator.State) uint64 {
 	return known.key
 }
 
-// use is the key of how devices are used in a state.
+// use caches the key of the use of devices in a state.
 type use struct {
 	of  *allocator.State
 	key uint64

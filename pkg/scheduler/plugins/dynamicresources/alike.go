@@ -10,9 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// uncacheable reports whether the verdicts on a task depend on placements on other nodes. They do if one of its claims is shared or
-// allocated, or if devices that several nodes reach would suit it. Otherwise the verdict on a node depends only on what is placed
-// there.
+// uncacheable reports whether the verdicts on a task depend on placements on other nodes. They do if one of its claims
+// is shared or allocated, or if devices that several nodes reach would suit it. Otherwise the verdict on a node depends
+// only on the placements there.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if tooMany(task.Pod) {
 		return true
@@ -26,15 +26,15 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	return false
 }
 
-// lone reports whether the claim belongs to one pod and has no state yet, so that its spec is all there is to know.
+// lone reports whether the claim belongs to one pod and has no state yet, so that only its spec matters.
 func (s *session) lone(claim *podClaim) bool {
 	s.devices.mu.Lock()
 	defer s.devices.mu.Unlock()
 	return claim.own && claim.Status.Allocation == nil && len(claim.Status.ReservedFor) == 0 && s.devices.held[claim.UID] == nil
 }
 
-// SignClaim implements framework.ClaimSigner. Claims without state are equal if their specs are; all others are distinguished by
-// name.
+// SignClaim implements framework.ClaimSigner. Claims without state are equal if their specs are; all others are
+// distinguished by name.
 func (s *session) SignClaim(pod *v1.Pod, of *v1.PodResourceClaim) string {
 	if tooMany(pod) {
 		return "named " + of.Name
@@ -60,8 +60,8 @@ func keyOf(claim *resourceapi.ResourceClaim) string {
 	return string(key)
 }
 
-// couples reports whether a device that several nodes reach would suit the claim, so that placements on one node affect others. It
-// also returns true if finding out takes too long.
+// couples reports whether a device that several nodes reach would suit the claim, so that placements on one node affect
+// others. It also returns true if the check takes too long.
 func (s *session) couples(namespace string, claim *resourceapi.ResourceClaim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	defaultFilterTimeoutSeconds  = 1
 	defaultSearchSeconds         = 1
 	defaultBindingTimeoutSeconds = 600
-	// maxSearchSeconds is a minute: no other pod is placed for that long.
+	// maxSearchSeconds is a minute, because no other pod is placed during a search.
 	maxSearchSeconds = 60
 	// maxBindingTimeoutSeconds is a day, more than any device needs, and fits into a time.Duration.
 	maxBindingTimeoutSeconds = 24 * 60 * 60
@@ -44,14 +44,14 @@ func arguments() []framework.Argument {
 	}
 }
 
-// settings are the plugin's arguments, checked.
+// settings are the plugin's parsed arguments.
 type settings struct {
-	// filterTimeout bounds one search, search all slow ones of a session for a namespace.
+	// filterTimeout bounds one search. search bounds all slow searches of a session for a namespace.
 	filterTimeout, search time.Duration
 	bindingTimeout        time.Duration
 }
 
-// load reads and checks the arguments. It reports all errors at once.
+// load parses the arguments. It reports all errors at once.
 func load(args framework.Arguments) (settings, error) {
 	filter, filterErr := seconds(args, filterTimeoutArgument, defaultFilterTimeoutSeconds, maxSearchSeconds)
 	search, searchErr := seconds(args, searchArgument, defaultSearchSeconds, maxSearchSeconds)

@@ -45,7 +45,7 @@ func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
 	return claims, nil
 }
 
-// claimOf returns a claim of the pod; nil for one that is made for no pod that does not need it.
+// claimOf returns a claim of the pod; nil if the reference to a template needs no claim for this pod.
 func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, error) {
 	name, own, err := resourceclaim.Name(pod, named)
 	switch {
@@ -152,7 +152,8 @@ func wantsAll(claims []*resourceapi.ResourceClaim) bool {
 	return false
 }
 
-// describe names a claim, a request of it, and the device class of that; of a request with alternatives, the first.
+// describe names a claim, one of its requests, and the request's device class. For a request with alternatives it names
+// the first.
 func describe(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) string {
 	class := ""
 	if names := classNames(request); len(names) > 0 {

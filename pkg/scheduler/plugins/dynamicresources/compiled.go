@@ -13,9 +13,9 @@ import (
 
 // selectorCache compiles the CEL selectors of devices, and keeps the most recently used.
 //
-// The API server accepts selectors of 10 kB. Compiling one takes a third of a second and ignores the context, and claims may have
-// hundreds of them. So selectors are compiled beside the search, one at a time, and the search waits only within its time limit. A
-// selector that is compiled late is ready for the next search.
+// The API server accepts selectors of 10 kB. Compiling one takes a third of a second and ignores the context, and
+// claims may have hundreds of them. So selectors are compiled on a separate goroutine, one at a time, and the search
+// waits only within its time limit. A selector that is compiled late is ready for the next search.
 type selectorCache struct {
 	*cel.Cache
 	compile func(expression string)
@@ -23,7 +23,7 @@ type selectorCache struct {
 	turn chan struct{}
 
 	mu sync.Mutex
-	// known are the cached selectors. At most half of the cache's capacity is recorded here.
+	// known are the cached selectors. It records at most half of the cache's capacity.
 	known map[string]bool
 }
 
@@ -77,7 +77,7 @@ func (c *selectorCache) ready(ctx context.Context, selectors []resourceapi.Devic
 	return nil
 }
 
-// compileOne gives the turn back when it ends, with the selector compiled or refused.
+// compileOne compiles the selector, or records that it is invalid, and then releases the turn.
 func (c *selectorCache) compileOne(expression string, done chan<- struct{}) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -48,13 +48,13 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time
 // failed.
 func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
 	for _, held := range a.held {
-		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name) // informers may show an earlier allocation, and its conditions
+		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name) // informers may show an earlier allocation, with its conditions
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && claim.UID != held.claim.UID:
 			return nil, fmt.Errorf("%s: it is gone", describeFirst(held.claim))
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), err)
-		case claim.Status.Allocation == nil: // as before the write
+		case claim.Status.Allocation == nil: // informers show the version before the write
 			return held.claim, nil
 		}
 		if ready, err := d.catalog.bindable(claim); !ready || err != nil {
@@ -86,7 +86,7 @@ func (c *catalog) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
 	return ready, nil
 }
 
-// statusOf is what the driver says of a device of the claim.
+// statusOf returns the driver's status of a device of the claim.
 func statusOf(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) resourceapi.AllocatedDeviceStatus {
 	for _, status := range claim.Status.Devices {
 		if status.Driver == result.Driver && status.Pool == result.Pool && status.Device == result.Device {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The allocator searches by trial and error, which takes exponential time if one device is missing for many claims. So a matching
-// of requested devices with available ones is computed first, which is fast. If no matching exists, no allocation does. For most
-// claims the matching is also sufficient, and determines which devices the allocator takes.
+// The allocator searches by trial and error, which takes exponential time if one device is missing for many claims. So
+// a matching of requested devices with available ones is computed first, which is fast. If no matching exists, no
+// allocation does. For most claims the matching is also sufficient, and determines which devices the allocator takes.
 
 // unit is one requested device, with the devices that suit it, by their index in the market.
 type unit struct {
@@ -27,13 +27,13 @@ type unit struct {
 type market struct {
 	devices []structured.DeviceID
 	free    []bool
-	// several are devices that several claims may have (KEP-5075).
+	// several marks devices that several claims may have (KEP-5075).
 	several []bool
-	// plain are devices about which there is no more to know than who has them, and which selectors they meet.
+	// plain marks devices that are fully described by their user and by the selectors that they meet.
 	plain []bool
 }
 
-// demand is what claims ask of a market.
+// demand is the set of devices that claims request from a market.
 type demand struct {
 	units []unit
 	// simple reports whether a matching is sufficient: no constraint couples devices, no request has alternatives or wants all
@@ -89,7 +89,7 @@ func demandOf(ctx context.Context, claims []*resourceapi.ResourceClaim, of []*sl
 	return d, nil
 }
 
-// least is the number of devices that a request needs at least.
+// least returns the smallest number of devices that a request needs.
 func least(choices []choice) int64 {
 	n := int64(math.MaxInt64)
 	for _, c := range choices {

@@ -36,37 +36,38 @@ type devices struct {
 	nodes     corelisters.NodeLister
 	catalog   catalog
 	inventory *inventory
-	// synced report whether the initial lists have been processed.
+	// synced are functions that report whether an initial list has been processed.
 	synced []cache.InformerSynced
 	ready  atomic.Bool
 
-	// mu guards what is allocated and assumed. No search is made, and no call to the API server, while it is held.
+	// mu guards allocated and assumed devices. It is not held during a search or a call to the API server.
 	mu sync.Mutex
-	// assumed has the pods' assumptions, held the claims. chosen has the held claims for which devices were chosen, by node.
+	// assumed are the pods' assumptions. held are the claims that they hold. chosen are the held claims whose devices
+	// were chosen here, by node.
 	assumed map[types.UID]*assumption
 	held    map[types.UID]*heldClaim
 	chosen  map[string]map[*heldClaim]bool
-	// rounds counts sessions. budgets are the last session's.
+	// rounds counts sessions. budgets are from the last session.
 	rounds  int64
 	budgets *budgets
 	ledger  *ledger
-	// freeing has a place for each stranded claim that is being deallocated.
+	// freeing limits how many stranded claims are being deallocated: it has an element for each.
 	freeing chan struct{}
-	// changed closes with the next change of a claim.
+	// changed is closed at the next change of a claim.
 	changed chan struct{}
 }
 
-// catalog is what devices are on offer, and how requests select among them.
+// catalog holds the available devices, and the rules for selecting among them.
 type catalog struct {
-	// slices are read without rules that taint devices.
+	// slices does not apply the rules that taint devices.
 	slices   resourcelisters.ResourceSliceLister
 	classes  classLister
 	features structured.Features
-	// compiled are selectors; the allocator and the inventory use them alike.
+	// compiled caches selectors for both the allocator and the inventory.
 	compiled *selectorCache
 }
 
-// classLister reads device classes as the allocator wants them read.
+// classLister adapts the lister of device classes to the allocator's interface.
 type classLister struct {
 	resourcelisters.DeviceClassLister
 }
@@ -76,11 +77,12 @@ func (l classLister) List() ([]*resourceapi.DeviceClass, error) {
 	return l.DeviceClassLister.List(labels.Everything())
 }
 
-// served is an error if the API server knows no claims of this version. One that cannot be asked now may.
+// served returns an error if the API server does not serve claims of this version. If the API server does not answer
+// now, it returns nil.
 func served(api discovery.DiscoveryInterface) error {
 	group := resourceapi.SchemeGroupVersion.String()
 	answered := make(chan error, 1)
-	go func() { // the client has no deadline of its own; the answer of a call that is late goes nowhere
+	go func() { // the client has no deadline of its own; a late answer is dropped
 		_, err := api.ServerResourcesForGroupVersion(group)
 		answered <- err
 	}()
@@ -94,7 +96,7 @@ func served(api discovery.DiscoveryInterface) error {
 	return nil
 }
 
-// newDevices returns the informers that must run, too.
+// newDevices returns devices, and the informers that must run for it.
 func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, error) {
 	if err := served(h.KubeClient().Discovery()); err != nil {
 		return nil, nil, err
@@ -137,7 +139,7 @@ func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, erro
 	}
 	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer(), factory.Core().V1().Nodes().Informer()}
 	d.synced = []cache.InformerSynced{registration.HasSynced, needed[1].HasSynced, needed[2].HasSynced, needed[3].HasSynced}
-	if features.DeviceTaints { // which upstream's cache reads; here the rules wake the loop
+	if features.DeviceTaints { // upstream's cache applies these rules; here they only wake the loop
 		needed = append(needed, factory.Resource().V1alpha3().DeviceTaintRules().Informer())
 	}
 	return d, needed, nil
@@ -154,7 +156,7 @@ func (d *devices) claimShown(object any) {
 	d.ring()
 }
 
-// claimChanged also handles a claim that replaced another one of the same name during a gap of the watch.
+// claimChanged also handles a claim that replaced another one with its name while the watch was interrupted.
 func (d *devices) claimChanged(before, now any) {
 	old, _ := before.(*resourceapi.ResourceClaim)
 	if claim, ok := now.(*resourceapi.ResourceClaim); ok && old != nil && old.UID != claim.UID {
@@ -188,8 +190,8 @@ func (d *devices) claimNamed(namespace, name string) (*resourceapi.ResourceClaim
 	return d.ledger.latest(shown), nil
 }
 
-// wrote records the claim as it was written. It ignores a claim that informers have shown as deleted, because no event would remove
-// it again.
+// wrote records the written version of the claim. It ignores a claim that informers have shown as deleted, because no
+// event would remove it again.
 func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -199,13 +201,13 @@ func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
 	}
 }
 
-// ring wakes all waiters for a change of a claim. The mutex is held.
+// ring notifies all goroutines that wait for a change of a claim. The mutex is held.
 func (d *devices) ring() {
 	close(d.changed)
 	d.changed = make(chan struct{})
 }
 
-// next returns what closes with the next change of a claim.
+// next returns a channel that is closed at the next change of a claim.
 func (d *devices) next() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,33 +15,37 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// inventory has the devices of a cluster by the nodes that reach them. The allocator would go through all slices for each node;
-// here each node has its own. Results that depend on shared slices only are computed once for all nodes that reach the same ones.
+// inventory holds the devices of a cluster by the nodes that reach them. The allocator would read all slices for each
+// node; here each node has a list of its own. Results that depend on shared slices only are computed once for all nodes
+// that reach the same ones.
 type inventory struct {
 	mu    sync.Mutex
 	known map[string]*slice
-	// byNode has the slices of single nodes, elsewhere the slices that several nodes may reach, both sorted by name.
+	// byNode are the slices of single nodes. elsewhere are the slices that several nodes may reach. Both are sorted by
+	// name.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// owned caches the parts of byNode for single nodes, shared the parts of elsewhere by the set of their slices.
+	// owned caches the parts of byNode for single nodes. shared caches the parts of elsewhere by the set of their
+	// slices.
 	owned  map[string]*part
 	shared map[string]*part
-	// seen has the views of nodes used in this session, seenBefore in the previous one. They are valid as long as the slices of
-	// elsewhere are of the same nodes.
+	// seen are the views of the nodes used in this session, and seenBefore in the previous one. They are valid until
+	// the slices in elsewhere, or the nodes that reach these, change.
 	seen, seenBefore map[string]*view
-	// partitionable reports whether devices of one slice may be of several nodes (KEP-4815). Without it such slices are ignored.
+	// partitionable reports whether devices of one slice may belong to several nodes (KEP-4815). Without it such slices
+	// are ignored.
 	partitionable bool
 }
 
 type poolID struct{ driver, name string }
 
-// slice is a ResourceSlice. It does not change: another version is another slice.
+// slice is one version of a ResourceSlice. It is immutable.
 type slice struct {
 	*resourceapi.ResourceSlice
 	pool poolID
 	ids  []structured.DeviceID
-	// The nodes that reach it: the names in nodes, or nodes that match a selector, or all. unread reports whether a selector cannot
-	// be parsed.
+	// The nodes that reach it: the nodes in the list, the nodes that match a selector, or all. unread reports whether a
+	// selector cannot be parsed.
 	nodes     map[string]bool
 	selectors []*nodeaffinity.NodeSelector
 	everyNode bool
@@ -121,8 +125,8 @@ func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 	n.seen, n.seenBefore, n.shared = map[string]*view{}, n.seen, used
 }
 
-// replace puts the slice in the place of its former version; nil for none. Where the same nodes reach both, what else is known of them
-// still holds.
+// replace replaces a version of the slice; old is nil for a new slice. If the same nodes reach both, cached data about
+// these nodes stays valid.
 func (n *inventory) replace(old, s *slice) {
 	at := slices.Index(n.elsewhere, old)
 	if at < 0 || !sameNodes(old.ResourceSlice, s.ResourceSlice) {
@@ -140,7 +144,8 @@ func (n *inventory) replace(old, s *slice) {
 	}
 }
 
-// sameNodes reports whether the same nodes reach both slices. Of slices that say so device by device it is false.
+// sameNodes reports whether the same nodes reach both slices. For slices that specify nodes device by device it returns
+// false.
 func sameNodes(l, r *resourceapi.ResourceSlice) bool {
 	return equality.Semantic.DeepEqual(l.Spec.NodeName, r.Spec.NodeName) && equality.Semantic.DeepEqual(l.Spec.AllNodes, r.Spec.AllNodes) &&
 		equality.Semantic.DeepEqual(l.Spec.NodeSelector, r.Spec.NodeSelector) &&
@@ -180,7 +185,7 @@ func (n *inventory) remove(s *slice) {
 	}
 }
 
-// inserted and removed return a copy and leave the given list unchanged, because it may be in use.
+// inserted and removed return a changed copy, because the given list may be in use.
 func inserted(list []*slice, s *slice) []*slice {
 	at, _ := slices.BinarySearchFunc(list, s, byName)
 	return slices.Insert(slices.Clone(list), at, s)
@@ -190,20 +195,20 @@ func removed(list []*slice, s *slice) []*slice {
 	return slices.DeleteFunc(slices.Clone(list), func(other *slice) bool { return other == s })
 }
 
-// forgetShared forgets which shared slices nodes reach.
+// forgetShared drops the cached sets of shared slices that nodes reach.
 func (n *inventory) forgetShared() {
 	n.shared, n.seen, n.seenBefore = map[string]*part{}, map[string]*view{}, nil
 }
 
-// forSeveral are the slices that several nodes may reach.
+// forSeveral returns the slices that several nodes may reach.
 func (n *inventory) forSeveral() []*slice {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.elsewhere
 }
 
-// reachedFrom reports whether the node reaches some device of the slice. If a selector cannot be parsed it returns true, and the
-// allocator reports the error.
+// reachedFrom reports whether the node reaches any device of the slice. If a selector cannot be parsed it returns true,
+// and the allocator reports the error.
 func (s *slice) reachedFrom(node *v1.Node) bool {
 	return s.unread || s.everyNode || s.nodes[node.Name] ||
 		slices.ContainsFunc(s.selectors, func(selector *nodeaffinity.NodeSelector) bool { return selector.Match(node) })

@@ -14,13 +14,13 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ledger records which devices are allocated: to claims as informers show them, and by assumption. It is updated with each change
-// and never recomputed. The mutex of devices guards it.
+// ledger records which devices are allocated: to claims as informers show them, and by assumption. It is updated with
+// each change and never recomputed. The mutex of devices guards it.
 type ledger struct {
 	claims map[types.UID]*entry
-	// users are how many claims have a device for themselves.
+	// users counts the claims that have a device exclusively.
 	users map[structured.DeviceID]int
-	// consumed is what claims take of devices that may have several.
+	// consumed is the capacity that claims use of devices that several claims may share.
 	consumed structured.ConsumedCapacityCollection
 	shares   map[structured.DeviceID]sets.Set[structured.SharedDeviceID]
 	// consumable reports whether several claims may share a device.
@@ -29,16 +29,16 @@ type ledger struct {
 	changes int64
 }
 
-// entry is what is known of a claim.
+// entry is the data about a claim.
 type entry struct {
 	shown, assumed *resourceapi.AllocationResult
-	// version is that which was shown.
+	// version is the version that informers last showed.
 	version int64
 	// written is the last written version of the claim; nil once informers show that version or a later one.
 	written *resourceapi.ResourceClaim
 }
 
-// stored is what the claim has at the API server.
+// stored returns the claim's allocation at the API server.
 func (e *entry) stored() *resourceapi.AllocationResult {
 	if e.written != nil {
 		return e.written.Status.Allocation
@@ -65,7 +65,7 @@ func newLedger(consumable bool) *ledger {
 	}
 }
 
-// change has mutate change what the claim has.
+// change updates the claim's entry with mutate, and the allocated devices accordingly.
 func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	e := l.claims[claim]
 	if e == nil {
@@ -84,7 +84,7 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	}
 }
 
-// shows records a claim as the informer shows it. It ignores versions older than the known one.
+// shows records a claim as the informer shows it. It ignores versions older than the recorded one.
 func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
 	l.change(claim.UID, func(e *entry) {
 		version := versionOf(claim)
@@ -103,7 +103,7 @@ func (l *ledger) gone(claim types.UID) {
 	l.change(claim, func(e *entry) { *e = entry{} })
 }
 
-// assume has the claim have the devices; nil for none. It returns what was assumed before.
+// assume sets the claim's assumed allocation; nil for none. It returns the previous one.
 func (l *ledger) assume(claim types.UID, allocation *resourceapi.AllocationResult) (before *resourceapi.AllocationResult) {
 	l.change(claim, func(e *entry) { before, e.assumed = e.assumed, allocation })
 	return before
@@ -129,7 +129,7 @@ func (l *ledger) latest(shown *resourceapi.ResourceClaim) *resourceapi.ResourceC
 func versionOf(claim *resourceapi.ResourceClaim) int64 {
 	version, err := strconv.ParseInt(claim.ResourceVersion, 10, 64)
 	if err != nil {
-		return 1 // any will do
+		return 1 // any order will do
 	}
 	return version
 }
@@ -173,12 +173,13 @@ func (l *ledger) countShare(id structured.DeviceID, result *resourceapi.DeviceRe
 	l.consumed.Remove(consumed)
 }
 
-// sameDevices reports whether the allocations have the same devices, whenever they were made.
+// sameDevices reports whether the allocations have the same devices, even if they were made at different times.
 func sameDevices(l, r *resourceapi.AllocationResult) bool {
 	return l == r || equality.Semantic.DeepEqual(l.Devices, r.Devices) && equality.Semantic.DeepEqual(l.NodeSelector, r.NodeSelector)
 }
 
-// state is what is allocated of these devices, without what is assumed of the claims that are held. It is the caller's own.
+// state returns the allocated state of these devices, without the assumed allocations of the given held claims. The
+// caller owns the result.
 func (l *ledger) state(of []structured.DeviceID, without []*heldClaim) structured.AllocatedState {
 	assumed, changes := make([]*resourceapi.AllocationResult, len(without)), l.changes
 	for i, held := range without {
@@ -202,7 +203,7 @@ func (l *ledger) state(of []structured.DeviceID, without []*heldClaim) structure
 	for i, held := range without {
 		l.assume(held.claim.UID, assumed[i])
 	}
-	l.changes = changes // nothing has changed
+	l.changes = changes // so far nothing has changed
 	return state
 }
 

@@ -4,8 +4,8 @@ package dynamicresources
 
 import "context"
 
-// match gives each unit a different device that suits it, preferably the first. If that is impossible, or the context ends, ok is
-// false, and short is a unit without a device.
+// match assigns to each unit a different device that suits it, preferably its first one. If that is impossible, or the
+// context ends, ok is false, and short is a unit without a device.
 func match(ctx context.Context, units []unit, devices int) (given []int, short int, ok bool) {
 	given, owner, seen := make([]int, len(units)), make([]int, devices), make([]int, devices)
 	for i := range owner {

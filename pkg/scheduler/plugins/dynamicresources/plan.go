@@ -16,14 +16,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// plan is what a pod would have on a node.
+// plan is the set of devices that a pod would get on a node.
 type plan struct {
 	node   string
 	claims []podClaim
-	// allocations has the allocations of claims that have none yet, shared the claims that other pods hold already.
+	// allocations are the allocations for claims that have none yet. shared are the claims that other pods already
+	// hold.
 	allocations map[types.UID]*resourceapi.AllocationResult
 	shared      map[types.UID]*heldClaim
-	// moves has the other pods' claims that get other devices.
+	// moves are the other pods' claims that get other devices.
 	moves map[*heldClaim]move
 	// of is the ledger's change count when the plan was made.
 	of int64
@@ -31,12 +32,13 @@ type plan struct {
 
 type move struct{ from, to *resourceapi.AllocationResult }
 
-// mostMoved is how many claims on a node may be given other devices for one that comes.
+// mostMoved is the maximum number of claims on a node whose devices are exchanged for a new claim.
 const mostMoved = 32
 
-// planFor plans the pod's devices on the node. A refusal says why there are none.
+// planFor plans the pod's devices on the node. A refusal says why there is no plan.
 //
-// A claim that the pod itself holds is treated like another pod's, because the verdict is cached for pods with equal claims.
+// A claim that the pod itself holds is treated like another pod's, because the verdict is cached for pods with equal
+// claims.
 func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, *api.Status) {
 	p := &plan{node: node.Name, claims: state.claims, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*heldClaim{}}
 	var open []*resourceapi.ResourceClaim
@@ -77,8 +79,8 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 	return nil
 }
 
-// solve searches devices for the claims, given all allocations except for those claims that are held. The plan records the state it
-// was made in.
+// solve searches for devices for the claims, with all allocations except the given held claims'. The plan records the
+// state that it is based on.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*heldClaim) (found, error) {
 	search, err := s.devices.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
@@ -91,8 +93,9 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 	return search.solve(claims, allocated)
 }
 
-// together plans devices for the claims and for movable claims on the node at once, if there are none beside the movable claims'
-// devices. So of two suitable devices, a claim need not keep the one that only the other claim can use.
+// together plans devices for the claims and for the node's movable claims at once. It is used if there are no suitable
+// devices beside the movable claims' devices: one of these may have the only device that suits the new claim, and could
+// use another one.
 func (s *session) together(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
 	movable, from := s.devices.movables(node.Name, s.round)
 	if len(movable) == 0 || len(movable) > mostMoved {
@@ -120,7 +123,7 @@ func (s *session) together(ctx context.Context, p *plan, node *v1.Node, alone fo
 	return nil
 }
 
-// none is the refusal of a node that has no devices for the claims.
+// none returns the refusal of a node that has no devices for the claims.
 func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 	claim := open[at.claim]
 	if len(claim.Spec.Devices.Requests) <= at.request {
@@ -129,7 +132,7 @@ func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 	return unresolvable("%s: node(s) have no free device for it", describe(claim, &claim.Spec.Devices.Requests[at.request]))
 }
 
-// failed is the refusal of a node on which devices cannot be searched.
+// failed returns the refusal of a node on which the search for devices failed.
 func failed(open []*resourceapi.ResourceClaim, err error) *api.Status {
 	if errors.Is(err, errSlow) {
 		return unresolvable("%s: searching node(s) for devices took too long", describeFirst(open[0]))

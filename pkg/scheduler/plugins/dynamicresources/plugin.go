@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dynamicresources allocates devices for the ResourceClaims of gangs (KEP-4381), with Kubernetes' own allocator.
+// Package dynamicresources allocates devices for the ResourceClaims of gangs (KEP-4381), with Kubernetes' own
+// allocator.
 //
 //	session                                              pre-bind, off the session loop
 //	plan ──► assume ──► handed over ──────────────────► write ──► wait for binding conditions ──► bound
 //	           │            │                             │                  │
 //	           │ taken back │ released, begun or not      │ failed, or its gang was
 //	           ▼            ▼                             ▼
-//	        revert       withdraw the reservation, and the allocation if nobody else uses it, then revert
+//	        revert       withdraw the reservation, and the allocation if no other pod uses it, then revert
 //
-// A plan says which devices a pod's claims would have on a node (plan.go): each claim is read and looked at (claims.go), what the node
-// reaches is found (inventory.go, reach.go), what cannot be is told from a matching of requests with devices (demand.go, matching.go,
-// selection.go), and the rest is the allocator's (search.go), with a limit to its time. A plan may give other devices to claims of
-// members that were placed on the node before. Which pods have equal claims, and so share what is found, is in alike.go. Assume has
-// the ledger show devices as allocated (hold.go, ledger.go). What is assumed outlives sessions and configurations: it is in the devices
-// of one set of informers (devices.go). All writes are in prebind.go and withdraw.go, also those after a crash (recover.go) or the
-// deletion of a node (stranded.go); what devices are waited for is in conditions.go.
+// A plan (plan.go) is the set of devices that a pod's claims would get on a node. To make one, the claims are checked
+// (claims.go), the slices that the node reaches are found (inventory.go, reach.go), and impossible cases are excluded
+// by a matching of requests with devices (demand.go, matching.go, selection.go). The allocator decides the rest, within
+// a time limit (search.go). A plan may exchange the devices of members that were placed on the node before. Pods with
+// equal claims share these results (alike.go). Assume marks the devices as allocated in the ledger (assume.go,
+// ledger.go). Assumptions outlive sessions and configurations; they are kept in devices (devices.go), one for each set
+// of informers. All writes are in prebind.go and withdraw.go, including those after a crash (recover.go) or the
+// deletion of a node (stranded.go). conditions.go waits until devices are prepared.
 //
-// Invariants: no two claims have one device for themselves, of what is allocated and assumed together. A claim is held as long as a
-// pod is placed by it, until that pod is bound or its rollback has succeeded. What others allocated or reserved is never undone, but for a
-// pod's own claim whose node no longer exists. No search
-// is made under a mutex that another session, the cache or a step needs.
+// Invariants: no device is allocated or assumed exclusively for two claims. A claim is held as long as a placement of a
+// pod relies on it, until that pod is bound or its rollback has succeeded. Allocations and reservations of others are
+// never undone, except for a pod's own claim whose node no longer exists. No search runs under a mutex that another
+// session, the cache or a step needs.
 package dynamicresources
 
 import (
@@ -69,7 +71,7 @@ func Spec() framework.PluginSpec {
 type plugin struct {
 	settings
 	devices *devices
-	// session is the one that is open.
+	// session is the open session.
 	session *session
 }
 

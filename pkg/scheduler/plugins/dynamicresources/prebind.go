@@ -41,7 +41,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return p.devices.awaitConditions(ctx, a, p.bindingTimeout)
 }
 
-// begin returns the pod's assumption on the node, which no longer changes; nil if it has none.
+// begin marks the pod's assumption as begun, so that it no longer changes, and returns it; nil if the pod has none on
+// the node.
 func (d *devices) begin(pod types.UID, node string) *assumption {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,19 +59,20 @@ func (d *devices) begin(pod types.UID, node string) *assumption {
 // callTimeout bounds the reads and writes of one claim.
 const callTimeout = 15 * time.Second
 
-// write writes the claim's allocation and its reservation for the pod. The first holder's write has both. Each write is conditional
-// on the version that was read, so that it cannot overwrite others' changes.
+// write writes the claim's allocation and its reservation for the pod; the first holder's write contains both. Each
+// write is conditional on the version that was read, so that it cannot overwrite others' changes.
 func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// A write that is not waited for may be made after the rollback has looked.
+	// The write ignores the cancellation of ctx, because a write that is abandoned might still be applied after the
+	// rollback has read the claim.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	claim := held.last
-	if claim == nil && !resourceclaim.IsReservedForPod(pod, held.claim) { // else that may have been taken back since informers showed it
+	if claim == nil && !resourceclaim.IsReservedForPod(pod, held.claim) { // otherwise the allocation may have been taken back since informers showed it
 		claim = held.claim
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -141,8 +143,8 @@ func (h *heldClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 	return nil
 }
 
-// mark has the claim be protected from deletion, as one that is allocated must be, and bear the scheduler's name. It is false if
-// nothing is to be written for that.
+// mark adds the finalizer that an allocated claim must have, and the scheduler's name. It returns false if the claim
+// already has both.
 func (h *heldClaim) mark(claim *resourceapi.ResourceClaim) bool {
 	marked, protected := claim.Annotations[SchedulerAnnotation] == h.scheduler, slices.Contains(claim.Finalizers, resourceapi.Finalizer)
 	if !marked {
@@ -154,7 +156,7 @@ func (h *heldClaim) mark(claim *resourceapi.ResourceClaim) bool {
 	return !marked || !protected
 }
 
-// tries notes that a write which reserves the claim for the pod is about to be made.
+// tries records that a write which reserves the claim for the pod is about to be sent.
 func (d *devices) tries(held *heldClaim, pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -192,7 +194,8 @@ func (d *devices) giveBack(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave makes the pod's claims unusable by the pod, though it holds them until its writes are withdrawn.
+// leave marks the pod's claims as leaving: the pod can no longer use them, but holds them until its writes are
+// withdrawn.
 func (d *devices) leave(pod types.UID) *assumption {
 	d.mu.Lock()
 	defer d.mu.Unlock()

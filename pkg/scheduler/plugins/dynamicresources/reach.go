@@ -14,31 +14,32 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// reach holds the slices that a node reaches: its own, and shared ones. No pool has slices in both parts.
+// reach is the set of slices that a node reaches: its own, and shared ones. No pool has slices in both parts.
 type reach struct {
 	node        *v1.Node
 	own, shared *part
 }
 
-// pools is how many pools devices may be allocated from.
+// pools returns the number of pools from which devices may be allocated.
 func (r *reach) pools() int { return len(r.own.pools) + len(r.shared.pools) }
 
-// all are the slices of both parts.
+// all returns the slices of both parts.
 func (r *reach) all() []*slice { return slices.Concat(r.own.all, r.shared.all) }
 
 // part is a set of slices that a node, or each of several nodes, reaches.
 type part struct {
-	// sound are the slices of the newest generation of pools that have no device twice; others are not allocated from.
+	// sound are the slices of the newest generation of pools without duplicate devices. Devices are allocated only from
+	// these.
 	sound []*slice
 	// all are the slices that the allocator needs to decide whether pools are complete.
 	all []*slice
 	// pools are the pools of the sound slices, and named the pools of all slices.
 	pools, named map[poolID]bool
-	// ofOneNode reports whether all slices are of one node.
+	// ofOneNode reports whether all slices belong to one node.
 	ofOneNode bool
 
 	mu sync.Mutex
-	// suiting are the sound slices that suit claims, by all that the claims select devices by.
+	// suiting caches the sound slices that suit claims, by all selectors of the claims.
 	suiting map[string][]*slice
 }
 
@@ -55,7 +56,7 @@ func newPart(all []*slice) *part {
 	return p
 }
 
-// sound returns the slices that devices may be allocated from, and their pools.
+// sound returns the slices from which devices may be allocated, and their pools.
 func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	newest := map[poolID]int64{}
 	for _, s := range all {
@@ -85,12 +86,12 @@ func sound(all []*slice) ([]*slice, map[poolID]bool) {
 type view struct {
 	node   *v1.Node
 	places string
-	// own and shared are the parts that reach was made from.
+	// own and shared are the parts from which reach was made.
 	own, shared *part
 	reach       *reach
 }
 
-// reach returns what the node reaches.
+// reach returns the slices that the node reaches.
 func (n *inventory) reach(node *v1.Node) *reach {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -128,7 +129,7 @@ func (n *inventory) viewOf(node *v1.Node) *view {
 	return made
 }
 
-// hasPlace reports whether the place is one of the places, which have a bit each.
+// hasPlace reports whether the bit at the index is set.
 func hasPlace(places string, at int) bool { return places[at/8]&(1<<(at%8)) != 0 }
 
 func (n *inventory) ownPart(node string) *part {
@@ -190,7 +191,7 @@ func (p *part) suitingAny(ctx context.Context, d *devices, claims []*resourceapi
 	return kept, nil
 }
 
-// selectedBy returns the keys of all that the claims select devices by.
+// selectedBy returns a key of all selectors with which the claims select devices.
 func (c *catalog) selectedBy(claims []*resourceapi.ResourceClaim) (string, error) {
 	keys := map[selectionKey]bool{}
 	for _, claim := range claims {

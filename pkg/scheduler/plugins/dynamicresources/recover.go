@@ -36,7 +36,7 @@ func (d *devices) recover(ctx context.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// eachClaim visits all claims as the API server has them: informers may not show yet what the former leader wrote last.
+// eachClaim visits all claims at the API server, because informers may not show the former leader's last writes yet.
 func eachClaim(ctx context.Context, kube kubernetes.Interface, visit func(*resourceapi.ResourceClaim)) error {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -61,7 +61,8 @@ type recovery struct {
 	pods map[string]map[types.UID]bool
 }
 
-// claim withdraws what is left of a claim. One that a former leader has marked may be left with its finalizer alone.
+// claim withdraws a former leader's remaining writes for a claim. A claim that it has marked may have only a finalizer
+// left.
 func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) error {
 	mark := claim.Annotations[SchedulerAnnotation]
 	ours := mark != "" && isOurs(mark)
@@ -89,7 +90,7 @@ func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return err
 }
 
-// pending are the pods of the namespace that are this scheduler's and have no node, as the API server has them.
+// pending returns the UIDs of this scheduler's pods without a node in the namespace, read from the API server.
 func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID]bool, error) {
 	if known := r.pods[namespace]; known != nil {
 		return known, nil
@@ -111,7 +112,7 @@ func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID
 	return found, nil
 }
 
-// withoutNode selects the pods without a node: of all pods of a namespace there may be too many to be listed in time.
+// withoutNode selects the pods without a node. All pods of a namespace may be too many to list in time.
 var withoutNode = fields.OneTermEqualSelector("spec.nodeName", "")
 
 func finished(pod *v1.Pod) bool {

@@ -22,52 +22,56 @@ import (
 const (
 	// freeSearch is how long a search may take before it counts against its namespace. Most take a tenth of that.
 	freeSearch = time.Millisecond
-	// shortSearch is how long the first search for a namespace may take once slow searches for others have used up the session's time for
-	// them: enough for claims that are not slow, on a busy machine too.
+	// shortSearch is the time for the first search of a namespace after slow searches for others have used up the
+	// session's time for them: enough for claims that are not slow, even on a busy machine.
 	shortSearch = 50 * time.Millisecond
-	// creditSessions is in how many sessions a namespace may use up the limit before it owes so much that its searches pause. With a limit's worth
-	// of debt it goes on, so that a search that was slow once, on a busy machine, has no consequence.
+	// creditSessions is in how many sessions a namespace may use up the limit before its searches pause because of its
+	// debt. With a debt of one limit it may continue, so that a single slow search, on a busy machine, has no
+	// consequence.
 	creditSessions = 2
-	// budgetsOfAll is how many times the limit of slow searches all searches have together, and longestOfAll the most that is: a session that
-	// takes twice as long is taken for one that hangs.
+	// budgetsOfAll is the limit of all searches together, as a multiple of the limit of slow searches. longestOfAll
+	// bounds it: a session that takes twice as long would be treated as hanging.
 	budgetsOfAll = 20
 	longestOfAll = time.Minute
-	// slowPart and slowPartOfAll limit slow searches to one part in so many of the time in the long run: for one namespace, and for
-	// all.
+	// slowPart and slowPartOfAll limit slow searches, in the long run, to this fraction of the time: 1/slowPart for one
+	// namespace, and 1/slowPartOfAll for all.
 	slowPart      = 20
 	slowPartOfAll = 5
 )
 
-// budgets are how long a session has searched for the claims of namespaces, and for all claims: a tenant's claims may take any time, and
-// all others wait for them.
+// budgets records how long a session has searched for the claims of each namespace, and for all claims. A tenant's
+// claims may take any time to search, and all others wait meanwhile.
 type budgets struct {
-	// limit bounds slow searches, for each namespace and for all together: others wait for the session to end. limitOfAll bounds all searches.
+	// limit bounds slow searches, for each namespace and for all together, because others wait for the session to end.
+	// limitOfAll bounds all searches.
 	limit, limitOfAll time.Duration
 	// share is a namespace's share of the limit for all: the whole limit, or an equal share if the limit was not enough in the
 	// previous session. Otherwise a tenant whose gangs come first could leave nothing to others, session after session.
 	share time.Duration
 
-	// opened is when the session began, and owed what slow searches took for namespaces in sessions before that time has not paid back yet.
+	// opened is when the session began. owed is the debt of each namespace: the time of its slow searches in earlier
+	// sessions, less the time that has passed.
 	opened time.Time
 	owed   map[string]time.Duration
 
 	mu    sync.Mutex
 	spent map[string]spent
 	all   time.Duration
-	// slow is what slow searches took for all namespaces.
+	// slow is the time of slow searches for all namespaces.
 	slow time.Duration
 	// short reports whether a search was refused because the limit for all was used up.
 	short bool
-	// waiting is since when namespaces wait whose searches ended early for slow searches of others. turn is the one that waited longest before this
-	// session, until a search for it has ended by itself: others leave it the time for slow searches.
+	// waiting is since when namespaces wait because slow searches for others ended their searches early. turn is the
+	// namespace that had waited longest when this session began. Until a search for it ends by itself, others leave it
+	// the time for slow searches.
 	waiting map[string]time.Time
 	turn    string
 }
 
-// spent is what was searched for a namespace: in all, and in slow searches.
+// spent is the search time for a namespace: in total, and in slow searches.
 type spent struct{ all, slow time.Duration }
 
-// newBudgets returns the budgets of the session after the last one; last is nil for the first.
+// newBudgets returns the budgets of the session that follows the last one; last is nil for the first.
 func newBudgets(limit time.Duration, last *budgets) *budgets {
 	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}, opened: time.Now(), owed: map[string]time.Duration{}, waiting: map[string]time.Time{}}
 	b.share = b.limitOfAll
@@ -76,7 +80,7 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	}
 	if last != nil && last.short {
 		b.share /= time.Duration(len(last.spent))
-		if last.all < last.limitOfAll/2 { // the shares were too small, not the time: with twice as much each there is enough for all
+		if last.all < last.limitOfAll/2 { // the shares were too small, not the total: with twice the share there is still enough for all
 			b.share = min(b.limitOfAll, max(b.share, 2*last.share))
 		}
 	}
@@ -94,7 +98,8 @@ func (b *budgets) takeTurn(last *budgets) {
 	delete(b.waiting, b.turn)
 }
 
-// leftOfSlow is how long a search for the namespace may take beside the slow searches of all. The mutex is held.
+// leftOfSlow returns how long a search for the namespace may take, given the limit of all slow searches. The mutex is
+// held.
 func (b *budgets) leftOfSlow(namespace string) time.Duration {
 	own := b.spent[namespace].slow
 	switch left := b.limit - b.slow; {
@@ -109,14 +114,15 @@ func (b *budgets) leftOfSlow(namespace string) time.Duration {
 	}
 }
 
-// wait notes that a search for the namespace ended early for slow searches of others. The mutex is held.
+// wait records that a search for the namespace ended early because of slow searches for others. The mutex is held.
 func (b *budgets) wait(namespace string) {
 	if _, waits := b.waiting[namespace]; !waits {
 		b.waiting[namespace] = b.opened
 	}
 }
 
-// carryOver has namespaces owe what slow searches took in the last session and before: they pay it back as time goes by.
+// carryOver adds the slow searches of the last session to the debts of namespaces, and reduces debts by the time that
+// has passed.
 func (b *budgets) carryOver(last *budgets) {
 	b.takeTurn(last)
 	for namespace, spent := range last.spent {
@@ -137,11 +143,11 @@ func (b *budgets) carryOver(last *budgets) {
 
 var errSlow = errors.New("the search took too long")
 
-// begin returns a context that ends when the search has taken as long as it may, and what ends the search.
+// begin returns a context that ends when the search has used up its time, and a function that ends the search.
 func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
 	b.mu.Lock()
 	own := b.spent[namespace]
-	b.spent[namespace] = own // it has asked
+	b.spent[namespace] = own // marks the namespace as having searched
 	owed := b.owed[namespace]
 	left, leftOfAll, leftOfShare := min(b.limit, creditSessions*b.limit-owed)-own.slow, b.limitOfAll-b.all, b.share-own.all
 	leftOfSlow := b.leftOfSlow(namespace)
@@ -152,7 +158,7 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
-	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)): // no longer search would end
+	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)): // a longer search is not allowed, or not needed
 		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying later", brief.Value(namespace), slowPart)
 	case left <= 0:
 		return nil, nil, fmt.Errorf("device search budget of namespace %s (%v per cycle) is exhausted", brief.Value(namespace), b.limit)
@@ -173,7 +179,7 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 		defer b.mu.Unlock()
 		switch {
 		case namespace == b.turn && !late:
-			b.turn = "" // others need not leave it time
+			b.turn = "" // others may use its time
 		case late && leftOfSlow < alone:
 			b.wait(namespace)
 		}
@@ -196,7 +202,7 @@ type search struct {
 	raw     []*resourceapi.ResourceSlice
 }
 
-// newSearch has the search look at what the claims may be allocated from.
+// newSearch returns a search among the slices from which the claims may be allocated.
 func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim) (*search, error) {
 	if err := d.catalog.compileAll(ctx, claims); err != nil {
 		return nil, err
@@ -220,7 +226,7 @@ func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi
 	return s, nil
 }
 
-// ofOneNode is true of a slice whose devices are all of one node.
+// ofOneNode reports whether all devices of the slice belong to one node.
 func (s *slice) ofOneNode() bool { return s.Spec.NodeName != nil && *s.Spec.NodeName != "" }
 
 // suitsAny reports whether a device of the slice suits a request of a claim.
@@ -242,16 +248,16 @@ func (c *catalog) suitsAny(ctx context.Context, one *slice, claims []*resourceap
 	return false, nil
 }
 
-// found is the outcome of a search: an allocation for each claim, or the index of a claim, and of its request, that cannot be
-// satisfied.
+// found is the result of a search: an allocation for each claim, or the index of a claim, and of its request, that
+// cannot be satisfied.
 type found struct {
 	allocations    []resourceapi.AllocationResult
 	claim, request int
 }
 
-// solve finds devices for the claims beside the allocated ones. It returns no allocations if there are none.
+// solve finds devices for the claims, beside the allocated ones. It returns no allocations if there are none.
 func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
-	if s.reach.pools() == 1 && asksForOne(claims) { // what there is to find the allocator finds at once, and always the same
+	if s.reach.pools() == 1 && asksForOne(claims) { // the allocator finds a device at once, and always the same one
 		allocations, err := s.allocate(claims, state)
 		return found{allocations: allocations}, err
 	}
@@ -276,7 +282,7 @@ func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.All
 	return found{allocations: allocations}, err
 }
 
-// asksForOne reports whether there is one claim, for one device.
+// asksForOne reports whether there is only one claim, for one device.
 func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 	if len(claims) != 1 || len(claims[0].Spec.Devices.Requests) != 1 {
 		return false
@@ -285,7 +291,7 @@ func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 	return exactly != nil && exactly.AllocationMode != resourceapi.DeviceAllocationModeAll && exactly.Count == 1
 }
 
-// guided has the allocator take for each claim the devices that it was given; nil if it would not.
+// guided restricts the allocator to the devices given to each claim; nil if it would not take them.
 func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.AllocatedState, m *market, units []unit, given []int) []resourceapi.AllocationResult {
 	allocations := make([]resourceapi.AllocationResult, 0, len(claims))
 	for i, claim := range claims {
@@ -305,7 +311,7 @@ func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.Al
 	return allocations
 }
 
-// allocate has Kubernetes' allocator look for devices.
+// allocate calls Kubernetes' allocator.
 func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (allocations []resourceapi.AllocationResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -317,7 +323,7 @@ func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.
 		return nil, err
 	}
 	allocations, err = allocator.Allocate(s.ctx, s.reach.node, claims)
-	if cause := context.Cause(s.ctx); cause != nil { // which a selector that is cut short says in its own words
+	if cause := context.Cause(s.ctx); cause != nil { // an interrupted selector returns an error of its own instead
 		return nil, cause
 	}
 	if len(allocations) != len(claims) {

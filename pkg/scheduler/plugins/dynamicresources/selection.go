@@ -12,7 +12,7 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 )
 
-// choice is what one device is asked for: by a request, or one of its alternatives.
+// choice is a set of criteria for one device: a request, or one of its alternatives.
 type choice struct {
 	class     *resourceapi.DeviceClass
 	selectors []resourceapi.DeviceSelector
@@ -21,7 +21,7 @@ type choice struct {
 	admin     bool
 }
 
-// choicesOf are the alternatives of a request, the best first; one for most.
+// choicesOf returns the alternatives of a request, the best first; most requests have one.
 func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choice, error) {
 	if exactly := request.Exactly; exactly != nil {
 		class, err := classes.Get(exactly.DeviceClassName)
@@ -40,8 +40,8 @@ func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choic
 	return choices, nil
 }
 
-// selectionKey identifies choices that the same devices suit. It is a hash: a tenant may write some 300 kB of selectors into a
-// request, and each slice keeps keys.
+// selectionKey is a hash that identifies choices which the same devices suit. It is short, because a tenant may write
+// some 300 kB of selectors into a request, and each slice keeps keys.
 type selectionKey [sha256.Size]byte
 
 // key returns the choice's key. Each hashed part ends with a byte that it cannot contain.
@@ -67,8 +67,8 @@ type selections struct {
 // mostSelections is the number of choices that a slice caches.
 const mostSelections = 128
 
-// suiting are the slice's devices that the selectors of the choice and of its class accept. A device about which they cannot be
-// asked counts as accepted: the allocator says what is wrong.
+// suiting returns the slice's devices that the selectors of the choice and of its class accept. A device counts as
+// accepted if they cannot be evaluated for it: the allocator then reports the error.
 func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key selectionKey) ([]bool, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -86,7 +86,7 @@ func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key
 		}
 		suits[i] = s.accepted(ctx, compiled, i, c.class.Spec.Selectors) && s.accepted(ctx, compiled, i, c.selectors)
 	}
-	if ctx.Err() != nil { // and what was asked last was not answered
+	if ctx.Err() != nil { // the last selector was interrupted
 		return nil, context.Cause(ctx)
 	}
 	s.mu.Lock()

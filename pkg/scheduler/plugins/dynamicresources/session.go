@@ -17,15 +17,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// session is the plugin's part in one session.
+// session is the plugin's state in one session.
 type session struct {
 	*plugin
 	budgets *budgets
 	round   int64
-	// shared reads slices with the rules that taint devices; nil without.
+	// shared reads slices and applies the rules that taint devices; nil without such rules.
 	shared k8sframework.SharedDRAManager
 
-	// mu guards what is below: upstream's actions ask predicates for several nodes at a time.
+	// mu guards the fields below, because upstream's actions call predicates for several nodes concurrently.
 	mu sync.Mutex
 	// listed reports whether the inventory is up to date for the session.
 	listed bool
@@ -34,10 +34,10 @@ type session struct {
 	coupled map[string]bool
 }
 
-// taskState is what a task's claims were when its pre-predicate ran.
+// taskState holds the state of a task's claims when its pre-predicate ran.
 type taskState struct {
 	claims []podClaim
-	// selectors are the nodes that reach the devices of claims that are allocated; nil for all.
+	// selectors match the nodes that reach the devices of allocated claims; nil for all nodes.
 	selectors []*nodeaffinity.NodeSelector
 }
 
@@ -64,7 +64,7 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return err
 }
 
-// predicate refuses a node on which the devices that the task claims cannot be had.
+// predicate refuses a node on which the task's claims cannot get devices.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if node.Node == nil || len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -83,7 +83,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(task, node, status)
 }
 
-// stateOf returns what is known of the pod's claims, and reads them if that is nothing.
+// stateOf returns the state of the pod's claims, and reads them if necessary.
 func (s *session) stateOf(pod *v1.Pod) (*taskState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,8 @@ func (s *session) stateOf(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// list has the inventory be up to date, once in the session: all its verdicts are by the same devices. The mutex is held.
+// list updates the inventory, once in a session, so that all its verdicts are based on the same devices. The mutex is
+// held.
 func (s *session) list() error {
 	if s.listed {
 		return nil
@@ -142,12 +143,13 @@ func (d *devices) look(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// reaches returns the claim as others hold it; nil for none. The status refuses a node that does not reach what it has.
+// reaches returns the claim if other pods hold it; nil otherwise. The status refuses a node that does not reach the
+// claim's devices.
 func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*heldClaim, *api.Status) {
 	s.devices.mu.Lock()
 	held := s.devices.heldByOthers(pod.UID, claim.UID)
 	leaves := held != nil && held.allLeave()
-	if held != nil { // whose step writes what the claim was when it was held, whatever became of it
+	if held != nil { // the holder's step writes the claim in the state that it was held in, whatever changed since
 		selector = held.selector
 	}
 	s.devices.mu.Unlock()
@@ -169,7 +171,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		return nil
 	}
 	for range mostPlans {
-		// Since the task's turn came its claims may have changed.
+		// The claims may have changed since the task's pre-predicate ran.
 		if err := s.prePredicate(task); err != nil {
 			return err
 		}

@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// SchedulerAnnotation is on claims that this plugin has allocated; it names the scheduler. It is written with the finalizer that
-// protects them, for a status cannot bear it.
+// SchedulerAnnotation marks claims that this plugin has allocated with the scheduler's name. It is written with the
+// finalizer that protects the claim, because the status cannot hold it.
 const SchedulerAnnotation = "dynamicresources.volcano-prebind.io/scheduler"
 
-// schedulerOf is what a scheduler calls itself that places the pod: the name that the pod asks for, and, where several share that
-// name, its own. Upstream reads these variables, too.
+// schedulerOf returns the name of the scheduler that places the pod: the pod's scheduler name, and if several
+// schedulers share that name, also this scheduler's own. Upstream reads these variables, too.
 func schedulerOf(pod *v1.Pod) string { return withOwnName(pod.Spec.SchedulerName) }
 
 func withOwnName(scheduler string) string {
@@ -34,7 +34,7 @@ func withOwnName(scheduler string) string {
 // shareName reports whether several schedulers share a name.
 func shareName() bool { return os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" }
 
-// withdraw takes back what was written of the claim for the pod.
+// withdraw reverts the writes to the claim for the pod.
 func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -52,12 +52,13 @@ func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) 
 		return err
 	}
 	held.last = written
-	held.tried = others && (held.tried || written != nil && held.marked(written)) // the remaining writes are for other pods to withdraw
+	held.tried = others && (held.tried || written != nil && held.marked(written)) // other pods withdraw the remaining writes
 	return nil
 }
 
-// frees reports whether the claim, which no pod uses, is this scheduler's to deallocate: it was allocated for a holder, or, as its mark shows,
-// for a pod before. The controller of claims deallocates only a claim whose last user it removes itself.
+// frees reports whether this scheduler must deallocate the claim, which no pod uses: it was allocated for a holder or,
+// as its mark shows, for an earlier pod. The controller of claims deallocates a claim only if it has removed the last
+// user itself.
 func (h *heldClaim) frees(claim *resourceapi.ResourceClaim) bool {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	return (h.tried || h.marked(claim)) && (claim.Status.Allocation == nil || sameDevices(planned, claim.Status.Allocation))
@@ -68,8 +69,8 @@ func (h *heldClaim) marked(claim *resourceapi.ResourceClaim) bool {
 	return marked && mark == h.scheduler
 }
 
-// shares returns whether the claim may be reserved for the pod, and whether other pods rely on the written state: pods whose steps
-// have begun. A pod in a trial does not, since its step would write again.
+// shares returns whether the claim may be reserved for the pod, and whether other pods, whose steps have begun, rely on
+// the written state. A pod in a trial does not, because its step would write again.
 func (d *devices) shares(held *heldClaim, pod types.UID) (reserved, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -88,12 +89,12 @@ type withdrawal struct {
 	scheduler       string
 	leaves          func(resourceapi.ResourceClaimConsumerReference) bool
 	frees           func(*resourceapi.ResourceClaim) bool
-	// of is the version of the claim that is withdrawn; empty for any.
+	// of is the version of the claim to withdraw; empty for any.
 	of string
 }
 
-// take writes the withdrawal, in the reverse order of the original writes, each conditional on the version that was read. A deleted
-// claim needs no write. It returns the resulting claim.
+// take writes the withdrawal, in the reverse order of the original writes, each conditional on the version that was
+// read. A deleted claim needs no write. It returns the resulting claim.
 func (d *devices) take(ctx context.Context, w withdrawal) (written *resourceapi.ResourceClaim, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -8,17 +8,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pauses keep gangs that allocate places on idle resources only off nodes where resources are being released. Their members would not be placed
-// there, and other gangs would take the room of pods that are evicted for the gang's other members.
+// pauses keep the gangs that allocate places on idle resources only off nodes where resources are being released.
+// allocate would not place their members there, and other gangs would get the resources of pods that are evicted for
+// the gang's other members.
 type pauses struct {
 	ssn *framework.Session
-	// avoided are the nodes that the gang whose search runs cannot use; nil for none.
+	// avoided are the nodes that the current search's gang cannot use; nil for none.
 	avoided map[string]bool
-	// releasing are the nodes where resources were being released before the first search for such a gang; nil before.
+	// releasing are the nodes where resources were being released before the first search for such a gang; nil before
+	// that.
 	releasing map[string]bool
 }
 
-// begin begins the search for the task's gang.
+// begin starts the search for the task's gang.
 func (p *pauses) begin(task *api.TaskInfo) {
 	p.avoided = nil
 	job := p.ssn.Jobs[task.Job]

@@ -22,16 +22,16 @@ var errWaitsForTurn = errors.New("the search for pods to evict goes on with this
 // round is an action's search for all gangs of a namespace, which may take several cycles.
 type round struct{ action, namespace string }
 
-// turns lets the gangs of a namespace take turns: a gang whose search was postponed to the next cycle goes before gangs that were
-// searched for.
+// turns lets the gangs of a namespace take turns: a gang whose search was postponed to the next cycle goes before gangs
+// that have already had a search.
 type turns struct {
-	// searched has the gangs and groups already searched for, by unfinished round.
+	// searched are the gangs and groups that have had a search, by unfinished round.
 	searched map[round]map[string]bool
 }
 
 func newTurns() *turns { return &turns{searched: map[round]map[string]bool{}} }
 
-// had reports whether the unfinished round has searched for the gang.
+// had reports whether the gang has had a search in the unfinished round.
 func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 	return t.searched[round{ssn.Action, job.Namespace}][searchKey(ssn, job)]
 }
@@ -44,7 +44,7 @@ func searchKey(ssn *framework.Session, job *api.JobInfo) string {
 	return string(job.UID)
 }
 
-// searches holds the searches of one session. A round that is not finished goes on in the next session.
+// searches holds the searches of one session. A round that is not finished continues in the next session.
 type searches struct {
 	ssn   *framework.Session
 	turns *turns
@@ -54,7 +54,7 @@ type searches struct {
 	spent   map[round]time.Duration
 	running round
 	since   time.Time
-	// admitted has the gangs and groups that may be searched for, left the rounds with gangs that have to wait.
+	// admitted are the gangs and groups that may have a search. left are the rounds with gangs that have to wait.
 	admitted map[round]map[string]bool
 	left     map[round]bool
 }

@@ -16,16 +16,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// perRank separates nodes of different cost by more than all other scores of a node add up to.
+// perRank separates nodes of different cost by more than the sum of all other scores of a node.
 const perRank = 1e6
 
-// victims makes preempt and reclaim evict as few pods as possible. Upstream evicts a node's tasks from the lowest priority up until
-// the task fits, including tasks that turn out not to be needed. And preempt tries nodes by score, whatever their victims.
+// victims makes preempt and reclaim evict as few pods as possible. Upstream evicts a node's tasks from the lowest
+// priority up until the task fits, including tasks that turn out not to be needed. And preempt tries nodes by score,
+// whatever their victims.
 //
-// Topology-aware preemption chooses victims and nodes itself, so it is left alone.
+// Topology-aware preemption chooses victims and nodes itself, so it is not changed.
 type victims struct {
 	ssn *framework.Session
-	// asking reports whether the other plugins are being called for their allowed victims; it ends the recursion.
+	// asking is set while the other plugins are called for their allowed victims; it ends the recursion.
 	asking bool
 }
 
@@ -39,7 +40,8 @@ func (v *victims) register() {
 	}
 }
 
-// preemptable returns the tasks that all plugins allow as victims and that must go. reclaimable does the same for reclaim.
+// preemptable returns the tasks that all plugins allow as victims and that must be evicted. reclaimable does the same
+// for reclaim.
 func (v *victims) preemptable(preemptor *api.TaskInfo, tasks []*api.TaskInfo) ([]*api.TaskInfo, int) {
 	return v.needed(preemptor, tasks, v.ssn.Preemptable)
 }
@@ -68,8 +70,9 @@ func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed
 	return without(lowestFirst, room, preemptor), util.Permit
 }
 
-// room returns the resources of the candidates' node without them. It returns nil if the node does not decide who must go: the
-// preemptor fits already, or its queue is full and some tasks must go for that reason.
+// room returns the resources of the candidates' node without the candidates. It returns nil if the node does not decide
+// which of them must be evicted: the preemptor already fits, or its queue is full and some tasks must go for that
+// reason.
 func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api.Resource {
 	job := v.ssn.Jobs[preemptor.Job]
 	if len(candidates) == 0 || job == nil || v.ssn.Queues[job.Queue] == nil {
@@ -92,7 +95,8 @@ func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api
 	return room
 }
 
-// without returns the candidates that must go. It puts candidates back one after the other while the preemptor still fits.
+// without returns the candidates that must be evicted. It puts candidates back one after the other while the preemptor
+// still fits.
 func without(candidates []*api.TaskInfo, room *api.Resource, preemptor *api.TaskInfo) []*api.TaskInfo {
 	var out []*api.TaskInfo
 	for _, candidate := range candidates {
@@ -117,8 +121,9 @@ type cost struct {
 	highest int32
 }
 
-// order scores the nodes for a preemptor, the cheapest first. It considers no plugin but priority, since each call would be made
-// for all nodes and each preemptor. If another plugin forbids a victim, preempt goes on to the next node.
+// order scores the nodes for a preemptor, the cheapest first. It considers no plugin except priority, since each call
+// would be made for all nodes and each preemptor. If another plugin forbids a victim, preempt continues with the next
+// node.
 func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	job := v.ssn.Jobs[preemptor.Job]
 	if v.ssn.Action != preempt || job == nil {

@@ -16,43 +16,44 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// The annotations of a PodGroup, or of pods. Any other with their prefix is an error: it may be a misspelt one.
+// The annotations of a PodGroup, or of pods. Any other with this prefix is an error, because it may be misspelt.
 const (
 	annotationPrefix = "ibcluster.volcano-prebind.io/"
-	// ModeAnnotation says whether the gang must, should or need not lie in one group: required, preferred or none.
+	// ModeAnnotation says whether the gang must, should or need not be placed in one group: required, preferred or
+	// none.
 	ModeAnnotation = annotationPrefix + "mode"
-	// LevelAnnotation names the level of that group; the widest without it.
+	// LevelAnnotation is the level of that group. The default is the widest.
 	LevelAnnotation = annotationPrefix + "level"
-	// ClustersAnnotation lists the groups of the widest level the gang may lie in, separated by commas.
+	// ClustersAnnotation lists the groups of the widest level in which the gang may be placed, separated by commas.
 	ClustersAnnotation = annotationPrefix + "clusters"
-	// AffinityGroupAnnotation names an affinity group: the PodGroups of a namespace that name the same share one group of
-	// the widest level.
+	// AffinityGroupAnnotation is the name of an affinity group: the PodGroups of a namespace with the same name share
+	// one group of the widest level.
 	AffinityGroupAnnotation = annotationPrefix + "affinity-group"
 )
 
-// request is what a gang wants.
+// request is a gang's parsed annotations.
 type request struct {
 	mode  string
 	level int
-	// clusters are those it may lie in; any when empty.
+	// clusters are the allowed clusters; any if empty.
 	clusters []string
-	// group is the name of its affinity group; empty when it is in none.
+	// group is the name of its affinity group; empty if it has none.
 	group string
 }
 
 // binds reports whether some nodes are closed to the gang.
 func (w *request) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
-// maxMistakes limits how many errors of one gang are reported, maxKey the length of a quoted key, and maxClusters how many clusters
-// a gang lists: each group is looked up among them.
+// maxMistakes limits how many errors of one gang are reported, maxKey the length of a quoted key, and maxClusters how
+// many clusters a gang may list, because each group is looked up in the list.
 const (
 	maxMistakes = 3
 	maxKey      = 120
 	maxClusters = 1000
 )
 
-// requestOf reads what the annotations say the job wants. An error says which is malformed and what would be right. A job
-// without a request has the mode none.
+// requestOf parses the job's annotations. An error names the malformed annotation and a valid value. A job without a
+// request has the mode none.
 func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.Forest) (request, error) {
 	w := request{mode: s.defaultModeOf(job)}
 	var mistakes []error
@@ -76,13 +77,13 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 		return request{}, fmt.Errorf("annotation %s%s: found %q beside other annotations of ibcluster, want %q or %q with them",
 			ModeAnnotation, said.on(), modeNone, modeRequired, modePreferred)
 	case w.group != "", !explicit && w.mode == modeNone && len(said.annotations) > 0:
-		w.mode = modeRequired // who asks for company must have it; who asks for a level or a cluster wants it
+		w.mode = modeRequired // an affinity group is a requirement; a level or a cluster alone is a preference
 	}
 	return w, nil
 }
 
-// defaultModeOf returns the mode of a job whose PodGroup has none. A Volcano Job has no pods before its admission; its minResources
-// are the sum of the requests of its minimum.
+// defaultModeOf returns the mode of a job whose PodGroup sets none. A Volcano Job has no pods before its admission, but
+// its minResources are the sum of the requests of its minimum.
 func (s *settings) defaultModeOf(job *api.JobInfo) string {
 	request := job.TotalRequest
 	if len(s.trigger) > 0 && len(job.Tasks) == 0 {

@@ -48,10 +48,11 @@ var (
 	strategies = []string{tightest, emptiest}
 )
 
-// settings are the plugin's arguments, checked.
+// settings are the plugin's parsed arguments.
 type settings struct {
 	source string
-	// levels are label keys, or tiers of HyperNodes, from the widest to the narrowest; no tiers stand for all.
+	// levels are label keys, or tiers of HyperNodes, from the widest to the narrowest; an empty list stands for all
+	// tiers.
 	levels      []string
 	defaultMode string
 	trigger     []v1.ResourceName
@@ -78,7 +79,7 @@ func arguments() []framework.Argument {
 	}
 }
 
-// load reads and checks the arguments. It reports all that is wrong at once.
+// load parses the arguments. It reports all errors at once.
 func load(args framework.Arguments) (settings, error) {
 	s := settings{
 		source: fromLabels, levels: topology.PresetKeys(defaultPreset), defaultMode: modeNone, strategy: tightest, weight: 1,
@@ -99,7 +100,7 @@ func load(args framework.Arguments) (settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// readLevels reads the levels, once the source is known.
+// readLevels parses the levels, once the source is known.
 func (s *settings) readLevels(args framework.Arguments) error {
 	_, preset := args[presetArgument]
 	_, levels := args[levelsArgument]
@@ -143,10 +144,11 @@ func (s *settings) readLevels(args framework.Arguments) error {
 	return nil
 }
 
-// shortName is the part of a label key behind the slash.
+// shortName returns the part of a label key after the slash.
 func shortName(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
-// checkTrigger wants an extended resource: a gang that asks for cpu says nothing of its network.
+// checkTrigger returns an error unless the name is that of an extended resource: a request for cpu says nothing about
+// the network.
 func checkTrigger(name string) error {
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 || !strings.Contains(name, "/") {
 		return fmt.Errorf("%s: found %q, want names of extended resources such as \"rdma/hca\"", triggerArgument, name)
@@ -200,7 +202,7 @@ func readWeight(args framework.Arguments, target *float64) error {
 	case float64:
 		weight = n
 	}
-	if !(weight >= 0 && weight <= framework.MaxWeight) { // nor is NaN
+	if !(weight >= 0 && weight <= framework.MaxWeight) { // this also rejects NaN
 		return fmt.Errorf("%s: found %s, want a number from 0 to %d", weightArgument, describe(value), framework.MaxWeight)
 	}
 	*target = weight
@@ -215,7 +217,7 @@ func presetNames() []string {
 	return names
 }
 
-// oneOf lists what is accepted, for errors.
+// oneOf lists the accepted values for an error.
 func oneOf(accepted []string) string {
 	quoted := make([]string, len(accepted))
 	for i, text := range accepted {
@@ -224,7 +226,7 @@ func oneOf(accepted []string) string {
 	return strings.Join(quoted, " or ")
 }
 
-// describe says what a YAML value is, for errors.
+// describe describes a YAML value for an error.
 func describe(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -15,26 +15,28 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// roundingSlack is by how much requests may exceed what a node has: less than the smallest amount that can be asked for.
+// roundingSlack is how far requests may exceed a node's resources. It is less than the smallest amount that can be
+// requested.
 const roundingSlack = 0.5
 
-// emptyGroups has the groups as if they were unused, and the shortfalls of gangs in them. It is kept as long as groups and nodes do
-// not change. Each group is computed at its first use.
+// emptyGroups holds the groups as if they were unused, and the shortfalls of gangs in them. It is kept as long as
+// groups and nodes do not change. Each group is computed at its first use.
 type emptyGroups struct {
 	forest *topology.Forest
-	// names are the resources that some node has, pod slots among them. Others are the quota's, as limits.cpu is, and bound no group.
+	// names are the resources that some node has, including pod slots. Other resources, such as limits.cpu, belong to
+	// quotas, and do not limit a group.
 	names []v1.ResourceName
 	nodes []emptyNode
 	at    map[string]int
 	known map[*topology.Group]*emptyGroup
-	// alike has the different groups, by the resources of their nodes.
+	// alike are the different groups, by the resources of their nodes.
 	alike map[string]*emptyGroup
 	kinds map[string]*memberKind
-	// votes caches the shortfalls of gangs, by their requests: of this session and of the last.
+	// votes caches the shortfalls of gangs, by their requests, in this session. lastVotes are from the previous one.
 	votes, lastVotes map[string]string
 }
 
-// emptyNode is how much a node has of each resource.
+// emptyNode is a node's amount of each resource.
 type emptyNode struct {
 	name string
 	node *v1.Node
@@ -53,14 +55,14 @@ func newEmptyGroups(ssn *framework.Session, forest *topology.Forest) *emptyGroup
 	return e
 }
 
-// namesIn are the resources that some node of the session has, by name.
+// namesIn returns the resources that some node of the session has, by name.
 func namesIn(ssn *framework.Session) []v1.ResourceName {
 	names := []v1.ResourceName(ssn.TotalResource.ResourceNames())
 	slices.Sort(names)
 	return names
 }
 
-// hold reports whether the groups and their nodes are the session's. It compares the nodes' objects.
+// hold reports whether the groups and nodes are still the session's. It compares the nodes' objects.
 func (e *emptyGroups) hold(ssn *framework.Session, forest *topology.Forest) bool {
 	if e.forest != forest || len(e.nodes) != len(ssn.NodeList) || !slices.Equal(e.names, namesIn(ssn)) {
 		return false
@@ -93,7 +95,7 @@ func (s *session) emptyGroups() *emptyGroups {
 	return s.empty
 }
 
-// vote returns the shortfall of a gang with the key's request. It is computed once as long as each session asks for it.
+// vote returns the shortfall of a gang with the key's request. The result is cached as long as each session uses it.
 func (e *emptyGroups) vote(key []byte, find func() string) string {
 	message, ok := e.votes[string(key)]
 	if ok {
@@ -106,7 +108,7 @@ func (e *emptyGroups) vote(key []byte, find func() string) string {
 	return message
 }
 
-// of returns the group as it would be. Groups that are alike are one.
+// of returns the group as if it were empty. Groups with equal nodes share one result.
 func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	if known, ok := e.known[group]; ok {
 		return known
@@ -140,7 +142,7 @@ func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	return g
 }
 
-// appendAmounts appends how much there is of each resource that some node has.
+// appendAmounts appends the amount of each resource that some node has.
 func (e *emptyGroups) appendAmounts(to []float64, of *api.Resource) []float64 {
 	for _, name := range e.names {
 		to = append(to, of.Get(name))
@@ -148,7 +150,7 @@ func (e *emptyGroups) appendAmounts(to []float64, of *api.Resource) []float64 {
 	return to
 }
 
-// resource has the amounts.
+// resource converts the amounts to a Resource.
 func (e *emptyGroups) resource(amounts []float64) *api.Resource {
 	of := api.EmptyResource()
 	for r, name := range e.names {
@@ -164,7 +166,7 @@ func (e *emptyGroups) resource(amounts []float64) *api.Resource {
 	return of
 }
 
-// appendKey appends what is equal for equal amounts.
+// appendKey appends bytes that are equal for equal amounts.
 func appendKey(to []byte, amounts []float64) []byte {
 	for _, amount := range amounts {
 		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(amount))
@@ -176,17 +178,17 @@ func appendKey(to []byte, amounts []float64) []byte {
 type emptyGroup struct {
 	total *api.Resource
 	nodes []alikeNodes
-	// copiesOf is one more than what copies found, by the kind's number; 0 where it was not asked yet.
+	// copiesOf caches, by the kind's number, one more than the result of copies; 0 if it was not computed yet.
 	copiesOf []int
 }
 
-// alikeNodes are nodes that have equal amounts of everything.
+// alikeNodes is a set of nodes with equal amounts of everything.
 type alikeNodes struct {
 	room  []float64
 	count int
 }
 
-// copies is how many members of the kind the nodes take when they take no others.
+// copies returns how many members of the kind the nodes take if they take no others.
 func (g *emptyGroup) copies(k *memberKind) int {
 	if k.number < len(g.copiesOf) && g.copiesOf[k.number] > 0 {
 		return g.copiesOf[k.number] - 1

@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// enqueueable votes against gangs that must be in one group and that no group could ever hold, whatever is released. Once admitted,
-// their minResources would count as promised, and gangs that fit would wait for them.
+// enqueueable votes against gangs that must be in one group and that no group could ever hold, even if all resources
+// were released. Once admitted, their minResources would count as promised, and gangs that fit would wait for them.
 func (s *session) enqueueable(obj any) int {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {
@@ -32,7 +32,7 @@ func (s *session) enqueueable(obj any) int {
 	}
 	groups := s.groupsFor(w)
 	if len(groups) == 0 {
-		return util.Abstain // allocate reports the cause
+		return util.Abstain // allocate reports the reason
 	}
 	message := s.lessThanMinResources(job, w, groups)
 	if message == "" {
@@ -57,13 +57,13 @@ func (s *session) groupsFor(w *request) []*topology.Group {
 	return groups
 }
 
-// key starts with the subject of the vote, and identifies the groups that a gang with the request may be in.
+// key identifies the groups in which a gang with the request may be placed. It starts with the subject of the vote.
 func (w *request) key(on string) []byte {
 	return fmt.Appendf(nil, "%s %d %q ", on, w.level, w.clusters)
 }
 
-// lessThanMinResources says what the largest of the groups lacks of the job's minResources; nothing if one has them. Some that no node
-// has are the quota's, as limits.cpu is.
+// lessThanMinResources returns what the largest of the groups lacks of the job's minResources; empty if one of them
+// suffices. Resources that no node has, such as limits.cpu, belong to quotas and are ignored.
 func (s *session) lessThanMinResources(job *api.JobInfo, w *request, groups []*topology.Group) string {
 	e := s.emptyGroups()
 	request := e.appendAmounts(nil, job.GetMinResources())
@@ -97,8 +97,8 @@ func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Gro
 	return fmt.Sprintf("no node group is large enough for minResources, even when idle: %s, the largest of %d, has %s", path, len(groups), strings.Join(parts, ", "))
 }
 
-// noRoomForMembers says which members the group that takes the most of them does not take; nothing if one may take as many as the
-// job's minimum needs. It is not known before so many are there.
+// noRoomForMembers returns which members do not fit into the group that takes most of them; empty if a group may take
+// as many as the job's minimum needs. It is empty as long as fewer pods than that exist.
 func (s *session) noRoomForMembers(job *api.JobInfo, w *request, groups []*topology.Group) (message string, known bool) {
 	e, needed := s.emptyGroups(), s.neededAtOnce(job)
 	counts := e.kindsOf(job.TaskStatusIndex[api.Pending], needed)

@@ -14,13 +14,13 @@ import (
 
 // Reasons of events and conditions.
 const (
-	// malformedReason is about a PodGroup with annotations that cannot be read.
+	// malformedReason is for a PodGroup with annotations that cannot be parsed.
 	malformedReason = "IBClusterAnnotationInvalid"
-	// ignoredReason is about a PodGroup whose pods have annotations that its own overrule.
+	// ignoredReason is for a PodGroup that overrides the annotations of its pods.
 	ignoredReason = "IBClusterAnnotationIgnored"
-	// splitReason is about a PodGroup whose members are in several groups.
+	// splitReason is for a PodGroup whose members are in several groups.
 	splitReason = "IBClusterSplit"
-	// twiceReason is about a HyperNode with nodes that another of its tier has.
+	// twiceReason is for a HyperNode that shares nodes with another of its tier.
 	twiceReason = "NodeInTwoGroups"
 )
 
@@ -43,7 +43,7 @@ func (p *plugin) reportProblems(ssn *framework.Session, problems []topology.Prob
 	p.told = told
 }
 
-// reference names the HyperNode to the recorder, which does not know its kind.
+// reference returns a reference to the HyperNode for the recorder, which does not know its kind.
 func reference(ssn *framework.Session, hyperNode string) *v1.ObjectReference {
 	return &v1.ObjectReference{
 		APIVersion: topologyv1alpha1.SchemeGroupVersion.String(), Kind: "HyperNode",

@@ -17,11 +17,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// cost is what a group costs a gang.
+// cost is the cost of placing a gang in a group.
 type cost struct {
-	// short is how many members do not fit even when everything is evicted that may be.
+	// short is how many members do not fit even after all possible evictions.
 	short int
-	// evictions is how many pods must go for the others.
+	// evictions is how many pods must be evicted for the other members.
 	evictions int
 }
 
@@ -35,8 +35,8 @@ type estimate struct {
 	members []*api.TaskInfo
 }
 
-// newEstimate is for the members that the job, which has none on a node, lacks to its minimum, in the order in which actions take
-// them.
+// newEstimate returns an estimate for the members that the job, which has none on a node, needs for its minimum, in the
+// order in which actions place them.
 func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 	e := &estimate{ssn: s.ssn, action: action}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -93,7 +93,7 @@ func (e *estimate) of(group *topology.Group) cost {
 	return c
 }
 
-// alike reports whether equal nodes are equal for both tasks.
+// alike reports whether the two tasks have the same rules about nodes: both may use the same nodes.
 func alike(l, r *api.TaskInfo) bool {
 	return l.InitResreq.Equal(r.InitResreq, api.Zero) &&
 		equality.Semantic.DeepEqual(l.Pod.Spec.NodeSelector, r.Pod.Spec.NodeSelector) &&
@@ -101,22 +101,22 @@ func alike(l, r *api.TaskInfo) bool {
 		equality.Semantic.DeepEqual(l.Pod.Spec.Tolerations, r.Pod.Spec.Tolerations)
 }
 
-// evictableNode is what a node has for the gang.
+// evictableNode is a node's room for the gang.
 type evictableNode struct {
 	node *v1.Node
 	idle *api.Resource
-	// victims are the pods that may be evicted and are not yet, the first to go first.
+	// victims are the pods that may still be evicted, in the order of eviction.
 	victims []*api.TaskInfo
-	// least is how many the action evicts at least.
+	// least is the smallest number of pods that the action evicts.
 	least int
-	// evictions is how many must go for the next member.
+	// evictions is how many must be evicted for the next member.
 	evictions int
 }
 
 func (e *estimate) nodeToEvictOn(node *api.NodeInfo) *evictableNode {
 	r := &evictableNode{node: node.Node, idle: node.FutureIdle()}
 	if e.action == reclaimAction {
-		r.least = 1 // it looks at no node where there is nothing to reclaim
+		r.least = 1 // reclaim skips nodes that have no pods to reclaim
 	}
 	preemptor := e.members[0]
 	var candidates []*api.TaskInfo
@@ -152,7 +152,7 @@ func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	return api.PreemptableStatus(task.Status) && job.Queue == mine.Queue
 }
 
-// computeCost finds how many must go for the next member; false when it does not fit whatever goes.
+// computeCost computes how many pods must be evicted for the next member; false if it does not fit even then.
 func (r *evictableNode) computeCost(member *api.TaskInfo) bool {
 	if r.least > len(r.victims) || !admits(r.node, member.Pod) {
 		return false
@@ -194,7 +194,7 @@ func admits(node *v1.Node, pod *v1.Pod) bool {
 	return err == nil && matches
 }
 
-// roomHeap has the cheapest room first, the first by name among equals.
+// roomHeap is a heap with the cheapest node on top, the first by name among equals.
 type roomHeap []*evictableNode
 
 func (h roomHeap) Len() int { return len(h) }

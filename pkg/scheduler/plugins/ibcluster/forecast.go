@@ -10,13 +10,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// outage is for how long what is promised to a gang outlasts the nodes that could hold it: one that is away for a moment, as when its
-// kubelet is restarted, must not cost the gang its place. It is what Kubernetes gives pods on a node that is not ready.
+// outage is for how long the resources promised to a gang outlast the nodes that could hold it: a node that is briefly
+// unavailable, as when its kubelet restarts, must not cost the gang its place. Kubernetes gives pods on a node that is
+// not ready the same time.
 const outage = 5 * time.Minute
 
-// NeverFits implements framework.Forecaster, for gangs that must be in one group and that no group could hold, whatever is
-// released. The vote has admitted such a gang if its pods, as a Volcano Job's, were created only afterwards. It returns false if
-// members are placed. It ignores minResources, because users may raise them.
+// NeverFits implements framework.Forecaster, for gangs that must be in one group and that no group could hold, even if
+// all resources were released. Such a gang is admitted if its pods, like a Volcano Job's, are created only afterwards.
+// NeverFits returns false if members are placed. It ignores minResources, because users may raise them.
 func (p *plugin) NeverFits(ssn *framework.Session, job *api.JobInfo) bool {
 	s := p.open(ssn)
 	if !s.votes {
@@ -42,7 +43,7 @@ func (p *plugin) NeverFits(ssn *framework.Session, job *api.JobInfo) bool {
 	return true
 }
 
-// forgetHoldable forgets gangs that are gone.
+// forgetHoldable drops the records of gangs that no longer exist.
 func (p *plugin) forgetHoldable(ssn *framework.Session) {
 	for uid := range p.holdable {
 		if ssn.Jobs[uid] == nil {

@@ -13,28 +13,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// gangScope is where a gang's members that are to be placed may go, as things stand.
+// gangScope is the set of groups that currently may take a gang's members that are still to be placed.
 type gangScope struct {
 	*request
-	// candidates are the groups at the gang's level that may hold it, by path, and allowed the same as a set, nil when they
-	// are all there are.
+	// candidates are the groups at the gang's level that may hold it, by path. allowed is the same as a set; nil if all
+	// groups are candidates.
 	candidates []*topology.Group
 	allowed    map[*topology.Group]bool
 	// refused are the reasons of the other groups.
 	refused []refusal
-	// currentGroup is the group at the gang's level that its placed members are in, or most of them; nil when none is placed.
+	// currentGroup is the group at the gang's level that holds its placed members, or most of them; nil if none is
+	// placed.
 	currentGroup *topology.Group
-	// outsideGroups says that members are placed, but on nodes that are in no group.
+	// outsideGroups reports whether members are placed, but only on nodes that are in no group.
 	outsideGroups bool
-	// splitDescription says that settled members are in several groups or outside of groups, and where.
+	// splitDescription describes where settled members are, if these are in several groups or outside of groups.
 	splitDescription string
-	// settled says that a member was placed before this session or is handed over to be bound, so that currentGroup stays.
+	// settled reports whether a member was placed before this session or is handed over to be bound, so that
+	// currentGroup cannot change.
 	settled bool
-	// members counts the placed members in each group of every level, nominated the nominated ones.
+	// members counts the placed members in each group of every level. nominated counts the nominated ones.
 	members, nominated map[*topology.Group]int
-	// action is the action the scope is for, if it is one that evicts.
+	// action is set if the scope is valid for that evicting action only.
 	action string
-	// verdict is what the predicate says of nodes outside of the candidates.
+	// verdict is the predicate's verdict on nodes outside of the candidates.
 	verdict []*api.Status
 	// key is equal for scopes of the job with the same verdicts on every node.
 	key string
@@ -48,11 +50,11 @@ type refusal struct {
 	reason string
 }
 
-// placed are the statuses of members that hold a node. One that is being deleted holds none: its successor may go with
-// the gang wherever that goes.
+// placed are the statuses of members that hold a node. A member that is being deleted does not count, because its
+// successor may be placed with the gang anywhere.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 
-// scopeOf returns the job's scope for the action that runs. The job has a request.
+// scopeOf returns the job's scope for the running action. The job must have a request.
 func (s *session) scopeOf(job *api.JobInfo) *gangScope {
 	action := ""
 	if evicts(s.ssn.Action) {
@@ -100,7 +102,7 @@ func (s *session) newScope(job *api.JobInfo, action string) *gangScope {
 	return p
 }
 
-// keyFor names all that the predicate looks at.
+// keyFor returns a key of all inputs of the predicate.
 func (p *gangScope) keyFor(job *api.JobInfo) string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%s %d %s", job.UID, p.verdict[0].Code, p.verdict[0].Reason)
@@ -148,13 +150,13 @@ func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// tentative says of a member that backfill has put somewhere while its gang waits for others: it is not bound there, so it
-// does not say where room is to be made.
+// tentative reports whether backfill has placed the member while its gang waits for others: it is not bound there, so
+// it does not decide where room is made.
 func (s *session) tentative(job *api.JobInfo, task *api.TaskInfo) bool {
 	return task.Status == api.Allocated && task.BestEffort && !s.ssn.JobReady(job)
 }
 
-// count counts one more placed member.
+// count counts one more placed member in the narrowest group and those around it.
 func (p *gangScope) count(narrowest *topology.Group) {
 	for g := narrowest; g != nil; g = g.Parent {
 		p.members[g]++
@@ -171,7 +173,7 @@ func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topol
 	return best
 }
 
-// list names the groups that have some with their counts, the first by path if there are many.
+// list names the groups with nonzero counts, and their counts; only the first by path if there are many.
 func list(groups []*topology.Group, counts map[*topology.Group]int) string {
 	var names []string
 	more := 0
@@ -191,7 +193,7 @@ func list(groups []*topology.Group, counts map[*topology.Group]int) string {
 	return text
 }
 
-// some names nodes, the first by name if there are many.
+// some names the nodes; only the first by name if there are many.
 func some(nodes map[string]bool) string {
 	names := make([]string, 0, len(nodes))
 	for name := range nodes {
@@ -204,7 +206,7 @@ func some(nodes map[string]bool) string {
 	return fmt.Sprintf("node %s and %d more", names[0], len(names)-1)
 }
 
-// restrict keeps those candidates that pass and refuses the others.
+// restrict keeps the candidates that pass, and records the reason for the others.
 func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	var kept, refused []*topology.Group
 	for _, g := range p.candidates {
@@ -220,7 +222,7 @@ func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	}
 }
 
-// restrictToAffinityGroup leaves the cluster where the other PodGroups of the affinity group are.
+// restrictToAffinityGroup restricts the scope to the cluster that holds the other PodGroups of the affinity group.
 func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 	related := s.groupOf[job.UID]
 	if related == "" {
@@ -253,8 +255,8 @@ func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// restrictToCurrentGroup leaves the group where the members are, if it must be one. Members that are in no group are waited
-// for: the node's label may come back, and another cluster would be the wrong one.
+// restrictToCurrentGroup restricts the scope to the group that holds the members, if the gang must be in one. If its
+// members are in no group, the gang waits: the node's label may come back, and another cluster would be the wrong one.
 func (s *session) restrictToCurrentGroup(p *gangScope) {
 	if p.mode != modeRequired {
 		return

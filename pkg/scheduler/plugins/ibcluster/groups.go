@@ -52,7 +52,7 @@ func (s *session) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	return groups, nil
 }
 
-// noGroups says why there is no group at the level.
+// noGroups returns an error that says why the level has no group.
 func (s *session) noGroups(level int) error {
 	switch {
 	case s.unread != "":

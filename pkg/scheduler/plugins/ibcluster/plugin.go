@@ -2,12 +2,12 @@
 
 // Package ibcluster keeps a gang in one InfiniBand cluster: a group of nodes named by labels or HyperNodes.
 //
-// Package topology reads the groups, and annotations.go the gang's rules from its PodGroup's annotations. The groups open to
-// further members follow from both, and from the members already placed (gangscope.go). The plugin passes them to allocate
-// (groups.go, score.go, rank.go) and enforces them in every action (predicate.go). A gang that no empty group could hold
-// (emptygroups.go, wantedmembers.go) is not admitted (enqueue.go), or gets no promised resources (forecast.go). For evicting
-// actions the plugin chooses the cluster with the fewest evictions (target.go, evictions.go). Before a member is bound, it checks
-// that the node is still in its group (prebind.go).
+// Package topology reads the groups, and annotations.go the gang's rules from its PodGroup's annotations. The groups
+// open to further members follow from both, and from the members already placed (gangscope.go). The plugin passes them
+// to allocate (groups.go, score.go, rank.go) and enforces them in every action (predicate.go). A gang that no empty
+// group could hold (emptygroups.go, wantedmembers.go) is not admitted (enqueue.go), or gets no promised resources
+// (forecast.go). For evicting actions the plugin chooses the cluster with the fewest evictions (target.go,
+// evictions.go). Before a member is bound, it checks that the node is still in its group (prebind.go).
 package ibcluster
 
 import (
@@ -60,17 +60,17 @@ type plugin struct {
 	// One of these is the source of groups; both keep the last forest while nothing changes.
 	labels     *topology.Labels
 	hyperNodes *topology.HyperNodes
-	// present has the current groups of nodes, for pre-bind steps.
+	// present returns the current groups of nodes, for pre-bind steps.
 	present *presentGroups
-	// told has the reported problems of the forest, with the time.
+	// told are the reported problems of the forest, and when each was reported.
 	told map[string]time.Time
-	// tried are the groups that an action was sent to for a gang without success, by path.
+	// tried are the groups, by path, that an action has tried for a gang without success.
 	tried map[target]map[string]bool
 	// holdable is when a group could last hold each admitted gang without placed members.
 	holdable map[api.JobID]time.Time
-	// empty are what votes are by, from session to session; nil before the first vote.
+	// empty is the basis of votes, kept from session to session; nil before the first vote.
 	empty *emptyGroups
-	// session is the one that is open.
+	// session is the open session.
 	session *session
 }
 

@@ -16,11 +16,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// placedIn is the pre-bind step of one session. It runs at the member's turn, and again when its gang is about to be bound. It
-// outlives the session, so it keeps only the gangs' rules and the session's groups, which do not change.
+// placedIn is the pre-bind step of one session. It runs in the member's chain, and again when its gang is about to be
+// bound. It outlives the session, so it keeps only the gangs' rules and the session's groups, which do not change.
 //
-// A member passes if its node is still in the group that it was in when the gang was placed. So other members need no check:
-// however nodes move, bound members are in one group. When a whole group is renamed, its members wait for the next session.
+// A member passes if its node is still in the group that it was in when the gang was placed. So other members need no
+// check: however nodes move, bound members are in one group. If a whole group is renamed, its members wait for the next
+// session.
 type placedIn struct {
 	forest   *topology.Forest
 	requests map[api.JobID]*request
@@ -38,7 +39,7 @@ func (s *session) addPreBind() {
 	}
 }
 
-// preBind refuses a node that has left what the gang may lie in since the gang was placed.
+// preBind refuses a node that has since moved out of the groups in which the gang may be placed.
 func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 	w := p.requests[task.Job]
 	if w == nil || !w.binds() {
@@ -46,7 +47,7 @@ func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 	}
 	level := w.level
 	if w.mode == modePreferred {
-		level = 0 // its list names groups of the widest
+		level = 0 // the listed clusters are groups of the widest level
 	}
 	then := p.forest.Levels()
 	is, levels, there := p.now.of(node)
@@ -71,8 +72,8 @@ func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 
 const mustLieTogether = "the gang must be in one node group"
 
-// levelNow is the place of the level among those there are now, which are others where tiers of HyperNodes have come or gone; -1 when it is
-// not among them.
+// levelNow returns the index of the level among the current levels, which may differ if tiers of HyperNodes were added
+// or removed; -1 if it no longer exists.
 func levelNow(then []topology.Level, level int, now []topology.Level) int {
 	if level >= len(then) {
 		return -1
@@ -87,14 +88,14 @@ func pathOf(g *topology.Group) string {
 	return g.Path()
 }
 
-// presentGroups has the current groups of nodes, as informers show them. It is safe for concurrent use.
+// presentGroups returns the current groups of nodes, as informers show them. It is safe for concurrent use.
 type presentGroups struct {
 	nodes corelisters.NodeLister
 	keys  []string
-	// tree is where the HyperNodes are from; nil where labels name the groups.
+	// tree returns the HyperNodes; nil if labels name the groups.
 	tree func() *api.HyperNodesInfo
 
-	// mu guards what was read of the HyperNodes last, and is held while they are read.
+	// mu guards the data last read from the HyperNodes, and is held while they are read.
 	mu         sync.Mutex
 	hyperNodes *topology.HyperNodes
 	read       *api.HyperNodesInfo
@@ -109,7 +110,7 @@ func newPresentGroups(s settings, h framework.Handle) *presentGroups {
 	return p
 }
 
-// of returns the narrowest group of the node and the levels there are; false when there is no such node.
+// of returns the narrowest group of the node, and the existing levels; false if the node does not exist.
 func (p *presentGroups) of(name string) (*topology.Group, []topology.Level, bool) {
 	node, err := p.nodes.Get(name)
 	if err != nil { // a lister's only error is NotFound
@@ -124,7 +125,7 @@ func (p *presentGroups) of(name string) (*topology.Group, []topology.Level, bool
 	return forest.Narrowest(name), forest.Levels(), true
 }
 
-// hyperNodeForest is read again when HyperNodes or their members have changed.
+// hyperNodeForest returns the forest. It reads the HyperNodes again if they or their members have changed.
 func (p *presentGroups) hyperNodeForest() *topology.Forest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +135,7 @@ func (p *presentGroups) hyperNodeForest() *topology.Forest {
 	return p.forest
 }
 
-// same reports whether two groups at two times are the same group. HyperNodes have unique names wherever they are in the tree;
+// same reports whether two groups, at two times, are the same group. HyperNodes have unique names anywhere in the tree;
 // values of labels are unique within the values of the wider labels.
 func (p *presentGroups) same(was, is *topology.Group) bool {
 	if was == nil || is == nil {
@@ -146,7 +147,7 @@ func (p *presentGroups) same(was, is *topology.Group) bool {
 	return was.Path() == is.Path()
 }
 
-// by says what puts a node into a group of the level.
+// by names the source of the groups of a level: a label, or the HyperNodes of a tier.
 func (p *presentGroups) by(levels []topology.Level, level int) string {
 	switch {
 	case p.tree != nil && level < len(levels):

@@ -10,9 +10,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// predicate refuses nodes outside of the groups that a required gang may lie in, and outside of the one it is in; for a
-// preferred gang those outside of the clusters it lists. It is what keeps actions that know nothing of node groups from
-// taking a member out.
+// predicate refuses nodes outside of the groups in which a required gang may be placed, and outside of its current
+// group. For a preferred gang it refuses nodes outside of the clusters that it lists. So actions without support for
+// node groups cannot place a member outside.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	w := s.requests[task.Job]
 	if w == nil || !w.binds() {
@@ -35,7 +35,7 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 	return group != nil && (p.allowed == nil || p.allowed[group])
 }
 
-// verdictElsewhere is the predicate's verdict on nodes outside of the candidates. No eviction helps there, so preempt, reclaim and
+// verdictElsewhere returns the predicate's verdict on nodes outside of the candidates. No eviction helps there, so preempt, reclaim and
 // nominations avoid them. The exception is a gang restricted only by placements of this session, which may be reverted: later
 // actions must not be bound by them.
 func (p *gangScope) verdictElsewhere() []*api.Status {

@@ -8,8 +8,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The parts of a group's score before the weight. How full the group gets is worth up to fillScore; where the gang is
-// already, and where its members are nominated to, is worth more than any fill.
+// The parts of a group's score before the weight. The fill of the group is worth up to fillScore. The gang's current
+// group, and the one its members are nominated to, are worth more than any fill.
 const (
 	fillScore      = 100
 	nominatedScore = 200
@@ -18,8 +18,8 @@ const (
 
 // ScoreNodeGroup implements framework.PlacementScorer.
 //
-// Under tightest it is the part of the group's room that the gang takes: the fuller the group gets, the better, which
-// leaves the largest groups whole for gangs that need them. Under emptiest it is the part that stays.
+// With tightest it is the share of the group's room that the gang takes: a fuller group is better, which leaves the
+// largest groups whole for gangs that need them. With emptiest it is the share that remains.
 func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
 	if s.requests[job.UID] == nil {
 		return 0, nil
@@ -37,7 +37,8 @@ func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTri
 // BeforeTrial implements framework.PlacementScorer.
 func (s *session) BeforeTrial() bool { return true }
 
-// part is more than worth/2 for a group that has some of the gang's members, and worth for one that has all.
+// part returns worth for a group that has all of the gang's members, and between worth/2 and worth for one that has
+// some.
 func part(worth float64, has, all int) float64 {
 	if has == 0 {
 		return 0

@@ -15,43 +15,43 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// session is the plugin's part in one session.
+// session is the plugin's state in one session.
 type session struct {
 	*plugin
 	ssn    *framework.Session
 	forest *topology.Forest
-	// unread says why the forest could not be read; empty when it was.
+	// unread is why the forest could not be read; empty if it was.
 	unread string
-	// requests holds the jobs with pending tasks that ask for something, malformed what is wrong with the annotations of
-	// others. Both are complete when the session is open.
+	// requests are the requests of the jobs with pending tasks. malformed are the errors in the annotations of other
+	// jobs. Both are complete when the session is open.
 	requests  map[api.JobID]*request
 	malformed map[api.JobID]string
-	// affinityGroups are the members of each affinity group, by name, and groupOf is the affinity group of each, in the namespaces of
-	// jobs that are to be placed in one.
+	// affinityGroups are the members of each affinity group, by name. groupOf is the affinity group of each job. Both
+	// cover the namespaces of jobs that are to be placed in an affinity group.
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
 	// groupsRead reports whether the plugin's empty groups are this session's.
 	groupsRead bool
-	// votes is false if the vote is switched off.
+	// votes reports whether the vote is enabled.
 	votes bool
-	// neverFits has, for admitted gangs that no group could hold, the limiting resource.
+	// neverFits are the admitted gangs that no group could hold, with the limiting resource.
 	neverFits map[api.JobID]string
 
-	// mu guards the rest, because upstream's actions ask predicates from several goroutines.
+	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
 	mu sync.RWMutex
-	// scopes are dropped when a member of the job, or of its affinity group, is placed or taken away.
+	// scopes are dropped when a member of the job, or of its affinity group, is placed or removed.
 	scopes map[api.JobID]*gangScope
-	// targets are the groups that actions that evict are sent to, nil for a gang that eviction helps in none.
+	// targets are the groups that evicting actions are restricted to; nil for a gang that evictions help in no group.
 	targets map[target]*topology.Group
 }
 
-// target is what a group was picked for.
+// target identifies a gang and the action that a group was chosen for.
 type target struct {
 	job    api.JobID
 	action string
 }
 
-// open reads the session, when it is first asked for.
+// open returns the plugin's state in the session, and creates it at the first call.
 func (p *plugin) open(ssn *framework.Session) *session {
 	if p.session != nil && p.session.ssn == ssn {
 		return p.session
@@ -62,7 +62,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, neverFits: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
-	option, _ := ssn.PluginOption(Name) // before PredicateFirst takes it apart
+	option, _ := ssn.PluginOption(Name) // before PredicateFirst moves the extension point
 	s.votes = option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}
@@ -108,7 +108,7 @@ func hyperNodesOf(infos api.HyperNodeInfoMap, nodes map[string]sets.Set[string])
 	return hyperNodes
 }
 
-// readJob reads what the job wants, if it may matter in this session.
+// readJob parses the job's request, if it may matter in this session.
 func (s *session) readJob(job *api.JobInfo) {
 	if len(job.TaskStatusIndex[api.Pending]) == 0 {
 		return
@@ -133,7 +133,8 @@ func (s *session) readJob(job *api.JobInfo) {
 	}
 }
 
-// readCompany records the job's affinity group. It counts for other jobs even if its other annotations are invalid.
+// readCompany records the job's affinity group. It matters to other jobs even if the job's other annotations are
+// invalid.
 func (s *session) readCompany(job *api.JobInfo) {
 	name := groupNameOf(job)
 	if w := s.requests[job.UID]; w != nil {
@@ -147,7 +148,7 @@ func (s *session) readCompany(job *api.JobInfo) {
 	s.affinityGroups[group] = append(s.affinityGroups[group], job)
 }
 
-// valid leaves out gangs with malformed annotations, in every action.
+// valid refuses gangs with malformed annotations, in every action.
 func (s *session) valid(obj any) *api.ValidateResult {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {
@@ -181,8 +182,8 @@ func (s *session) eventHandler() *vcframework.EventHandler {
 	}
 }
 
-// changed drops the scopes that the placing or taking away of a task changes. A member more changes nothing but the count
-// of a gang that is held nowhere by its members, or lies where it is held.
+// changed drops the scopes that change when the task is placed or removed. If the gang's members do not restrict its
+// scope, or the member is in the group of the others, only the count changes.
 func (s *session) changed(task *api.TaskInfo, by int) {
 	related := s.groupOf[task.Job]
 	if s.requests[task.Job] == nil && related == "" {

@@ -13,15 +13,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// saying is what says what a gang wants.
+// saying is a set of the plugin's annotations, and the object that has them.
 type saying struct {
-	// annotations are the plugin's.
+	// annotations are the plugin's annotations.
 	annotations map[string]string
-	// pod is the pod they are on; empty when they are the PodGroup's.
+	// pod is the pod that has them; empty for the PodGroup.
 	pod string
 }
 
-// on ends the name of an annotation in a message.
+// on returns the text that follows the name of an annotation in a message.
 func (s saying) on() string {
 	if s.pod == "" {
 		return ""
@@ -29,11 +29,12 @@ func (s saying) on() string {
 	return " of pod " + s.pod
 }
 
-// sayingOf returns the annotations that apply to the job: its PodGroup's or, if it has none of the plugin's, its pods', because
-// templates of workloads reach pods and not PodGroups. A pod without any follows the others. Contradicting pods are an error.
+// sayingOf returns the annotations that apply to the job: its PodGroup's or, if that has none of the plugin's, its
+// pods', because templates of workloads apply to pods and not to PodGroups. A pod without any follows the others.
+// Contradicting pods are an error.
 //
-// Pods still to be placed go before placed ones: while a StatefulSet is updated, placed pods carry the former annotations. If no
-// pod to be placed has any, they follow the placed ones, if these agree.
+// Pods still to be placed take precedence over placed ones: while a StatefulSet is updated, placed pods have the former
+// annotations. If no pod to be placed has any, the placed ones count, if these agree.
 func sayingOf(job *api.JobInfo) (saying, error) {
 	if hasAny(job.PodGroup.Annotations) {
 		return saying{annotations: own(job.PodGroup.Annotations)}, nil
@@ -58,7 +59,8 @@ func sayingOf(job *api.JobInfo) (saying, error) {
 	return among, nil
 }
 
-// sayingAmong is what the first by name of the tasks says that says anything, and the first that says something else.
+// sayingAmong returns the annotations of the first task, by name, that has any, and the first task that contradicts
+// them.
 func sayingAmong(tasks api.TasksMap) (said saying, other *api.TaskInfo) {
 	speaker := firstByName(tasks, func(task *api.TaskInfo) bool { return hasAny(task.Pod.Annotations) })
 	if speaker == nil {
@@ -68,8 +70,8 @@ func sayingAmong(tasks api.TasksMap) (said saying, other *api.TaskInfo) {
 	return said, firstByName(tasks, func(task *api.TaskInfo) bool { return contradicts(task.Pod.Annotations, said.annotations) })
 }
 
-// untaken says which annotation of a pod that is to be placed is not taken because the PodGroup's say something else; empty
-// when none is.
+// untaken returns the annotation of a pod to be placed that is ignored because the PodGroup's annotations differ; empty
+// if there is none.
 func (s saying) untaken(job *api.JobInfo) string {
 	if s.pod != "" || len(s.annotations) == 0 {
 		return ""
@@ -83,7 +85,8 @@ func (s saying) untaken(job *api.JobInfo) string {
 		brief.Cut(key, maxKey), valueIn(other.Pod.Annotations, key), other.Name, valueIn(s.annotations, key))
 }
 
-// groupNameOf returns the affinity group of a job without reading its other settings: its PodGroup's, else the first pod's by name.
+// groupNameOf returns the affinity group of a job without reading its other settings. It is that of its PodGroup, or
+// else of the first pod by name.
 func groupNameOf(job *api.JobInfo) string {
 	if hasAny(job.PodGroup.Annotations) {
 		return job.PodGroup.Annotations[AffinityGroupAnnotation]
@@ -116,8 +119,8 @@ func own(annotations map[string]string) map[string]string {
 	return found
 }
 
-// contradicts says whether there are annotations of the plugin that are not those said. It allocates nothing: it is asked of
-// every pending pod in every session.
+// contradicts reports whether the annotations contain any of the plugin's that differ from those said. It allocates no
+// memory, because it is called for every pending pod in every session.
 func contradicts(annotations, said map[string]string) bool {
 	same := 0
 	for key, value := range annotations {

@@ -19,9 +19,9 @@ const (
 
 func evicts(action string) bool { return action == preemptAction || action == reclaimAction }
 
-// restrictToTarget leaves one candidate, so that the action nominates a gang's members in one group. It is the candidate with the
-// fewest estimated evictions, except groups that the action tried without success since the gang was last nominated. It stays the
-// same for the session.
+// restrictToTarget restricts the scope to one candidate, so that the action nominates the gang's members in one group.
+// It is the candidate with the fewest estimated evictions, except groups that the action has tried without success
+// since the gang was last nominated. It stays the same for the session.
 func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 	key := target{job.UID, p.action}
 	group, picked := s.targets[key]

@@ -18,31 +18,31 @@ import (
 )
 
 const (
-	// maxComparedKinds bounds of how many kinds of members each is looked for on nodes and compared with all others, which takes
-	// microseconds for each group that is unlike the others.
+	// maxComparedKinds bounds the number of kinds of members up to which each kind is compared with all others and
+	// counted on nodes. This takes microseconds for each different group.
 	maxComparedKinds = 64
-	// maxKnownKinds bounds how many kinds of members are known: for each some bytes are kept in each group.
+	// maxKnownKinds bounds the number of kinds of members that are kept: each takes some bytes in each group.
 	maxKnownKinds = 1 << 15
 )
 
-// memberKind is members that ask for the same.
+// memberKind is the set of members with equal requests.
 type memberKind struct {
 	// number identifies the kind as long as the empty groups are kept.
 	number int
-	// request is how much of each resource that some node has.
+	// request is the requested amount of each resource that some node has.
 	request []float64
 }
 
-// kindCounts says how many pending members of each kind a gang has that ask for something.
+// kindCounts is the number of a gang's pending members of each kind, without members that request nothing.
 type kindCounts map[*memberKind]int
 
-// wantedMembers has a gang's pending members by their requests, and the number that must be in one group at once.
+// wantedMembers holds a gang's pending members by their requests, and the number that must be in one group at once.
 type wantedMembers struct {
 	*emptyGroups
 	needed int
-	// ascending has, by resource, the members that ask for the least of it first.
+	// ascending lists, by resource, the members in ascending order of their request.
 	ascending []leastFirst
-	// kinds are the kinds to compare: the members', or fewer with smaller requests that stand for them.
+	// kinds are the kinds to compare: the members' kinds, or fewer with smaller requests that stand for them.
 	kinds []wantedKind
 }
 
@@ -52,19 +52,19 @@ type wantedKind struct {
 	count int
 	// orMore reports whether the kind also stands for members with larger requests.
 	orMore bool
-	// larger are the places of the kinds that ask for no less of anything, itself among them.
+	// larger are the indexes of the kinds that request at least as much of everything, including this kind.
 	larger []int
 }
 
-// leastFirst are members that ask for the least of a resource first: how much each of a kind asks for, and how many there are, and
-// for how much they ask together, up to and with that kind.
+// leastFirst lists a gang's members in ascending order of their request for a resource: for each kind the request of
+// one member, and up to and including that kind the number of members and the sum of their requests.
 type leastFirst struct {
 	amounts, sums []float64
 	members       []int
 }
 
-// neededAtOnce is how many of the job's pending members that ask for something must be placed for it to be ready; 0 where no
-// plugin waits for that.
+// neededAtOnce returns how many of the job's pending members with requests must be placed for it to be ready; 0 if no
+// plugin requires that.
 func (s *session) neededAtOnce(job *api.JobInfo) int {
 	option, found := s.ssn.PluginOption(vcgang.PluginName)
 	if !found || option.EnabledJobReady == nil || !*option.EnabledJobReady {
@@ -97,7 +97,7 @@ func (e *emptyGroups) kindsOf(pending map[api.TaskID]*api.TaskInfo, needed int) 
 	return counts
 }
 
-// kind is the one that asks for the amounts.
+// kind returns the kind with the request.
 func (e *emptyGroups) kind(request []float64) *memberKind {
 	key := appendKey(make([]byte, 0, 128), request)
 	k := e.kinds[string(key)]
@@ -108,7 +108,7 @@ func (e *emptyGroups) kind(request []float64) *memberKind {
 	return k
 }
 
-// forgetKinds starts the numbers of kinds again.
+// forgetKinds resets the numbers of kinds.
 func (e *emptyGroups) forgetKinds() {
 	clear(e.kinds)
 	clear(e.votes)
@@ -118,7 +118,7 @@ func (e *emptyGroups) forgetKinds() {
 	}
 }
 
-// appendTo appends what is equal for equal counts.
+// appendTo appends bytes that are equal for equal counts.
 func (counts kindCounts) appendTo(key []byte) []byte {
 	kinds := slices.SortedFunc(maps.Keys(counts), func(l, r *memberKind) int { return cmp.Compare(l.number, r.number) })
 	for _, k := range kinds {
@@ -127,7 +127,7 @@ func (counts kindCounts) appendTo(key []byte) []byte {
 	return key
 }
 
-// wanted compares the kinds.
+// wanted returns the members with their kinds compared.
 func (e *emptyGroups) wanted(counts kindCounts, needed int) *wantedMembers {
 	w := &wantedMembers{emptyGroups: e, needed: needed}
 	kinds := slices.SortedFunc(maps.Keys(counts), func(l, r *memberKind) int { return slices.Compare(l.request, r.request) })
@@ -148,8 +148,8 @@ func (e *emptyGroups) wanted(counts kindCounts, needed int) *wantedMembers {
 	return w
 }
 
-// mergeKinds has one kind stand for several neighbours if there are too many: it asks for the least that any of them does of each
-// resource, so that there is room for it where there is for them.
+// mergeKinds merges neighbouring kinds if there are too many. The merged kind requests, of each resource, the least
+// that any of them requests, so that it fits wherever they fit.
 func (w *wantedMembers) mergeKinds() {
 	all := w.kinds
 	if len(all) <= maxComparedKinds {
@@ -180,7 +180,7 @@ func (counts kindCounts) leastFirst(kinds []*memberKind, r int) (l leastFirst) {
 	return l
 }
 
-// asksForAll says whether the request is for no less of anything than the other.
+// asksForAll reports whether the request is at least as large as the other in every resource.
 func asksForAll(request, other []float64) bool {
 	for r, amount := range other {
 		if request[r] < amount {
@@ -190,16 +190,17 @@ func asksForAll(request, other []float64) bool {
 	return true
 }
 
-// roomFor is the largest number of members that a group can take, and the limiting kind, or kind and larger ones, or resource. The
-// other index is -1; both are if nothing limits it.
+// roomFor is the largest number of members that a group can take, and the index of the kind (or of the kind and all
+// larger ones), or of the resource, that limits it. The other index is -1; both are -1 if nothing limits it.
 type roomFor struct {
 	members        int
 	kind, resource int
 	orLarger       bool
 }
 
-// roomIn bounds how many members the empty group takes. It is never less than there is room for: each bound looks at a part of
-// what must hold. That the members of several kinds fit together, node by node, is for allocate to find.
+// roomIn returns an upper bound of the number of members that the empty group takes. Each limit considers only a part
+// of the requirements, so the result is never too small. Whether members of several kinds fit together, node by node,
+// is decided by allocate.
 func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	room := roomFor{members: w.needed, kind: -1, resource: -1}
 	for r := range w.ascending {
@@ -234,7 +235,7 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	return room
 }
 
-// within is for how many members, those first that ask for the least, there is enough of the resource.
+// within returns for how many members, in ascending order of requests, the amount of the resource suffices.
 func (l *leastFirst) within(left float64) int {
 	left += roundingSlack
 	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // of so many kinds
@@ -248,7 +249,7 @@ func (l *leastFirst) within(left float64) int {
 	return members
 }
 
-// describe says what bounds the members in the group.
+// describe describes the limit of the members in the group.
 func (w *wantedMembers) describe(room roomFor, g *emptyGroup) string {
 	if room.resource >= 0 {
 		name := string(w.names[room.resource])

@@ -8,17 +8,17 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// preferences are the preferred affinity and anti-affinity terms of the pods on the nodes. They count for pods without
-// affinity too.
+// preferences are the preferred affinity and anti-affinity terms of the pods on the nodes. They also affect the scores
+// of pods without affinity.
 type preferences struct {
 	session *session
 	terms   []*fwk.AffinityTerm
-	// stale is true if the terms are to be gathered anew.
+	// stale reports whether the terms must be read again.
 	stale bool
 }
 
-// podsPreferred is true if the pod's scores have to do with pod affinity: its own, or that of a pod on some node.
-// Required terms have no part in scores, unless they cannot be read.
+// podsPreferred reports whether pod affinity affects the pod's scores: its own, or that of a pod on some node. Required
+// terms do not affect scores, unless they cannot be parsed.
 func (s *session) podsPreferred(p *pod) bool {
 	if s.podAffinity == 0 {
 		return false
@@ -26,11 +26,11 @@ func (s *session) podsPreferred(p *pod) bool {
 	return p.prefersPods || p.malformedAffinity || s.preferences.concern(p.Pod)
 }
 
-// placed notes that the pod came or went.
+// placed records that the pod was added or removed.
 func (f *preferences) placed(p *v1.Pod) { f.stale = f.stale || prefersPods(p) }
 
-// concern is true if a term selects the pod. It may then be that the term moves no score, since its topology key is
-// on no node.
+// concern reports whether a term selects the pod. The term may still not affect scores, if no node has its topology
+// key.
 func (f *preferences) concern(p *v1.Pod) bool {
 	if f.stale {
 		f.gather()
@@ -50,8 +50,8 @@ func (f *preferences) concern(p *v1.Pod) bool {
 	return false
 }
 
-// gather looks at the nodes that had pods with affinity when the session was opened: upstream's snapshot does not
-// learn of others.
+// gather reads the nodes that had pods with affinity when the session opened: upstream's snapshot is not updated for
+// others.
 func (f *preferences) gather() {
 	f.terms, f.stale = nil, false
 	nodes, _ := f.session.snapshot.NodeInfos().HavePodsWithAffinityList() // never fails

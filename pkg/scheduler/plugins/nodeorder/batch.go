@@ -11,9 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// batchNodeOrder is the score of nodes beside one another: pod affinity, tolerated taints and topology spread, each
-// scaled to the best or worst of the candidates. An error says that a term of the pod's pod affinity or of its spread
-// constraints cannot be read.
+// batchNodeOrder returns the scores that compare nodes: pod affinity, tolerated taints and topology spread, each scaled
+// to the best or worst candidate. An error says that a term of the pod's affinity or of its spread constraints cannot
+// be parsed.
 func (s *session) batchNodeOrder(task *api.TaskInfo, candidates []*api.NodeInfo) (map[string]float64, error) {
 	p := s.pod(task.Pod)
 	how := s.spreadOf(p)
@@ -21,7 +21,7 @@ func (s *session) batchNodeOrder(task *api.TaskInfo, candidates []*api.NodeInfo)
 		return s.delegate().BatchNodeOrderFn(task, candidates, k8sframework.NewCycleState())
 	}
 
-	var alike int64 // what each candidate gets
+	var alike int64 // the part of the score that is equal for all candidates
 	var apart []int64
 	switch {
 	case s.taintToleration == 0:
@@ -57,8 +57,8 @@ func add(scores, more []int64, weight int) []int64 {
 	return more
 }
 
-// tolerationScores is high for nodes with few PreferNoSchedule taints that the pod does not tolerate, and 0 for those
-// with the most. (Kubernetes: TaintToleration.)
+// tolerationScores returns high scores for nodes with few PreferNoSchedule taints that the pod does not tolerate, and 0
+// for nodes with the most. (Kubernetes: TaintToleration.)
 func tolerationScores(p *pod, candidates []*api.NodeInfo) []int64 {
 	scores := make([]int64, len(candidates))
 	var most int64
@@ -87,8 +87,8 @@ func untoleratedTaints(node *v1.Node, p *pod) int64 {
 	return n
 }
 
-// constantScores is the map handed out last for candidates that all score the same. It is handed out again when the
-// same is asked again, as it is for gang after gang; readers do not write to it.
+// constantScores caches the last result in which all candidates have the same score. It is returned again for the same
+// candidates, as for gang after gang; readers do not change it.
 type constantScores struct {
 	nodes  []*api.NodeInfo
 	score  float64

@@ -14,7 +14,8 @@ import (
 // maxScore is the best score of each kind before its weight.
 const maxScore = k8sframework.MaxNodeScore
 
-// nodeOrder is the score of a node by itself. An error says that the pod's preferred node affinity cannot be read.
+// nodeOrder returns the score of a node on its own. An error says that the pod's preferred node affinity cannot be
+// parsed.
 func (s *session) nodeOrder(task *api.TaskInfo, candidate *api.NodeInfo) (float64, error) {
 	node, ok := s.nodes[candidate.Name]
 	if !ok {
@@ -59,8 +60,8 @@ func leastRequested(p *pod, node fwk.NodeInfo) int64 {
 	return shares.value()
 }
 
-// mostRequested is the mean of the shares of CPU and memory that would be requested. (Kubernetes: NodeResourcesFit,
-// MostAllocated, equal weights.)
+// mostRequested returns the mean of the shares of CPU and memory that would be requested. (Kubernetes:
+// NodeResourcesFit, MostAllocated, equal weights.)
 func mostRequested(p *pod, node fwk.NodeInfo) int64 {
 	requested, allocatable := node.GetNonZeroRequested(), node.GetAllocatable()
 	var shares mean
@@ -80,7 +81,7 @@ func unrequested(requested, capacity int64) int64 {
 	return (capacity - requested) * maxScore / capacity
 }
 
-// mean is a mean in whole numbers, 0 of nothing.
+// mean is a mean of integers; 0 without any.
 type mean struct{ sum, count int64 }
 
 func (m *mean) add(v int64) { m.sum, m.count = m.sum+v, m.count+1 }
@@ -92,8 +93,9 @@ func (m *mean) value() int64 {
 	return m.sum / m.count
 }
 
-// balancedResource is high when CPU, memory and, if the pod asks for them, GPUs would be requested to like shares: one
-// minus their standard deviation. A pod without requests scores 0. (Kubernetes: NodeResourcesBalancedAllocation.)
+// balancedResource returns a high score if CPU, memory and, if the pod requests them, GPUs would be requested to
+// similar shares: one minus their standard deviation. A pod without requests scores 0. (Kubernetes:
+// NodeResourcesBalancedAllocation.)
 func balancedResource(p *pod, node fwk.NodeInfo) int64 {
 	if p.cpu == 0 && p.memory == 0 && p.gpus == 0 {
 		return 0
@@ -120,7 +122,8 @@ func balancedResource(p *pod, node fwk.NodeInfo) int64 {
 
 func share(requested, capacity int64) float64 { return min(float64(requested)/float64(capacity), 1) }
 
-// deviation is the standard deviation, with Kubernetes' steps of calculation: other steps round to other scores.
+// deviation returns the standard deviation. It follows Kubernetes' steps of calculation, because other steps would be
+// rounded to other scores.
 func deviation(shares []float64) float64 {
 	switch len(shares) {
 	case 2:
@@ -138,13 +141,14 @@ func deviation(shares []float64) float64 {
 }
 
 const (
-	// An image below leastImage bytes counts nothing, one of mostImage bytes all there is to have, for each container.
+	// An image smaller than leastImage bytes scores 0, and one of mostImage bytes the maximum, for each container.
 	leastImage = 23 << 20
 	mostImage  = 1000 << 20
 )
 
-// imageLocality is high if the node has the pod's images, weighted by size and by the number of nodes that have them. (Kubernetes:
-// ImageLocality.) Upstream's sessions have no images, so it is 0 in all of them; it counts for callers that provide images.
+// imageLocality returns a high score if the node has the pod's images, weighted by size and by the number of nodes that
+// have them. (Kubernetes: ImageLocality.) Upstream's sessions have no images, so it is 0 in all of them; it matters for
+// callers that provide images.
 func imageLocality(p *pod, node fwk.NodeInfo, nodes int) int64 {
 	states := node.GetImageStates()
 	if len(states) == 0 || len(p.images) == 0 {

@@ -51,7 +51,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// validate refuses weights below zero, which would reverse a score, and weights with which sums would overflow.
+// validate rejects weights below zero, which would reverse a score, and weights with which sums would overflow.
 func validate(args framework.Arguments) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -62,7 +62,7 @@ func validate(args framework.Arguments) error {
 	return errors.Join(errs...)
 }
 
-// weights are how much each score counts. A score that counts 0 is not worked out.
+// weights are the weights of the scores. A score with weight 0 is not computed.
 type weights struct {
 	leastRequested, mostRequested, balancedResource   int
 	nodeAffinity, podAffinity                         int
@@ -103,7 +103,7 @@ func New(args framework.Arguments, _ framework.Handle) (framework.Plugin, error)
 type plugin struct {
 	weights
 	args framework.Arguments
-	// session is the one that is open.
+	// session is the open session.
 	session *session
 }
 
@@ -147,6 +147,6 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if affinity := p.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) && s.podsPreferred(s.pod(p)) {
 		return true
 	}
-	// Of a pod without such, what its scores need beside is not worked out: it is asked of every task.
+	// If there is no such pod, the cheaper checks suffice. This is called for every task.
 	return s.podAffinity != 0 && s.preferences.concern(p) || s.spreadUncacheable(p)
 }

@@ -16,27 +16,28 @@ import (
 // gpu is the resource that upstream balances besides CPU and memory.
 const gpu v1.ResourceName = "nvidia.com/gpu"
 
-// pod is what scoring needs of a pod, worked out once in a session.
+// pod holds the data for scoring a pod. It is computed once in a session.
 type pod struct {
 	*v1.Pod
 
-	// cpu (in thousandths), memory (in bytes) and gpus are what the pod requests.
+	// cpu (in thousandths), memory (in bytes) and gpus are the pod's requests.
 	cpu, memory, gpus int64
-	// cpuAtLeast and memoryAtLeast are the same with Kubernetes' assumption for containers that request none.
+	// cpuAtLeast and memoryAtLeast are the same, with Kubernetes' default for containers without requests.
 	cpuAtLeast, memoryAtLeast int64
 
-	// preferred are the preferred node affinity terms, nil if there are none, and preferredErr is what is wrong with them.
+	// preferred are the preferred node affinity terms; nil if there are none. preferredErr is the error of parsing
+	// them.
 	preferred    *nodeaffinity.PreferredSchedulingTerms
 	preferredErr error
 
-	// images are the images of all containers, with a tag. An image counts as often as it is named.
+	// images are the images of all containers, with a tag. Duplicates are kept, because each counts.
 	images []string
 
 	// prefersPods reports whether the pod has preferred pod affinity or anti-affinity. malformedAffinity reports whether it has
 	// none, and a required pod affinity that cannot be parsed, which upstream reports as an error.
 	prefersPods, malformedAffinity bool
 
-	// spread is how the pod is spread; unknown until it is asked for.
+	// spread is how the pod is spread; unknown until it is needed.
 	spread podSpread
 }
 
@@ -48,7 +49,8 @@ func newPod(p *v1.Pod) *pod {
 	return out
 }
 
-// setRequests leaves pod-level resources out, as upstream does by not passing the feature gate on to the plugins.
+// setRequests leaves pod-level resources out. So does upstream, because it does not pass the feature gate on to the
+// plugins.
 func (p *pod) setRequests() {
 	requests := podresources.PodRequests(p.Pod, podresources.PodResourcesOptions{SkipPodLevelResources: true})
 	p.cpu, p.memory = requests.Cpu().MilliValue(), requests.Memory().Value()
@@ -113,7 +115,7 @@ func prefersPods(p *v1.Pod) bool {
 		away != nil && len(away.PreferredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
-// setImages names the images as nodes list them: with the tag "latest" where the pod names no tag.
+// setImages sets the images' names as nodes list them: with the tag "latest" if the pod names no tag.
 func (p *pod) setImages() {
 	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {

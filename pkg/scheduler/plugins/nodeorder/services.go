@@ -11,11 +11,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// defaultSelector returns the selector of the pods that the pod is spread with by default: its Services' pods and its ReplicaSet's,
-// ReplicationController's or StatefulSet's. It is empty if the pod has none of them.
+// defaultSelector returns the selector of the pods with which the pod is spread by default: the pods of its Services
+// and of its ReplicaSet, ReplicationController or StatefulSet. It is empty if the pod has none of them.
 //
-// Kubernetes' helper decides. It goes through all Services of the namespace, which may be one for each job. So it gets only
-// Services that may select the pod, and is not called if there is nothing to find.
+// Kubernetes' helper decides. It goes through all Services of the namespace, which may be one for each job. So it gets
+// only Services that may select the pod, and is not called if there is nothing to find.
 func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 	services := s.servicesOf(p)
 	if len(services) == 0 && !maySelectPods(metav1.GetControllerOfNoCopy(p)) {
@@ -46,7 +46,7 @@ func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 	index, ok := s.services[p.Namespace]
 	if !ok {
 		services, err := s.session.factory.Core().V1().Services().Lister().Services(p.Namespace).List(labels.Everything())
-		if err != nil { // as Kubernetes' helper does
+		if err != nil { // the same as in Kubernetes' helper
 			return nil
 		}
 		index = newServiceIndex(services)
@@ -64,8 +64,8 @@ func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 
 type label struct{ key, value string }
 
-// serviceIndex has the Services of a namespace by one label of their selector, the one under which the fewest others
-// are.
+// serviceIndex holds the Services of a namespace, each under one label of its selector: the one with the fewest other
+// Services.
 type serviceIndex map[label][]*v1.Service
 
 func newServiceIndex(services []*v1.Service) serviceIndex {
@@ -78,7 +78,7 @@ func newServiceIndex(services []*v1.Service) serviceIndex {
 				rarest, fewest = l, len(index[l])
 			}
 		}
-		if fewest >= 0 { // one without selector selects nothing
+		if fewest >= 0 { // a Service without a selector selects nothing
 			index[rarest] = append(index[rarest], service)
 		}
 	}

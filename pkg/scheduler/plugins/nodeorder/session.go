@@ -16,14 +16,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// session is the plugin's part in one session. Nodes may be scored from several goroutines at once, as upstream's
-// actions do; all else is called from the scheduling goroutine.
+// session is the plugin's state in one session. Upstream's actions may score nodes from several goroutines; everything
+// else is called on the scheduling goroutine.
 type session struct {
 	weights
 	args framework.Arguments
 	// nodes are the session's nodes with the tasks placed on them, kept current by the predicates plugin.
 	nodes map[string]fwk.NodeInfo
-	// snapshot lists the nodes as upstream's plugin would have found them when the session was opened.
+	// snapshot lists the nodes as upstream's plugin would have found them when the session opened.
 	snapshot *k8s.Snapshot
 	client   kubernetes.Interface
 	factory  informers.SharedInformerFactory
@@ -54,7 +54,7 @@ func (s *session) all() []fwk.NodeInfo {
 	return nodes
 }
 
-// pod returns what scoring needs of the pod.
+// pod returns the data for scoring the pod.
 func (s *session) pod(p *v1.Pod) *pod {
 	if known, ok := s.pods.Load(p); ok {
 		return known.(*pod)
@@ -63,7 +63,7 @@ func (s *session) pod(p *v1.Pod) *pod {
 	return known.(*pod)
 }
 
-// placed notes that a task came to its node or left it.
+// placed records that a task was added to or removed from its node.
 func (s *session) placed(event *vcframework.Event) {
 	s.preferences.placed(event.Task.Pod)
 	s.spread.placed(event.Task.NodeName)

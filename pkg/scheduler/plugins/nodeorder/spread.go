@@ -13,43 +13,46 @@ import (
 // podSpread is how a pod is spread.
 type podSpread struct {
 	kind  spreadKind
-	tally *tally // of spreadOverZones
+	tally *tally // for spreadOverZones
 }
 
 type spreadKind int
 
 const (
 	spreadUnknown spreadKind = iota
-	// notSpread: the pod has no soft constraint. Spread is left out of the score.
+	// notSpread means that the pod has no soft constraint. Spread is left out of the score.
 	notSpread
-	// spreadEvenly: Kubernetes' default constraints hold for the pod, and no node is better by them than another.
+	// spreadEvenly means that Kubernetes' default constraints apply to the pod, and that they give all nodes the same
+	// score.
 	spreadEvenly
-	// spreadOverZones: Kubernetes' default constraints hold for the pod.
+	// spreadOverZones means that Kubernetes' default constraints apply to the pod.
 	spreadOverZones
-	// spreadByPod: the pod has soft constraints of its own.
+	// spreadByPod means that the pod has soft constraints of its own.
 	spreadByPod
 )
 
-// Kubernetes' default constraints allow a skew of 3 over hosts and of 5 over zones, and score one less than that.
+// Kubernetes' default constraints allow a skew of 3 over hosts and of 5 over zones. The score uses one less than that.
 const (
 	hostScore = 3 - 1
 	zoneScore = 5 - 1
 )
 
-// spread is what scoring by topology spread needs of the session. (Kubernetes: PodTopologySpread, system defaulting.)
+// spread is the data about the session for scoring by topology spread. (Kubernetes: PodTopologySpread, system
+// defaulting.)
 //
-// The default constraints hold for pods without constraints of their own that a Service, or their ReplicaSet,
-// ReplicationController or StatefulSet, selects. Volcano's jobs with the svc plugin have such a Service each. Pods on
-// hosts do not count, because upstream scores candidates without their pods; so a node is better or worse by its zone
-// only, and by whether it has the labels at all.
+// The default constraints apply to pods without constraints of their own that a Service, or their ReplicaSet,
+// ReplicationController or StatefulSet, selects. Each of Volcano's Jobs with the svc plugin has such a Service. Pods on
+// hosts do not count, because upstream scores candidates without their pods; so a node's score depends only on its
+// zone, and on whether it has the labels at all.
 type spread struct {
 	session *session
-	// uniform reports whether all nodes have the same zone or none, and all a hostname or none. Then spread gives them equal
-	// scores, whatever is placed where.
+	// uniform reports whether all nodes have the same zone or none, and all or none have a hostname. Then spread gives
+	// them equal scores, whatever is placed where.
 	uniform  func() bool
 	services map[string]serviceIndex // by namespace
 	tallies  map[tallyKey]*tally
-	// changed are the nodes to or from which tasks came or went since there are tallies, in that order.
+	// changed are the nodes to which tasks were added, or from which tasks were removed, since there are tallies, in
+	// that order.
 	changed []string
 }
 
@@ -69,7 +72,7 @@ func (s *session) uniform() bool {
 	return true
 }
 
-// place is what the default constraints see of a node.
+// place is the data about a node for the default constraints.
 type place struct {
 	zone             string
 	hasZone, hasHost bool
@@ -113,8 +116,8 @@ func (s *session) classify(p *v1.Pod) podSpread {
 	}
 }
 
-// spreadUncacheable is true of a task whose spread score on a node depends on the pods of other nodes. By hostname it does
-// not: no pods are counted there.
+// spreadUncacheable reports whether the task's spread score on a node depends on the pods of other nodes. Spread by
+// hostname does not, because no pods are counted there.
 func (s *session) spreadUncacheable(p *v1.Pod) bool {
 	switch s.classify(p).kind {
 	case spreadOverZones:
@@ -130,7 +133,7 @@ func (s *session) spreadUncacheable(p *v1.Pod) bool {
 	return false
 }
 
-// zoneScores is high for nodes of zones with few of the pods counted, scaled to the zone with the most.
+// zoneScores returns high scores for nodes in zones with few of the counted pods, scaled to the zone with the most.
 func (s *spread) zoneScores(t *tally, candidates []*api.NodeInfo) []int64 {
 	s.update(t)
 	scores, places, zones := make([]int64, len(candidates)), make([]place, len(candidates)), map[string]bool{}

@@ -10,24 +10,24 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// tally counts the pods of a namespace that a selector selects, by node and by zone. Gangs are spread by selectors of
-// their own and placed task by task, so it is kept, and only nodes that changed are counted again.
+// tally counts the pods of a namespace that a selector selects, by node and by zone. Gangs are spread by their own
+// selectors and placed task by task, so it is kept, and only nodes that changed are counted again.
 type tally struct {
 	namespace string
 	selector  labels.Selector
-	// eligible are the nodes that the pod to be placed asks for: only their pods count.
+	// eligible matches the nodes that the pod to be placed requires: only their pods count.
 	eligible nodeaffinity.RequiredNodeAffinity
 
 	nodes map[string]int64
 	zones map[string]int64 // nodes without a zone are under ""
-	// seen is how many of spread.changed are in.
+	// seen is how many entries of spread.changed have been processed.
 	seen int
 }
 
 // tallyKey identifies a tally. nodes is the pod's node selector and required node affinity.
 type tallyKey struct{ namespace, selector, nodes string }
 
-// tally returns the tally for the pod, whose default selector that is.
+// tally returns the tally for the pod, whose default selector is given.
 func (s *spread) tally(p *v1.Pod, selector labels.Selector) *tally {
 	key := tallyKey{p.Namespace, selector.String(), wantedNodes(p)}
 	if t, ok := s.tallies[key]; ok {
@@ -44,7 +44,7 @@ func (s *spread) tally(p *v1.Pod, selector labels.Selector) *tally {
 	return t
 }
 
-// wantedNodes is a text for the pod's node selector and required node affinity, empty without them.
+// wantedNodes returns a key of the pod's node selector and required node affinity; empty without them.
 func wantedNodes(p *v1.Pod) string {
 	var wanted struct {
 		Selector map[string]string
@@ -61,7 +61,7 @@ func wantedNodes(p *v1.Pod) string {
 	return string(text)
 }
 
-// placed notes that the node's pods changed.
+// placed records that the node's pods changed.
 func (s *spread) placed(node string) {
 	if len(s.tallies) > 0 {
 		s.changed = append(s.changed, node)
@@ -82,7 +82,7 @@ func (s *spread) count(t *tally, name string) {
 	if !ok {
 		return
 	}
-	if match, _ := t.eligible.Match(node.Node()); !match { // a node selector that cannot be read selects nothing
+	if match, _ := t.eligible.Match(node.Node()); !match { // a node selector that cannot be parsed selects nothing
 		return
 	}
 	var n int64

@@ -11,11 +11,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
 )
 
-// readAffinity parses the pod's node selector and node affinity once for all nodes. Upstream's predicates leave that to Kubernetes'
-// filter, which parses them again for each node if the state has no result: thousands of terms for thousands of nodes.
+// readAffinity parses the pod's node selector and node affinity once for all nodes. Upstream's predicates leave that to
+// Kubernetes' filter, which parses them again for each node if the state has no result: thousands of terms for
+// thousands of nodes.
 //
-// It puts an empty term first, which matches no node: PreFilter then ends its union of the node names in all terms at once, instead
-// of building it term by term. Nothing is lost, since the filter judges each node.
+// It puts an empty term first, which matches no node. PreFilter then stops collecting the node names of all terms at
+// once, instead of adding them term by term. The result is the same, since the filter checks each node.
 func readAffinity(state fwk.CycleState, pod *v1.Pod) {
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
 		if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil && len(required.NodeSelectorTerms) > 0 {

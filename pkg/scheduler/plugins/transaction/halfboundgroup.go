@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// A group of gangs is bound in part when the Bindings of one gang's members name the group, and another gang, which still names the
-// same group, is below its minimum and has no bound member. The second gang is completed like a gang that is bound in part itself.
+// A group of gangs is partially bound when the Bindings of one gang's members name the group, and another gang, which still names the
+// same group, is below its minimum and has no bound member. The second gang is completed like a partially bound gang itself.
 
 // group is a gang's group as one version of its PodGroup lists it.
 type group struct {
@@ -79,15 +79,16 @@ func saysBoundWith(job *api.JobInfo, id string) bool {
 	return slices.ContainsFunc(placedTasks(job), func(task *api.TaskInfo) bool { return task.Pod.Annotations[gangs.BindGroupAnnotation] == id })
 }
 
-// wasWhole reports whether the gang, with its group, was complete once. The PodGroup records that as long as the plugin that reads
-// it is configured.
+// wasWhole reports whether the gang, with its group, was once complete. The PodGroup records that as long as the plugin
+// that reads it is configured.
 func (p *plugin) wasWhole(job *api.JobInfo) bool {
 	return p.says(job, func(c scheduling.PodGroupCondition) bool {
 		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition
 	})
 }
 
-// mayLack reports whether a gang that was complete once need not be again, or does not count its present members for that.
+// mayLack reports whether the gang, which was once complete, need not be complete again, or does not count its present
+// members for that.
 func (p *plugin) mayLack(job *api.JobInfo) bool {
 	return p.says(job, func(c scheduling.PodGroupCondition) bool {
 		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition && c.Reason == gangs.WholeOnlyWaiting

@@ -19,8 +19,8 @@ const hierarchical = "capacity"
 // rootQueue is the name of upstream's root of all queues.
 const rootQueue = "root"
 
-// leaveParents makes the session count gangs in queues with children against a leaf queue: the one their pods were bound in, or
-// else the default queue. It returns, by gang, why these gangs are not placed.
+// leaveParents makes the session count gangs in queues with children against a leaf queue: the one in which their pods
+// were bound, or else the default queue. It returns, by gang, why these gangs are not placed.
 func leaveParents(ssn *framework.Session) map[api.JobID]string {
 	if option, found := ssn.PluginOption(hierarchical); !found || option.EnabledHierarchy == nil || !*option.EnabledHierarchy {
 		return nil
@@ -47,8 +47,8 @@ func leaveParents(ssn *framework.Session) map[api.JobID]string {
 	return refused
 }
 
-// leafFor returns the leaf queue that the gang's pods were bound in. Otherwise it returns the default queue, or the first leaf by
-// name if the default queue is not a leaf.
+// leafFor returns the leaf queue in which the gang's pods were bound. Otherwise it returns the default queue, or the
+// first leaf by name if the default queue is not a leaf.
 func leafFor(ssn *framework.Session, job *api.JobInfo, parents map[api.QueueID]bool) api.QueueID {
 	leaf := func(id api.QueueID) bool { return ssn.Queues[id] != nil && !parents[id] }
 	var bound, first api.QueueID

@@ -28,12 +28,12 @@ const (
 	noPromisesFor = time.Hour
 )
 
-// promises holds the gangs that this scheduler admitted and whose pods it has not seen. A tenant can write the phase and
-// minResources of a PodGroup, so neither shows what was admitted. Upstream keeps resources for both, and admits no other gang to
-// them.
+// promises are the gangs that this scheduler admitted and whose pods it has not seen. A tenant can write the phase and
+// minResources of a PodGroup, so neither shows which gangs were admitted. Upstream reserves resources for both, and
+// does not admit other gangs to them.
 type promises struct {
 	letIn map[api.JobID]promise
-	// lapsed has the namespaces whose gangs kept resources for pods that never came.
+	// lapsed are the namespaces whose gangs kept resources for pods that never came.
 	lapsed map[string]lapse
 }
 
@@ -86,7 +86,7 @@ func (p *promises) expire(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.letIn, func(_ api.JobID, made promise) bool { return p.broken(made.namespace) })
 }
 
-// asked returns the requests of the gang's pods, even if no node could hold them yet: an autoscaler makes nodes for
+// asked returns the requests of the gang's pods, even if no node could hold them yet: an autoscaler creates nodes for
 // existing pods.
 func asked(job *api.JobInfo) *api.Resource {
 	sum := api.EmptyResource()

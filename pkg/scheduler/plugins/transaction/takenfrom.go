@@ -12,15 +12,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang whose members were evicted for other gangs is bound in part, too. It waits in its usual order; otherwise it would take the
-// resources back before the gang of a higher priority gets them.
+// A gang whose members were evicted for other gangs is partially bound, too. It waits in its usual order; otherwise it
+// would take the resources back before the gang of a higher priority gets them.
 //
-// The leader remembers its evictions. A new leader does not know why members are missing, so it compares two times that the API
-// server writes and tenants cannot change: when pods were created and when they were bound. A crash between two Bindings leaves
-// pending members that were created before the first Binding. If these do not complete the minimum, members were evicted, deleted
-// or lost, and the gang waits in its usual order.
+// The leader remembers its evictions. A new leader does not know why members are missing, so it compares two times that
+// the API server writes and tenants cannot change: when pods were created and when they were bound. A crash between two
+// Bindings leaves pending members that were created before the first Binding. If these do not complete the minimum,
+// members were evicted, deleted or lost, and the gang waits in its usual order.
 
-// Evicted implements framework.EvictionObserver: it remembers a gang when an action has evicted one of its members.
+// Evicted implements framework.EvictionObserver. It records that an action has evicted a member of the gang.
 func (p *plugin) Evicted(e framework.Eviction) {
 	if e.Action != "" {
 		p.memory.takenFrom[e.Task.Job] = true

@@ -4,7 +4,7 @@
 // scheduler puts it before the first tier of every configuration.
 //
 // It leaves out gangs during the backoff after a failed transaction, and then avoids the nodes that they failed on while there is
-// room elsewhere. It places gangs that are bound in part first (halfbound.go), unless their members were evicted (takenfrom.go).
+// room elsewhere. It places partially bound gangs first (halfbound.go), unless their members were evicted (takenfrom.go).
 package transaction
 
 import (
@@ -21,22 +21,22 @@ import (
 // Name is the plugin's name in metrics and logs.
 const Name = "transaction"
 
-// evictAfter is the argument for how long a gang may stay bound in part before its members are evicted.
+// evictAfter is the argument for how long a gang may stay partially bound before its members are evicted.
 const evictAfter = "evictHalfBoundAfter"
 
-// Gate decides which gangs a session leaves out, and knows the nodes that gangs failed on.
+// Gate decides which gangs a session leaves out, and returns the nodes on which gangs failed.
 type Gate interface {
 	Blocked(gang api.JobID) (reason string, blocked bool)
 	Avoid(gang api.JobID) []string
 }
 
 type plugin struct {
-	framework.NoVerdicts // it has only a pre-predicate, which refuses nothing
+	framework.NoVerdicts // its only function is a pre-predicate that refuses nothing
 
 	gate Gate
-	// evictAfter is 0 if gangs bound in part are never evicted.
+	// evictAfter is 0 if partially bound gangs are never evicted.
 	evictAfter time.Duration
-	// halfBound has the session's waiting gangs that are bound in part, with the start of that state.
+	// halfBound are the session's waiting gangs that are partially bound, with the start of that state.
 	halfBound map[api.JobID]time.Time
 	// ofGroup are the gangs of halfBound without bound members, in a group with bound members.
 	ofGroup map[api.JobID]bool
@@ -49,17 +49,18 @@ type plugin struct {
 
 // memory is the state that outlives sessions and configurations.
 type memory struct {
-	// binding has the gangs bound in part whose other members are being bound, with the start of that state without a pause.
+	// binding are the partially bound gangs whose other members are being bound, with the start of that state.
 	binding map[api.JobID]time.Time
-	// seen has the time since which this leader has seen a gang bound in part. The PodGroup's condition cannot be trusted with it:
-	// tenants may write it.
+	// seen is since when this leader has seen a gang partially bound. The PodGroup's condition cannot be trusted for
+	// that, because tenants may write it.
 	seen map[api.JobID]time.Time
-	// takenFrom are the gangs that are bound in part and yet wait in their usual order; nil before the leader's first session.
+	// takenFrom are the gangs that are partially bound but wait in their usual order; nil before the leader's first
+	// session.
 	takenFrom map[api.JobID]bool
 	promises  promises
 }
 
-// Spec declares the plugin over the gate.
+// Spec declares the plugin with the gate.
 func Spec(gate Gate) framework.PluginSpec {
 	shared := &memory{promises: newPromises()}
 	return framework.PluginSpec{
@@ -73,7 +74,7 @@ func Spec(gate Gate) framework.PluginSpec {
 	}
 }
 
-// Tier is the tier before all tiers of the conf. A gang that stays bound in part for longer than limit is evicted; with 0 never.
+// Tier returns the tier before all tiers of the conf. A gang that stays partially bound for longer than limit is evicted; with 0 never.
 func Tier(limit time.Duration) conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
@@ -90,10 +91,10 @@ var (
 
 func (p *plugin) Name() string { return Name }
 
-// Avoid implements framework.Avoider: a gang keeps off the nodes it failed on.
+// Avoid implements framework.Avoider: a gang avoids the nodes on which it failed.
 func (p *plugin) Avoid(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) }
 
-// Urgent implements framework.Prioritizer: gangs bound in part go first, unless their members were evicted.
+// Urgent implements framework.Prioritizer: partially bound gangs go first, unless their members were evicted.
 func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return nil, p.isHalfBound(job) && !p.memory.takenFrom[job.UID]
 }

@@ -40,16 +40,16 @@ func (s *session) dependent(claim *v1.PersistentVolumeClaim) bool {
 	return !s.stock.lone(claim) || s.stock.coupled(claim)
 }
 
-// lone reports whether a claim without a volume has no state beside its spec: one pod uses it, no volume is reserved and no node
-// selected for it. The mutex of volumes is held.
+// lone reports whether a claim without a volume has no state except its spec: only one pod uses it, no volume is
+// reserved and no node selected for it. The mutex of volumes is held.
 func (s *stock) lone(claim *v1.PersistentVolumeClaim) bool {
 	name := nameOf(claim)
 	return s.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
 		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
-// SignVolume implements framework.VolumeSigner. Claims without state are equal if their specs are, bound claims with one user if
-// their volumes are, and all others are distinguished by name.
+// SignVolume implements framework.VolumeSigner. Claims without state are equal if their specs are. Bound claims with
+// one user are equal if their volumes are. All others are distinguished by name.
 func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
 	if of.PersistentVolumeClaim != nil {
@@ -76,9 +76,10 @@ func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	return "like " + keyOf(claim)
 }
 
-// boundKey is all of a bound claim's volume that decides which nodes take a pod that alone has the claim: which nodes reach the volume,
-// what its labels say, and what attaches it. It is false where more counts: another pod may have the claim attached already, two
-// volumes may be one to their driver, and Kubernetes translates volumes of the drivers that it had built in.
+// boundKey returns a key of the properties of a bound claim's volume that decide which nodes take the claim's only pod:
+// which nodes reach the volume, its labels, and its driver. It returns false if more matters: another pod may already
+// have attached the claim, two volumes may be one to their driver, and Kubernetes translates volumes of its former
+// in-tree drivers.
 func (o *objects) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool) {
 	pv, err := o.volumes.Get(claim.Spec.VolumeName)
 	if err != nil || !o.sole(claim) || !asIs(pv) {
@@ -105,21 +106,21 @@ func (o *objects) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool
 	return fmt.Sprintf("%q", parts), true
 }
 
-// asIs is true of a volume that Kubernetes does not translate into one of a CSI driver.
+// asIs reports whether Kubernetes uses the volume without translating it into a CSI volume.
 func asIs(pv *v1.PersistentVolume) bool {
 	source := &pv.Spec.PersistentVolumeSource
 	return source.AWSElasticBlockStore == nil && source.GCEPersistentDisk == nil && source.Cinder == nil && source.AzureDisk == nil &&
 		source.AzureFile == nil && source.VsphereVolume == nil && source.PortworxVolume == nil
 }
 
-// Reach implements framework.Reacher: the nodes that reach the bound volumes of the task's claims, where these are few.
+// Reach implements framework.Reacher: the nodes that reach the bound volumes of the task's claims, if these are few.
 func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	if !hasClaims(task.Pod) {
 		return nil
 	}
 	state, err := s.stateOf(task)
 	if err != nil {
-		return nil // its predicate says so
+		return nil // the predicate reports this
 	}
 	var fewest *nodeSet
 	for _, claim := range state.bound {
@@ -144,7 +145,7 @@ func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	return reach
 }
 
-// keyOf is all that a claim asks for. No part can hold the byte that ends it.
+// keyOf returns a key of everything that a claim requests. Each part ends with a byte that it cannot contain.
 func keyOf(claim *v1.PersistentVolumeClaim) string {
 	mode := v1.PersistentVolumeFilesystem
 	if claim.Spec.VolumeMode != nil {

@@ -47,15 +47,15 @@ func arguments() []framework.Argument {
 	}
 }
 
-// settings are the plugin's arguments, checked.
+// settings are the plugin's parsed arguments.
 type settings struct {
 	weight      int
 	bindTimeout time.Duration
-	// shape is empty when the conf has none.
+	// shape is empty if the conf has none.
 	shape helper.FunctionShape
 }
 
-// load reads and checks the arguments. It reports all that is wrong at once.
+// load parses the arguments. It reports all errors at once.
 func load(args framework.Arguments) (settings, error) {
 	weight, weightErr := integer(args, weightArgument, defaultWeight, 0, framework.MaxWeight)
 	seconds, secondsErr := integer(args, bindTimeoutArgument, defaultBindTimeoutSeconds, 1, maxBindTimeoutSeconds)
@@ -74,7 +74,7 @@ func integer(args framework.Arguments, name string, byDefault, least, most int) 
 	return 0, fmt.Errorf("%s: found %v, want a whole number from %d to %d", name, value, least, most)
 }
 
-// loadShape reads a list of points.
+// loadShape parses a list of points.
 func loadShape(value any) (helper.FunctionShape, error) {
 	if value == nil {
 		return nil, nil
@@ -103,7 +103,7 @@ func loadShape(value any) (helper.FunctionShape, error) {
 	return shape, errors.Join(errs...)
 }
 
-// fieldsOf are the fields of a point, by their whole path.
+// fieldsOf returns the fields of a point, by their full path.
 func fieldsOf(path string, point any) (framework.Arguments, error) {
 	fields := framework.Arguments{}
 	var errs []error

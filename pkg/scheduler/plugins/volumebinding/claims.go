@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// A tenant's claims cost time for each node, so they are limited. The limits are above what a node can attach, and above any real
-// selector.
+// A tenant's claims cost time for each node, so their number and size are limited. The limits are above the number of
+// volumes that a node can attach, and above any real selector.
 const (
 	mostClaims       = 1000
 	mostDisks        = 100
@@ -33,12 +33,12 @@ type claimVolume struct {
 	claim  types.NamespacedName
 }
 
-// hasClaims is true of a pod with a volume that has a claim. It is asked for each node, so it looks no further than the first.
+// hasClaims reports whether the pod has a volume with a claim. It is called for each node, so it stops at the first.
 func hasClaims(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
-// claimVolumes are the pod's volumes that have a claim, each claim once.
+// claimVolumes returns the pod's volumes that have a claim, each claim once.
 func claimVolumes(pod *v1.Pod) []claimVolume {
 	if !hasClaims(pod) {
 		return nil
@@ -64,7 +64,7 @@ func claimVolumes(pod *v1.Pod) []claimVolume {
 	return found
 }
 
-// withVolumes is the pod as the binder is asked about it: with these volumes only.
+// withVolumes returns a copy of the pod with only these volumes, for questions to the binder.
 func withVolumes(pod *v1.Pod, volumes ...claimVolume) *v1.Pod {
 	reduced := *pod
 	reduced.Spec.Volumes = make([]v1.Volume, len(volumes))
@@ -74,7 +74,7 @@ func withVolumes(pod *v1.Pod, volumes ...claimVolume) *v1.Pod {
 	return &reduced
 }
 
-// isBound is true of a claim that has its volume for good.
+// isBound reports whether the claim is fully bound to its volume.
 func isBound(claim *v1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
 }
@@ -108,7 +108,7 @@ func (o *objects) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 	return claim, o.bindsLate(claim)
 }
 
-// checkSize is an error for a claim that would take long to be looked at.
+// checkSize returns an error for a claim that would take too long to process.
 func checkSize(claim *v1.PersistentVolumeClaim) error {
 	if n := len(claim.Spec.AccessModes); n > mostAccessModes {
 		return fmt.Errorf("%s has %d access modes; there are four", describe(claim), n)
@@ -119,7 +119,7 @@ func checkSize(claim *v1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// requirements are how many the selector has; each value but the first of one counts as another.
+// requirements returns the number of requirements of the selector; each value of one after the first counts as another.
 func requirements(s *metav1.LabelSelector) int {
 	if s == nil {
 		return 0
@@ -131,7 +131,8 @@ func requirements(s *metav1.LabelSelector) int {
 	return n
 }
 
-// bindsLate is nil for a claim without a volume that is bound once its pod has a node (WaitForFirstConsumer).
+// bindsLate returns nil for a claim without a volume that is bound only once its pod has a node (WaitForFirstConsumer),
+// and an error for any other.
 func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Errorf("%s asks for volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))

@@ -18,15 +18,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// SchedulerAnnotation is on claims and volumes that this plugin has selected a node for, or reserved; it names the scheduler.
-// ClaimAnnotation is on such volumes, and says by its UID what claim they were reserved for: others may reserve them later for another.
+// SchedulerAnnotation marks claims with a node that this plugin selected, and volumes that it reserved, with the
+// scheduler's name. ClaimAnnotation is on such volumes. It holds the UID of the claim that they were reserved for,
+// because others may later reserve them for another.
 const (
 	SchedulerAnnotation = "volumebinding.volcano-prebind.io/scheduler"
 	ClaimAnnotation     = "volumebinding.volcano-prebind.io/claim-uid"
 )
 
-// schedulerOf is what a scheduler calls itself that places the pod: the name that the pod asks for, and, where several share that
-// name, its own. Upstream reads these variables, too.
+// schedulerOf returns the name of the scheduler that places the pod: the pod's scheduler name, and if several
+// schedulers share that name, also this scheduler's own. Upstream reads these variables, too.
 func schedulerOf(pod *v1.Pod) string { return withOwnName(pod.Spec.SchedulerName) }
 
 func withOwnName(scheduler string) string {
@@ -36,22 +37,23 @@ func withOwnName(scheduler string) string {
 	return scheduler
 }
 
-// writes are what was written for a claim.
+// writes records the writes for a claim.
 type writes struct {
-	// scheduler is what the writes are marked with.
+	// scheduler is the name with which the written objects are marked.
 	scheduler string
 
 	mu sync.Mutex
-	// triedClaim and triedVolume are of the writes that may have been taken, whatever their answer was.
+	// triedClaim and triedVolume are the objects of writes that the API server may have applied, whatever it answered.
 	triedClaim, triedVolume metav1.Object
 	// claimDone and volumeDone are the answers.
 	claimDone  *v1.PersistentVolumeClaim
 	volumeDone *v1.PersistentVolume
-	// unbound is a version of the volume, not after the first that may have been written, in which it was not bound; empty if it was.
+	// unbound is a version in which the volume was not bound. It is not later than the first version that may have been
+	// written. It is empty if the volume was bound.
 	unbound string
 }
 
-// client is what the binder writes with. What members that share a claim write for it is written once.
+// client is the client with which the binder writes. If members share a claim, it sends their common writes once.
 type client struct {
 	kubernetes.Interface
 	of *volumes
@@ -91,7 +93,7 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 	if done := held.volumeDone; done != nil && done.UID == volume.UID {
 		return done, nil
 	}
-	if held.before != nil && held.before.UID != "" { // it is the claim's, and not by this scheduler
+	if held.before != nil && held.before.UID != "" { // the claim's own volume, not reserved by this scheduler
 		return c.stillReserved(ctx, held, volume)
 	}
 	first := held.triedVolume == nil
@@ -112,7 +114,8 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 	return done, nil
 }
 
-// stillReserved returns the volume, which was reserved for the claim in the session. An error says that it no longer is.
+// stillReserved returns the current version of the volume, which was reserved for the claim in the session. It returns
+// an error if the volume is no longer reserved.
 func (c volumeClient) stillReserved(ctx context.Context, held *heldClaim, volume *v1.PersistentVolume) (*v1.PersistentVolume, error) {
 	now, err := c.Get(ctx, volume.Name, metav1.GetOptions{})
 	if err != nil {
@@ -124,24 +127,27 @@ func (c volumeClient) stillReserved(ctx context.Context, held *heldClaim, volume
 	return volume, nil
 }
 
-// uncut is the context of a write, which ends in its own time: one that is not waited for may be made after the rollback has looked.
+// uncut returns a context for a write that is not cancelled with ctx: an abandoned write might still be applied after
+// the rollback has read the object.
 func uncut(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 }
 
-// mark returns the volume with the scheduler's mark, ready to be written.
+// mark returns a copy of the volume with the scheduler's mark, ready to be written.
 func (h *heldClaim) mark(volume *v1.PersistentVolume) *v1.PersistentVolume {
 	marked := volume.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, SchedulerAnnotation, h.scheduler)
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, ClaimAnnotation, string(h.claim.UID))
 	if h.before != nil {
-		// A user reserved it, so it stays reserved. The annotation that says otherwise, to the volume controller, too, is of a claim before.
+		// A user reserved it, so it stays reserved. The annotation, which says otherwise to the volume controller, is
+		// from an earlier claim.
 		delete(marked.Annotations, volumehelpers.AnnBoundByController)
 	}
 	return marked
 }
 
-// versionUnbound is the volume's version, if it is not bound in it, and is not one that was bound and is not free yet; else empty.
+// versionUnbound returns the volume's version if the volume is not bound in it, and is not waiting to be freed;
+// otherwise empty.
 func versionUnbound(volume *v1.PersistentVolume) string {
 	switch volume.Status.Phase {
 	case v1.VolumeBound, v1.VolumeReleased, v1.VolumeFailed:
@@ -155,7 +161,7 @@ type claimClient struct {
 	of *volumes
 }
 
-// Update selects the node on which the claim's volume is to be made.
+// Update writes the node on which the claim's volume is to be provisioned.
 func (c claimClient) Update(ctx context.Context, claim *v1.PersistentVolumeClaim, opts metav1.UpdateOptions) (*v1.PersistentVolumeClaim, error) {
 	held := c.of.heldBy(nameOf(claim))
 	if held == nil {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// freeVolumes are the free volumes of a storage class that the same nodes reach. There may be thousands that all nodes reach, so they are
-// listed once for all their nodes, and the best one for equal claims is found once for all of them.
+// freeVolumes are the free volumes of a storage class that the same nodes reach. There may be thousands that all nodes
+// reach, so they are listed once for all their nodes, and the best one is found once for all equal claims.
 type freeVolumes struct {
 	reach *nodeSet
 	// list is in the order in which volumes are taken.
@@ -21,9 +21,9 @@ type freeVolumes struct {
 	best map[string]bestVolume
 }
 
-// freeVolume is a free volume by its name. Claims take the smallest that suits them; of several of one size the one that the fewest
-// selectors of pending claims match, of those the one that the fewest nodes reach, and then the first by name: what others could have, too, is left
-// to them.
+// freeVolume is a free volume by its name. Claims take the smallest that suits them. Of several with one size they take
+// the one that matches the fewest selectors of pending claims; then the one that the fewest nodes reach; then the first
+// by name. This leaves volumes that others could use to them.
 type freeVolume struct {
 	name   string
 	size   int64
@@ -35,7 +35,7 @@ func inOrder(l, r freeVolume) int {
 	return cmp.Or(cmp.Compare(l.size, r.size), cmp.Compare(l.wanted, r.wanted), cmp.Compare(l.nodes, r.nodes), cmp.Compare(l.name, r.name))
 }
 
-// bestVolume is the best volume for a claim at one change of the reservations; nil for none.
+// bestVolume is the best volume for a claim at one state of the reservations; nil for none.
 type bestVolume struct {
 	*freeVolume
 	at int64
@@ -71,7 +71,7 @@ func (s *stock) addFree(c *classStock, class string) {
 	}
 }
 
-// reachedFrom are the free volumes that the node reaches.
+// reachedFrom returns the free volumes that the node reaches.
 func (c *classStock) reachedFrom(node string) []*freeVolumes {
 	if c.everywhere == nil {
 		return c.free[node]
@@ -101,7 +101,8 @@ func (s *stock) freeVolume(claim wanted, node *v1.Node, taken basket) (*v1.Persi
 	return s.volumes.objects.volumes.Get(best.name)
 }
 
-// reservedOrFree is for a claim with volumes that were reserved for it, which come first if they suit it.
+// reservedOrFree returns the volume for a claim with volumes that were reserved for it, which come first if they suit
+// it.
 func (s *stock) reservedOrFree(claim wanted, free []*freeVolumes, node *v1.Node, taken basket) (*v1.PersistentVolume, error) {
 	pvs := slices.Clone(claim.reserved)
 	for _, volumes := range free {
@@ -114,7 +115,8 @@ func (s *stock) reservedOrFree(claim wanted, free []*freeVolumes, node *v1.Node,
 	return volume.FindMatchingVolume(claim.plain, pvs, node, taken.volumes, true, s.objects.attributesClasses)
 }
 
-// bestOf returns the best of the volumes for the claim; nil for none. It is found again once something was reserved or given back.
+// bestOf returns the best of the volumes for the claim; nil for none. It is computed again after a reservation or a
+// release.
 func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken basket) (*freeVolume, error) {
 	known, ok := volumes.best[claim.like]
 	alone := len(taken.volumes) == 0
@@ -143,7 +145,7 @@ func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken 
 	return best, nil
 }
 
-// stillFree returns the current volume if it is free and the claim selects it; nil otherwise.
+// stillFree returns the current version of the volume if it is free and the claim's selector matches it; nil otherwise.
 func (s *stock) stillFree(free *freeVolume, claim wanted) *v1.PersistentVolume {
 	pv, err := s.volumes.objects.volumes.Get(free.name)
 	if err != nil || s.reserved[free.name] || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// neverBound reports whether the volume was unbound in all versions between the two, known from a watch. It reports false if the
-// first is empty, or if the API server no longer has all versions: a volume that was bound may hold data.
+// neverBound reports whether the volume was unbound in all versions between the two, according to a watch. It returns
+// false if the first is empty, or if the API server no longer has all versions: a volume that was bound may hold data.
 func (v *volumes) neverBound(ctx context.Context, name, from, to string) (bool, error) {
 	if from == "" {
 		return false, nil

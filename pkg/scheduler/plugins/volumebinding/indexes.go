@@ -53,12 +53,12 @@ var podIndexes = cache.Indexers{
 	},
 }
 
-// handleOf identifies the disk that a CSI driver attaches: several volumes may stand for it.
+// handleOf returns a key of the disk that a CSI driver attaches. Several volumes may stand for one disk.
 func handleOf(csi *v1.CSIPersistentVolumeSource) string {
 	return csi.Driver + "\x00" + csi.VolumeHandle
 }
 
-// addIndexes adds indexes to an informer, which may have them and may run.
+// addIndexes adds missing indexes to an informer, which may already run.
 func addIndexes(informer cache.SharedIndexInformer, indexes cache.Indexers) error {
 	there := informer.GetIndexer().GetIndexers()
 	for name := range indexes {
@@ -69,7 +69,7 @@ func addIndexes(informer cache.SharedIndexInformer, indexes cache.Indexers) erro
 	return informer.AddIndexers(indexes)
 }
 
-// sole is true of a claim that at most one pod names which has not finished.
+// sole reports whether at most one unfinished pod uses the claim.
 func (o *objects) sole(claim *v1.PersistentVolumeClaim) bool {
 	users, err := o.podIndexer.IndexKeys(usersIndex, nameOf(claim).String())
 	return err == nil && len(users) <= 1
@@ -85,7 +85,8 @@ func (o *objects) byIndex(index, value string) []*v1.PersistentVolume {
 	return pvs
 }
 
-// reservedFor returns the volumes of the claim's class that are reserved for it, and not for an earlier claim of its name.
+// reservedFor returns the volumes of the claim's class that are reserved for it, and not for an earlier claim with its
+// name.
 func (o *objects) reservedFor(claim *v1.PersistentVolumeClaim) []*v1.PersistentVolume {
 	var own []*v1.PersistentVolume
 	for _, pv := range o.byIndex(claimedIndex, nameOf(claim).String()) {

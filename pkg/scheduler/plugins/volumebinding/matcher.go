@@ -13,14 +13,14 @@ import (
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 )
 
-// matcher puts the volume that was chosen for a claim into the form in which the binder takes it, which only a binder can make:
-// one of its own, that knows of nothing but this volume and this claim.
+// matcher converts the volume chosen for a claim to the binder's type. Only a binder can create it, so matcher has a
+// binder of its own, which sees only this volume and this claim.
 type matcher struct {
 	binder          k8s.SchedulerVolumeBinder
 	claims, volumes *feed
 }
 
-// match returns the volume as the binder's find would for the pod, which has the claim alone.
+// match returns the volume as the binder's find would return it for a pod that has only this claim.
 func (m *matcher) match(pod *v1.Pod, claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume, node *v1.Node) ([]*k8s.BindingInfo, error) {
 	m.claims.OnAdd(claim, false)
 	defer m.claims.OnDelete(claim)
@@ -40,7 +40,7 @@ func (m *matcher) match(pod *v1.Pod, claim *v1.PersistentVolumeClaim, pv *v1.Per
 	return found.StaticBindings, nil
 }
 
-// feed stands for an informer that shows what it is fed. It has one handler.
+// feed replaces an informer. It shows the objects that are passed to it, to one handler.
 type feed struct {
 	cache.SharedIndexInformer
 	cache.ResourceEventHandler

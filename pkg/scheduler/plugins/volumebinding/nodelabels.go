@@ -13,13 +13,14 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// nodeLabels finds nodes by their labels. Mostly one node reaches a local volume, and looking at all nodes for each of as many
-// volumes would take too long.
+// nodeLabels finds nodes by their labels. Mostly one node reaches a local volume, and checking all nodes for each of as
+// many volumes would take too long.
 type nodeLabels struct {
 	nodes []*v1.Node
-	// by is by label and value, of labels that were asked for.
+	// by are the nodes by label and value, for the labels that were looked up.
 	by map[string]map[string][]*v1.Node
-	// reached are the nodes that volumes of an affinity reach, by its bytes; everywhere is for volumes without one.
+	// reached are the nodes that volumes reach, by the bytes of the volumes' affinity. everywhere is used for volumes
+	// without one.
 	reached    map[string]*nodeSet
 	everywhere *nodeSet
 }
@@ -77,7 +78,7 @@ func (l *nodeLabels) reaching(pv *v1.PersistentVolume) *nodeSet {
 	return set
 }
 
-// matching returns the nodes whose labels match the volume's affinity, which it has.
+// matching returns the nodes whose labels match the volume's affinity. The volume must have one.
 func (l *nodeLabels) matching(pv *v1.PersistentVolume) []*v1.Node {
 	among := l.nodes
 	if key, values, ok := labelNeeded(pv.Spec.NodeAffinity.Required); ok {
@@ -86,7 +87,8 @@ func (l *nodeLabels) matching(pv *v1.PersistentVolume) []*v1.Node {
 	return filter(among, func(node *v1.Node) bool { return volume.CheckNodeAffinity(pv, node.Labels) == nil })
 }
 
-// labelNeeded returns a label, and the values that a node must have one of to match the terms, if that is easy to see.
+// labelNeeded returns a label and its possible values: a node must have one of them to match the terms, if this is
+// simple to derive.
 func labelNeeded(selector *v1.NodeSelector) (key string, values []string, ok bool) {
 	if len(selector.NodeSelectorTerms) != 1 {
 		return "", nil, false
@@ -99,7 +101,8 @@ func labelNeeded(selector *v1.NodeSelector) (key string, values []string, ok boo
 	return "", nil, false
 }
 
-// selected returns the nodes that the selector matches; nil, as the binder has it, for one that cannot be read.
+// selected returns the nodes that the selector matches. It returns nil, like the binder, for a selector that cannot be
+// parsed.
 func (l *nodeLabels) selected(selector *metav1.LabelSelector) []*v1.Node {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {

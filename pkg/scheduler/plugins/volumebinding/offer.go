@@ -21,20 +21,20 @@ import (
 type offer struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
-	// capacity is what the volume is made of; nil where that is not known.
+	// capacity is the capacity from which the volume would be provisioned; nil if that is not known.
 	capacity *storagev1.CSIStorageCapacity
 }
 
-// refusal is why a node has no offer.
+// refusal is the reason why a node has no offer.
 type refusal int
 
 const (
 	accepted refusal = iota
-	// noVolume: none is free, and none can be made there.
+	// noVolume means that no volume is free, and none can be provisioned there.
 	noVolume
-	// selectedElsewhere: it is being made for another node, or is assumed to be.
+	// selectedElsewhere means that the volume is being provisioned for another node, or assumed to be.
 	selectedElsewhere
-	// noCapacity: too little is left for it.
+	// noCapacity means that too little capacity is left.
 	noCapacity
 )
 
@@ -55,10 +55,10 @@ func (r refusal) String() string {
 type wanted struct {
 	*v1.PersistentVolumeClaim
 	reserved []*v1.PersistentVolume
-	// plain is the claim without its selector, which is read once, and not for each node.
+	// plain is the claim without its selector, which is parsed once, and not for each node.
 	plain    *v1.PersistentVolumeClaim
 	selector labels.Selector
-	// like is the same for claims that ask for the same.
+	// like is a key that is equal for claims with equal requests.
 	like string
 }
 
@@ -78,7 +78,7 @@ func (v *volumes) want(claim *v1.PersistentVolumeClaim) (wanted, error) {
 	return w, nil
 }
 
-// basket is what claims of the same pod have been offered.
+// basket holds the offers to claims of the same pod.
 type basket struct {
 	volumes map[string]*v1.PersistentVolume
 	drawn   map[types.NamespacedName]int64
@@ -88,12 +88,13 @@ func newBasket() basket {
 	return basket{volumes: map[string]*v1.PersistentVolume{}, drawn: map[types.NamespacedName]int64{}}
 }
 
-// offers returns the volumes that the claims of a pod would get on the node, by the rules of the Kubernetes binder. The binder
-// tries all volumes of a class and all capacities for each node; here only volumes that the node reaches are tried. Claims come the
-// smallest first, so that each gets the smallest suitable volume. Volumes assumed for others are excluded, and the rest of each
-// capacity is counted, which the binder does not do.
+// offers returns the volumes that the claims of a pod would get on the node, by the rules of the Kubernetes binder. The
+// binder tries all volumes of a class and all capacities for each node; here only volumes that the node reaches are
+// tried. The smallest claims come first, so that each gets the smallest suitable volume. Volumes assumed for others are
+// excluded, and the remaining capacity is computed, which the binder does not do.
 //
-// Volumes that the pod itself holds do not restrict its claims to a node, because the verdict is cached for pods with equal claims.
+// Volumes that the pod itself holds do not restrict its claims to a node, because the verdict is cached for pods with
+// equal claims.
 func (s *stock) offers(pod types.UID, claims []wanted, node *v1.Node) ([]offer, refusal, error) {
 	s.volumes.mu.Lock()
 	defer s.volumes.mu.Unlock()
@@ -101,13 +102,15 @@ func (s *stock) offers(pod types.UID, claims []wanted, node *v1.Node) ([]offer, 
 }
 
 const (
-	// mostOrders is in how many orders the claims of a pod are offered volumes, if in the first one finds none, and mostOrdered of how many claims.
+	// mostOrders bounds the orders of a pod's claims that are tried if a claim finds no volume. mostOrdered is the
+	// number of claims up to which other orders are tried.
 	mostOrders  = 6
 	mostOrdered = 16
 )
 
-// offersLocked returns the offers in an order in which each claim has its own. A claim that finds no volume comes first in the next
-// try: one before it may have taken the only volume that suits it, and could have another. The mutex of volumes is held.
+// offersLocked returns the offers in an order in which each claim has one. A claim that finds no volume comes first in
+// the next try: an earlier claim may have taken the only volume that suits it, and could use another. The mutex of
+// volumes is held.
 func (s *stock) offersLocked(pod types.UID, claims []wanted, node *v1.Node) ([]offer, refusal, error) {
 	found, why, err := s.offersInOrder(pod, claims, node)
 	if len(claims) > mostOrdered {
@@ -163,7 +166,7 @@ func (s *stock) offer(pod types.UID, claim wanted, node *v1.Node, taken basket) 
 	return made, why, err
 }
 
-// heldByOthers returns the claim as other pods hold it; nil when none does.
+// heldByOthers returns the claim if other pods hold it; nil otherwise.
 func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *heldClaim {
 	held := v.held[nameOf(claim)]
 	if held == nil || held.claim.UID != claim.UID {
@@ -177,7 +180,7 @@ func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *
 	return nil
 }
 
-// heldOffer is what another pod holds, if the node reaches it.
+// heldOffer returns the offer that another pod holds, if the node reaches it.
 func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.Node) (offer, refusal, error) {
 	if held.volume == "" {
 		selected := cmp.Or(made.claim.Annotations[volume.AnnSelectedNode], held.node)
@@ -192,7 +195,7 @@ func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.No
 	}
 	pv, err := s.volumes.objects.volumes.Get(held.volume)
 	if apierrors.IsNotFound(err) || err == nil && pv.Spec.ClaimRef != nil && !volume.IsVolumeBoundToClaim(pv, made.claim) {
-		return offer{}, noVolume, nil // others were faster
+		return offer{}, noVolume, nil // another pod has taken it
 	}
 	if err == nil {
 		pv, _, err = volume.GetBindVolumeToClaim(pv, made.claim)
@@ -207,13 +210,14 @@ func (s *stock) heldOffer(held *heldClaim, made offer, claim wanted, node *v1.No
 	return made, accepted, nil
 }
 
-// forSeveralNodes is true of a claim that pods on several nodes may use at a time.
+// forSeveralNodes reports whether pods on several nodes may use the claim at the same time.
 func forSeveralNodes(claim *v1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) || slices.Contains(claim.Spec.AccessModes, v1.ReadOnlyMany)
 }
 
-// mayReach accepts a node for a claim of several nodes whose volume is to be made for a pod on another. Which nodes reach it is not
-// known before it is made: until then those count that the class allows, and the step of a pod on a node that does not reach it fails.
+// mayReach accepts a node for a claim of several nodes whose volume is to be provisioned for a pod on another one.
+// Which nodes reach the volume is unknown until then. Meanwhile the nodes that the class allows are accepted, and the
+// step of a pod fails if its node does not reach the volume.
 func (s *stock) mayReach(claim wanted, node *v1.Node) (refusal, error) {
 	class, err := s.volumes.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
 	if err != nil {
@@ -225,7 +229,7 @@ func (s *stock) mayReach(claim wanted, node *v1.Node) (refusal, error) {
 	return accepted, nil
 }
 
-// provision says whether a volume can be made for the claim on the node.
+// provision checks whether a volume can be provisioned for the claim on the node.
 func (s *stock) provision(made *offer, node *v1.Node, taken basket) (refusal, error) {
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
 	class, err := s.volumes.objects.classes.Get(name)
@@ -257,8 +261,9 @@ func (s *stock) provision(made *offer, node *v1.Node, taken basket) (refusal, er
 	return noCapacity, nil
 }
 
-// suffices reports whether a volume of the size can be made of the capacity after the drawn amount is used. The binder checks only
-// the maximum volume size if the driver has one. Here the rest of the capacity is checked too, if it is known and partly used.
+// suffices reports whether a volume of the size can be provisioned from the capacity after the drawn amount is used.
+// The binder checks only the maximum volume size if the driver has one. Here the rest of the capacity is also checked,
+// if it is known and partly used.
 func suffices(capacity *storagev1.CSIStorageCapacity, drawn, size int64) bool {
 	largest := capacity.MaximumVolumeSize
 	if largest == nil {

@@ -7,17 +7,19 @@
 //	           │            │                                │
 //	           │ taken back │ released, begun or not         │ failed, or its gang was
 //	           ▼            ▼                                ▼
-//	        revert       withdraw what was written and not taken up, then revert
+//	        revert       withdraw the writes that did not take effect, then revert
 //
-// Find says which volumes a pod's claims would have on a node (session.go, claims.go): of bound ones the binder does, for others it
-// is looked up in what the session's nodes reach (offer.go, stock.go), by the binder's rules. Which pods have equal claims, and
-// so share what is found, is in alike.go. Assume has the binder's caches show them as taken, so that no two pods count on one
-// (assume.go). What is assumed outlives sessions and configurations: it is in the volumes of one set of informers (volumes.go). All writes go through client.go, which notes them, marks them and makes those
-// for a claim that members share once; await.go waits until all is bound, withdraw.go takes them back, after a crash too (recover.go). What two pods may not use at
-// the same time is in restrictions.go.
+// Find returns the volumes that a pod's claims would get on a node (session.go, claims.go). For bound claims it asks
+// the binder. For others it looks in the volumes and capacities that the session's nodes reach (offer.go, stock.go), by
+// the binder's rules. Pods with equal claims share results (alike.go). Assume marks the volumes as taken in the
+// binder's caches, so that no two pods rely on one (assume.go). Assumptions outlive sessions and configurations; they
+// are kept in volumes (volumes.go), one for each set of informers. All writes go through client.go, which records and
+// marks them, and sends only once the writes for a claim that members share. await.go waits until all claims are bound.
+// withdraw.go undoes writes, also after a crash (recover.go). restrictions.go handles volumes that two pods may not use
+// at the same time.
 //
-// Invariants: a volume or claim is assumed as long as a pod holds its claim, and held until that pod's member is bound or its rollback
-// has succeeded. Nothing that the volume controller or a provisioner completed is undone.
+// Invariants: a volume or claim is assumed as long as a pod holds its claim, and held until that pod's member is bound
+// or its rollback has succeeded. Nothing that the volume controller or a provisioner completed is undone.
 package volumebinding
 
 import (
@@ -35,7 +37,8 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "volumebinding"
 
-// stepGrace is what the step has beyond the time that binding may take, to say what it waited for.
+// stepGrace is the step's time beyond that for binding, in which it writes a message about the claims that it waited
+// for.
 const stepGrace = 5 * time.Second
 
 // Spec declares the plugin. Plugins built from one Spec on the same informers share their assumptions.
@@ -69,7 +72,7 @@ func Spec() framework.PluginSpec {
 type plugin struct {
 	settings
 	volumes *volumes
-	// session is the one that is open.
+	// session is the open session.
 	session *session
 }
 
@@ -112,7 +115,8 @@ func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
 // PodKeys implements framework.Signer.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// hasNoVolumes is true of a task without volumes that a node might not have, or that another pod might keep from it.
+// hasNoVolumes reports whether the task has no volumes that a node might lack, or that another pod might make
+// unavailable.
 func hasNoVolumes(task *api.TaskInfo) bool {
 	return len(claimVolumes(task.Pod)) == 0 && !hasDisks(task.Pod)
 }
@@ -126,7 +130,7 @@ func (p *plugin) PreBindTimeout() time.Duration { return p.bindTimeout + stepGra
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return p.session }
 
-// scores reports whether nodes are scored: as configured, or by default where Kubernetes' scheduler would.
+// scores reports whether nodes are scored: as configured, or by default if Kubernetes' scheduler would.
 func (p *plugin) scores() bool {
 	return p.weight > 0 && (len(p.shape) > 0 || feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring))
 }

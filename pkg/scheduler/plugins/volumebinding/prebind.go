@@ -24,8 +24,8 @@ var (
 	errReserved = errors.New("no volumes are reserved for it on this node")
 )
 
-// PreBind implements framework.PreBinder. It writes what was assumed and waits until the volume controller, and a provisioner where a
-// volume is made, have bound all claims.
+// PreBind implements framework.PreBinder. It writes the assumed state and waits until the volume controller, and the
+// provisioner of a new volume, have bound all claims.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	own := claimVolumes(task.Pod)
 	if len(own) == 0 {
@@ -51,7 +51,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// failure says which claims could not be bound.
+// failure returns an error that names the claims that could not be bound.
 func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duration, err error) error {
 	var waiting []*v1.PersistentVolumeClaim
 	for _, held := range a.held {
@@ -60,7 +60,7 @@ func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duratio
 			waiting = append(waiting, held.claim)
 		}
 	}
-	if len(waiting) == 0 || endsWait(err) { // bound meanwhile, or a claim can no longer be bound
+	if len(waiting) == 0 || endsWait(err) { // all were bound meanwhile, or one can no longer be bound
 		return err
 	}
 	switch cause := context.Cause(ctx); {
@@ -103,8 +103,8 @@ func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave removes the pod's hold on the claim. It reports whether no other pod relies on the written state. Only pods whose steps
-// have begun do: a pod in a trial may never run a step that could undo the writes.
+// leave removes the pod's hold on the claim. It reports whether no other pod relies on the written state. Only pods
+// whose steps have begun rely on it: a pod in a trial may never run a step that could undo the writes.
 func (v *volumes) leave(held *heldClaim, pod types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -36,7 +36,8 @@ type recovery struct {
 	pods map[string][]v1.Pod
 }
 
-// claims and reserved look at what the API server has: informers may not show yet what the former leader wrote last.
+// claims withdraws the nodes selected for claims. Like reserved, it reads from the API server, because informers may
+// not show the former leader's last writes yet.
 func (r *recovery) claims(ctx context.Context) error {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return r.volumes.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, options)
@@ -103,7 +104,7 @@ func isOurs(object metav1.Object) bool {
 	return slices.ContainsFunc(options.ServerOpts.SchedulerNames, func(name string) bool { return withOwnName(name) == mark })
 }
 
-// used is true of a claim that a pod with a node uses, as the API server has it.
+// used reports whether, according to the API server, a pod with a node uses the claim.
 func (r *recovery) used(ctx context.Context, namespace, claim string) (bool, error) {
 	pods, known := r.pods[namespace]
 	if !known {

@@ -17,17 +17,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// forOnePod is true of a claim that one pod at a time may use (ReadWriteOncePod, KEP-2485).
+// forOnePod reports whether only one pod at a time may use the claim (ReadWriteOncePod, KEP-2485).
 func forOnePod(claim *v1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod)
 }
 
-// users has the pods on nodes, and pods placed in the session, by their claims. They are counted at the first use.
+// users are the pods on nodes, and the pods placed in the session, by their claims. They are counted at the first use.
 type users struct {
 	pods  corelisters.PodLister
 	nodes map[string]*api.NodeInfo
 
-	// mu guards by, which is nil before the first use: upstream's actions call predicates for several nodes at a time.
+	// mu guards by, which is nil before the first use. It is needed because upstream's actions call predicates for
+	// several nodes concurrently.
 	mu sync.Mutex
 	by map[types.NamespacedName]map[types.UID]string
 }
@@ -36,7 +37,8 @@ func newUsers(pods corelisters.PodLister, nodes map[string]*api.NodeInfo) *users
 	return &users{pods: pods, nodes: nodes}
 }
 
-// otherThan names a pod other than this one that uses the claim, which is for one pod at a time; empty when none does.
+// otherThan names another pod than this one that uses the claim, which is for one pod at a time; empty if there is
+// none.
 func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 	if !forOnePod(claim) {
 		return ""
@@ -79,7 +81,7 @@ func finished(pod *v1.Pod) bool {
 	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
-// add takes in a pod that was placed.
+// add records a pod that was placed.
 func (u *users) add(pod *v1.Pod) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -105,7 +107,8 @@ func (u *users) remove(pod *v1.Pod) {
 	}
 }
 
-// hasDisks is true of a pod with a disk that is attached to one node at a time, or to several for reading only.
+// hasDisks reports whether the pod has a disk that can be attached to one node at a time, or to several only for
+// reading.
 func hasDisks(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		if isDisk(&pod.Spec.Volumes[i]) {
@@ -119,7 +122,7 @@ func isDisk(v *v1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
 }
 
-// disksOf are the pod's, and no more than are looked at.
+// disksOf returns the pod's disks, up to a limit.
 func disksOf(pod *v1.Pod) []*v1.Volume {
 	var disks []*v1.Volume
 	for i := range pod.Spec.Volumes {
@@ -130,8 +133,8 @@ func disksOf(pod *v1.Pod) []*v1.Volume {
 	return disks
 }
 
-// diskConflict returns which pod on the node has one of the pod's disks in a way that excludes this one; empty if none has. The
-// rules are Kubernetes' VolumeRestrictions plugin's.
+// diskConflict returns the pod on the node that has one of the pod's disks in a way that excludes this pod; empty if
+// there is none. The rules are the same as in Kubernetes' VolumeRestrictions plugin.
 func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	if !hasDisks(pod) {
 		return ""
@@ -161,7 +164,8 @@ func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	return fmt.Sprintf("node(s) have a pod that uses the disk of volume %s", brief.Value(conflict))
 }
 
-// sameDisk is true of two volumes that are one disk, unless both only read it; one of AWS is never shared.
+// sameDisk reports whether the two volumes are one disk that they cannot share. Volumes that only read a disk can share
+// it, except on AWS.
 func sameDisk(a, b *v1.Volume) bool {
 	switch {
 	case a.GCEPersistentDisk != nil && b.GCEPersistentDisk != nil:

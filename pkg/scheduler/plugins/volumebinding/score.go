@@ -13,21 +13,22 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// scoreScale makes a node's score of a point's.
+// scoreScale converts the score of a point of the shape to a node score.
 const scoreScale = k8sframework.MaxNodeScore / config.MaxCustomPriorityScore
 
-// muchLeft is the shape that Kubernetes' scheduler has by default (KEP-4049): the more is left, the better.
+// muchLeft is the default shape of Kubernetes' scheduler (KEP-4049): the more storage is left, the better.
 var muchLeft = helper.FunctionShape{{Utilization: 0, Score: k8sframework.MaxNodeScore}, {Utilization: maxUtilization, Score: 0}}
 
-// nodeOrder scores a node by the part of its storage that the task's claims would use: of the volumes found for them or, if there
-// are none, of the rest of the node's CSIStorageCapacities. All storage classes have equal weight (KEP-4049).
+// nodeOrder scores a node by the share of its storage that the task's claims would use: of the volumes found for them
+// or, if there are none, of the node's remaining CSIStorageCapacities. All storage classes have equal weight
+// (KEP-4049).
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
 	if node.Node == nil || !hasClaims(task.Pod) {
 		return 0, nil
 	}
 	state, err := s.stateOf(task)
 	if err != nil {
-		return 0, nil // its predicate says so
+		return 0, nil // the predicate reports this
 	}
 	found, status := s.find(task.Pod.UID, state, node.Node)
 	if status != nil {

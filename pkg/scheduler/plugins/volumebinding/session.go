@@ -18,24 +18,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// session is the plugin's part in one session.
+// session is the plugin's state in one session.
 type session struct {
 	*plugin
 	users *users
 	stock *stock
 
-	// mu guards tasks: upstream's actions ask predicates for several nodes at a time.
+	// mu guards tasks, because upstream's actions call predicates for several nodes concurrently.
 	mu    sync.Mutex
 	tasks map[types.UID]*taskState
 }
 
-// taskState is what a task's claims were when its pre-predicate ran.
+// taskState holds the state of a task's claims when its pre-predicate ran.
 type taskState struct {
 	bound []*v1.PersistentVolumeClaim
-	// boundOnly is the pod with its bound claims only, boundClaims are these as the binder has them; nil for none.
+	// boundOnly is the pod with its bound claims only; boundClaims are these claims in the binder's type. Both are nil
+	// if there are none.
 	boundOnly   *v1.Pod
 	boundClaims *k8s.PodVolumeClaims
-	// late are the others, the smallest first.
+	// late are the other claims, the smallest first.
 	late []wanted
 }
 
@@ -57,7 +58,7 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return err
 }
 
-// predicate refuses a node that the volumes of the task's claims cannot be had on, or that another pod keeps it from.
+// predicate refuses a node that the volumes of the task's claims cannot reach, or where another pod excludes the task.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if status := s.verdict(task, node); status != nil {
 		status.Plugin = Name
@@ -66,8 +67,8 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// verdict is nil for a node that takes the task. No eviction helps with any refusal: upstream's preempt and reclaim do not
-// choose whom to evict by volumes.
+// verdict returns nil for a node that takes the task. No refusal can be resolved by an eviction, because upstream's
+// preempt and reclaim do not choose victims by volumes.
 func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 	if reason := diskConflict(task.Pod, node); reason != "" {
 		return unresolvable("%s", reason)
@@ -86,7 +87,7 @@ func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 	return refused
 }
 
-// usedByOthers refuses a pod whose claim is for one pod at a time, and another has it.
+// usedByOthers refuses a pod if another pod uses its claim, which is for one pod at a time.
 func (s *session) usedByOthers(pod *v1.Pod, state *taskState) *api.Status {
 	refused := func(claim *v1.PersistentVolumeClaim) *api.Status {
 		if user := s.users.otherThan(pod, claim); user != "" {
@@ -111,7 +112,7 @@ func unresolvable(format string, args ...any) *api.Status {
 	return &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: fmt.Sprintf(format, args...)}
 }
 
-// stateOf returns what is known of the task's claims, and reads them if that is nothing.
+// stateOf returns the state of the task's claims, and reads them if necessary.
 func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +165,7 @@ func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// find returns what the node offers the pod's claims, or why there is nothing.
+// find returns the node's offers for the pod's claims, or why there are none.
 func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer, *api.Status) {
 	if state.boundClaims != nil {
 		_, reasons, err := s.volumes.binder.FindPodVolumes(klog.Background(), state.boundOnly, state.boundClaims, node)
@@ -187,14 +188,14 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer,
 	return found, nil
 }
 
-// unreached refuses a node from which a volume of the bound claims cannot be had.
+// unreached refuses a node that does not reach a volume of the bound claims.
 func (s *session) unreached(state *taskState) *api.Status {
 	status := unresolvable("node(s) cannot access the volume of %s", describeAll(state.bound))
 	status.Plugin = Name
 	return status
 }
 
-// explain puts a refusal into words that name the claims it may be about.
+// explain returns a text for a refusal, with the claims that may have caused it.
 func (s *session) explain(why refusal, late []wanted, node *v1.Node) string {
 	claims := make([]*v1.PersistentVolumeClaim, len(late))
 	for i := range late {
@@ -213,7 +214,7 @@ func (s *session) explain(why refusal, late []wanted, node *v1.Node) string {
 	return "node(s) have no free volume, and cannot be given one, for " + describeAll(claims)
 }
 
-// selectedNode is the node on which the claim's volume is being made, or is assumed to be.
+// selectedNode returns the node that the claim's volume is being provisioned for, or is assumed to be.
 func (v *volumes) selectedNode(claim *v1.PersistentVolumeClaim) string {
 	if selected := claim.Annotations[volume.AnnSelectedNode]; selected != "" {
 		return selected

@@ -15,9 +15,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// stock has the volumes and capacities that a session's nodes reach. Objects created during the session are found by the next one;
-// deleted or taken ones are seen at once, because each use reads the current object. The mutex of volumes guards it, and callers
-// hold it unless a method says otherwise.
+// stock holds the volumes and capacities that a session's nodes reach. Objects created during the session are found by
+// the next one. Deleted or taken ones are noticed at once, because each use reads the current object. The mutex of
+// volumes guards it, and callers hold it unless a method says otherwise.
 type stock struct {
 	*volumes
 	labels *nodeLabels
@@ -30,10 +30,11 @@ type stock struct {
 
 // classStock is the stock of a storage class.
 type classStock struct {
-	// free has the volumes that had no claim at the session's first use, by node; everywhere the volumes that all nodes reach.
+	// free are the volumes without a claim, by node, at the session's first use. everywhere are the volumes that all
+	// nodes reach.
 	free       map[string][]*freeVolumes
 	everywhere *freeVolumes
-	// capacities are by node, in the order of their names; tracked reports whether the driver publishes any.
+	// capacities are by node, in the order of their names. tracked reports whether the driver publishes any.
 	capacities map[string][]types.NamespacedName
 	tracked    bool
 	// shared reports whether several nodes reach one of the free volumes, so that placements on one node affect others.
@@ -42,8 +43,8 @@ type classStock struct {
 	pools []pool
 }
 
-// pool is the rest of a capacity. bySize reports whether its driver also has a maximum volume size. Then the first volume is made
-// however small the rest is.
+// pool is the remaining part of a capacity. bySize reports whether its driver also publishes a maximum volume size.
+// Then the first volume is provisioned however small the remaining part is.
 type pool struct {
 	left   int64
 	bySize bool
@@ -75,8 +76,8 @@ func (s *stock) addCapacities(c *classStock, name string) {
 		return
 	}
 	c.tracked = true
-	s.claimed()                                              // of the current rest
-	all, _ := s.objects.capacities.List(labels.Everything()) // of a store in memory, which does not fail
+	s.claimed()                                              // for the current remaining capacity
+	all, _ := s.objects.capacities.List(labels.Everything()) // listing from memory does not fail
 	all = slices.DeleteFunc(all, func(capacity *storagev1.CSIStorageCapacity) bool {
 		return capacity.StorageClassName != name || capacity.NodeTopology == nil
 	})
@@ -98,8 +99,8 @@ func capacityName(capacity *storagev1.CSIStorageCapacity) types.NamespacedName {
 	return types.NamespacedName{Namespace: capacity.Namespace, Name: capacity.Name}
 }
 
-// coupled reports whether the verdict on a claim may depend on placements on other nodes: several nodes reach one of its possible
-// volumes, or share a capacity that is too small for all pending claims and one more.
+// coupled reports whether the verdict on a claim may depend on placements on other nodes: several nodes reach one of
+// its possible volumes, or share a capacity that is too small for all pending claims and one more.
 func (s *stock) coupled(claim *v1.PersistentVolumeClaim) bool {
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	c := s.of(name)
@@ -117,16 +118,17 @@ func sizeOf(claim *v1.PersistentVolumeClaim) int64 {
 	return size.Value()
 }
 
-// pendingClaims counts the claims without a volume of the tasks that the session may place, or has placed at its first use: the
-// pods of each claim, and the amount claimed of a storage class, by all pods and by the pod that claims most.
+// pendingClaims counts the claims without a volume of the tasks that the session may place, or had placed at its first
+// use: the pods of each claim, and the requested amount of each storage class, by all pods and by the pod that requests
+// most.
 type pendingClaims struct {
 	users       map[types.NamespacedName]int
 	bytes, most map[string]int64
-	// selectors has the different selectors of claims by storage class.
+	// selectors are the different selectors of claims, by storage class.
 	selectors map[string]map[string]labels.Selector
 }
 
-// claimed returns what the session's tasks claim.
+// claimed returns the pending claims of the session's tasks.
 func (s *stock) claimed() *pendingClaims {
 	if s.pending != nil {
 		return s.pending

@@ -26,27 +26,28 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// volumes holds the volumes and claims of a cluster as informers show them, with the assumptions. The binder listens to the
-// informers for as long as they run, so each set of informers has one, which outlives configurations.
+// volumes holds the volumes and claims of a cluster as informers show them, with the assumptions. The binder listens to
+// the informers for as long as they run, so each set of informers has one, which outlives configurations.
 type volumes struct {
 	kube    kubernetes.Interface
 	binder  k8s.SchedulerVolumeBinder
 	objects objects
 	matcher matcher
 
-	// mu guards what is assumed. No call to the API server is made while it is held.
+	// mu guards the assumptions. It is not held during a call to the API server.
 	mu sync.Mutex
 	// assumed is by pod, held by claim.
 	assumed map[types.UID]*assumption
 	held    map[types.NamespacedName]*heldClaim
-	// reserved are the volumes of held claims, drawn what volumes that will be made for such take of capacities, in bytes.
+	// reserved are the volumes of held claims. drawn is the amount, in bytes, that volumes still to be provisioned for
+	// held claims use of each capacity.
 	reserved map[string]bool
-	// reservations counts how often a volume came to be reserved, or no longer was.
+	// reservations counts how often a volume became reserved or unreserved.
 	reservations int64
 	drawn        map[types.NamespacedName]int64
 }
 
-// objects are the cluster's, as informers show them.
+// objects lists the cluster's objects as informers show them.
 type objects struct {
 	pods       corelisters.PodLister
 	nodes      corelisters.NodeLister
@@ -59,21 +60,21 @@ type objects struct {
 	capacities storagelisters.CSIStorageCapacityLister
 	// attributesClasses reports whether volumes have attributes classes (KEP-3751).
 	attributesClasses bool
-	// sources are what the binder and the listers read.
+	// sources are the kinds of objects that the binder and the listers read.
 	sources []source
 	ready   atomic.Bool
 }
 
-// source is a kind of objects; read is true once what was there at the start is known.
+// source is a kind of objects. read reports whether its initial list has been processed.
 type source struct {
 	kind string
 	read cache.InformerSynced
 }
 
-// unbounded is as long as the binder may wait for claims: how long it waits is said by the context of each call.
+// unbounded is the binder's own time limit for claims. The context of each call limits it instead.
 const unbounded = time.Duration(math.MaxInt64)
 
-// newVolumes returns the informers that must run, too.
+// newVolumes returns volumes, and the informers that must run for it.
 func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, error) {
 	kube, factory := h.KubeClient(), h.InformerFactory()
 	core, storage, enabled := factory.Core().V1(), factory.Storage().V1(), feature.DefaultFeatureGate.Enabled
@@ -121,7 +122,7 @@ func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, erro
 	return v, needed, nil
 }
 
-// newBinder returns a Kubernetes binder that knows of these claims and volumes, and writes with the client.
+// newBinder returns a Kubernetes binder for these claims and volumes, which writes with the client.
 func newBinder(factory informers.SharedInformerFactory, kube kubernetes.Interface, claims coreinformers.PersistentVolumeClaimInformer,
 	pvs coreinformers.PersistentVolumeInformer,
 ) k8s.SchedulerVolumeBinder {
@@ -160,14 +161,14 @@ func (o *objects) unread() []string {
 	return slices.Compact(kinds)
 }
 
-// The kinds of objects that the binder watches for itself.
+// The kinds of objects that the binder watches itself.
 const (
 	claimsKind  = "persistentvolumeclaims"
 	volumesKind = "persistentvolumes"
 )
 
-// The binder does not report when its caches are full. That its informers have synced is not enough, because handlers run later; so
-// its handlers' registrations are checked.
+// The binder does not report when its caches are full. Synced informers are not enough, because handlers run later; so
+// the registrations of its handlers are checked.
 
 type claimInformer struct {
 	coreinformers.PersistentVolumeClaimInformer
@@ -187,7 +188,7 @@ func (i volumeInformer) Informer() cache.SharedIndexInformer {
 	return notingInformer{i.PersistentVolumeInformer.Informer(), volumesKind, i.of}
 }
 
-// notingInformer records which handlers must have processed the first list.
+// notingInformer records the handlers that must have processed the initial list.
 type notingInformer struct {
 	cache.SharedIndexInformer
 	kind string

@@ -17,8 +17,8 @@ import (
 // callTimeout bounds one read and write of an object.
 const callTimeout = 15 * time.Second
 
-// withdraw takes back what was written for the claim and was not taken up. Each write says which version of the object it is of, so
-// that what the volume controller or a provisioner does meanwhile comes first, and is left alone then.
+// withdraw undoes the writes for the claim that did not take effect. Each write is conditional on the object's version,
+// so it fails if the volume controller or a provisioner has acted meanwhile; their result is then kept.
 func (v *volumes) withdraw(ctx context.Context, held *heldClaim) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -38,8 +38,8 @@ func (v *volumes) withdraw(ctx context.Context, held *heldClaim) error {
 	return nil
 }
 
-// unselect removes the selected node from a claim without a volume, if the scheduler of that name has marked it. If the provisioner
-// has already begun, the volume will be the claim's.
+// unselect removes the selected node from a claim without a volume, if the named scheduler has marked it. If the
+// provisioner has already begun, the claim gets its volume.
 func (v *volumes) unselect(ctx context.Context, namespace, name string, uid types.UID, node, scheduler string) error {
 	claims := v.kube.CoreV1().PersistentVolumeClaims(namespace)
 	return write(ctx, func(ctx context.Context) error {
@@ -57,7 +57,7 @@ func (v *volumes) unselect(ctx context.Context, namespace, name string, uid type
 	})
 }
 
-// reservation is a volume that the scheduler of that name reserved for a claim.
+// reservation is a volume that the named scheduler reserved for a claim.
 type reservation struct {
 	name       string
 	uid, claim types.UID
@@ -66,7 +66,7 @@ type reservation struct {
 	unbound string
 }
 
-// release frees a volume that is reserved and not bound. A user's own reservation for a claim of that name stays.
+// release frees a volume that is reserved and not bound. A reservation made by a user for a claim of that name stays.
 func (v *volumes) release(ctx context.Context, r reservation) error {
 	volumes := v.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
@@ -93,7 +93,8 @@ func (v *volumes) release(ctx context.Context, r reservation) error {
 	})
 }
 
-// reservedBy reports whether the scheduler reserved the volume for the claim, and it was not reserved for another since.
+// reservedBy reports whether the scheduler reserved the volume for the claim, and it has not been reserved for another
+// since.
 func reservedBy(volume *v1.PersistentVolume, scheduler string, claim types.UID) bool {
 	ref := volume.Spec.ClaimRef
 	return ref != nil && ref.UID == claim && volume.Annotations[SchedulerAnnotation] == scheduler && volume.Annotations[ClaimAnnotation] == string(claim)
@@ -122,7 +123,7 @@ func (v *volumes) mayFree(ctx context.Context, r reservation, reserved *v1.Persi
 	return false, nil
 }
 
-// write reads and writes an object, again when another was faster. One that is gone needs no write.
+// write calls once, which reads and writes an object, and repeats it on conflicts. A deleted object needs no write.
 func write(ctx context.Context, once func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fields changes every field of an object, for tests that ask what depends on it.
+// Package fields changes every field of an object, for tests that check which results depend on it.
 package fields
 
 import "reflect"
 
-// Walk is how objects are filled and changed.
+// Walk defines how objects are filled and changed.
 type Walk struct {
-	// Whole are types whose fields are not changed one by one. A value is filled with the first of its type's values, and
-	// changed to each of the others, which has a name. A type without values is left unchanged.
+	// Whole are types whose fields are not changed one by one. A value is filled with the first of its type's values,
+	// and changed to each of the others, by name. A type without values is left unchanged.
 	Whole map[reflect.Type][]Value
 }
 
@@ -21,8 +21,9 @@ type Value struct {
 // Fill sets all settable fields of the value that the pointer points to, with non-nil pointers, slices and maps.
 func (w Walk) Fill(pointer any) { w.fill(reflect.ValueOf(pointer).Elem()) }
 
-// Each calls with for each possible change of the filled value that the pointer points to, field by field: another value, and
-// the zero value. The path begins with a dot and names the field; do makes the change and undo reverts it.
+// Each calls with for each possible change of the filled value that the pointer points to, field by field: to another
+// value, and to the zero value. The path begins with a dot and names the field; do makes the change and undo reverts
+// it.
 func (w Walk) Each(pointer any, with func(path string, do, undo func())) {
 	w.change(reflect.ValueOf(pointer).Elem(), "", with)
 }
@@ -95,7 +96,7 @@ func (w Walk) change(v reflect.Value, path string, with func(path string, do, un
 	}
 }
 
-// changeEntry changes the map's only entry, which cannot be set where it is.
+// changeEntry changes the map's only entry. It replaces the entry, because map values cannot be changed in place.
 func (w Walk) changeEntry(v reflect.Value, path string, with func(path string, do, undo func())) {
 	key := v.MapKeys()[0]
 	element := reflect.New(v.Type().Elem()).Elem()

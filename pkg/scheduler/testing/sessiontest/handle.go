@@ -20,23 +20,24 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// handle is what plugins are built with.
+// handle is the Handle with which plugins are built.
 type handle struct {
 	cache   *recordingCache
 	devices *schedulertesting.DeviceServer
 	stop    <-chan struct{}
 
 	mu sync.Mutex
-	// known are the informers of factories of plugins that run.
+	// known are the informers of factories whose plugins run.
 	known map[toolscache.SharedIndexInformer]bool
 }
 
 var _ framework.Handle = (*handle)(nil)
 
-// Handle is what plugins are built with.
+// Handle returns the Handle with which plugins are built.
 func (c *Cluster) Handle() framework.Handle { return c.handle }
 
-// Devices are the Device objects, to change the world between two sessions. Informers show a change soon, and not at once.
+// Devices returns the server of Device objects, to change the cluster between two sessions. Informers show a change
+// with a delay.
 func (c *Cluster) Devices() *schedulertesting.DeviceServer { return c.handle.devices }
 
 // StartInformers also waits for the informers' lists, if their kinds are served.
@@ -46,7 +47,7 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, informer := range informers {
-		if h.known[informer] || informer.HasSynced() { // it is the scheduler's, or runs already
+		if h.known[informer] || informer.HasSynced() { // it belongs to the scheduler, or already runs
 			continue
 		}
 		h.known[informer] = true
@@ -58,7 +59,7 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 	return nil
 }
 
-// CountResources counts the cluster's pods again, because they are created before any plugin.
+// CountResources counts the cluster's pods again, because they were added before any plugin.
 func (h *handle) CountResources(counter sums.Counter) {
 	h.cache.sums.Use(counter)
 	if h.cache.books != nil {
@@ -74,10 +75,10 @@ func (h *handle) CountResources(counter sums.Counter) {
 	}
 }
 
-// RestConfig is for clients of Device objects alone.
+// RestConfig returns a configuration for clients of Device objects only.
 func (h *handle) RestConfig() *rest.Config { return h.devices.RestConfig() }
 
-// HyperNodes returns the HyperNodes of the cluster that was loaded last.
+// HyperNodes returns the HyperNodes of the last loaded cluster.
 func (h *handle) HyperNodes() *api.HyperNodesInfo {
 	h.cache.Mutex.Lock()
 	defer h.cache.Mutex.Unlock()
@@ -98,7 +99,7 @@ func (h *handle) PodsOn(name string) (pods []*v1.Pod) {
 	return pods
 }
 
-// Wake does nothing: the test opens sessions.
+// Wake does nothing, because the test opens sessions itself.
 func (h *handle) Wake() {}
 
 func (h *handle) KubeClient() kubernetes.Interface { return h.cache.Client() }

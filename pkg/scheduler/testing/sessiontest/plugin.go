@@ -14,7 +14,8 @@ type Plugin struct {
 	Called string
 	// Open is called when a session opens; it may be nil.
 	Open func(ssn *framework.Session)
-	// Part implements interfaces of the plugin; it may be nil, and Open may set it. Several functions below are embedded in one struct.
+	// Part implements interfaces for the plugin; it may be nil, and Open may set it. To combine several of the function
+	// types below, embed them in a struct.
 	Part any
 }
 

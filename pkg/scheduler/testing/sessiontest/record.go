@@ -21,21 +21,21 @@ import (
 type Bind struct {
 	Task *api.TaskInfo
 	Node string
-	// Unit is what the pod is bound together with; nil for its gang by its minimum alone.
+	// Unit is the unit with which the pod is bound; nil if its gang has only a minimum.
 	Unit *binding.Unit
-	// Decided are the annotations the session's plugins set on the pod.
+	// Decided are the annotations that the session's plugins set on the pod.
 	Decided map[string]string
-	// Steps are the pod's pre-bind chain.
+	// Steps is the pod's pre-bind chain.
 	Steps []binding.Step
 }
 
-// recordingCache is upstream's cache with binds and evictions written down.
+// recordingCache is upstream's cache, which records binds and evictions instead of carrying them out.
 type recordingCache struct {
 	*vccache.SchedulerCache
 	sums sums.Books
-	// pods are the World's.
+	// pods are the World's pods.
 	pods []*v1.Pod
-	// books are what sessions see if they are wanted; nil otherwise.
+	// books are the books that sessions see; nil if books are disabled.
 	books      *books.Books
 	wantsBooks bool
 
@@ -58,8 +58,9 @@ func (c *recordingCache) SealTransactions() {}
 
 func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
 
-// Snapshot gives pending tasks a pod, nodes their device ledgers of their own and what a plugin counts for them, and jobs the least members
-// their minimum needs, as this project's cache does.
+// Snapshot changes upstream's snapshot as this project's cache does: pending tasks get a pod of their own, nodes get
+// device ledgers of their own and the resources that a plugin counts for them, and jobs get the least number of members
+// that their minimum needs.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	c.Mutex.Lock()
 	c.sums.Changed(func(node string) bool { return c.Nodes[node] != nil })

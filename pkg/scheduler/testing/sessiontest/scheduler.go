@@ -8,15 +8,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Scheduler opens sessions with plugins that live from one to the next, as a scheduler's do. Close it.
+// Scheduler opens sessions with plugins that live from one session to the next, as in production. It must be closed.
 type Scheduler struct {
 	cluster  *Cluster
 	registry *framework.Registry
 	profile  *framework.Profile
 }
 
-// Scheduler builds the conf's plugins. The registry has the plugins of this project that the conf may
-// name.
+// Scheduler builds the conf's plugins. The registry has the plugins of this project that the conf may name.
 func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Scheduler {
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
 	if err != nil {
@@ -30,7 +29,7 @@ func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Sche
 	return &Scheduler{c, registry, profile}
 }
 
-// Open opens a session on a snapshot of the cluster. One is open at a time.
+// Open opens a session on a snapshot of the cluster. Only one may be open at a time.
 func (s *Scheduler) Open() *Session {
 	recording := s.cluster.cache
 	recording.reset()

@@ -37,12 +37,12 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// World is what the cluster holds.
+// World is the content of a cluster.
 type World struct {
 	Nodes           []*v1.Node
 	Pods            []*v1.Pod
 	PodGroups       []*v1beta1.PodGroup
-	Queues          []*v1beta1.Queue // one named "default" is there without being listed
+	Queues          []*v1beta1.Queue // one named "default" always exists
 	PriorityClasses []*schedulingv1.PriorityClass
 	HyperNodes      []*topologyv1alpha1.HyperNode
 	// Shard is this scheduler's share of the nodes; nil without sharding.
@@ -51,11 +51,11 @@ type World struct {
 	Devices []*devicesv1alpha1.Device
 	// Topology is the ClusterNetworkTopology; nil for a cluster without its CRD.
 	Topology *devicesv1alpha1.ClusterNetworkTopology
-	// Objects are the rest: volumes, claims, services and so on, as the API server has them.
+	// Objects are all other objects in the API server: volumes, claims, services and so on.
 	Objects []runtime.Object
 }
 
-// Shard is the share of a scheduler that has others beside it.
+// Shard is the share of a scheduler that runs beside others.
 type Shard struct {
 	// Mode is upstream's sharding mode: "hard" keeps to the shard, "soft" prefers it.
 	Mode string
@@ -74,14 +74,14 @@ type Cluster struct {
 
 var initMetrics sync.Once
 
-// New makes the cluster. Close it. Upstream keeps its volume binder and its sharding mode for the process, so of clusters
-// with volumes or shards one is in use at a time.
+// New returns a cluster, which must be closed. Upstream has one volume binder and one sharding mode for each process,
+// so only one cluster with volumes or shards can be used at a time.
 func New(w World) *Cluster {
 	initMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	evictor := util.NewFakeEvictor(0)
 	cache := vccache.NewCustomMockSchedulerCache(schedulertesting.SchedulerName, nil, evictor, &util.FakeStatusUpdater{}, nil, &record.FakeRecorder{})
 	kube := cache.Client().(*kubefake.Clientset)
-	kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourcev1.SchemeGroupVersion.String()}} // which plugins ask for
+	kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourcev1.SchemeGroupVersion.String()}} // plugins ask for these
 	tracker := kube.Tracker()
 	for _, object := range w.Objects {
 		if err := tracker.Add(object); err != nil {
@@ -96,7 +96,7 @@ func New(w World) *Cluster {
 	if w.Topology != nil {
 		c.handle.devices.PutTopology(w.Topology)
 	}
-	// As the flag --ignored-provisioners sets it: volumes of these are not counted against a node's attach limits.
+	// As set by the flag --ignored-provisioners: their volumes do not count against a node's attach limits.
 	cache.IgnoredCSIProvisioners = sets.New("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner")
 	binder := volumeBinder(cache)
 	cache.Run(c.stop)
@@ -107,8 +107,8 @@ func New(w World) *Cluster {
 	return c
 }
 
-// Load replaces what the cluster holds, which is much cheaper than a new cluster. Objects, Devices and Topology are those it was made with:
-// the World has none.
+// Load replaces the content of the cluster, which is much cheaper than a new cluster. Objects, Devices and Topology
+// stay the same as in New, and the World must have none.
 func (c *Cluster) Load(w World) {
 	if len(w.Objects) > 0 || w.Devices != nil || w.Topology != nil {
 		panic("sessiontest: Objects, Devices and Topology are given to New only")
@@ -134,7 +134,7 @@ func (c *Cluster) fill(w World) {
 		options.ServerOpts.ShardingMode = w.Shard.Mode
 		cache.InUseNodesInShard.Insert(w.Shard.Nodes...)
 	}
-	var listed []any // HyperNodes find their members there
+	var listed []any // HyperNodes look up their members there
 	for _, node := range w.Nodes {
 		listed = append(listed, node)
 	}
@@ -169,7 +169,7 @@ func (c *Cluster) fill(w World) {
 	}
 }
 
-// AddPod adds a pod, as the informer shows it: counted as the plugins that sessions were opened with know it, which may change what it requests.
+// AddPod adds a pod as the informer shows it, including the changes to its requests by the plugins of earlier sessions.
 func (c *Cluster) AddPod(pod *v1.Pod) {
 	c.cache.sums.Count(pod)
 	c.cache.AddPod(pod)
@@ -178,11 +178,11 @@ func (c *Cluster) AddPod(pod *v1.Pod) {
 	}
 }
 
-// Cache is the cluster's cache, to change the world between two sessions.
+// Cache returns the cluster's cache, to change the cluster between two sessions.
 func (c *Cluster) Cache() *vccache.SchedulerCache { return c.cache.SchedulerCache }
 
-// Kube is the API server, to see what is written to it. It has the World's Objects only: pods and nodes come to the
-// cache without it.
+// Kube returns the API server, to check writes to it. It contains only the World's Objects: pods and nodes are added
+// directly to the cache.
 func (c *Cluster) Kube() *kubefake.Clientset {
 	return c.cache.SchedulerCache.Client().(*kubefake.Clientset)
 }
@@ -195,12 +195,13 @@ type Session struct {
 	*framework.Session
 	registry *framework.Registry
 	cache    *recordingCache
-	// close closes the plugins if they were built for the session alone; nil otherwise.
+	// close closes the plugins if they were built for this session only; nil otherwise.
 	close func()
 }
 
-// Open opens a session with the conf's tiers on a snapshot of the cluster. The registry holds the plugins of this
-// project the conf may name. Before the first session of each it recovers, as under a new leader, and knows all Objects then.
+// Open opens a session with the conf's tiers on a snapshot of the cluster. The registry has the plugins of this project
+// that the conf may name. Before its first session each of them recovers, as under a new leader, and then sees all
+// Objects.
 func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
 	scheduler := c.Scheduler(registry, confText)
 	ssn := scheduler.Open()
@@ -222,7 +223,7 @@ func (c *Cluster) recover(profile *framework.Profile) {
 	}
 }
 
-// Run executes upstream actions, or this project's as registered with the registry.
+// Run executes upstream's actions, or this project's if they are registered.
 func (s *Session) Run(actions ...vcframework.Action) {
 	conf.EnabledActionMap = map[string]bool{}
 	for _, action := range actions {
@@ -234,7 +235,7 @@ func (s *Session) Run(actions ...vcframework.Action) {
 	}
 }
 
-// Close closes the session, which writes nothing anywhere, and the plugins that were built for it, as a reload would.
+// Close closes the session, without any writes, and the plugins that were built for it.
 func (s *Session) Close() {
 	s.registry.CloseSession(s.Session)
 	if s.close != nil {
@@ -242,7 +243,7 @@ func (s *Session) Close() {
 	}
 }
 
-// Binds are the nodes of the pods that were handed over to be bound, by "namespace/name".
+// Binds returns the nodes of the pods that were handed over to be bound, by "namespace/name".
 func (s *Session) Binds() map[string]string {
 	nodes := map[string]string{}
 	for pod, bind := range s.cache.bound() {
@@ -251,13 +252,13 @@ func (s *Session) Binds() map[string]string {
 	return nodes
 }
 
-// Handed are the pods that were handed over to be bound with all that was handed over, by "namespace/name".
+// Handed returns the pods that were handed over to be bound, with all that was handed over, by "namespace/name".
 func (s *Session) Handed() map[string]Bind { return s.cache.bound() }
 
 // Evicts lists the pods that were evicted, as "namespace/name".
 func (s *Session) Evicts() []string { return s.cache.evicted() }
 
-// Pipelined are the nodes of the tasks that wait for resources being released, by "namespace/name".
+// Pipelined returns the nodes of the tasks that wait for resources being released, by "namespace/name".
 func (s *Session) Pipelined() map[string]string {
 	out := map[string]string{}
 	for _, job := range s.Jobs {

@@ -26,7 +26,7 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// lastSeen names the objects that are added after all others.
+// lastSeen is the name of the objects that are added after all others.
 const lastSeen = "last-seen"
 
 // volumeBinder makes the volume binder that upstream's predicates will use with this cache, with its default arguments.
@@ -40,8 +40,9 @@ func volumeBinder(cache *vccache.SchedulerCache) volumebinding.SchedulerVolumeBi
 	return plugin.FilterPlugins[volumebinding.Name].(*volumebinding.VolumeBinding).Binder
 }
 
-// settle waits until the caches of volumes and claims have all objects of the API server. They are filled from watches,
-// which do not signal completion; but a watch is in order, so the arrival of the last object shows it.
+// settle waits until the caches of volumes and claims have all objects of the API server. These caches are filled from
+// watches, which do not signal completion. But a watch keeps the order, so when the last object arrives, all others
+// have.
 func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, binder volumebinding.SchedulerVolumeBinder) {
 	claim := schedulertesting.UnboundClaim(lastSeen, lastSeen)
 	pod := schedulertesting.MakePod().Name(lastSeen).Volume(lastSeen).Obj()
@@ -55,7 +56,7 @@ func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, 
 		resourcev1.SchemeGroupVersion.WithResource("deviceclasses"):  &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: lastSeen}},
 	}
 	err := wait.PollUntilContextTimeout(context.Background(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		for resource, object := range objects { // again each time: a watch may begin after its list, and miss what came between
+		for resource, object := range objects { // repeated, because a watch may begin after its list and miss changes in between
 			if err := put(tracker, resource, object); err != nil {
 				return false, err
 			}
@@ -78,7 +79,7 @@ func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, 
 	}
 }
 
-// hasLastSeen reports whether the manager knows the last object of each kind.
+// hasLastSeen reports whether the manager has the last object of each kind.
 func hasLastSeen(dra k8sframework.SharedDRAManager, namespace string) (bool, error) {
 	if _, err := dra.ResourceClaims().Get(namespace, lastSeen); err != nil {
 		return false, nil

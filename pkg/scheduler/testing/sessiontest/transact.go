@@ -15,17 +15,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Fate is how it goes when a gang's transaction runs.
+// Fate is the prescribed outcome of a gang's transaction.
 type Fate struct {
-	// Minimum is how many members must be well for any to be bound.
+	// Minimum is how many members must pass for any to be bound.
 	Minimum int
-	// Lost are members, by "namespace/name", that are lost before the transaction begins.
+	// Lost are members, by "namespace/name", that are lost before the transaction starts.
 	Lost map[string]error
 	// Refused are members whose Binding is refused for good.
 	Refused map[string]bool
 }
 
-// Transaction is a gang that is being bound.
+// Transaction is a running transaction of a gang.
 type Transaction struct {
 	*binding.Engine
 	gang   api.JobID
@@ -33,8 +33,8 @@ type Transaction struct {
 	result chan binding.Result
 }
 
-// Transact has a binding engine of its own run what the session has handed over of the gang, as the scheduler does once it is
-// sealed. The session may be closed.
+// Transact runs the placements that the session has handed over for the gang, in a binding engine of its own. The
+// session may already be closed.
 func (s *Session) Transact(gang api.JobID, fate Fate) *Transaction {
 	t := &Transaction{gang: gang, fate: fate, result: make(chan binding.Result, 1)}
 	t.Engine = binding.New(t, t, t, unobserved{})

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// maxExplanation bounds the compact explanation, in bytes: a group is added only below it. With the end of the text the
-	// message stays near 1 kB, the usual limit of messages to users.
+	// maxExplanation bounds the compact explanation, in bytes: groups are added until it is reached. With the end of
+	// the text the message stays near 1 kB, the usual limit of messages to users.
 	maxExplanation = 900
-	// maxReasons bounds how many reasons a group has, maxReason the bytes of each, and MaxText the bytes of a text that
-	// replaces reasons. So a few groups fit into 900 bytes, a plugin's long words do not crowd out the others, and reasons
-	// that name a claim and its class fit.
+	// maxReasons bounds the reasons of a group, maxReason the bytes of each, and MaxText the bytes of a text that
+	// replaces reasons. With these bounds a few groups fit into 900 bytes, a plugin's long text leaves room for others,
+	// and reasons that name a claim and its class fit.
 	maxReasons = 3
 	maxReason  = 125
 	MaxText    = 200
@@ -69,7 +69,7 @@ func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	var count string
 	switch {
 	case ready: // further members are optional, and placed one by one
-	case g.Group == "" && g.Queue != "" && g.Fits == 0: // says nothing about room
+	case g.Group == "" && g.Queue != "" && g.Fits == 0: // a refusal by the queue says nothing about room
 	case g.Fits >= needed:
 		count = fmt.Sprintf("no room for the %d together", needed)
 		if needed == 1 {
@@ -111,7 +111,7 @@ func Stopped(g framework.NodeGroupExplanation) string {
 	return strings.Join(parts, ", ")
 }
 
-// noun is the noun that the first of the parts counts.
+// noun returns the noun that the first of the parts counts.
 func noun(parts []string, count int) string {
 	if len(parts) > 0 {
 		return ""
@@ -126,7 +126,7 @@ func verb(count int, one, several string) string {
 	return several
 }
 
-// Plural is the noun in singular or plural, depending on the count.
+// Plural returns the noun in singular or plural, depending on the count.
 func Plural(count int, noun string) string {
 	if count == 1 {
 		return noun

@@ -11,9 +11,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// estimate computes how many members of the gang the set takes, the smallest first, and the reason that stops the next. It uses
-// numbers only, and puts each task on the node with the most room left. After a class without room, no other class of its role
-// is tried, as in a trial.
+// estimate computes how many members of the gang the set takes, the smallest first, and the reason that stops the next
+// one. It uses numbers only, and puts each task on the node with the most room left. After a class without room, no
+// other class of its role is tried, as in a trial.
 func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
 	for place, node := range set.Nodes {
@@ -52,8 +52,8 @@ func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 type estimate struct {
 	in  *state.PackingInput
 	set *nodeset.Set
-	// room and slots are the remaining resources of each node, by place in the set, and members the nodes with tasks of the
-	// estimate.
+	// room and slots are the remaining resources and pod slots of each node, by its place in the set. members are the
+	// nodes with tasks of the estimate.
 	room    [][]float64
 	slots   []int
 	ports   map[int]map[string]bool
@@ -124,7 +124,7 @@ func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Ref
 	})
 }
 
-// short returns the resources that the node has too little left of; host ports when there is none.
+// short returns the resources that the node has too little of. If there is none, host ports are missing.
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {

@@ -27,9 +27,9 @@ type explainedPlace struct {
 	group *topology.Group
 }
 
-// RecordMisfit records why the job was not placed: for each place where it may lie, how many of the needed members fit, and the
-// reason that stops the next. It uses results of trials, or arithmetic that equal gangs share, so it costs at most a look at each
-// node for each of a few classes.
+// RecordMisfit records why the job was not placed: for each place where it may be placed, how many of the needed
+// members fit, and the reason that stops the next. It uses results of trials, or arithmetic that equal gangs share, so
+// it costs at most a look at each node for each of a few classes.
 func RecordMisfit(r *state.Attempt) {
 	if reason := r.Found.BestEffortReason; reason != "" {
 		r.Run.RecordWait(r.Job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
@@ -77,7 +77,7 @@ func RecordMisfit(r *state.Attempt) {
 	recordExplanation(r, found)
 }
 
-// paused returns a message if the gang may not hold idle resources now while it waits for others.
+// paused returns a message if the gang currently may not hold idle resources while it waits for others.
 func paused(r *state.Attempt) string {
 	if r.IdleOnlyUntil.IsZero() {
 		return ""
@@ -86,7 +86,7 @@ func paused(r *state.Attempt) string {
 		r.IdleOnlyUntil.UTC().Format(time.TimeOnly+" UTC"))
 }
 
-// rememberAnywhere keeps, for the next session, why a gang that may lie anywhere was not placed.
+// rememberAnywhere keeps, for the next session, why a gang that may be placed anywhere was not.
 func rememberAnywhere(r *state.Attempt, found memory.Explanation) {
 	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		return
@@ -121,7 +121,7 @@ func recordExplanation(r *state.Attempt, found memory.Explanation) {
 	}
 }
 
-// reasonOfWait is the queue's reason, if the queue stops the gang in every place; otherwise a lack of resources.
+// reasonOfWait returns the queue's reason, if the queue stops the gang in every place; otherwise a lack of resources.
 func reasonOfWait(e framework.GangExplanation) string {
 	reason := ""
 	for _, g := range e.Groups {
@@ -136,7 +136,8 @@ func reasonOfWait(e framework.GangExplanation) string {
 	return cmp.Or(reason, framework.NotEnoughResources)
 }
 
-// explainedPlaces lists where the job may lie: in node groups, in the HyperNodes it was tried in, or anywhere.
+// explainedPlaces lists the places where the job may be placed: node groups, the HyperNodes it was tried in, or all
+// nodes.
 func explainedPlaces(r *state.Attempt) []explainedPlace {
 	var out []explainedPlace
 	if r.Groups != nil {
@@ -153,15 +154,15 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 	slices.SortFunc(out, func(l, o explainedPlace) int {
 		return cmp.Or(cmp.Compare(l.name, o.name), len(o.set.Nodes)-len(l.set.Nodes))
 	})
-	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name }) // the duplicate leaves out nodes to avoid
+	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name }) // the duplicates come from trials without the nodes to avoid
 	if len(out) == 0 {
 		out = append(out, explainedPlace{set: r.Run.Index.All})
 	}
 	return out
 }
 
-// explainPlace explains the result of a trial there. A place that arithmetic left out is tried now, if arithmetic cannot compute
-// how many members fit.
+// explainPlace explains the result of a trial in the place. If arithmetic excluded the place and cannot compute how
+// many members fit, the place is tried now.
 func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	last, attempted := r.Found.Shortfalls[at.set]
@@ -185,8 +186,9 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// toldByNumbers reports whether numbers suffice to explain the result in the set. After a trial there, numbers must decide on all
-// tasks. If numbers alone refused the set, they need not: a large job is not tried everywhere just to find further reasons.
+// toldByNumbers reports whether numbers suffice to explain the result in the set. After a trial in the set, this
+// requires that numbers decide on all tasks. If numbers alone excluded the set, it does not: a large job is not tried
+// everywhere only to find further reasons.
 func toldByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false
@@ -202,8 +204,8 @@ func toldByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	return !attempted && !probed && r.Refuted(set, state.Options{IdleOnly: true})
 }
 
-// countByClass counts how many tasks of the demand the set takes, each class by itself, and the reasons why nodes refuse the
-// first class that does not fit completely.
+// countByClass counts how many tasks of the demand the set takes, each class on its own. It also returns the reasons
+// why nodes refuse the first class that does not fit completely.
 func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int, refusals *feasible.Refusals) {
 	short := d.Classes[0]
 	for _, class := range d.Classes {
@@ -233,7 +235,8 @@ func tooLarge(s *state.Run, d *state.Demand) string {
 	return ""
 }
 
-// explainGathered reports how much the domains take, and the reasons of nodes if these are too few in all.
+// explainGathered reports how many members the domains take. If these are too few in total, it adds the reasons of
+// nodes.
 func explainGathered(r *state.Attempt, e *framework.GangExplanation) {
 	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
 	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }

@@ -27,8 +27,8 @@ type sessionAntiAffinity struct {
 	terms   map[string]*antiAffinityTerm
 	// held are the terms of each placed task.
 	held map[api.TaskID][]heldTerm
-	// version counts the terms that were added. matched are the terms of that version that match the task asked for last,
-	// because it is asked for on many nodes; a removed term has no holders.
+	// version counts the terms that were added. matched are the terms, at that version, that match the task of the last
+	// call: many nodes in a row are checked for the same task. A term that was removed since has no holders.
 	version int
 	matched struct {
 		task    *api.TaskInfo

@@ -34,23 +34,24 @@ type CandidateNodes struct {
 	set    *nodeset.Set
 	// ranking has the nodes that fit, by place in the set.
 	ranking rankHeap
-	// perJob is the layer cachedPerJob, without the plugins not to be asked, and representative the task that is used to ask; nil
-	// when there is nothing to ask.
+	// perJob is the layer cachedPerJob, without the plugins that need not be asked. representative is the task passed
+	// to them; nil if there is nothing to ask.
 	perJob         []conf.Tier
 	representative *representative
-	// together are the scores of plugins that score nodes together, scored the places that were included. newcomer reports
-	// whether a node that was not included has become feasible: in a trial another task had filled it.
+	// together are the scores of plugins that score nodes together. scored marks the nodes that were included. newcomer
+	// reports whether another node has become feasible since, because tasks of a trial were taken back from it.
 	together map[string]float64
 	scored   []bool
 	newcomer bool
-	// keptAway are nodes that are excluded by anti-affinity, of tasks of the class or of placed pods against them. Placing more
-	// pods only excludes more nodes, so an entry stays valid until a task is taken back: it belongs to the finder's takenBack.
+	// keptAway are nodes that are excluded by anti-affinity, of tasks of the class or of placed pods against them.
+	// Placing more pods only excludes more nodes, so an entry stays valid until a task is taken back. takenBack is the
+	// finder's counter at the time of the entries.
 	keptAway   map[int32]error
 	keptAwayOf int
-	// state is the state of the index that is reflected here.
+	// state is the state of the index up to which changes of nodes were processed.
 	state int
-	// lookedAt is how many of the set's nodes have been checked, in steps of step places; enough is how many feasible nodes are
-	// wanted (sampling.go). looked marks the checked places.
+	// lookedAt is how many of the set's nodes have been checked. step is the distance between two checked nodes, and
+	// enough is how many feasible nodes are wanted (sampling.go). looked marks the checked places.
 	lookedAt, step, enough int
 	looked                 []bool
 	// errors are the verdicts when nothing fits, at the state errorsState.
@@ -68,10 +69,11 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is the task that is used to get PerJob verdicts for all tasks of a class in jobs of one key.
+// representative is the task used to request PerJob verdicts. They then hold for all tasks of a class in jobs with the
+// same key.
 type representative struct {
 	task *api.TaskInfo
-	// err is the error of the task's pre-predicate, which has run.
+	// err is the error of the task's pre-predicate.
 	err error
 }
 

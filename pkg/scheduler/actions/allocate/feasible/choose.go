@@ -27,13 +27,13 @@ type Choice struct {
 // Idle reports whether the node has room now, and not only when resources are released.
 func (c Choice) Idle() bool { return c.class.idle() }
 
-// Choose returns the best node for the task of the class: with idleOnly one that has room now, and none in skip. When there is
-// none it returns the verdicts. The task's pre-predicate must have run.
+// Choose returns the best node for the task of the class, but none in skip. With idleOnly the node must have room now.
+// If there is none, it returns the verdicts. The task's pre-predicate must have run.
 func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	n := f.Candidates(task, c, where)
 	if place, ok := f.nominated(task, n); ok && !skip[n.set.Nodes[place]] {
 		chosen := n.choice(place)
-		return chosen, !idleOnly || chosen.Idle(), nil // it waits for resources being released for it
+		return chosen, !idleOnly || chosen.Idle(), nil // resources were released for this task, so it waits for them
 	}
 	choose := f.chooseByRank
 	if c.layers.uncachedScores || len(c.layers.uncached) > 0 && volumesScored(task.Pod) {
@@ -57,13 +57,13 @@ func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node in
 	return n.choice(place), true
 }
 
-// choice is the node at the place.
+// choice returns the node at the place.
 func (n *CandidateNodes) choice(place int32) Choice {
 	return Choice{n.set.Nodes[place], n.ranking.rank[place].class}
 }
 
-// nominated returns the place of the task's nominated node if it is in the set and takes the task, so that resources freed for
-// the task by preemption are not left to others.
+// nominated returns the place of the task's nominated node if the node is in the set and takes the task. Otherwise
+// other tasks would get the resources that preemption freed for this one.
 func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) {
 	name := task.Pod.Status.NominatedNodeName
 	if name == "" {
@@ -106,8 +106,8 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 	return Choice{}, false, n.errorsWith(refused)
 }
 
-// chooseByScore asks the uncached plugins about every node that the cached verdicts accept, because they score among all
-// feasible nodes; if they make network calls, about as many nodes as upstream samples.
+// chooseByScore asks the uncached plugins about every node that the cached verdicts accept, because they score among
+// all feasible nodes. If they make network calls, it asks about only as many nodes as upstream samples.
 func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	open := slices.Clone(n.ranking.places)
 	if n.cache.layers.overNetwork { // only a sample, the best ones

@@ -34,7 +34,7 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, cla
 	b = labels.appendAnnotations(b, pod.Annotations)
 	b = append(b, facts.key...)
 	if facts.plain {
-		return append(b, 0, 0) // no claims of devices, and no volumes
+		return append(b, 0, 0) // neither device claims nor volumes
 	}
 	return appendVolumes(appendResourceClaims(b, pod, claims), pod, claims)
 }
@@ -87,7 +87,7 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 		}
 	}
 	b = appendList(b, spec.Overhead)
-	b = appendBool(b, spec.Resources != nil) // of the whole pod (KEP-2837)
+	b = appendBool(b, spec.Resources != nil) // resources of the whole pod (KEP-2837)
 	if spec.Resources != nil {
 		b = appendResources(b, spec.Resources)
 	}

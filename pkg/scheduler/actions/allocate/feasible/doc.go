@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feasible finds nodes for tasks: which nodes take a task, by the verdict of every plugin, and which of these is best. It
-// calls plugins once for equal tasks, and again only for nodes that changed.
+// Package feasible finds nodes for tasks: which nodes take a task, by the verdict of every plugin, and which of these
+// is best. It calls plugins once for equal tasks, and again only for nodes that changed.
 //
 // The methods of a Finder:
 //
-//   - Class: which tasks are equal. A TaskClass has one class key (classkey.go): everything in a pod that verdicts may depend
-//     on; of labels and annotations only the ones that plugins read or selectors name (labelkeys.go).
+//   - Class: which tasks are equal. A TaskClass has one class key (classkey.go): everything in a pod on which verdicts may depend;
+//     of labels and annotations only those that plugins read or selectors name (labelkeys.go).
 //   - Cache: cached results on nodes for a class. A ClassCache has, per node, the cached plugins' verdict and score until the
 //     node changes, and with them the Room of a set of nodes: an upper bound that costs no trial.
 //   - Candidates: the nodes of a set that take one more task of the class, ranked, and kept up to date: after a placement only
@@ -16,13 +16,13 @@
 //   - RefusalsOf, and Refusals of a ClassCache: why nodes do not take it, in few words and in a fixed order, so that equal
 //     sessions report the same.
 //
-// The caller reports each placement by Placed, and each one undone by TakenBack: required anti-affinity of pods placed in the
-// session keeps others away (antiaffinity.go). ForgetJob drops results that apply to one job only.
+// The caller reports each placement by Placed, and each one undone by TakenBack: required anti-affinity of pods placed
+// in the session keeps others away (antiaffinity.go). ForgetJob drops results that apply to one job only.
 //
-// How long a plugin's verdict is cached follows from its framework.VerdictScope, and from the task: layers.go divides the conf's
-// plugins into cached, cachedPerJob and uncached, and uncacheable.go finds the tasks that need a call of the Kubernetes
-// predicates every time. A new reason why a verdict may change with placements elsewhere belongs there.
+// How long a plugin's verdict is cached follows from its framework.VerdictScope, and from the task: layers.go divides
+// the conf's plugins into cached, cachedPerJob and uncached, and uncacheable.go finds the tasks that need a call of the
+// Kubernetes predicates every time. A new reason why a verdict may change with placements elsewhere belongs there.
 //
-// The package knows nodes and tasks. It does not know gangs, trials or groups, and changes nothing in the session except by
-// running pre-predicates.
+// The package knows nodes and tasks. It does not know gangs, trials or groups, and changes nothing in the session
+// except by running pre-predicates.
 package feasible

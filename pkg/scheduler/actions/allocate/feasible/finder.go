@@ -37,7 +37,7 @@ type Finder struct {
 	antiAffinity *sessionAntiAffinity
 	// takenBack counts the tasks that were taken back.
 	takenBack int
-	// prePredicates are the tiers whose pre-predicates are asked.
+	// prePredicates are the tiers whose pre-predicates are called.
 	prePredicates []conf.Tier
 
 	memory      *Memory
@@ -47,7 +47,7 @@ type Finder struct {
 	// caching are the classes that have a cache, at most maxCaches.
 	caching   []*TaskClass
 	maxCaches int
-	// perJob are the candidate nodes that apply to the current job only.
+	// perJob are the candidate nodes that are valid for the current job only.
 	perJob []*CandidateNodes
 
 	// sampled reports whether the user's flags leave out some nodes.
@@ -59,8 +59,8 @@ type Finder struct {
 	overNetwork networkRefusals
 }
 
-// New returns the finder of a session, which has the nodes of the index. Flags that differ from the defaults may leave out some
-// nodes. The memory is the one of the last session's finder.
+// New returns the finder of a session, for the nodes of the index. Flags that differ from the defaults may leave out
+// some nodes. The memory is that of the last session's finder.
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, memory *Memory) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
@@ -85,7 +85,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	return f
 }
 
-// Exclude reports whether required anti-affinity keeps the two tasks from sharing a node that has the labels they name.
+// Exclude reports whether required anti-affinity keeps the two tasks off the same node, if the node has the labels that
+// it names.
 func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
 	return f.antiAffinity.excludes(l, r) || f.antiAffinity.excludes(r, l)
 }
@@ -197,7 +198,7 @@ func (f *Finder) uncachedVerdict(task *api.TaskInfo, c *ClassCache, node int32) 
 // another order than fresh ones: without rounding, ties would be broken by the last bit of a float.
 func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
 
-// Candidates returns the nodes that take tasks such as this one, by cached verdicts, up to date.
+// Candidates returns the nodes that take tasks such as this one, by cached verdicts. They are up to date.
 func (f *Finder) Candidates(task *api.TaskInfo, c *ClassCache, where Where) *CandidateNodes {
 	perJob, jobKey := c.layers.forJob(f.ssn, f.ssn.Jobs[task.Job], where.ChosenBy)
 	key := candidatesKey{set: where.Set, job: jobKey}

@@ -35,8 +35,8 @@ type layers struct {
 	cached, cachedPerJob, uncached []vcconf.Tier
 	// oneByOne reports whether a plugin is uncached for such tasks, regardless of the conf.
 	oneByOne bool
-	// cachedScores is cached without the predicates plugin, which scores nodes together by a pod's claims only, and is slow to
-	// find that there are none.
+	// cachedScores is cached without the predicates plugin. That plugin scores nodes together, only by a pod's claims,
+	// and is slow to find that a pod has none.
 	cachedScores []vcconf.Tier
 	// uncachedScores reports whether uncached has plugins that may affect which feasible node is best. The predicates plugin
 	// counts only where volumesScored says so.
@@ -58,12 +58,14 @@ type layering struct {
 	ssn *framework.Session
 	// nothingCached reports whether every plugin is called for every task, as predicateErrorCacheEnable: false requests.
 	nothingCached bool
-	// plugins are the participating plugins, in conf order, and scopes the scopes of their verdicts that are the same for all tasks.
+	// plugins are the participating plugins, in conf order. scopes are the scopes of their verdicts, where these are
+	// the same for all tasks.
 	plugins []string
 	scopes  []fixedScope
 	// readsAnything reports whether one of them may read any property of a task.
 	readsAnything bool
-	// onTheClock reports whether one of them refuses nodes by the time of day, or by the age of its measurements.
+	// onTheClock reports whether the verdicts of one of them depend on the time of day, or on the age of its
+	// measurements.
 	onTheClock bool
 	// deviceClasses are device classes by their extended resource, which pods can request without a claim.
 	deviceClasses map[v1.ResourceName]string
@@ -132,7 +134,7 @@ func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
 	return made
 }
 
-// make builds the layers of the signature.
+// make builds the layers from the signature.
 func (l *layering) make(signature string) *layers {
 	made := &layers{signature: signature, oneByOne: strings.ContainsAny(signature, string([]layer{uncached, scoreCached}))}
 	for _, tier := range l.ssn.Tiers {

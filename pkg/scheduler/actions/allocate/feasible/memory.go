@@ -12,17 +12,17 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Memory keeps data on tasks from one session to the next: what follows from their requests and their pods' specs. Otherwise it
-// would be computed again in each session, for 10,000 waiting gangs.
+// Memory keeps facts about tasks from one session to the next. They derive from the tasks' requests and their pods'
+// specs, and computing them again in each session would be too slow for 10,000 waiting gangs.
 //
-// A task is identified by its pointer: the next session is given the same one only if neither its pod nor the task has changed
-// (package snapshot), and no session changes the spec of a waiting pod. Tasks that a session does not ask for are dropped after
-// it.
+// A task is identified by its pointer: the next session gets the same pointer only if neither its pod nor the task has
+// changed (package snapshot), and no session changes the spec of a waiting pod. Tasks that a session does not use are
+// dropped after it.
 type Memory struct {
 	// Seed is the seed of all hashes that are compared between sessions.
 	Seed  maphash.Seed
 	tasks map[*api.TaskInfo]*taskFacts
-	// session counts the sessions, and asked the tasks that the current one asked for.
+	// session counts the sessions. asked counts the tasks that the current one has used.
 	session uint64
 	asked   int
 	// distinct are the keys that were made in the session. Equal ones share one string.
@@ -32,13 +32,14 @@ type Memory struct {
 	classes int
 }
 
-// taskFacts are the facts about a task that its requests and its pod's spec decide.
+// taskFacts are the facts about a task that derive from its requests and its pod's spec.
 type taskFacts struct {
 	// key is the part of the class key that encodes the requests and the pod's spec, or the digest of a long one.
 	key string
-	// plain reports whether the pod has none of affinity, topology spread, claims, and volumes that are not created on any node.
+	// plain reports whether the pod has no affinity, topology spread, claims, or volumes that kubelets cannot create on
+	// any node.
 	plain bool
-	// session is the last session that asked for the task.
+	// session is the last session that used the task.
 	session uint64
 }
 
@@ -47,7 +48,7 @@ func NewMemory() *Memory {
 	return &Memory{Seed: maphash.MakeSeed(), tasks: map[*api.TaskInfo]*taskFacts{}}
 }
 
-// begin begins a session, and drops tasks that the last session did not ask for.
+// begin starts a session, and drops tasks that the last session did not use.
 func (m *Memory) begin() {
 	if m.asked < len(m.tasks) {
 		maps.DeleteFunc(m.tasks, func(_ *api.TaskInfo, facts *taskFacts) bool { return facts.session != m.session })
@@ -69,11 +70,11 @@ func (m *Memory) factsOf(task *api.TaskInfo) *taskFacts {
 	return facts
 }
 
-// longestKey bounds the part of a class key that encodes a pod's spec, in bytes. Affinity can take 100 kB, which each class key
-// with the part would repeat.
+// longestKey bounds the part of a class key that encodes a pod's spec, in bytes. Affinity alone can take 100 kB, and
+// each class key would repeat it.
 const longestKey = 1024
 
-// makeKey encodes the task's requests and its pod's spec. Of a long one it returns the digest, which no two specs share.
+// makeKey encodes the task's requests and its pod's spec. If the result is too long, makeKey returns a digest of it.
 func (m *Memory) makeKey(task *api.TaskInfo) string {
 	b := appendResource(appendResource(appendBool(m.buffer[:0], false), task.Resreq), task.InitResreq)
 	if b = appendPodSpec(b, &task.Pod.Spec); len(b) > longestKey {

@@ -16,8 +16,8 @@ type rank struct {
 	score float64
 }
 
-// roomClass is the kind of a node's room for a task: idle before being released, this scheduler's shard before
-// others.
+// roomClass is the kind of a node's room for a task. Idle room ranks before room being released, and this scheduler's
+// shard before others.
 type roomClass uint8
 
 const (
@@ -53,7 +53,7 @@ func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 
 // rankHeap is a heap of places of a set of nodes, the best first.
 type rankHeap struct {
-	// places are the entries; entry is the index of a place's entry or -1.
+	// places are the heap's entries. entry is the index in places of each place; -1 if it is not in the heap.
 	places []int32
 	entry  []int32
 	// rank is the rank of each place.
@@ -62,7 +62,7 @@ type rankHeap struct {
 
 var _ heap.Interface = (*rankHeap)(nil)
 
-// newRankHeap returns an empty heap of so many places.
+// newRankHeap returns an empty heap for the given number of places.
 func newRankHeap(places int) rankHeap {
 	h := rankHeap{entry: make([]int32, places), rank: make([]rank, places)}
 	for i := range h.entry {

@@ -18,18 +18,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// shortOf begins the reason of a node that has too little of a resource.
+// shortOf is the beginning of the reason of a node that has too little of a resource.
 const shortOf = "short of "
 
-// Refusals counts the nodes of a set by the reason why they do not take the next member of a gang, each node once.
+// Refusals counts the nodes of a set by the reason why they do not take the next member of a gang. Each node counts
+// once.
 type Refusals struct {
 	Reasons map[string]int
-	// Filled is how many nodes are full because of members of this gang, and filledOf the resources that they are then short of.
+	// Filled is how many nodes are full because of members of this gang. filledOf are the resources that these nodes
+	// then lack.
 	Filled   int
 	filledOf map[string]bool
-	// Takes is how many nodes would take it.
+	// Takes is how many nodes would take the member.
 	Takes int
-	// free is the free amount of a resource on nodes that are short of only that one.
+	// free is the free amount of a resource on nodes that lack only that one.
 	free map[v1.ResourceName]free
 }
 
@@ -54,8 +56,8 @@ func (r *Refusals) add(reason string, node *api.NodeInfo, members bool) {
 	r.Reasons[reason]++
 }
 
-// addFragmentation adds the free amounts to reasons where the free resources would satisfy the request if they were on one node,
-// and a node could be large enough.
+// addFragmentation adds the free amounts to reasons where the total free resources would satisfy the request, and a
+// node could be large enough.
 func (r *Refusals) addFragmentation(request *api.Resource, index *nodeset.Index) *Refusals {
 	for name, free := range r.free {
 		reason, asked := shortOf+string(name), request.Get(name)
@@ -103,8 +105,9 @@ func ReasonOf(err error) string {
 	return strings.Join(slices.Compact(other), ", ")
 }
 
-// ofNodes rewrites a reason so that it can follow a number of nodes: "have no free device for claim c", where the plugin says
-// "claim c: node(s) have no free device". Of a taint it keeps the key, because values may differ from node to node.
+// ofNodes rewrites a reason so that it can follow a number of nodes: "have no free device for claim c", where the
+// plugin says "claim c: node(s) have no free device". For a taint it keeps only the key, because values may differ from
+// node to node.
 func ofNodes(reason string) string {
 	if _, taint, tainted := strings.Cut(reason, "untolerated taint"); tainted {
 		_, key, _ := strings.Cut(taint, "{")
@@ -143,8 +146,8 @@ func (c *ClassCache) reasonFor(err error) string {
 	return reason
 }
 
-// Refusals counts the nodes of the set by the reason that stops the next task of the class after as many as fit are placed. Gangs
-// that have no members on nodes yet share the count until a node of the set changes.
+// Refusals counts the nodes of the set by the reason that stops the next task of the class, after as many tasks as fit
+// are placed. Gangs that have no members on nodes yet share the result until a node of the set changes.
 func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusals {
 	r := c.Room(set)
 	shared := len(members) == 0
@@ -153,7 +156,7 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	}
 	counted := c.RefusalsBeside(set, func(node int32) bool { return members[node] }, func(place int) []string {
 		node := set.Nodes[place]
-		if copies := c.Verdict(node).Copies; copies > 0 { // it takes some, and then is full
+		if copies := c.Verdict(node).Copies; copies > 0 { // it takes some tasks, and is then full
 			return c.shortAfter(c.finder.index.Nodes[node], copies)
 		}
 		return nil
@@ -164,8 +167,9 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	return counted.addFragmentation(c.task.InitResreq, c.finder.index)
 }
 
-// RefusalsBeside counts the nodes of the set by the reason that stops the next task of the class, given the gang's members. short
-// returns the resources that the node at a place is short of because of members being placed there; nil if there are none.
+// RefusalsBeside counts the nodes of the set by the reason that stops the next task of the class, given the gang's
+// members. short returns the resources that the node at a place lacks because of members being placed there; nil if
+// there are none.
 func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bool, short func(place int) []string) *Refusals {
 	counted := newRefusals()
 	for place, node := range set.Nodes {
@@ -223,7 +227,7 @@ func (c *ClassCache) releasedLater(node *api.NodeInfo) string {
 	return shortOf + strings.Join(missing, " and ") + " until it is released"
 }
 
-// shortAfter returns the resources that the node is short of after it has taken the copies that fit.
+// shortAfter returns the resources that the node lacks after it has taken the copies that fit.
 func (c *ClassCache) shortAfter(node *api.NodeInfo, copies int32) []string {
 	left := node.Idle.Clone()
 	for range copies {

@@ -46,8 +46,8 @@ func (n *CandidateNodes) forgetKeptAway() {
 	}
 }
 
-// forGood reports whether the refusal, by the predicates plugin, is due to the node's labels, taints or being cordoned, which do
-// not change in a session.
+// forGood reports whether the predicates plugin refused the node because of its labels, its taints or being cordoned.
+// These do not change in a session.
 func forGood(err error) bool {
 	return refusedBecause(err, func(reason string) bool {
 		return reason == k8snodeaffinity.ErrReasonPod || reason == nodeunschedulable.ErrReasonUnschedulable ||

@@ -14,14 +14,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// reserves are the cpu and memory that resource-strategy-fit reserves on each node for tasks that request a scarce resource of
-// it, in proportion to its idle amount. They shrink when such tasks are placed. So a node that refuses a task may take it beside
-// other members of its gang, and a bound that relies on the refusal would wrongly leave the gang out.
+// reserves are the cpu and memory that resource-strategy-fit keeps free on each node for tasks that request a scarce
+// resource of the node, in proportion to the idle amount of that resource. They shrink when such tasks are placed. So a
+// node that refuses a task may accept it after other members of its gang were placed there, and a bound that relies on
+// the refusal would wrongly exclude the node.
 type reserves struct {
 	ssn *framework.Session
-	// of are the scarce resources; none when nothing is reserved.
+	// of are the scarce resources; empty if nothing is reserved.
 	of []v1.ResourceName
-	// shrink reports, by job, whether a pending task requests one of them.
+	// shrink reports, by job, whether a pending task requests a scarce resource.
 	shrink map[api.JobID]bool
 }
 
@@ -43,7 +44,7 @@ func newReserves(ssn *framework.Session) *reserves {
 	return r
 }
 
-// shrinkFor reports whether the task is kept off reserves that other members of its gang may reduce.
+// shrinkFor reports whether reserves apply to the task and other members of its gang may reduce them.
 func (r *reserves) shrinkFor(task *api.TaskInfo) bool {
 	if len(r.of) == 0 || r.askedBy(task) {
 		return false

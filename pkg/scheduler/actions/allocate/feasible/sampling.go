@@ -11,14 +11,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxRareLooks bounds how many checks of nodes a session spends on tasks of rare classes beyond upstream's number: 50 of them on
-// 1,000 nodes. It takes about 0.2 s.
+// maxRareLooks bounds how many checks of nodes beyond upstream's number a session spends on tasks of rare classes: 50
+// classes on 1,000 nodes. This takes about 0.2 s.
 const maxRareLooks = 50_000
 
-// enough returns how many feasible nodes of the set to look for, for tasks of the class: all, unless upstream's sampling flags
-// are set, or a session has so many rare classes that checking all nodes for each is too slow. Upstream takes a sample for each
-// task; here all tasks of a class share the result, so a class is rare when it has fewer tasks than the number of samples that
-// cover all nodes. All nodes are checked for tasks that are placed one by one, have volumes, or lie in one group.
+// enough returns how many feasible nodes of the set to look for, for tasks of the class. It returns all, unless
+// upstream's sampling flags are set, or the session has so many rare classes that checking all nodes for each is too
+// slow. Upstream takes a sample for each task. Here all tasks of a class share the result, so a class is rare if it has
+// fewer tasks than the number of samples that cover all nodes. All nodes are checked for tasks that are placed one by
+// one, have volumes, or must be placed in one group.
 func (f *Finder) enough(set *nodeset.Set, c *ClassCache) int {
 	nodes := len(set.Nodes)
 	sample := int(util.CalculateNumOfFeasibleNodesToFind(int32(nodes)))
@@ -37,8 +38,8 @@ func (f *Finder) enough(set *nodeset.Set, c *ClassCache) int {
 	return c.expected * sample
 }
 
-// stepFor returns the distance between the nodes of a sample, so that it covers all parts of the cluster. Repeated steps visit
-// each node once before they return to the first.
+// stepFor returns the distance between the nodes of a sample, so that the sample covers all parts of the cluster.
+// Repeated steps visit each node once before they return to the first.
 func stepFor(enough, nodes int) int {
 	step := nodes / max(enough, 1)
 	for step > 1 && gcd(step, nodes) > 1 {
@@ -54,8 +55,8 @@ func gcd(a, b int) int {
 	return a
 }
 
-// samplingWanted reports whether a user has set one of upstream's sampling flags to a value that leaves out nodes; defaults are
-// their default values.
+// samplingWanted reports whether a user has set one of upstream's sampling flags to a value that leaves out nodes.
+// defaults are the flags' default values.
 func samplingWanted(defaults *options.ServerOption) bool {
 	set := options.ServerOpts
 	if percentage := set.PercentageOfNodesToFind; percentage > 0 {

@@ -8,9 +8,10 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TaskClass is a set of tasks with one class key. They are equal to every plugin except for their identity and their job,
-// and the same plugins are called every time. A class has one pointer in a session. Members of one job or role are not
-// necessarily equal (https://github.com/volcano-sh/volcano/issues/3527 and 3666).
+// TaskClass is a set of tasks with one class key. They are equal to every plugin except for their identity and their
+// job, and the same plugins are called every time. Tasks are in the same class if and only if they have the same
+// pointer here. Members of one job or role are not necessarily equal (https://github.com/volcano-sh/volcano/issues/3527
+// and 3666).
 type TaskClass struct {
 	number      int
 	fingerprint uint64
@@ -31,7 +32,7 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 // classify finds the task's class by its class key.
 func (f *Finder) classify(task *api.TaskInfo) *TaskClass {
 	facts := f.memory.factsOf(task)
-	layers := f.layering.of(task, facts.plain) // may depend on the identity, too
+	layers := f.layering.of(task, facts.plain) // the layers may also depend on the task's identity
 	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Verdicts.VolumeKey, f.ssn.Verdicts.ClaimKey}, facts), layers.signature...)
 	class, ok := f.classes[string(f.keyBuffer)]
 	if !ok {
@@ -43,7 +44,7 @@ func (f *Finder) classify(task *api.TaskInfo) *TaskClass {
 	return class
 }
 
-// Expect records a task that is to be placed in the session. It is called once for a task.
+// Expect records a task that is to be placed in the session. It is called once for each task.
 func (f *Finder) Expect(task *api.TaskInfo) { f.classify(task).expected++ }
 
 // Number identifies a class in a session.
@@ -58,8 +59,8 @@ func (c *TaskClass) OneByOne() bool { return c.layers.oneByOne }
 // Cache returns the class's cache; nil when it has none.
 func (c *TaskClass) Cache() *ClassCache { return c.cache }
 
-// Cache returns the cache of the task's class, and creates it if needed. The error is of the pre-predicate of the task,
-// which then represents the class.
+// Cache returns the cache of the task's class, and creates it if needed. In that case the task represents the class,
+// and an error is that of its pre-predicate.
 func (f *Finder) Cache(task *api.TaskInfo) (*ClassCache, error) {
 	class := f.Class(task)
 	if class.cache == nil {

@@ -43,8 +43,8 @@ func claimsWait(ssn *framework.Session, pod *v1.Pod) bool {
 	})
 }
 
-// looksFor reports whether the predicates plugin checks these claims, according to the conf. Another plugin that checks them has
-// its own verdict.
+// looksFor reports whether the conf enables the predicates plugin's check of these claims. Another plugin that checks
+// them has its own verdict.
 func looksFor(ssn *framework.Session, claims string) bool {
 	finds := true
 	if option, found := ssn.PluginOption(predicates.PluginName); found {
@@ -78,14 +78,14 @@ func asksFor(pod *v1.Pod, classes map[v1.ResourceName]string) bool {
 	return false
 }
 
-// prefersByOtherNodes reports whether the pod's preferences may depend on the pods of other nodes.
+// prefersByOtherNodes reports whether the pod's preferences may depend on pods on other nodes.
 func prefersByOtherNodes(pod *v1.Pod) bool {
 	a := pod.Spec.Affinity
 	return a != nil && (a.PodAffinity != nil || a.PodAntiAffinity != nil) || len(pod.Spec.TopologySpreadConstraints) > 0
 }
 
-// volumesScored reports whether the predicates plugin scores nodes for the pod, by the volumes it would be given there (KEP-4049,
-// an alpha feature of Kubernetes).
+// volumesScored reports whether the predicates plugin scores nodes for the pod by the volumes that it would get there
+// (KEP-4049, an alpha feature of Kubernetes).
 func volumesScored(pod *v1.Pod) bool {
 	return framework.HasClaims(pod) && feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
 }

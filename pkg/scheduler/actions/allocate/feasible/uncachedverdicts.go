@@ -15,14 +15,15 @@ import (
 // networkCalls bounds the concurrent calls for one task. It equals upstream's number of predicate workers.
 const networkCalls = 16
 
-// networkRefusals are the nodes that plugins with network calls refused for a task in the last calls: explanations do not
-// repeat the calls.
+// networkRefusals are the nodes that plugins with network calls refused for a task in the last calls, so that
+// explanations need not repeat the calls.
 type networkRefusals struct {
 	task    *api.TaskInfo
 	refused map[int32]error
 }
 
-// uncachedVerdicts calls the uncached plugins for the places in order, and returns the verdicts of the places it came to.
+// uncachedVerdicts calls the uncached plugins for the places in order, and returns the verdicts of the places that it
+// called them for.
 func (f *Finder) uncachedVerdicts(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	out := make([]error, 0, len(places))
 	if !n.cache.layers.overNetwork {
@@ -125,7 +126,7 @@ func (f *Finder) addScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []fl
 	}
 }
 
-// pluginsChoice lets a plugin choose among the scored nodes; -1 when none does.
+// pluginsChoice lets a plugin choose among the scored nodes; -1 if none does.
 func (f *Finder) pluginsChoice(task *api.TaskInfo, n *CandidateNodes, places []int32, total []float64) int32 {
 	byScore := map[float64][]*api.NodeInfo{}
 	for i, place := range places {

@@ -18,9 +18,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// oneVerdict makes a refusal independent of the order in which upstream called its predicates: that is the order of a map, up
-// to the first refusal that no eviction resolves, so with several reasons the result varies. A lasting reason replaces others;
-// of several lasting reasons the first in a fixed order is reported, or all candidates where a check costs too much.
+// oneVerdict makes a refusal independent of the order in which upstream called its predicates. Upstream calls them in
+// the order of a map, and stops at the first refusal that no eviction resolves, so with several reasons the result
+// varies. Here a lasting reason replaces others. Of several lasting reasons the first in a fixed order is reported, or
+// all candidates if a check costs too much.
 func (f *Finder) oneVerdict(task *api.TaskInfo, node *api.NodeInfo, err error) error {
 	var fit *api.FitError
 	if node.Node == nil || !errors.As(err, &fit) {
@@ -33,7 +34,7 @@ func (f *Finder) oneVerdict(task *api.TaskInfo, node *api.NodeInfo, err error) e
 	return err
 }
 
-// lastingReason returns the Kubernetes predicates' reason that no eviction resolves; empty when there is none.
+// lastingReason returns the Kubernetes predicates' reason that no eviction resolves; empty if there is none.
 func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) string {
 	if forGood(fit) {
 		taint, tainted := untolerated(pod, node)
@@ -58,7 +59,7 @@ func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) st
 	return fit.Status[lasting].Reason
 }
 
-// mayLast returns the rules of a pod that may exclude a node permanently, besides rules that are checked one by one.
+// mayLast returns the rules of a pod that may exclude a node permanently, except rules that are checked one by one.
 func mayLast(pod *v1.Pod, node *v1.Node) []string {
 	var rules []string
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
@@ -81,14 +82,15 @@ func cordoned(pod *v1.Pod, node *v1.Node) bool {
 		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
 }
 
-// untolerated is the first taint of the node that the pod does not tolerate; false if there is none.
+// untolerated returns the first taint of the node that the pod does not tolerate; false if there is none.
 func untolerated(pod *v1.Pod, node *v1.Node) (v1.Taint, bool) {
 	return v1helper.FindMatchingUntoleratedTaint(node.Spec.Taints, pod.Spec.Tolerations, func(taint *v1.Taint) bool {
 		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
 	})
 }
 
-// selection is a pod's node selector and required affinity, parsed once for all nodes that are explained in a row.
+// selection is a pod's node selector and required affinity. It is parsed once, because many nodes in a row are
+// explained for one pod.
 type selection struct {
 	pod      *v1.Pod
 	required nodeaffinity.RequiredNodeAffinity

@@ -11,18 +11,20 @@ import (
 )
 
 const (
-	// maxPackingSteps bounds one search for a plan, in looks at a class of tasks on a node. It takes about 150 ms.
+	// maxPackingSteps bounds one search for a plan. A step is a look at one class of tasks on one node. The bound takes
+	// about 150 ms.
 	maxPackingSteps = 1_500_000
-	// sessionPackingSteps bounds all of them in a session (Budget).
+	// sessionPackingSteps bounds all searches for plans in a session (Budget).
 	sessionPackingSteps = 2_000_000
-	// MaxFurtherLooks bounds the cost of further tries for one gang: each placed task costs a look at a node for each class. It
-	// allows one further try of the largest gangs in the random tests, 1,000 tasks of 8 classes; smaller gangs get more tries.
+	// MaxFurtherLooks bounds the cost of further tries for one gang: each placed task costs one look at a node for each
+	// class. The bound allows one further try of the largest gangs in the random tests, 1,000 tasks of 8 classes;
+	// smaller gangs get more tries.
 	MaxFurtherLooks = 8_000
-	// sessionLooks bounds trials of other orders in a session, in looks as MaxFurtherLooks counts them. It takes about 200 ms.
+	// sessionLooks bounds trials of other orders in a session, in the looks of MaxFurtherLooks. It takes about 200 ms.
 	sessionLooks = 3 * MaxFurtherLooks
 )
 
-// turnsKept is for how many sessions a waiting search keeps its place while it does not ask.
+// turnsKept is for how many sessions a waiting search keeps its place without asking again.
 const turnsKept = 10
 
 // Search identifies a search for room for tasks of a job in a set of nodes, on behalf of the job's unit of gangs. It stays the
@@ -41,15 +43,15 @@ type Search struct {
 // units waited before it, regardless of the number of searches and of changes between sessions.
 type Budget struct {
 	session int
-	// Left is how many steps searches may still take in the session.
+	// Left is how many steps searches may still use in the session.
 	Left int
 	// Next is the search whose turn it is in this session; nil if there is none, or it was used.
 	Next *Search
-	// units are the waiting units, by name. asked is a counter that orders the beginnings of waits.
+	// units are the waiting units, by name. asked is a logical clock of the starts of waits.
 	units map[string]*waitingUnit
 	asked int
-	// served is when namespaces with waiting units had their last turn, or began to wait since, in units of asked. A namespace
-	// that comes again is behind the others.
+	// served is when each namespace with waiting units had its last turn, or began to wait since, by the clock asked. A
+	// namespace that returns is behind the others.
 	served map[string]int
 }
 
@@ -60,11 +62,11 @@ type waitingUnit struct {
 	searches  map[Search]*waitingSearch
 }
 
-// waitingSearch is when the search began to wait, and in which session it asked last.
+// waitingSearch holds when the search began to wait, and the session in which it last asked.
 type waitingSearch struct{ since, asked int }
 
-// beginSession begins a session with so many steps. The search that has its turn waits no longer, whether or not it asks: if its
-// turn does not suffice it waits again, behind the others.
+// beginSession starts a session with the given number of steps. The search whose turn it is no longer waits, even if it
+// does not ask. If its turn does not suffice, it waits again, behind the others.
 func (b *Budget) beginSession(steps int) {
 	b.session++
 	b.Left = steps
@@ -103,8 +105,8 @@ func (b *Budget) forgetAbsent() {
 	b.served = served
 }
 
-// fairShare returns how many steps a search for a plan may take: its share of the remaining steps, given how many searches its
-// job still has to make.
+// fairShare returns how many steps a search for a plan may use: its share of the remaining steps, given the number of
+// searches that its job still has to make.
 func (b *Budget) fairShare(of Search, searches int) int {
 	left := b.Left
 	if b.Next != nil {
@@ -119,8 +121,8 @@ func (b *Budget) fairShare(of Search, searches int) int {
 // Open reports whether AcquireAll would succeed.
 func (b *Budget) Open(of Search) bool { return b.Left > 0 || b.Next != nil && *b.Next == of }
 
-// AcquireAll takes the steps of a search that cannot be made in part. It succeeds while steps remain, or in the search's turn;
-// otherwise the search waits.
+// AcquireAll takes the steps of a search that cannot be divided. It succeeds while steps remain, or if it is the
+// search's turn; otherwise the search waits.
 func (b *Budget) AcquireAll(of Search, steps int) bool {
 	if !b.take(of) && b.Left <= 0 {
 		b.Wait(of)

@@ -7,18 +7,21 @@ import (
 	"time"
 )
 
-// A gang that waits for resources being released keeps its placement in each session, with idle resources for its other members. Pods that leave
-// may follow one another without end, so a leaky bucket bounds this for each namespace: the time in which its gangs hold idle resources fills the
-// bucket, and a quarter of the time in which they do not drains it. When 5 minutes are in it the namespace's gangs are placed on idle resources only
-// until it is empty. So a namespace holds idle resources for at most a fifth of a long time, and is never paused if it holds them for less.
+// A gang that waits for resources being released keeps its placement in each session, with idle resources for its other
+// members. Pods that are being deleted may follow one another without end, so each namespace has a leaky bucket. The
+// time in which its gangs hold idle resources fills the bucket. The time in which they hold none drains it at a quarter
+// of that rate. When the bucket holds 5 minutes, the namespace's gangs are placed on idle resources only until the
+// bucket is empty. So over a long time a namespace holds idle resources for at most a fifth of the time, and it is
+// never paused below that.
 const (
 	holdsFor = 5 * time.Minute
-	// drainsIn is how many times as long held time takes to drain.
+	// drainsIn is the ratio of the time that the bucket takes to drain to the time that filled it.
 	drainsIn = 4
 	pause    = drainsIn * holdsFor
 )
 
-// Holds is how long gangs have held idle resources, by namespace: queues and PodGroups are the tenant's to choose and to make again.
+// Holds records how long gangs have held idle resources, by namespace. Queues and PodGroups would not do as keys,
+// because a tenant can choose and recreate them.
 type Holds struct {
 	of map[string]*hold
 	// session numbers the sessions.
@@ -26,21 +29,23 @@ type Holds struct {
 }
 
 type hold struct {
-	// held is the time in the bucket, at most holdsFor, when gangs of the namespace held last: in that session, at that time.
+	// held is the time in the bucket, at most holdsFor, when gangs of the namespace last held idle resources. session
+	// and at say when that was.
 	held    time.Duration
 	session uint64
 	at      time.Time
-	// until is the end of the last pause.
+	// until is when the last pause ends or ended.
 	until time.Time
 }
 
-// beginSession forgets namespaces whose buckets are empty.
+// beginSession drops namespaces whose buckets are empty.
 func (h *Holds) beginSession(now time.Time) {
 	h.session++
 	maps.DeleteFunc(h.of, func(_ string, of *hold) bool { return now.Sub(of.at) > pause })
 }
 
-// Note records that a gang of the namespace holds idle resources in this session. The time since the session before counts if one did in that too.
+// Note records that a gang of the namespace holds idle resources in this session. The time since the previous session
+// counts if a gang did so in that session, too.
 func (h *Holds) Note(namespace string, now time.Time) {
 	of := h.of[namespace]
 	if of == nil {

@@ -13,22 +13,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Memory keeps results from one session to the next. Everything in it would be found again, if the session had the steps for it.
+// Memory keeps results from one session to the next. A session with enough steps would compute the same results again.
 // Entries that a session does not use are dropped after the next.
 type Memory struct {
 	// Seed is the seed of all hashes.
 	Seed maphash.Seed
-	// Tasks is the memory of the finder.
+	// Tasks is the memory of package feasible.
 	Tasks *feasible.Memory
 	// solutions are the answers to packing problems, by a hash of the problem's numbers; former are the answers of the last
 	// session.
 	solutions, former map[uint64]Solution
-	// Packing is the budget of searches for a plan, Orders the budget of trials of other orders.
+	// Packing is the budget of searches for a plan. Orders is that of trials of other orders.
 	Packing, Orders Budget
-	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything that decides on them, and formerGangs those
-	// of the last session.
+	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything that decides on them. formerGangs
+	// are from the last session.
 	Gangs, formerGangs map[uint64]Explanation
-	// Units are the units that fit nowhere, by name, and FormerUnits the ones of the last session.
+	// Units are the units that fit nowhere, by name. FormerUnits are from the last session.
 	Units, FormerUnits map[string]UnitWaits
 	// Nodes are the fingerprints of nodes.
 	Nodes Nodes
@@ -36,16 +36,18 @@ type Memory struct {
 	Holds Holds
 }
 
-// Explanation is why a gang was not placed.
+// Explanation holds the reasons why a gang was not placed.
 type Explanation struct {
 	Fingerprint uint64
 	Explanation framework.GangExplanation
 	Wait        framework.Wait
-	// Tasks is the message of each task, in task order, for a gang that may lie anywhere; empty for tasks that have none.
+	// Tasks is the message of each task, in task order, for a gang that may be placed anywhere; empty for tasks without
+	// a message.
 	Tasks []string
 }
 
-// UnitWaits is why a unit of gangs was not placed: the wait of each of its gangs, and the explanation of the one that found no room.
+// UnitWaits holds the reasons why a unit of gangs was not placed: the wait of each gang, and the explanation of the
+// gang that found no room.
 type UnitWaits struct {
 	Fingerprint uint64
 	Waits       map[api.JobID]framework.Wait
@@ -72,7 +74,7 @@ func (m *Memory) BeginSession() {
 	m.Holds.beginSession(time.Now())
 }
 
-// KnownExplanation returns why a gang with the fingerprint did not fit, in this session or in the last one.
+// KnownExplanation returns why a gang with the fingerprint did not fit in this session or the last one.
 func (m *Memory) KnownExplanation(fingerprint uint64) (Explanation, bool) {
 	found, ok := m.Gangs[fingerprint]
 	if !ok {
@@ -83,7 +85,7 @@ func (m *Memory) KnownExplanation(fingerprint uint64) (Explanation, bool) {
 	return found, ok
 }
 
-// Solution is the answer to a packing problem, the plan if it fits, and how many steps the search might have taken.
+// Solution is the answer to a packing problem, the plan if there is one, and how many steps the search was allowed.
 type Solution struct {
 	packing.Answer
 	Plan  packing.Plan
@@ -112,9 +114,9 @@ func (m *Memory) Refute(problem *packing.Problem) packing.Answer {
 	return found.Answer
 }
 
-// Solve looks for a plan. of identifies the search, and searches is how many its job makes. The problem's nodes are in the order
-// of their keys, so that problems with one key have one plan. It returns false if the session's steps did not suffice for a
-// complete search.
+// Solve looks for a plan. of identifies the search, and searches is how many searches its job makes. The problem's
+// nodes are in the order of their keys, so that problems with the same key have the same plan. It returns false if the
+// session's steps did not suffice for a complete search.
 func (m *Memory) Solve(problem *packing.Problem, of Search, searches int) (Solution, bool) {
 	key := maphash.String(m.Seed, "solve "+problem.Key())
 	found, ok := m.known(key)
@@ -157,5 +159,5 @@ func (m *Memory) vainKey(in Way, key string) uint64 {
 	return maphash.String(m.Seed, string(in)+" vain "+key)
 }
 
-// final reports whether more steps would not be granted, or are not needed.
+// final reports whether another search could not improve the answer: it is known, or no more steps would be granted.
 func (s *Solution) final() bool { return s.Answer != packing.Unknown || s.steps >= maxPackingSteps }

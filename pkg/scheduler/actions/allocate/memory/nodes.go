@@ -15,26 +15,26 @@ import (
 // Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
 // need not be computed again.
 type Nodes struct {
-	// nodes are the records of the session's nodes by number, which is the order of their names, and former the ones of the last
-	// session.
+	// nodes are the records of the session's nodes by number, which is the order of their names. former are from the
+	// last session.
 	nodes, former []nodeRecord
-	// infos are the copies of the nodes that the records were made for.
+	// infos are the copies of the nodes of the records.
 	infos []*api.NodeInfo
 	// numbered counts the objects that have a number.
 	numbered uint64
 }
 
-// nodeRecord is the remembered data of a node.
+// nodeRecord is the stored data of a node.
 type nodeRecord struct {
 	name string
-	// object is the Node, and number identifies it, even if another object reuses its address.
+	// object is the Node. number identifies it, even if another object reuses its address.
 	object *v1.Node
 	number uint64
-	// fingerprint is the fingerprint of kept, the state of the session's copy of the node when it was computed; its info is nil
-	// before that.
+	// fingerprint is the fingerprint of kept, which is the state of the session's copy of the node when the fingerprint
+	// was computed. kept.info is nil before the first one.
 	fingerprint uint64
 	kept        nodeState
-	// asGiven reports whether kept is the copy as sessions are given it, and not as one had changed it.
+	// asGiven reports whether kept was taken before the session changed its copy.
 	asGiven bool
 }
 
@@ -53,10 +53,10 @@ type nodeState struct {
 	oversubscribed, jobsEvicting bool
 }
 
-// beginSession forgets the nodes that the last session did not ask for.
+// beginSession drops the nodes that the last session did not use.
 func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
 
-// open makes records of the session's nodes. If it has the copies that the last session had, their records stay.
+// open makes records of the session's nodes. If the copies are the same as in the last session, their records stay.
 func (m *Nodes) open(all []*api.NodeInfo) {
 	if m.nodes != nil {
 		return
@@ -71,7 +71,7 @@ func (m *Nodes) open(all []*api.NodeInfo) {
 	}
 }
 
-// recordOf returns the record of a node of the session, which has these nodes.
+// recordOf returns the record of a node. all are the session's nodes.
 func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	m.open(all)
 	r := &m.nodes[node]
@@ -87,8 +87,8 @@ func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	return r
 }
 
-// NumberOf returns the number of the node's object, which stays the same as long as sessions have the object. No two objects
-// share a number.
+// NumberOf returns the number of the node's object, which stays the same as long as sessions have the object. No two
+// objects share a number.
 func (m *Nodes) NumberOf(node int32, all []*api.NodeInfo) uint64 { return m.recordOf(node, all).number }
 
 // formerPlace returns the number that the named node had in the last session, which usually is its current number.
@@ -99,8 +99,8 @@ func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	return slices.BinarySearchFunc(m.former, name, func(r nodeRecord, name string) int { return cmp.Compare(r.name, name) })
 }
 
-// FingerprintOf returns the fingerprint that was computed for the node's current state, or else the one that compute returns. A
-// copy that the session was given again, and has not touched, is not compared: package snapshot compared it when it gave it.
+// FingerprintOf returns the fingerprint stored for the node's current state, or else computes it. A copy that the
+// session got again, and has not touched, is not compared, because package snapshot has compared it.
 func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, touched bool, compute func(number uint64) uint64) uint64 {
 	m.open(all)
 	info := all[node]
@@ -152,7 +152,7 @@ func (s *nodeState) is(info *api.NodeInfo) bool {
 		s.idle.Is(info.Idle) && s.releasing.Is(info.Releasing) && s.pipelined.Is(info.Pipelined) && s.allocatable.Is(info.Allocatable)
 }
 
-// measuredAt is when the node's usage was measured, in nanoseconds; 0 for a node without one.
+// measuredAt returns when the node's usage was measured, in nanoseconds; 0 for a node without one.
 func measuredAt(info *api.NodeInfo) int64 {
 	if info.ResourceUsage == nil {
 		return 0

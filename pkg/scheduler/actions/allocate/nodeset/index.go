@@ -23,8 +23,8 @@ type Index struct {
 
 	ssn     *framework.Session
 	numbers map[string]int32
-	// versions counts the changes of each node, from 1 if the session may have changed it before, and changes lists the nodes that
-	// changed, in order.
+	// versions counts the changes of each node; it starts at 1 if the session may already have changed the node.
+	// changes lists the changed nodes, in order.
 	versions []uint32
 	changes  []int32
 	// releasing are the nodes on which resources are being released; nil before they are asked for.
@@ -85,7 +85,7 @@ func (x *Index) noteReleasing(node int32) {
 	}
 }
 
-// findReleasing looks at all nodes, once.
+// findReleasing checks all nodes, once.
 func (x *Index) findReleasing() {
 	if x.releasing != nil {
 		return

@@ -10,7 +10,7 @@ type Set struct {
 	Name string
 	// Nodes are the numbers of the nodes, in ascending order.
 	Nodes []int32
-	// places are where in Nodes each node is.
+	// places is the index in Nodes of each node.
 	places map[int32]int32
 }
 
@@ -25,7 +25,7 @@ func newSet(name string, nodes []int32) *Set {
 	return s
 }
 
-// Place returns where in Nodes the node is; false when the set does not have it.
+// Place returns the index of the node in Nodes; false if the set does not contain it.
 func (s *Set) Place(node int32) (int32, bool) {
 	place, ok := s.places[node]
 	return place, ok

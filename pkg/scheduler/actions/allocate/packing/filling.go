@@ -4,7 +4,7 @@ package packing
 
 import "slices"
 
-// filling is nodes with the tasks placed on them.
+// filling is the problem's nodes with the tasks placed on them.
 type filling struct {
 	*Problem
 	room  [][]float64

@@ -8,7 +8,7 @@ import "slices"
 type loading struct {
 	*Problem
 	node *Node
-	// left is how many tasks of each kind remain, taken how many of them are on the node.
+	// left is how many tasks of each kind remain to be placed. taken is how many are on the node.
 	left, taken []int
 	room        []float64
 	slots       int
@@ -20,7 +20,7 @@ func (p *Problem) newLoading(node *Node, left []int) loading {
 		slots: min(node.Slots, p.Tasks()), ports: map[string]bool{}}
 }
 
-// most returns how many further tasks of the kind the node takes.
+// most returns how many more tasks of the kind fit on the node.
 func (l *loading) most(k int) int {
 	kind := &l.Kinds[k]
 	most := min(l.left[k]-l.taken[k], l.slots)

@@ -10,18 +10,18 @@ import (
 const (
 	// mixtureShare and mendShare are the percentages of the steps that a mixture, and then its repair, may use.
 	mixtureShare, mendShare = 50, 70
-	// mendSteps bounds one search for room on some of the nodes, and mendLooks the part of it spent on finding ways to fill one
-	// node: few ways on many nodes find more than all ways on few.
+	// mendSteps bounds one search for room on some of the nodes. mendLooks bounds the part of it spent on finding ways
+	// to fill one node: trying few ways on many nodes finds more than trying all ways on few.
 	mendSteps, mendLooks = 10_000, 600
 	// mostFurther bounds how many filled nodes are emptied again for such a search.
 	mostFurther = 12
-	// certain is the part of all tasks that must lack room before the lack cannot be a rounding error.
+	// certain is the share of all tasks without room above which the lack cannot be a rounding error.
 	certain = 1e-6
-	// whole is by how much a share of nodes may be short of a whole number.
+	// whole is the tolerance for rounding a share of nodes up to a whole number.
 	whole = 1e-4
 )
 
-// mended looks for room for all tasks by a mixture, and repairs the mixture.
+// mended solves the problem by a mixture, and repairs the nodes that the mixture does not fill with whole tasks.
 func (p *Problem) mended(left *int) (Plan, Answer) {
 	share := *left * mixtureShare / 100
 	*left -= share
@@ -46,12 +46,12 @@ func (p *Problem) mended(left *int) (Plan, Answer) {
 	return d.plan, Fits
 }
 
-// mending turns a mixture into a plan: whole nodes are filled as the mixture says, and the others by search. If that fails, some
-// nodes drawn at random are emptied and the search includes them.
+// mending turns a mixture into a plan: whole nodes are filled as in the mixture, and the others by search. If that
+// fails, some filled nodes, chosen at random, are emptied, and the search includes them.
 type mending struct {
 	*Problem
 	plan Plan
-	// left is how many tasks of each kind have no room yet, loose the nodes that are not filled, filled the others.
+	// left is how many tasks of each kind have no room yet. loose are the nodes that are not filled, filled the others.
 	left          []int
 	loose, filled []int
 }
@@ -72,7 +72,7 @@ func (p *Problem) newMending(m *mixture) *mending {
 	return d
 }
 
-// fill puts the tasks on the node, as far as any remain.
+// fill puts the tasks on the node, as far as tasks of the kind remain.
 func (d *mending) fill(n int, tasks []int) {
 	taken := slices.Clone(tasks)
 	for k := range taken {
@@ -83,7 +83,7 @@ func (d *mending) fill(n int, tasks []int) {
 	d.filled = append(d.filled, n)
 }
 
-// mend searches with the given number of steps.
+// mend searches for room for the remaining tasks in the given number of steps.
 func (d *mending) mend(steps *int) bool {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for try := 0; *steps > 0; try++ {
@@ -95,7 +95,7 @@ func (d *mending) mend(steps *int) bool {
 	return false
 }
 
-// on searches for room on the loose nodes and so many others.
+// on searches for room on the loose nodes and on the given number of filled ones, chosen at random.
 func (d *mending) on(further int, dice *rand.Rand, steps *int) bool {
 	nodes := slices.Clone(d.loose)
 	for i := range further {

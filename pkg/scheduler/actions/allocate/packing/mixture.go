@@ -11,7 +11,7 @@ import (
 const (
 	// slight is the size of values that are zero but for rounding errors.
 	slight = 1e-9
-	// spread perturbs the kinds' rows, so that each pivot improves the solution: without it many rows would tie.
+	// spread perturbs the rows of the kinds, so that each pivot improves the solution. Without it many rows would tie.
 	spread = 1e-7
 	// plenty is the multiple of the demand at which the search for more room stops.
 	plenty = 1.02
@@ -67,8 +67,8 @@ type mixture struct {
 	// prices are the prices of one task of each kind; all wanted tasks together are worth 1.
 	prices  []float64
 	inverse [][]float64
-	// worth is an upper bound of the worth of a node of each group at the last prices; sound reports that all bounds are for the
-	// same prices.
+	// worth is an upper bound of the worth of a node of each group at the last prices. sound reports whether all bounds
+	// are for the same prices.
 	worth []float64
 	sound bool
 	steps int
@@ -77,9 +77,9 @@ type mixture struct {
 type sort int
 
 const (
-	// portion is the part of all tasks that has room.
+	// portion is the share of all tasks that has room.
 	portion sort = iota
-	// surplus is by how much the room for a kind exceeds that part.
+	// surplus is the room for a kind beyond that share.
 	surplus
 	// way is how many nodes of a group are filled in one way.
 	way
@@ -120,7 +120,7 @@ func (p *Problem) mix(steps *int) *mixture {
 	return m
 }
 
-// bound is an upper bound of the portion. All tasks together are worth 1, so it is the total worth of all nodes.
+// bound returns an upper bound of the portion. All tasks together are worth 1, so it is the total worth of all nodes.
 func (m *mixture) bound() (sum float64) {
 	for g, worth := range m.worth {
 		sum += worth * float64(len(m.groups[g].nodes))
@@ -158,12 +158,12 @@ func (m *mixture) begin() bool {
 	return m.solve()
 }
 
-// spread is how much room for the kind there is without any node.
+// spread returns the perturbation of the kind's row: room that exists without any node.
 func (m *mixture) spread(k int) float64 {
 	return spread * max(m.demand[k], 1) * (1 + math.Mod(float64(k+1)*0.618, 1))
 }
 
-// column is the variable's column, less the column of its group's key.
+// column returns the variable's column, less the column of its group's key.
 func (m *mixture) column(v variable) []float64 {
 	out := make([]float64, len(m.Kinds))
 	switch v.sort {

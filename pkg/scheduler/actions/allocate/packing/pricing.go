@@ -16,10 +16,10 @@ const maxPricing = 3_000
 type pricing struct {
 	loading
 	prices []float64
-	// order are the kinds that have a price, in order of price per resource taken, highest first.
+	// order lists the kinds that have a price, in descending order of price per requested resource.
 	order []int
-	// yield is the highest price per unit of each resource, among the kinds from a place in the order on; infinite where one of
-	// them does not take any of it.
+	// yield is the highest price per unit of each resource, among the kinds from each place of the order on; infinite
+	// if one of them requests none of the resource.
 	yield [][]float64
 	value float64
 	best  []int
@@ -27,8 +27,8 @@ type pricing struct {
 	cut   bool
 }
 
-// dearest returns the tasks that fill the node with the largest worth, that worth, and an upper bound of it, which is larger if
-// the search was cut short.
+// dearest returns the tasks that fill the node with the largest worth, that worth, and an upper bound of the worth,
+// which is larger if the search was cut short.
 func (p *Problem) dearest(node *Node, prices []float64, steps *int) (taken []int, value, bound float64) {
 	v := &pricing{loading: p.newLoading(node, p.counts()), prices: prices, best: make([]int, len(p.Kinds)), steps: maxPricing}
 	size := func(k int) (sum float64) {
@@ -83,7 +83,7 @@ func (v *pricing) from(i int, value float64) {
 	}
 }
 
-// atMost bounds the worth of kinds from a place in the order on, in the remaining room.
+// atMost bounds the worth of the kinds from the i-th of the order on, in the remaining room.
 func (v *pricing) atMost(i int) float64 {
 	bound := math.Inf(1)
 	for r, yield := range v.yield[i] {

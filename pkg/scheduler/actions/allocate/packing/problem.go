@@ -16,31 +16,32 @@ type Kind struct {
 	Count   int
 	// Ports are resources that only one task on a node can have; a task with ports excludes others of its kind.
 	Ports []string
-	// Excludes reports, by kind, whose tasks may not lie on a node with one of these; nil for none. It is symmetric.
+	// Excludes reports, by kind, whether tasks of that kind may not share a node with tasks of this one; nil for none.
+	// It is symmetric.
 	Excludes []bool
-	// Role is a place in Problem.Roles; tasks of no role have -1.
+	// Role is an index in Problem.Roles; -1 for tasks without a role.
 	Role int
 }
 
 // Node is the remaining capacity of a node.
 type Node struct {
 	Room []float64
-	// Slots is how many more tasks of any kind it takes.
+	// Slots is how many more tasks, of any kind, the node takes.
 	Slots int
 	// Takes reports, by kind, whether the node may take such tasks at all.
 	Takes []bool
 }
 
-// Problem asks for room for a number of the tasks.
+// Problem asks for room on nodes for a number of tasks.
 type Problem struct {
 	Kinds []Kind
 	Nodes []Node
-	// Wanted is how many tasks must find room, Roles how many of each role.
+	// Wanted is how many tasks must find room. Roles is how many of each role must.
 	Wanted int
 	Roles  []int
 }
 
-// Plan says for each node how many tasks of each kind it takes; nil where it takes none.
+// Plan is the number of tasks of each kind on each node; nil for a node without tasks.
 type Plan [][]int
 
 // Answer says whether there is room.
@@ -67,7 +68,7 @@ func fits(request, room []float64) bool {
 	return true
 }
 
-// Without is the problem with a node that does not take the kind.
+// Without returns the same problem, except that the node does not take the kind.
 func (p *Problem) Without(node, kind int) *Problem {
 	out := *p
 	out.Nodes = slices.Clone(p.Nodes)
@@ -76,7 +77,8 @@ func (p *Problem) Without(node, kind int) *Problem {
 	return &out
 }
 
-// Exclude keeps tasks of the two kinds from lying on one node; of one kind, any two of its tasks.
+// Exclude keeps tasks of the two kinds off each other's nodes. If both are the same kind, any two of its tasks are kept
+// apart.
 func (p *Problem) Exclude(l, r int) {
 	for _, pair := range [][2]int{{l, r}, {r, l}} {
 		kind := &p.Kinds[pair[0]]
@@ -87,10 +89,10 @@ func (p *Problem) Exclude(l, r int) {
 	}
 }
 
-// alone reports whether no two tasks of the kind, the i-th, may lie on one node.
+// alone reports whether any two tasks of the i-th kind must be on different nodes.
 func (k *Kind) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
 
-// excluded reports whether a task on the node, given the number of each kind, excludes the kind.
+// excluded reports whether the tasks on a node, given as the number of each kind, exclude the kind.
 func (k *Kind) excluded(taken []int) bool {
 	if k.Excludes == nil {
 		return false
@@ -126,7 +128,7 @@ func (p *Problem) copies(k, n int) int {
 	return max(most, 0)
 }
 
-// Key is equal for problems that differ only in the order of their nodes: these have the same solutions. Lists begin with their
+// Key returns a key that is equal for problems that differ only in the order of their nodes: these have the same solutions. Lists begin with their
 // length, so that different problems cannot have the same key.
 func (p *Problem) Key() string {
 	b := binary.AppendVarint(nil, int64(p.Wanted))
@@ -156,7 +158,7 @@ func (p *Problem) Key() string {
 	return string(b)
 }
 
-// Key is equal for equal nodes.
+// Key returns a key that is equal for equal nodes.
 func (n *Node) Key() string {
 	return string(appendBits(appendFloats(binary.AppendVarint(nil, int64(n.Slots)), n.Room), n.Takes))
 }
@@ -180,7 +182,7 @@ func appendFloats(b []byte, values []float64) []byte {
 	return b
 }
 
-// Tasks is the number of tasks.
+// Tasks returns the number of tasks.
 func (p *Problem) Tasks() (n int) {
 	for i := range p.Kinds {
 		n += p.Kinds[i].Count
@@ -188,7 +190,7 @@ func (p *Problem) Tasks() (n int) {
 	return n
 }
 
-// counts is the number of tasks of each kind.
+// counts returns the number of tasks of each kind.
 func (p *Problem) counts() []int {
 	counts := make([]int, len(p.Kinds))
 	for k := range p.Kinds {
@@ -197,7 +199,7 @@ func (p *Problem) counts() []int {
 	return counts
 }
 
-// scale is the total of each resource over all nodes, 1 for resources that no node has.
+// scale returns the total of each resource over all nodes, 1 for resources that no node has.
 func (p *Problem) scale() []float64 {
 	sum := make([]float64, len(p.Kinds[0].Request))
 	for i := range p.Nodes {
@@ -211,7 +213,7 @@ func (p *Problem) scale() []float64 {
 	return sum
 }
 
-// size is the largest part of the scale.
+// size returns the largest ratio of an amount to its scale.
 func size(amounts, scale []float64) (part float64) {
 	for r, value := range amounts {
 		part = max(part, value/scale[r])

@@ -12,22 +12,22 @@ import (
 type strategy int
 
 const (
-	// leastWaste fills the smallest nodes first, each so that the least remains.
+	// leastWaste fills the smallest nodes first. It fills each so that the least remains.
 	leastWaste strategy = iota
-	// largestNodes is the same with the largest nodes first.
+	// largestNodes is like leastWaste, but fills the largest nodes first.
 	largestNodes
 	// largestTasks fills the smallest nodes first, each with the largest tasks that fit.
 	largestTasks
 )
 
 const (
-	// maxFills bounds how many ways to fill a node are tried, maxLooks how many looks at a kind are spent on finding them.
+	// maxFills bounds how many ways to fill a node are tried. maxLooks bounds the steps spent on finding them.
 	maxFills = 400
 	maxLooks = 4_000
 )
 
-// search fills node by node, depth first. Each node is filled maximally: if there is a solution, there is one in which no
-// task of a later node would fit here.
+// search fills node by node, depth first. Each node is filled until no remaining task fits: if there is a solution,
+// then there is also one in which no task of a later node would fit here.
 type search struct {
 	*Problem
 	strategy strategy
@@ -114,7 +114,7 @@ func (s *search) sumUp() {
 	}
 }
 
-// from fills the nodes from the i-th on, when so many tasks are placed.
+// from fills the nodes from the i-th on. placed is the number of tasks on the nodes before.
 func (s *search) from(i, placed int) bool {
 	if placed >= s.Wanted && s.rolesMet() {
 		return true
@@ -165,7 +165,7 @@ func (s *search) rolesMet() bool {
 	return !slices.ContainsFunc(lacking, func(n int) bool { return n > 0 })
 }
 
-// hopeful reports whether, by sums, the nodes from the i-th on may have room for the missing tasks.
+// hopeful reports whether the total room of the nodes from the i-th on may suffice for the missing tasks.
 func (s *search) hopeful(i, placed int) bool {
 	need := max(s.Wanted-placed, 0)
 	can, roles := 0, slices.Clone(s.Roles)
@@ -214,7 +214,7 @@ func (s *search) fills(i int) []fill {
 	return e.found
 }
 
-// spare is how much more of each resource the nodes from the i-th on have than all remaining tasks request.
+// spare returns how much more of each resource the nodes from the i-th on have than all remaining tasks request.
 func (s *search) spare(i int) []float64 {
 	spare := slices.Clone(s.supply[i])
 	for k, left := range s.left {
@@ -272,7 +272,8 @@ func (e *enumeration) maximal() bool {
 	return !slices.ContainsFunc(e.s.kinds, func(k int) bool { return e.most(k) > 0 })
 }
 
-// tolerable reports whether the other nodes have room for the remaining tasks when the node is filled like this.
+// tolerable reports whether the other nodes have enough total room for the remaining tasks if this node is filled like
+// this.
 func (e *enumeration) tolerable() bool {
 	for r, spare := range e.spare {
 		if e.room[r] > spare+Tolerance*float64(1+e.Wanted) {
@@ -282,7 +283,7 @@ func (e *enumeration) tolerable() bool {
 	return true
 }
 
-// waste is the amount of unused resources, weighted by scarcity.
+// waste returns the amount of unused resources, weighted by scarcity.
 func (e *enumeration) waste() (sum float64) {
 	for r, value := range e.room {
 		sum += e.s.tight[r] * max(value, 0) / e.s.scale[r]

@@ -17,7 +17,8 @@ const (
 	mostCoarse = 4
 )
 
-// Solve looks for room in at most so many steps, each a look at a kind on a node, and returns the number of steps taken.
+// Solve looks for room in at most the given number of steps. A step is a look at one kind on one node. It also returns
+// the number of steps taken.
 func (p *Problem) Solve(steps int) (Plan, Answer, int) {
 	left := steps
 	plan, answer := p.solve(&left)
@@ -52,7 +53,7 @@ func (p *Problem) solve(left *int) (Plan, Answer) {
 	return nil, Unknown
 }
 
-// searched looks for room in so many of the remaining steps.
+// searched runs a search with at most the given number of the remaining steps.
 func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	share := min(steps, *left)
 	s := p.newSearch(st, share)
@@ -115,9 +116,9 @@ func (p *Problem) refute(left *int) Answer {
 	return Unknown
 }
 
-// refuteChoice looks for a proof that no choice of the tasks has room, where not all are wanted: it takes the tasks with the
-// smallest requests for one resource, with the other requests reduced to the smallest of any task, and allows them on any node
-// that takes some task.
+// refuteChoice looks for a proof that no choice of the wanted number of tasks has room. For one resource it takes the
+// tasks with the smallest requests, with their other requests reduced to the smallest of any task, and allows them on
+// any node that takes some task.
 func (p *Problem) refuteChoice(left *int) Answer {
 	if p.Wanted >= p.Tasks() || len(p.Nodes) == 0 {
 		return Unknown
@@ -136,7 +137,8 @@ func (p *Problem) refuteChoice(left *int) Answer {
 	return Unknown
 }
 
-// alikeBut returns a relaxed problem, whose tasks differ in one resource only: it has room wherever this one has.
+// alikeBut returns a relaxed problem whose tasks differ in one resource only. It has a solution whenever this problem
+// has one.
 func (p *Problem) alikeBut(resource int) *Problem {
 	out := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: slices.Clone(p.Nodes), Wanted: p.Wanted, Roles: p.Roles}
 	least := slices.Clone(p.Kinds[0].Request)
@@ -157,7 +159,7 @@ func (p *Problem) alikeBut(resource int) *Problem {
 	return out
 }
 
-// refuteAny looks for a proof with tasks of any choice, of few kinds.
+// refuteAny looks for a proof that holds for any choice of tasks, by merging them into few kinds.
 func (p *Problem) refuteAny(left *int) Answer {
 	if p.Wanted > p.Tasks() || len(p.Kinds) == 0 || len(p.Nodes) == 0 {
 		if p.Wanted > 0 {
@@ -185,8 +187,8 @@ func (p *Problem) refuteAny(left *int) Answer {
 	return Unknown
 }
 
-// coarser returns a relaxed problem of fewer kinds, which has room wherever this one has: neighboring kinds in the order of size,
-// with no large step between them, are treated as the smallest of them.
+// coarser returns a relaxed problem with fewer kinds, which has a solution whenever this problem has one: kinds that
+// are neighbors in the order of size, without a large step between them, are treated as the smallest of them.
 func (p *Problem) coarser(kinds int) *Problem {
 	scale := p.scale()
 	order := make([]int, len(p.Kinds))
@@ -195,7 +197,7 @@ func (p *Problem) coarser(kinds int) *Problem {
 	}
 	of := func(i int) float64 { return size(p.Kinds[i].Request, scale) }
 	slices.SortStableFunc(order, func(l, r int) int { return cmp.Or(cmp.Compare(of(r), of(l)), compareKinds(&p.Kinds[l], &p.Kinds[r])) })
-	// The first of each group: the largest kind, and those behind the largest steps.
+	// A group begins with the largest kind, and after each of the largest steps.
 	steps := make([]int, 0, len(order))
 	for i := 1; i < len(order); i++ {
 		steps = append(steps, i)

@@ -41,7 +41,7 @@ type gatherRun struct {
 	atOnce int
 	// queueRefused reports whether the queue had no room for a task of a trial.
 	queueRefused bool
-	// may reports whether the session has the steps for probes, and for trials beyond the first.
+	// may reports whether the session has steps left for probes, and for trials beyond the first.
 	may bool
 	// tried counts the tasks that were placed and taken back.
 	tried int
@@ -75,7 +75,7 @@ func placeGathered(r *state.Attempt) trial.Result {
 	return tryInOrder(r, ways...)
 }
 
-// gatherIn places the job's tasks in the scope, if backfill can place the rest of its minimum.
+// gatherIn places the job's tasks in the scope, provided that backfill can place the rest of its minimum.
 func gatherIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	uid := r.Job.DefaultSubJobID()
 	tasks := slices.SortedStableFunc(slices.Values(r.Pending.Tasks[uid]), r.Gathering.Compare)
@@ -91,7 +91,8 @@ func gatherIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Res
 	})
 }
 
-// place tries plans, corrected by the number of tasks that nodes actually took, until one works.
+// place tries plans until one works. After each failure the slots of a node are corrected to the number of tasks that
+// it took.
 func (g *gatherRun) place() trial.PartResult {
 	failed := trial.PartResult{Rest: g.part.Tasks}
 	if len(g.part.Tasks) == 0 || len(g.part.Scope.Set.Nodes) == 0 {
@@ -106,7 +107,7 @@ func (g *gatherRun) place() trial.PartResult {
 	slots := g.slots(classes)
 	plans := g.attempt.Gathering.On(slots, len(g.part.Tasks))
 	tasks, plan := g.nextPlan(plans)
-	if plan != nil && !exact && g.granted() { // numbers are upper bounds: without a plan by numbers there is none
+	if plan != nil && !exact && g.granted() { // the slots are upper bounds, so if they allow no plan, none exists
 		g.probe(slots)
 		plans = g.attempt.Gathering.On(slots, len(g.part.Tasks))
 		tasks, plan = g.nextPlan(plans)
@@ -255,8 +256,8 @@ func (g *gatherRun) classesToGather() (classes []*gatherClass, exact bool, err e
 	return classes, exact, nil
 }
 
-// slots returns, by numbers, an upper bound of how many tasks each node takes, one after the other; for equal tasks, how many it
-// would take if there were more.
+// slots returns, for each node, an upper bound computed from numbers of how many tasks it takes, one after the other;
+// for equal tasks, how many it would take if there were more.
 func (g *gatherRun) slots(classes []*gatherClass) map[string]int {
 	slots := map[string]int{}
 	for place, node := range g.part.Scope.Set.Nodes {

@@ -17,27 +17,29 @@ import (
 )
 
 const (
-	// maxNarrower bounds how many groups of each narrower level are tried before the candidate itself: numbers and scores put
-	// them in order, so if the first three fail, the cause is one that only trials reveal, and the wider group is the next
-	// best choice.
+	// maxNarrower bounds how many groups of each narrower level are tried before the candidate itself. Numbers and
+	// scores order these groups, so if the first three fail, the cause is one that only trials reveal, and the wider
+	// group is the next best choice.
 	maxNarrower = 3
-	// maxNarrowerVerdicts bounds instead, for each level, the number of verdicts for tasks that are placed one by one, where
-	// numbers do not show which groups hold them: 20 such members are tried in all groups of 1,000 nodes.
+	// maxNarrowerVerdicts is the bound for tasks that are placed one by one, where numbers do not show which groups
+	// hold them. It limits the number of verdicts for each level: 20 such members are tried in all groups of 1,000
+	// nodes.
 	maxNarrowerVerdicts = 20_000
 )
 
 // candidateGroup is a node group a gang may be placed in.
 type candidateGroup struct {
 	group *topology.Group
-	// room is how many tasks the group takes now of the class that it takes most of, spare the rest after the needed tasks are
-	// placed, both in dominant shares. spare is negative when the group cannot take the needed tasks.
+	// room is how many tasks the group takes now of the class that it takes most of. spare is the room left after the
+	// needed tasks are placed. Both are in dominant shares. spare is negative if the group cannot take the needed
+	// tasks.
 	room, spare float64
 	score       float64
 }
 
-// placeInGroups places the job's minimum whole in one of the groups: the best by the plugins' scores of the groups that hold
-// it now, else of the groups that hold it once resources are released. A gang that only prefers groups and fits into none now
-// is spread over as few as possible before it waits.
+// placeInGroups places the job's minimum whole in one of the groups. It prefers groups that hold it now to groups that
+// hold it once resources are released, and among these the best by the plugins' scores. A gang that only prefers groups
+// and fits into none now is spread over as few as possible before it waits.
 func placeInGroups(r *state.Attempt) trial.Result {
 	d, err := r.DemandOf()
 	if err != nil {
@@ -152,8 +154,8 @@ func roomIn(r *state.Attempt, group *topology.Group, d *state.Demand, opts state
 	return c
 }
 
-// tryGroup places the job in the narrowest group in the candidate that holds it, else in the candidate, in as few of its
-// groups as possible.
+// tryGroup places the job in the narrowest group inside the candidate that holds it, or else in the candidate, in as
+// few of its groups as possible.
 func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) trial.Result {
 	for _, g := range append(narrower(r, group, d, opts), group) {
 		result := placeIn(r, r.Run.GroupScope(g, opts.Within, r.Groups.Plugin), opts)
@@ -165,8 +167,8 @@ func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 	return trial.Result{}
 }
 
-// narrower returns groups in the group that may hold the needed tasks: the narrowest level first, within a level the best by
-// score, then the one with the least to spare, and a few of each level.
+// narrower returns the groups inside the group that may hold the needed tasks: the narrowest level first, and a few of
+// each level. Within a level the best score comes first, then the least spare room.
 func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) []*topology.Group {
 	byLevel := map[int][]candidateGroup{}
 	var collect func(g *topology.Group)
@@ -203,8 +205,8 @@ func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 	return out
 }
 
-// spread places a gang that no candidate holds over several: in one of the groups around them, the narrowest level first, else
-// over as few groups of the widest level as possible, and outside of groups last.
+// spread places a gang that no candidate holds over several candidates: in one of the groups around them, the narrowest
+// level first, else over as few groups of the widest level as possible. Nodes outside of groups come last.
 func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	around := r.Groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {

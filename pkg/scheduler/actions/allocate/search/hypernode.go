@@ -16,7 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// placeIn places the job's tasks in the scope until the job is ready, if backfill can place the rest of its minimum.
+// placeIn places the job's tasks in the scope until the job is ready, provided that backfill can place the rest of its
+// minimum.
 func placeIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	return withBestEffort(r, opts, func() trial.Result { return placeRequests(r, scope, opts) })
 }
@@ -59,9 +60,9 @@ func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) 
 	return trial.Result{}
 }
 
-// placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order, until
-// the job is ready. A sub-job without room may be blocked by an earlier one that could lie elsewhere, so it comes first in
-// another try.
+// placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in
+// order, until the job is ready. A sub-job without room may be blocked by an earlier one that could be placed
+// elsewhere, so it comes first in another try.
 func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) trial.Result {
 	if set := r.Run.HyperNodeScope(hyperNode.Name, scope, opts).Set; r.Refuted(set, opts) {
 		r.Found.NoteTried(set)
@@ -82,8 +83,8 @@ func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Sc
 	}
 }
 
-// mayReorderSubJobs reports whether the session has looks left to try the sub-jobs in another order, or it is this job's turn.
-// The try is charged as many looks as the last order, which tried so many tasks.
+// mayReorderSubJobs reports whether the sub-jobs may be tried in another order: the session has looks left, or it is
+// this job's turn. The try is charged with as many looks as the last order tried tasks.
 func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts state.Options, tried int) bool {
 	classes := 1
 	if r.Packing != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// partSearch looks for a way to place a part.
+// partSearch looks for a way to place a part of a job, such as a sub-job, in one scope.
 type partSearch struct {
 	part    *trial.Part
 	attempt *state.Attempt
@@ -23,7 +23,7 @@ type partSearch struct {
 	places int
 	// refused is how many trials of the attempt had been refused for reasons beyond numbers before this search.
 	refused int
-	// key names everything that decides on the part, once keyed is set; empty when that cannot be named.
+	// key names everything that decides on the part, once keyed is set; empty if that cannot be named.
 	key   string
 	keyed bool
 }
@@ -33,13 +33,13 @@ func (s *partSearch) orderSearch() memory.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
-// isVain reports whether the way is known to fail for the sub-job in an equal situation.
+// isVain reports whether the search is known to fail for the sub-job, because it failed in an equal situation.
 func (s *partSearch) isVain(in memory.Way) bool {
 	key, known := s.vainKey()
 	return known && s.run.Memory.IsVain(in, key)
 }
 
-// noteVain records that the way fails for the sub-job.
+// noteVain records that the search fails for the sub-job.
 func (s *partSearch) noteVain(in memory.Way) {
 	if key, known := s.vainKey(); known {
 		s.run.Memory.NoteVain(in, key)

@@ -73,7 +73,7 @@ func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) 
 	return trial.Try(s.part, s.part.Needed, trial.Arrangement{Order: trial.LargestFirst})
 }
 
-// ruledOut reports whether a lack of room is known before a trial.
+// ruledOut reports whether it is known without a trial that there is no room.
 func (s *partSearch) ruledOut() bool {
 	switch {
 	case s.firstTaskFitsNowhere():

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// maxOrders bounds how many orders of classes, or of sub-jobs, are tried: each moves one more that found no room to the
-	// front. Gangs have few roles, so six suffice to move each of them there.
+	// maxOrders bounds how many orders of classes, or of sub-jobs, are tried: each moves one more that found no room to
+	// the front. Gangs have few roles, so six suffice to move each of them there.
 	maxOrders = 6
-	// maxUncachedVerdicts bounds the tries beyond three when tasks are placed one by one, with verdicts of plugins on every node
-	// for each: 500 tasks on 1,000 nodes get one more.
+	// maxUncachedVerdicts bounds the tries beyond three for tasks that are placed one by one, with new verdicts of
+	// plugins on every node: 500 tasks on 1,000 nodes get one more try.
 	maxUncachedVerdicts = 500_000
 )
 
 // retryRearranged looks for another way when tasks of different classes may have blocked each other, as in
-// https://github.com/volcano-sh/volcano/issues/1297: a packing of the first tasks that make up the minimum; then orders in which
-// the class that found no room comes first, while that is a different class each time; and where the minimum needs not all
-// tasks, other choices of them: the smallest, then a packing of any.
+// https://github.com/volcano-sh/volcano/issues/1297. It tries a packing of the first tasks that make up the minimum;
+// then orders in which the class that found no room comes first, as long as that is a different class each time. If the
+// minimum does not need all tasks, it also tries other choices of them: the smallest, then a packing of any.
 func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartResult {
 	minimum := min(s.part.Needed, len(s.part.Tasks))
 	classes := s.run.ClassesOf(s.part.Tasks)
@@ -59,8 +59,9 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 	return trial.PartResult{}
 }
 
-// tryOrders tries orders in which the class that found no room comes first, while that is a different class each time, up to
-// orders times; then task order, and where not all are needed the smallest first. It makes at most most tries.
+// tryOrders tries orders in which the class that found no room comes first, as long as that is a different class each
+// time, and at most as many as orders says; then task order; and if not all tasks are needed, the smallest first. It
+// makes at most most tries.
 func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) trial.PartResult {
 	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}
@@ -98,7 +99,7 @@ func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, ord
 	return trial.PartResult{}
 }
 
-// neededFirst returns the tasks with the ones that the minima of roles need first; nil where these need none.
+// neededFirst returns the tasks with those first that the minima of roles need; nil if no role needs any.
 func (s *partSearch) neededFirst() []*api.TaskInfo {
 	lacking := s.part.NeededByRole()
 	var needed, others []*api.TaskInfo

@@ -7,8 +7,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// Solve places the job. It tries idle resources before ones being released, one whole group before several, and without
-// the nodes to avoid before with them.
+// Solve places the job. It prefers idle resources to resources being released, one whole group to several, and nodes
+// that the job need not avoid.
 func Solve(r *state.Attempt) trial.Result {
 	switch {
 	case r.Gathering != nil:

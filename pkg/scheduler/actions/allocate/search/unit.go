@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Unit is the turn of a unit.
+// Unit is the search for room for the gangs of a unit, in its turn.
 type Unit struct {
 	run     *state.Run
 	unit    *binding.Unit
@@ -25,8 +25,8 @@ type Unit struct {
 	idleOnly bool
 	// idleOnlyUntil is the end of the pause of one of the gangs (state.Attempt); zero for none.
 	idleOnlyUntil time.Time
-	// fingerprint is of all that decides on the unit, 0 when that is more than can be named; cut is true if the session had not the
-	// steps for all ways, or something that is not in the fingerprint refused one.
+	// fingerprint covers everything that decides on the unit; 0 if that cannot be named. cut reports whether the
+	// session had too few steps to try every way, or if something that the fingerprint does not cover refused a way.
 	fingerprint uint64
 	cut         bool
 }
@@ -45,7 +45,7 @@ type PlacedGang struct {
 // PlacedGangs are placed in this order.
 type PlacedGangs []PlacedGang
 
-// discard takes all of them back, the last first.
+// discard takes all of them back, the last one first.
 func (p PlacedGangs) discard() {
 	for _, gang := range slices.Backward(p) {
 		gang.takeBack()
@@ -58,7 +58,7 @@ func (p *PlacedGang) takeBack() {
 	p.Attempt.Run.Failed.NotePlaced() // a gang that did not fit beside it may fit now
 }
 
-// Outcome is ready if all of them are.
+// Outcome returns ready if all of them are ready.
 func (p PlacedGangs) Outcome() trial.Outcome {
 	for _, gang := range p {
 		if gang.Result.Outcome != trial.Ready || !gang.Attempt.Run.Progress.JobReady(gang.Attempt.Job) {
@@ -68,7 +68,7 @@ func (p PlacedGangs) Outcome() trial.Outcome {
 	return trial.Ready
 }
 
-// Misfit is a gang that found no room, why, and beside how many others of its unit.
+// Misfit is a gang that found no room, the reason, and the number of gangs of its unit that were placed before it.
 type Misfit struct {
 	job         *api.JobInfo
 	wait        framework.Wait

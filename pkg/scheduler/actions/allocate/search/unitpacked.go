@@ -17,7 +17,7 @@ const maxAssignments = 64
 // packedGang is a gang of a unit as part of a packing.
 type packedGang struct {
 	attempt *state.Attempt
-	// scopes are the places where it may lie.
+	// scopes are the places where it may be placed.
 	scopes []state.Scope
 	// scope is the place it is assigned to.
 	scope  state.Scope
@@ -25,8 +25,8 @@ type packedGang struct {
 	needed int
 }
 
-// packed places the gangs by a plan that has room for all of them at once, in numbers: for each assignment of gangs to groups, up
-// to a bound. Trials of one gang after the other miss such plans where gangs share nodes.
+// packed places the gangs by a plan that, in numbers, has room for all of them at once. It tries assignments of gangs
+// to groups, up to a bound. Trials of one gang after the other miss such plans if gangs share nodes.
 func (u *Unit) packed() PlacedGangs {
 	var all []*packedGang
 	for _, job := range u.Gangs {
@@ -40,7 +40,7 @@ func (u *Unit) packed() PlacedGangs {
 	return u.assign(all, 0, &left)
 }
 
-// packedGang returns nil for a gang that numbers do not decide on.
+// packedGang returns nil if numbers alone do not decide on the gang.
 func (u *Unit) packedGang(job *api.JobInfo) *packedGang {
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil || r.Gathering != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
@@ -84,7 +84,7 @@ func (u *Unit) assign(all []*packedGang, next int, left *int) PlacedGangs {
 	return nil
 }
 
-// kindOfTask is a kind of a packing: tasks of a class of a gang.
+// kindOfTask identifies a kind of tasks in a packing problem: the gang and the class of its tasks.
 type kindOfTask struct {
 	gang  *packedGang
 	tasks []*api.TaskInfo
@@ -126,7 +126,7 @@ func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
 			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
 		})
 		if result.Outcome == trial.NotPlaced {
-			u.cut = true // numbers have a plan, so another reason refused it
+			u.cut = true // numbers allow a plan, so something else refused it
 			placed.discard()
 			return nil
 		}

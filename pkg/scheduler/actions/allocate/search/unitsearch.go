@@ -19,13 +19,14 @@ import (
 )
 
 const (
-	// maxUnitOrders bounds how many orders of a unit's gangs are tried: in each the gang that found no room comes first.
+	// maxUnitOrders bounds how many orders of a unit's gangs are tried. Each new order begins with the gang that found
+	// no room.
 	maxUnitOrders = 6
 	// maxUnitTrials bounds how many further gangs are placed in trials of a unit, to find groups in which all have room.
 	maxUnitTrials = 512
 )
 
-// Solve places all gangs, or none; then it returns a gang that found no room.
+// Solve places all gangs, or none. If it places none, it returns a gang that found no room.
 func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 	var first *Misfit
 	u.idleOnlyUntil = u.run.Pauses.Until(u.Gangs...)
@@ -42,8 +43,8 @@ func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 	return nil, first
 }
 
-// solveNow tries the gangs in a few orders, then with other groups for them, then as one packing. The first misfit is explained where
-// that is asked for.
+// solveNow tries the gangs in a few orders, then with other groups for them, then as one packing. If explained is set,
+// the first misfit is explained.
 func (u *Unit) solveNow(explained bool) (PlacedGangs, *Misfit) {
 	order := u.largestFirst()
 	var first *Misfit
@@ -123,8 +124,8 @@ func (u *Unit) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, 
 	return placed, nil
 }
 
-// place places the gang beside the gangs already placed, in none of the groups that are left out. Without room it returns nil,
-// with a Wait that says why if explained is set.
+// place places the gang beside the gangs already placed, in none of the groups that are left out. Without room it
+// returns nil, and if explained is set, a Wait with the reason.
 func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.Wait) {
 	u.run.Session.Turn(job.UID)
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
@@ -151,14 +152,14 @@ func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain
 	return nil, wait
 }
 
-// unitSearch is a search beyond the orders. It counts its trials and their tasks, which are no more than MaxFurtherLooks.
+// unitSearch is a search beyond the orders. It counts its trials and their tasks, which may not exceed MaxFurtherLooks.
 type unitSearch struct {
 	unit          *Unit
 	trials, tasks int
 }
 
-// place places the remaining gangs beside the ones already placed, each in all of its groups in turn until the others have room,
-// too. It returns nil when there is no way, or none within the bound.
+// place places the remaining gangs beside those already placed. It tries each gang in all of its groups, until the
+// others have room, too. It returns nil if there is no way, or none within the bound.
 func (u *unitSearch) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs {
 	if len(left) == 0 {
 		return placed

@@ -12,12 +12,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Attempt is one attempt to place a job: its tasks, and where it may lie.
+// Attempt is one attempt to place a job: its tasks, and the places where it may be placed.
 type Attempt struct {
 	Run     *Run
 	Job     *api.JobInfo
 	Pending *Pending
-	// Groups are the node groups where the job may lie; nil for anywhere.
+	// Groups are the node groups where the job may be placed; nil for anywhere.
 	Groups *framework.NodeGroups
 	// Gathering is how its tasks are divided over domains; nil when no plugin gathers it.
 	Gathering *framework.Gathering
@@ -40,7 +40,8 @@ type Attempt struct {
 type Findings struct {
 	// Fingerprint is the fingerprint of everything that decides on the job, 0 when that cannot be named.
 	Fingerprint uint64
-	// Unfinished is how many searches continue in another session, or failed for a reason that no fingerprint covers.
+	// Unfinished counts the searches that continue in another session, or failed for a reason that no fingerprint
+	// covers.
 	Unfinished int
 	// Refused counts the trials in which enough tasks had room, but were refused for reasons beyond numbers.
 	Refused int
@@ -77,7 +78,7 @@ func (f *Findings) RefusedBeyondNumbers() bool {
 	return false
 }
 
-// NewAttempt asks the plugins where the job may lie now. An error says why it may lie nowhere.
+// NewAttempt asks the plugins where the job may be placed now. An error says why it may be placed nowhere.
 func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attempt, error) {
 	groups, err := s.Session.Placement.NodeGroups(job)
 	if err != nil {
@@ -100,24 +101,26 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	}
 	if groups != nil {
 		r.Compare = groups.Compare
-		r.alone = false // all tasks at once would lie in one group: tasks that it has no room for may go to another
+		r.alone = false // placing all tasks at once would put them into one group; those without room there may go to another
 	}
 	return r, nil
 }
 
-// Shortfall is how far a trial came in a set of nodes, and what stopped it: refusals of nodes, or else a text of the queue or of
-// a pre-predicate.
+// Shortfall is how far a trial came in a set of nodes, and why it stopped: refusals of nodes, or a text of the queue or
+// of a pre-predicate.
 type Shortfall struct {
 	Placed   int
 	Refusals *feasible.Refusals
 	Reason   string
-	// Queue is the kind of reason when the text is the queue's.
+	// Queue is the kind of reason if the text comes from the queue.
 	Queue string
-	// BeyondNumbers reports whether a task that had room was refused: by a plugin that cannot reserve for it, or by its queue.
+	// BeyondNumbers reports whether a task that had room was refused, by its queue or by a plugin that cannot reserve
+	// for it.
 	BeyondNumbers bool
 }
 
-// RefusalsOf counts the nodes by the reason that stops the task there, with members of the job also on the nodes of placed.
+// RefusalsOf counts the nodes by the reason that stops the task there. placed are nodes that also have members of the
+// job.
 func (r *Attempt) RefusalsOf(task *api.TaskInfo, where feasible.Where, placed map[int32]bool) *feasible.Refusals {
 	return r.Run.Finder.RefusalsOf(task, where, func(node int32) bool { return placed[node] || r.Members.Known[node] })
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// classCounts counts a sub-job's tasks by class, from one turn to the next: tasks are mostly removed from the beginning, so
-// that only these need to be subtracted.
+// classCounts counts a sub-job's tasks by class, from one turn to the next. Mostly tasks are removed from the
+// beginning, so that only these need to be subtracted.
 type classCounts struct {
 	tasks  []*api.TaskInfo
 	counts map[*feasible.TaskClass]int
-	// samples are a task of each class.
+	// samples is one task of each class.
 	samples map[*feasible.TaskClass]*api.TaskInfo
 }
 

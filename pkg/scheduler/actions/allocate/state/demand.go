@@ -13,31 +13,33 @@ import (
 )
 
 const (
-	// maxDemandClasses bounds the number of known classes in a gang's demand, because each costs a look at every node. Gangs
-	// have few roles; where members have claims of their own, each is a class. The room for some of the tasks is an upper bound
-	// for all, so groups are still never left out wrongly.
+	// maxDemandClasses bounds the number of known classes in a gang's demand, because each costs a look at every node.
+	// Gangs have few roles, but if members have claims of their own, each is a class. Leaving classes out never
+	// excludes a group wrongly: the room for some of the tasks is an upper bound for all.
 	maxDemandClasses = 8
-	// maxFurtherTasks bounds how many tasks besides the needed ones are considered one by one when any will do: enough to
-	// choose among, without going through thousands of surplus members in each turn.
+	// maxFurtherTasks bounds how many tasks besides the needed ones are considered one by one if any of them will do.
+	// This is enough to choose from, without a pass over thousands of surplus members in each turn.
 	maxFurtherTasks = 64
 )
 
 // Demand is the tasks that must be placed for a gang to be ready: their number, and the number of each known class.
 type Demand struct {
-	// caches are the caches of the tasks' classes, kept here because a class may lose its cache to another.
+	// caches are the caches of the tasks' classes. They are kept here because a class may lose its cache to another
+	// class.
 	caches  map[*feasible.TaskClass]*feasible.ClassCache
 	Classes []*feasible.ClassCache
-	// Counts is how many tasks of each class there are: the needed ones or, if Choice is set, all that may be taken.
+	// Counts is the number of tasks of each class: the needed ones or, if Choice is set, all from which to choose.
 	Counts map[*feasible.ClassCache]int
 	// Further is how many tasks of unknown classes request as much as the tasks of a known class.
 	Further map[*feasible.ClassCache]int
-	// Beyond is how many further tasks of each class there are behind the counted ones.
+	// Beyond is the number of tasks of each class behind the counted ones.
 	Beyond map[*feasible.ClassCache]int
 	Needed int
-	// Share is the total request of the needed tasks, in dominant shares; where any tasks may be chosen, or classes are
-	// unknown, from the average of the counted ones.
+	// Share is the total request of the needed tasks, in dominant shares. It is estimated from the average of the
+	// counted tasks if tasks may be chosen, or classes are unknown.
 	Share float64
-	// Choice reports whether there are more tasks than needed, Unknown whether there are tasks of unknown classes.
+	// Choice reports whether there are more tasks than needed. Unknown reports whether there are tasks of unknown
+	// classes.
 	Choice, Unknown bool
 }
 
@@ -95,7 +97,7 @@ func (r *Attempt) cacheFor(task *api.TaskInfo, d *Demand) (*feasible.ClassCache,
 	return cache, err
 }
 
-// countBeyond counts, for the demand, the sub-job's tasks behind the first ones, if they are of few classes.
+// countBeyond adds to the demand the sub-job's tasks behind the first ones, if they are of few classes.
 func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *Demand) {
 	known := r.Run.Progress.Job(r.Job)
 	c := known.counts[subJob]
@@ -132,11 +134,12 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 	}
 }
 
-// Together returns an upper bound of how many of the needed tasks the set takes now, of all classes together. If each class
-// requests at least as much of everything as the next, a node takes no more of them than of the class that it takes most of.
+// Together returns an upper bound of how many of the needed tasks, of all classes together, the set takes now. If each
+// class requests at least as much of everything as the next, a node takes no more of them than of the class that it
+// takes most of.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
-		return d.Needed // tasks of other classes may do, or one class decides
+		return d.Needed // tasks of other classes may be used, or one class decides
 	}
 	most := make([]int32, len(set.Nodes))
 	for _, class := range d.Classes {
@@ -166,8 +169,8 @@ func (d *Demand) OneByOne() bool {
 	return slices.ContainsFunc(d.Classes, (*feasible.ClassCache).OneByOne)
 }
 
-// Countable reports whether the members that fit into a group can be counted node by node: they are equal and do not exclude
-// each other.
+// Countable reports whether the number of members that fit into a group can be computed node by node: they are equal
+// and do not exclude each other.
 func (d *Demand) Countable() bool {
 	for class, count := range d.Beyond {
 		if count > 0 && d.Counts[class] == 0 {

@@ -6,7 +6,7 @@ package state
 // the gang may then fit.
 type Failures struct {
 	at map[string]int
-	// placed counts how often a job's tasks were placed or taken back.
+	// placed counts how often tasks of a job were placed or taken back.
 	placed int
 }
 

@@ -20,10 +20,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The search for a gang of different members that fits nowhere is long, also for thousands of small ones together, and mostly the
-// next session has the same result. So the reason is carried over from session to session, with a fingerprint of everything that
-// it depends on: the gang, the nodes it may lie on, and the inputs of verdicts on these. If that cannot be named, the fingerprint
-// is 0 and nothing is carried over.
+// The search for a gang of different members that fits nowhere takes long, also for thousands of small gangs together,
+// and mostly the next session has the same result. So the reason is kept from session to session, with a fingerprint of
+// everything that it depends on: the gang, the nodes where it may be placed, and the inputs of verdicts on these. If
+// that cannot be named, the fingerprint is 0 and nothing is kept.
 
 // Fingerprinter computes fingerprints.
 type Fingerprinter struct {
@@ -31,14 +31,14 @@ type Fingerprinter struct {
 	index  *nodeset.Index
 	finder *feasible.Finder
 	memory *memory.Memory
-	// nodes are the fingerprints of nodes, by number, and versions 1 + the version of the node that each is for; nil before the
-	// first.
+	// nodes are the fingerprints of nodes, by number. versions are 1 + the version of the node at the computation of
+	// its fingerprint; nil before the first use.
 	nodes    []uint64
 	versions []uint32
-	// all is the fingerprint of all nodes, and allState the state of the index that it is for.
+	// all is the fingerprint of all nodes. allState is the state of the index at its computation.
 	all      uint64
 	allState int
-	// judged are the fingerprints of plugins' keys of all nodes, by plugin.
+	// judged are the fingerprints of each plugin's keys of all nodes, by plugin.
 	judged map[string]judgedNodes
 	// session is the fingerprint of the inputs of verdicts on any node; 0 when these cannot be named.
 	session uint64
@@ -82,14 +82,15 @@ func (f *Fingerprinter) ofAll() uint64 {
 	return f.all
 }
 
-// judgedNodes is the fingerprint of a plugin's keys of all nodes, in a state of the index; 0 if it has no keys.
+// judgedNodes is the fingerprint of a plugin's keys of all nodes, for one state of the index; 0 if the plugin has no
+// keys.
 type judgedNodes struct {
 	state       int
 	fingerprint uint64
 }
 
-// appendJudges appends the keys of all nodes of the plugins of this project that refuse nodes to tasks of these classes; nil if
-// one has no keys.
+// appendJudges appends the keys of all nodes of those plugins of this project that refuse nodes to tasks of these
+// classes; nil if one of these plugins has no keys.
 func (f *Fingerprinter) appendJudges(b []byte, classes [][]*api.TaskInfo) []byte {
 	for _, tasks := range classes {
 		for _, plugin := range f.finder.Judges(tasks[0]) {
@@ -146,7 +147,7 @@ func (f *Fingerprinter) ofNode(node int32) uint64 {
 	return f.nodes[node]
 }
 
-// makeNode computes the fingerprint of a node whose object has the number.
+// makeNode computes the fingerprint of a node. number identifies the node's object.
 func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	b := appendText(make([]byte, 0, 256), node.Name)
 	b = appendNumber(b, number)
@@ -155,7 +156,7 @@ func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	}
 	b = appendNumber(b, uint64(node.Allocatable.MaxTaskNum))
 	pods := uint64(0)
-	for _, task := range node.Tasks { // the map is by name: another pod of that name may have replaced it
+	for _, task := range node.Tasks { // the map is by name, so another pod with that name may have replaced the task
 		pods += maphash.String(f.memory.Seed, string(task.UID))
 	}
 	b = appendNumber(appendNumber(b, uint64(len(node.Tasks))), pods)
@@ -167,7 +168,7 @@ func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 
 func (f *Fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	b = appendAmount(appendAmount(b, r.MilliCPU), r.Memory)
-	if len(r.ScalarResources) == 0 { // iterating over an empty map takes longer than all the rest
+	if len(r.ScalarResources) == 0 { // iterating over an empty map takes longer than the rest of this function
 		return appendNumber(b, 0)
 	}
 	scalars := uint64(0)
@@ -177,8 +178,8 @@ func (f *Fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	return appendNumber(b, scalars)
 }
 
-// OfSession returns the fingerprint of the conf, of the cluster's resources, which determine the size of tasks in shares, and of
-// the pods with required anti-affinity. If their terms select namespaces by label, it is 0.
+// OfSession returns the fingerprint of the conf, of the cluster's resources, which determine the size of tasks in
+// shares, and of the pods with required anti-affinity. It is 0 if terms of these select namespaces by label.
 func (f *Fingerprinter) OfSession() uint64 {
 	if f.known {
 		return f.session

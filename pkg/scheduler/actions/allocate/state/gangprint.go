@@ -32,7 +32,7 @@ func (r *Attempt) FingerprintOf() uint64 {
 	return max(r.Run.Prints.bytes(b), 1)
 }
 
-// appendGroups appends where the job may lie, and the nodes there.
+// appendGroups appends the places where the job may be placed, and the nodes there.
 func (r *Attempt) appendGroups(b []byte) []byte {
 	b = appendFlag(appendText(b, r.Groups.Plugin), r.Groups.Required)
 	for _, path := range slices.Sorted(maps.Keys(r.Groups.Refused)) {
@@ -44,7 +44,8 @@ func (r *Attempt) appendGroups(b []byte) []byte {
 	return b
 }
 
-// appendGang appends everything in the gang that decides on it. Its tasks to be placed are of these classes, in task order.
+// appendGang appends every property of the gang that decides on it. classes are the classes of its tasks to be placed,
+// in task order.
 func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	job := r.Job
 	b = appendNumber(appendText(b, string(job.Queue)), uint64(r.IdleOnlyUntil.Unix()))
@@ -55,7 +56,7 @@ func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	}
 	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
 	b = appendNumber(appendNumber(b, uint64(len(classes))), uint64(len(job.Tasks)))
-	if len(classes) < len(job.Tasks) { // otherwise everything that the minimum requires is lacking
+	if len(classes) < len(job.Tasks) { // otherwise the gang lacks everything that the minimum requires
 		lacking := r.NeededByRole()
 		b = appendNumber(b, uint64(len(lacking)))
 		for _, role := range sortedRoles(lacking) {

@@ -8,16 +8,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// MemberNodes are the nodes where members of a job lie.
+// MemberNodes are the nodes that have members of a job.
 type MemberNodes struct {
-	// Nodes are in the order in which members were placed, each once.
+	// Nodes are in the order in which members were placed, without duplicates.
 	Nodes []int32
 	Known map[int32]bool
 	// sets caches the answers of In.
 	sets map[*nodeset.Set]presence
 }
 
-// presence is whether one of the first asked nodes lies in a set.
+// presence caches whether one of the first so many nodes is in a set.
 type presence struct {
 	asked int
 	some  bool
@@ -52,7 +52,7 @@ func (m *MemberNodes) add(node int32) {
 	}
 }
 
-// In reports whether a member lies in the set. Each node is looked up once for a set.
+// In reports whether a member is in the set. Each node is looked up once for each set.
 func (m *MemberNodes) In(set *nodeset.Set) bool {
 	if m.sets == nil {
 		m.sets = map[*nodeset.Set]presence{}

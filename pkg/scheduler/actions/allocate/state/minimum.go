@@ -9,8 +9,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// NeededAtOnce returns how many of so many tasks must at least be placed before the sub-job can be ready: 1 when that is
-// unknown, all when no other job waits meanwhile.
+// NeededAtOnce returns how many of the given number of tasks must be placed before the sub-job can be ready: 1 if that
+// is unknown, all if no other job waits meanwhile.
 func (r *Attempt) NeededAtOnce(subJob *api.SubJobInfo, tasks int) int {
 	if !r.Run.Progress.GangDecides {
 		return 1

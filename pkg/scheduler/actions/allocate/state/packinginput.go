@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PackingInput describes different tasks in numbers: so many of each class, and how many of them are wanted. If numbers refuse
-// them, no trial can place them, because plugins only refuse more.
+// PackingInput describes different tasks in numbers: how many tasks each class has, and how many of all are wanted. If
+// numbers refuse them, no trial can place them, because plugins only refuse more.
 type PackingInput struct {
 	Run     *Run
 	Classes []*feasible.TaskClass
@@ -35,7 +35,8 @@ type PackingInput struct {
 const (
 	// MaxPackingClasses bounds the number of classes of a problem that is to be solved.
 	MaxPackingClasses = 64
-	// MaxRefutedClasses bounds it for a problem that is only to be refuted, mostly with classes merged.
+	// MaxRefutedClasses bounds the number of classes of a problem that is only to be proved impossible, mostly with
+	// classes merged.
 	MaxRefutedClasses = 256
 )
 
@@ -45,7 +46,7 @@ func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[
 	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
 }
 
-// PackingInputOf is the same for tasks of at most most classes.
+// PackingInputOf does the same for tasks of at most most classes.
 func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
@@ -86,7 +87,7 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	return in
 }
 
-// jobInput returns the input for the job, where as many tasks are wanted as its minimum needs at least. A ready job has none.
+// jobInput returns the input for the job, which wants as many tasks as its minimum needs at least; nil for a ready job.
 func (r *Attempt) jobInput() *PackingInput {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
 		return nil
@@ -107,13 +108,13 @@ type TakesFn func(class int, place int) bool
 // anyNode accepts every node.
 func anyNode(int, int) bool { return true }
 
-// ByCachedVerdicts accepts nodes by the cached verdicts, without the PerJob ones.
+// ByCachedVerdicts accepts nodes by the cached verdicts, except verdicts of scope PerJob.
 func (in *PackingInput) ByCachedVerdicts(set *nodeset.Set) TakesFn {
 	return func(class, place int) bool { return in.Caches[class].Verdict(set.Nodes[place]).Fits }
 }
 
-// ProblemOn returns the problem on the set, and its nodes: nodes that take a task of some class, with at most as many equal nodes
-// as there are tasks. Equal nodes are adjacent.
+// ProblemOn returns the problem on the set, and its nodes. These are the nodes that take a task of some class. Of equal
+// nodes there are at most as many as tasks, and they are adjacent.
 func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn) (*packing.Problem, []int32) {
 	type keyed struct {
 		packing.Node
@@ -152,7 +153,8 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 	return &problem, nodes
 }
 
-// FillCaches makes sure that all classes have their caches. They are kept here, because a class may lose its cache to another.
+// FillCaches makes sure that all classes have their caches. They are kept here, because a class may lose its cache to
+// another.
 func (in *PackingInput) FillCaches() error {
 	if in.Caches != nil {
 		return nil
@@ -196,8 +198,8 @@ func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) b
 	return r.Run.Memory.Refute(problem) == packing.Impossible
 }
 
-// Packable answers whether the set has room for the job's demand on nodes that the cached verdicts accept. The answer is unknown
-// for a job with sub-groups.
+// Packable returns whether the set has room for the job's demand on nodes that the cached verdicts accept. The answer
+// is unknown for a job with sub-groups.
 func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	if r.Packing == nil || r.Job.ContainsSubJobPolicy() || r.Packing.FillCaches() != nil {
 		return packing.Unknown
@@ -206,7 +208,7 @@ func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	return r.FindPlan(problem, set, true, places).Answer
 }
 
-// FindPlan looks for a plan for the problem, which is on the set.
+// FindPlan looks for a plan for a problem that was made for the set.
 func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool, places int) memory.Solution {
 	found, done := r.Run.Memory.Solve(problem, r.Run.SearchOf(r.Job, set.Name, idleOnly), places)
 	if !done {
@@ -255,8 +257,9 @@ func hostPorts(pod *v1.Pod) map[hostPort][]string {
 // HasHostPorts reports whether the pod requests host ports.
 func HasHostPorts(pod *v1.Pod) bool { return len(hostPorts(pod)) > 0 }
 
-// exclusivePorts returns, for each of the pods, names of ports that no two tasks on a node can share: its host ports by address.
-// A port requested for all addresses stands for all addresses that any pod requests. There are none if no plugin checks ports.
+// exclusivePorts returns, for each of the pods, names of ports that no two tasks on a node can share: its host ports by
+// address. A port requested for all addresses is listed with all addresses that any pod requests. The result is empty
+// if no plugin checks ports.
 func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	if !s.Finder.ChecksPorts() {
 		return make([][]string, len(pods))
@@ -292,9 +295,9 @@ func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
 	return out
 }
 
-// DecidedByNumbers reports whether only numbers and the cached verdicts decide where the tasks go, in groups that the plugin has
-// named: no task is placed one by one, has claims or devices, or is nominated to a node, and no pod placed in the session keeps
-// it away.
+// DecidedByNumbers reports whether only numbers and the cached verdicts decide where the tasks are placed, in groups
+// named by the plugin: no task is placed one by one, has claims or devices, or is nominated to a node, and no pod
+// placed in the session excludes it.
 func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
 	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
 }
@@ -312,8 +315,8 @@ func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy stri
 	return true
 }
 
-// Exclude makes plans keep classes apart that exclude each other by anti-affinity. Problems that are only to be refuted do not
-// use it: where a node lacks a label, it excludes none.
+// Exclude makes plans keep classes apart that exclude each other by anti-affinity. It is not used for refutations,
+// because a node without the topology label excludes nothing.
 func (in *PackingInput) Exclude() {
 	for i := range in.Classes {
 		for j := range i + 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Pauses are the times in which jobs of a session may not hold idle resources. Actions that run before allocate ask for them, too.
+// Pauses decides when jobs of a session may not hold idle resources. Actions that run before allocate ask it, too.
 type Pauses struct {
 	session *framework.Session
 	holds   *memory.Holds
@@ -21,8 +21,9 @@ type Pauses struct {
 // NewPauses returns the pauses of the session.
 func NewPauses(ssn *framework.Session, m *memory.Memory) Pauses { return Pauses{ssn, &m.Holds} }
 
-// IsPromised reports whether resources are being released for tasks of one of the jobs, which are placed together, and a plugin bounds that in time:
-// they hold idle ones beside them, and what was evicted for them would be in vain if they could not.
+// IsPromised reports whether the jobs, which are placed together, may hold idle resources even in a pause: resources
+// are being released for a task of one of them, and a plugin limits how long. Otherwise the evictions for that task
+// would be useless.
 func (p Pauses) IsPromised(jobs []*api.JobInfo) bool {
 	return slices.ContainsFunc(jobs, func(job *api.JobInfo) bool {
 		urgency, urgent := p.session.Placement.Urgency(job)
@@ -44,12 +45,12 @@ func (p Pauses) Until(jobs ...*api.JobInfo) time.Time {
 	return last
 }
 
-// IdleOnly reports whether the job, with those that are placed together with it, may not hold idle resources now.
+// IdleOnly reports whether the job, or a job that is placed together with it, may not hold idle resources now.
 func (p Pauses) IdleOnly(job *api.JobInfo) bool {
 	return !p.Until(Together(p.session, job)...).IsZero()
 }
 
-// Together returns the job with those that are placed together with it.
+// Together returns the job and the jobs that are placed together with it.
 func Together(ssn *framework.Session, job *api.JobInfo) []*api.JobInfo {
 	if jobs, _ := framework.Companions(ssn.Jobs, ssn.Placement.Unit(job)); jobs != nil {
 		return jobs

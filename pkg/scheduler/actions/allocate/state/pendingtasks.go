@@ -22,10 +22,10 @@ type Pending struct {
 	Tasks map[api.SubJobID][]*api.TaskInfo
 	// needed are the sub-jobs that the job's minimum needs.
 	needed map[api.SubJobID]bool
-	// fitErrors are the fit errors of tasks that are not tried again while others of the job are.
+	// fitErrors are the fit errors of tasks that wait while other tasks of the job are tried again.
 	fitErrors map[api.TaskID]*api.FitErrors
-	// IdleOnly reports whether members of the job already wait for resources being released: no further resources being released
-	// are reserved for it.
+	// IdleOnly reports whether members of the job already wait for resources being released. No more such resources are
+	// then reserved for it.
 	IdleOnly bool
 }
 
@@ -42,8 +42,8 @@ func (p *Pending) First() *api.TaskInfo {
 	return nil
 }
 
-// IsShort reports whether the job is surely short of its minimum: its other tasks are too few, whatever their status. It may
-// return false for a job that is short.
+// IsShort reports whether the job is certainly short of its minimum, because it has too few other tasks, whatever their
+// status. It may return false for a job that is short.
 func (p *Pending) IsShort(job *api.JobInfo) bool {
 	others := len(job.Tasks)
 	for _, subJob := range p.SubJobs {
@@ -52,7 +52,7 @@ func (p *Pending) IsShort(job *api.JobInfo) bool {
 	return others < int(job.MinAvailable)
 }
 
-// RememberFitErrors keeps the fit errors of the job's tasks, before they are reset in its next turn.
+// RememberFitErrors saves the fit errors of the job's tasks before its next turn resets them.
 func (p *Pending) RememberFitErrors(job *api.JobInfo) {
 	if p.fitErrors == nil && len(job.NodesFitErrors) > 0 {
 		p.fitErrors = map[api.TaskID]*api.FitErrors{}
@@ -85,8 +85,8 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside leaves only the given tasks to be placed, and returns the others for PutBack; nil if there are none, and if only is
-// nil.
+// SetAside leaves only the given tasks to be placed, and returns the previous Pending for PutBack; nil if no tasks were
+// removed, or if only is nil.
 func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
@@ -135,8 +135,9 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 	return p
 }
 
-// sortTasks sorts tasks by the session's task order. Upstream's fallback order is costly to call for each pair, and inconsistent
-// if only some names end in a number. So tasks are sorted by its first criteria, and compared with it where these may not agree.
+// sortTasks sorts tasks by the session's task order. Upstream's fallback order is slow for each pair, and inconsistent
+// if only some names end in a number. So tasks are sorted by its first criteria, and plugins compare them only where
+// these may disagree.
 func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return
@@ -156,7 +157,7 @@ func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	}
 	slices.SortFunc(byNumber, func(l, r numbered) int {
 		if first := cmp.Or(cmp.Compare(r.task.Priority, l.task.Priority), cmp.Compare(l.number, r.number)); first != 0 {
-			return first // without a look at the pods, which are seldom in the processor's cache
+			return first // decided without reading the pods, which are seldom in the processor's cache
 		}
 		return cmp.Or(l.task.Pod.CreationTimestamp.Compare(r.task.Pod.CreationTimestamp.Time), cmp.Compare(l.task.UID, r.task.UID))
 	})
@@ -167,7 +168,7 @@ func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	sorted := false
 	if 0 < without && without < len(tasks) {
 		sorted = slices.IsSortedFunc(tasks, inOrder)
-	} else { // upstream's is the order above
+	} else { // upstream's order is the one above
 		p.ssn.WithTiers(p.taskOrder, func() {
 			sorted = slices.IsSortedFunc(tasks, func(l, r *api.TaskInfo) int { return p.ssn.TaskCompareFns(l, r) })
 		})
@@ -177,8 +178,8 @@ func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	}
 }
 
-// indexOf returns the number that a pod's name ends in, after its second or a later hyphen. Upstream orders tasks by it. It
-// returns false if there is none.
+// indexOf returns the number at the end of a pod's name, after its second or a later hyphen; false if there is none.
+// Upstream orders tasks by this number.
 func indexOf(name string) (int, bool) {
 	last := strings.LastIndexByte(name, '-')
 	if last < 0 || strings.IndexByte(name, '-') == last {

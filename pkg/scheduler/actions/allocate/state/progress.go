@@ -16,17 +16,18 @@ import (
 type Progress struct {
 	ssn   *framework.Session
 	index *nodeset.Index
-	// GangDecides reports whether the gang plugin decides on readiness, and notGang are the session's tiers without it.
+	// GangDecides reports whether the gang plugin decides on readiness. NotGang are the session's tiers without that
+	// plugin.
 	GangDecides bool
 	NotGang     []conf.Tier
-	// taskOrder are the tiers that may order tasks otherwise than by priority.
+	// taskOrder are the tiers whose plugins may order tasks by other criteria than priority.
 	taskOrder []conf.Tier
 	of        map[api.JobID]*JobProgress
 }
 
 // JobProgress is how far a job has come.
 type JobProgress struct {
-	// ready is set once the job's minimum is handed over to be bound, subJobs once a sub-job's is.
+	// ready is set once the job's minimum is handed over to be bound. subJobs has the sub-jobs whose minimum is.
 	ready   bool
 	subJobs map[api.SubJobID]bool
 	Members *MemberNodes
@@ -55,7 +56,7 @@ func (p *Progress) Job(job *api.JobInfo) *JobProgress {
 // Forget drops the progress of the job: it has no other turn, or everything is counted again.
 func (p *Progress) Forget(job *api.JobInfo) { delete(p.of, job.UID) }
 
-// Advance adds the tasks of a ready job that were handed over. If some were refused everything is counted again.
+// Advance adds the tasks of a ready job that were handed over. If some were refused, everything is counted again.
 func (p *Progress) Advance(job *api.JobInfo, placed []*api.TaskInfo) {
 	of := p.of[job.UID]
 	for _, task := range placed {
@@ -81,7 +82,7 @@ func (p *Progress) MinimumPlaced(job *api.JobInfo) bool {
 	return known != nil && known.ready
 }
 
-// subJobPlaced is the same for a sub-job.
+// subJobPlaced reports whether the sub-job's minimum was handed over in this session.
 func (p *Progress) subJobPlaced(job *api.JobInfo, subJob *api.SubJobInfo) bool {
 	known := p.of[job.UID]
 	return known != nil && known.subJobs[subJob.UID]
@@ -97,7 +98,7 @@ func (p *Progress) JobReady(job *api.JobInfo) (ready bool) {
 	return ready
 }
 
-// SubJobReady is the same for a sub-job.
+// SubJobReady asks the plugins whether the sub-job is ready.
 func (p *Progress) SubJobReady(job *api.JobInfo, subJob *api.SubJobInfo) (ready bool) {
 	if !job.ContainsSubJobPolicy() {
 		return p.JobReady(job)

@@ -30,8 +30,7 @@ type Run struct {
 	Failed Failures
 	// Probed counts the tasks placed for explanations alone.
 	Probed int
-	// devicesOn is, for each vendor, a node with its devices, and prints computes fingerprints; devicesOn is nil before the first
-	// use.
+	// devicesOn is, for each vendor, a node with its devices; nil before the first use. prints computes fingerprints.
 	devicesOn map[string]*api.NodeInfo
 	Prints    *Fingerprinter
 }
@@ -73,7 +72,7 @@ func (s *Run) ClassesOf(tasks []*api.TaskInfo) []*feasible.TaskClass {
 	return classes
 }
 
-// SameClass returns how many tasks at the beginning are of one class.
+// SameClass returns how many tasks at the beginning of the list are of the class of the first one.
 func (s *Run) SameClass(tasks []*api.TaskInfo) int {
 	n := 1
 	for n < len(tasks) && s.Finder.Class(tasks[n]) == s.Finder.Class(tasks[0]) {

@@ -17,22 +17,23 @@ type Scope struct {
 	Within *nodeset.Set
 }
 
-// Anywhere is the scope of a job that may lie anywhere.
+// Anywhere returns the scope of a job that may be placed on any node.
 func (s *Run) Anywhere(opts Options) Scope {
 	return Scope{Where: feasible.Where{Set: s.Index.Intersection(s.Index.All, opts.Within)}}
 }
 
-// GroupScope returns the part of the group within the nodes. chosenBy is the plugin that named the group.
+// GroupScope returns the nodes that both the group and within contain, as a scope. chosenBy is the plugin that named
+// the group.
 func (s *Run) GroupScope(g *topology.Group, within *nodeset.Set, chosenBy string) Scope {
 	return Scope{Where: feasible.Where{Set: s.GroupSet(g, within), ChosenBy: chosenBy}, Group: g, Within: within}
 }
 
-// GroupSet returns the part of the group within the nodes; nil restricts nothing.
+// GroupSet returns the nodes that both the group and within contain. A nil within restricts nothing.
 func (s *Run) GroupSet(g *topology.Group, within *nodeset.Set) *nodeset.Set {
 	return s.Index.Intersection(s.Index.Group(g), within)
 }
 
-// HyperNodeScope returns the part of the scope in the HyperNode.
+// HyperNodeScope returns the part of the scope that is in the HyperNode.
 func (s *Run) HyperNodeScope(name string, scope Scope, opts Options) Scope {
 	set := s.Index.Intersection(s.Index.HyperNode(name), opts.Within)
 	if scope.Group != nil {
@@ -57,9 +58,9 @@ func cmpBool(l, r bool) int {
 type Options struct {
 	// IdleOnly leaves out nodes whose resources are still being released.
 	IdleOnly bool
-	// Within are the nodes it is tried on: all but nodes that it should avoid. nil is all.
+	// Within are the nodes on which it is tried: all but the nodes that it should avoid. nil is all.
 	Within *nodeset.Set
-	// Places is the number of node groups or HyperNodes where the job is still to be tried, including this one: they share
-	// the steps that searches for plans may take.
+	// Places is the number of node groups or HyperNodes where the job is still to be tried, including this one. They
+	// share the steps that searches for plans may take.
 	Places int
 }

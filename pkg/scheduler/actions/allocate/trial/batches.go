@@ -18,7 +18,7 @@ type Batch struct {
 	tasks []*api.TaskInfo
 	// size is the dominant share of one task in the cluster's resources.
 	size float64
-	// following is how many such tasks would equal the size of everything placed after the batch.
+	// following is how many such tasks would have the total size of all tasks placed after the batch.
 	following int
 }
 
@@ -26,7 +26,7 @@ type Batch struct {
 type Arrangement struct {
 	// Order orders batches; nil leaves them in task order.
 	Order func(l, r Batch) int
-	// AnyOrder lets Order put tasks before others that come first in task order.
+	// AnyOrder lets Order move tasks before others that precede them in task order.
 	AnyOrder bool
 	// ByRank places tasks that are equal in task order by rank, instead of class by class.
 	ByRank bool
@@ -82,7 +82,7 @@ func (s *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r Batch) int) 
 	return out
 }
 
-// batchPerStretch makes a batch of each stretch of tasks of one class.
+// batchPerStretch makes a batch of each consecutive run of tasks of one class.
 func (s *Part) batchPerStretch(tasks []*api.TaskInfo) []Batch {
 	var out []Batch
 	for len(tasks) > 0 {

@@ -11,15 +11,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// share is how many of some tasks go to a set of nodes.
+// share is the number of tasks that go to a set of nodes.
 type share struct {
 	set   *nodeset.Set
 	tasks int
 }
 
-// distribute divides tasks of a class over the scope: over as few groups of each level as possible, with the last ones in the
-// tightest group that takes them. Groups that already hold members of the job come first. Groups are visited so that neighbors
-// are close, so tasks assigned in rank order have close neighbors.
+// distribute divides tasks of a class over the scope: over as few groups of each level as possible, with the last tasks
+// in the tightest group that takes them. Groups that already hold members of the job come first. Neighboring groups are
+// visited one after the other, so that tasks assigned in rank order are close to the next ranks.
 func (p *placer) distribute(c *feasible.ClassCache, tasks int) []share {
 	if p.part.Scope.Group == nil || len(p.part.Scope.Group.Children) == 0 {
 		return []share{{p.part.Scope.Set, tasks}}
@@ -47,15 +47,15 @@ func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks
 	return out
 }
 
-// groupPart is a group with room for so many tasks of a class.
+// groupPart is a group and the number of tasks of a class that fit into it.
 type groupPart struct {
 	group *topology.Group
 	room  int
-	// used reports whether members of the job lie there already.
+	// used reports whether the group already holds members of the job.
 	used bool
 }
 
-// partsOf are the children of the group that have room: used ones first, then by room, most first.
+// partsOf returns the children of the group that have room: used ones first, then by room, most first.
 func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[int32]bool) []groupPart {
 	var parts []groupPart
 	for _, child := range g.Children {
@@ -83,8 +83,8 @@ func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[i
 	return parts
 }
 
-// nextPart returns the place of the part that takes the next tasks: a used one, else the tightest that takes all remaining
-// tasks, the first of equals, else the one with most room.
+// nextPart returns the index of the part that takes the next tasks: a used one; else the tightest that takes all
+// remaining tasks, the first of equal ones; else the one with the most room.
 func nextPart(parts []groupPart, tasks int) int {
 	next := 0
 	if parts[0].used {

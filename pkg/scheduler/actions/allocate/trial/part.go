@@ -8,7 +8,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// Part is tasks of a sub-job that are placed together in one scope.
+// Part is a set of tasks of a sub-job that are placed together in one scope.
 type Part struct {
 	attempt *state.Attempt
 	SubJob  *api.SubJobInfo
@@ -18,8 +18,8 @@ type Part struct {
 	IdleOnly bool
 	// Needed is how many of the tasks must be placed before the sub-job can be ready.
 	Needed int
-	// Retrying reports whether the first trial has failed. Explanations do not cover retries, because not each session has the
-	// steps for them.
+	// Retrying reports whether the first trial has failed. Explanations do not cover retries, because not every session
+	// has steps for them.
 	Retrying bool
 }
 
@@ -28,7 +28,8 @@ func NewPart(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, sc
 	return &Part{attempt: r, SubJob: subJob, Tasks: tasks, Scope: scope, IdleOnly: idleOnly, Needed: r.NeededAtOnce(subJob, len(tasks))}
 }
 
-// NeededByRole returns how many more tasks of each role the sub-job needs: none where roles may come from other sub-jobs, too.
+// NeededByRole returns how many more tasks of each role the sub-job needs; nil if other sub-jobs may supply the roles,
+// too.
 func (s *Part) NeededByRole() map[string]int32 {
 	if s.attempt.Job.ContainsSubJobPolicy() {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxReserveFailures bounds how many nodes are tried for a task when plugins accept a node and then fail to reserve on it.
-// Reservations are undone each time; after four failures the cause is the plugin and not the nodes.
+// maxReserveFailures bounds how many nodes are tried for a task if plugins accept a node and then fail to reserve on
+// it. Each failed reservation is undone; after four failures the plugin is the cause and not the nodes.
 const maxReserveFailures = 3
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
@@ -73,14 +73,14 @@ func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (sto
 	return false
 }
 
-// firstAllocatable returns the place of the first task that its queue has room for; -1 when there is none.
+// firstAllocatable returns the index of the first task that its queue has room for; -1 if there is none.
 func (p *placer) firstAllocatable(tasks []*api.TaskInfo) int {
 	return slices.IndexFunc(tasks, p.wanted)
 }
 
-// fill places tasks of the class on the share's nodes, up to the share's number. It returns how many it handled, and for the
-// next one the verdicts when it fits nowhere. It stops at a task whose pre-predicate fails and without which the sub-job cannot
-// be ready.
+// fill places tasks of the class on the share's nodes, up to the share's number. It returns how many tasks it handled
+// and, if the next one fits nowhere, the verdicts on it. It stops at a task whose pre-predicate fails and without which
+// the sub-job cannot be ready.
 func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
 	where := feasible.Where{Set: to.set, ChosenBy: p.part.Scope.ChosenBy}
 	placed := 0
@@ -142,7 +142,7 @@ func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where
 	}
 }
 
-// putOn places the task on the chosen node. An error says why the node refuses it after all.
+// putOn places the task on the chosen node. An error says why a plugin still refuses the node.
 func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	err := p.verify(task, cache, c)
 	if err == nil {
@@ -161,8 +161,8 @@ func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasibl
 	return err
 }
 
-// verify repeats the cached predicates for the task itself, if the task has claims or devices: some plugins choose, in that
-// call, the devices that they then reserve.
+// verify calls the cached predicates again for the task itself, if the task has claims or devices: some plugins choose,
+// in that call, the devices that they then reserve.
 func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	if !framework.HasClaims(task.Pod) && len(state.Devices(task, p.run.Index.Nodes[c.Node])) == 0 {
 		return nil
@@ -170,8 +170,8 @@ func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasib
 	return p.run.Finder.AskCachedAgain(task, cache, c.Node)
 }
 
-// followHyperNode keeps the HyperNode that spans the placed tasks. Upstream scores nodes for the next task by it, so that a gang
-// that only prefers proximity stays together (https://github.com/volcano-sh/volcano/issues/4343).
+// followHyperNode updates the HyperNode that contains the placed tasks. Upstream scores nodes for the next task by it,
+// so that a gang that only prefers proximity stays together (https://github.com/volcano-sh/volcano/issues/4343).
 func (p *placer) followHyperNode(task *api.TaskInfo) {
 	if !p.part.SubJob.WithNetworkTopology() {
 		return

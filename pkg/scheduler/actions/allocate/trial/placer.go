@@ -21,15 +21,15 @@ type placer struct {
 	changes *Changes
 	// minimum is how many tasks must be placed before the sub-job can be ready; until then the plugins are not asked.
 	minimum int
-	// hyperNode is the lowest HyperNode with all tasks placed, for tasks with network topology.
+	// hyperNode is the lowest HyperNode that contains all placed tasks, for tasks with network topology.
 	hyperNode string
 	done      bool
 	// blocked are the classes that found no room, in order.
 	blocked []*feasible.TaskClass
-	// refused are the tasks that their queue has no room for, failed the roles of tasks that fit nowhere.
+	// refused are the tasks that their queue has no room for. failed are the roles of tasks that fit nowhere.
 	refused map[api.TaskID]bool
 	failed  map[string]bool
-	// unreserved counts, for each task, the nodes that passed the predicates and refused it when it was placed there, by reason.
+	// unreserved counts, for each task, the nodes that passed the predicates but refused the placement, by reason.
 	unreserved map[api.TaskID]map[string]int
 	// patient reports whether further classes are tried although the sub-job cannot be ready without a task that fits nowhere.
 	patient bool
@@ -51,7 +51,7 @@ func (p *placer) ready() bool {
 	return len(p.changes.Placed) >= p.minimum && p.run.Progress.SubJobReady(p.job, p.part.SubJob)
 }
 
-// wanted reports whether the task is to be placed: its queue has room for it, and no task of its role has fit nowhere.
+// wanted reports whether the task is to be placed: its queue has room for it, and no other task of its role has failed.
 func (p *placer) wanted(task *api.TaskInfo) bool {
 	if !p.run.Session.Allocatable(p.queue, task) {
 		p.refused[task.UID] = true

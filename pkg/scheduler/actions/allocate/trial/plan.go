@@ -12,7 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// Refusal is a class that a node of a plan refuses, by their places in the problem.
+// Refusal is a node of a plan and a class that it refuses, as indexes in the problem.
 type Refusal struct{ Node, Class int }
 
 // TryPlan places the first tasks of the part, as described by the input, by a plan for these nodes, until wanted tasks are

@@ -20,7 +20,7 @@ const (
 	Ready             // the minimum is placed
 )
 
-// String names the outcome as metrics do.
+// String returns the outcome for metrics.
 func (o Outcome) String() string {
 	return [...]string{NotPlaced: "infeasible", Pipelined: "waiting", Ready: "ready"}[o]
 }
@@ -40,10 +40,11 @@ type Result struct {
 	Changes []*Changes
 	// Rest are the remaining tasks of sub-jobs with placed tasks.
 	Rest map[api.SubJobID][]*api.TaskInfo
-	// HyperNode is where the job was placed and SubJobs where its sub-jobs were, for jobs that choose among HyperNodes.
+	// HyperNode is where the job was placed. SubJobs is where its sub-jobs were. Both are for jobs that choose among
+	// HyperNodes.
 	HyperNode string
 	SubJobs   map[api.SubJobID]string
-	// Former are the sub-jobs' HyperNodes before.
+	// Former are the previous HyperNodes of the sub-jobs.
 	Former map[api.SubJobID]string
 	Score  float64
 }
@@ -91,7 +92,7 @@ func (r *Result) Tasks() []*api.TaskInfo {
 	return tasks
 }
 
-// Placement are the nodes of the placed tasks, by task.
+// Placement returns the nodes of the placed tasks, by task.
 func (r *Result) Placement() map[api.TaskID]string {
 	placement := map[api.TaskID]string{}
 	for _, t := range r.Changes {
@@ -100,7 +101,7 @@ func (r *Result) Placement() map[api.TaskID]string {
 	return placement
 }
 
-// Nodes are the nodes of the placed tasks.
+// Nodes returns the nodes of the placed tasks.
 func (r *Result) Nodes() map[int32]bool {
 	nodes := map[int32]bool{}
 	for _, t := range r.Changes {

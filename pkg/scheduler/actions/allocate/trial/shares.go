@@ -9,7 +9,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// SharesMisfit is how far a trial by shares came that did not place all tasks.
+// SharesMisfit is how far a trial by shares came that failed to place all tasks.
 type SharesMisfit struct {
 	// Took is the number of tasks that nodes took, for nodes that took fewer than their share.
 	Took map[string]int
@@ -19,7 +19,8 @@ type SharesMisfit struct {
 	QueueRefused bool
 }
 
-// TryShares places the tasks by the shares: on each node the first tasks that it takes. If some find no place, nothing is placed.
+// TryShares places the tasks by the shares: on each node the first tasks that it accepts. If some find no place,
+// nothing is placed.
 func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (PartResult, SharesMisfit) {
 	p := newPlacer(s)
 	p.minimum = len(tasks)

@@ -8,7 +8,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// noteShortfall keeps, for the explanation, the first trial that came furthest in the set.
+// noteShortfall records, for the explanation, the trial that placed most tasks in the set; of equal trials, the first.
 func (p *placer) noteShortfall() {
 	if p.part.Retrying {
 		return
@@ -24,8 +24,8 @@ func (p *placer) noteShortfall() {
 	p.attempt.Found.NoteShortfall(set, found)
 }
 
-// noteRefusal keeps, for the explanation, why the task was refused although it had room by a plan: the first such refusal in the
-// set. It explains more than the numbers of a trial in which members filled the nodes.
+// noteRefusal records, for the explanation, why the task was refused although a plan had room for it. Only the first
+// such refusal in the set is recorded. It explains more than the numbers of a trial in which members filled the nodes.
 func (p *placer) noteRefusal(task *api.TaskInfo) {
 	if p.attempt.Found.Shortfalls[p.part.Scope.Set].BeyondNumbers {
 		return
@@ -41,7 +41,7 @@ func (p *placer) noteRefusal(task *api.TaskInfo) {
 	}
 }
 
-// findShortfall finds the reason that stops the next task: nodes, when none takes it, or its queue.
+// findShortfall finds the reason that stops the next task: the nodes, if none takes it, or its queue.
 func (p *placer) findShortfall(found *state.Shortfall) {
 	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
 		p.findNodeShortfall(found, task)
@@ -67,7 +67,7 @@ func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 
 // findQueueShortfall explains a task that its queue refused: by the nodes if none takes it, else by the queue.
 func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
-	if p.run.ExceedsNodes(task) != nil { // nodes were not searched for it
+	if p.run.ExceedsNodes(task) != nil { // no nodes were searched for the task
 		_, _ = p.run.Finder.Cache(task) // on an error the queue's reason is reported
 	}
 	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {

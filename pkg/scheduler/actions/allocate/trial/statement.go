@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// Changes are the session's changes by one try at placing tasks. They are committed, kept or discarded as a whole.
+// Changes are the changes of the session by one trial. They are committed, kept or discarded as a whole.
 type Changes struct {
 	run    *state.Run
 	Placed []placement
@@ -75,8 +75,8 @@ func resetTask(s *state.Run, task *api.TaskInfo, err error) {
 	s.Finder.TakenBack(task)
 }
 
-// devicesReserved finds a failure that upstream's predicates plugin only logs: when a node's devices refuse the pod, it is not
-// added to the node that the Kubernetes predicates see.
+// devicesReserved detects a failure that upstream's predicates plugin only logs: if a node's devices refuse the pod,
+// the pod is not added to the node that the Kubernetes predicates see.
 func devicesReserved(s *state.Run, task *api.TaskInfo, node *api.NodeInfo) error {
 	names := state.Devices(task, node)
 	if len(names) == 0 {
@@ -89,7 +89,7 @@ func devicesReserved(s *state.Run, task *api.TaskInfo, node *api.NodeInfo) error
 	return fmt.Errorf("allocating devices (%s) failed", strings.Join(names, ", "))
 }
 
-// Discard takes all placements back, the last first.
+// Discard takes all placements back, the last one first.
 func (t *Changes) Discard() {
 	for _, p := range slices.Backward(t.Placed) {
 		p.stmt.Discard()
@@ -98,8 +98,8 @@ func (t *Changes) Discard() {
 	t.Placed = nil
 }
 
-// commit hands the placed tasks over to be bound. Tasks that wait for resources being released are not: these hold their place
-// against others until the session closes, which releases their reservations.
+// commit hands the placed tasks over to be bound, except tasks that wait for resources being released. These hold their
+// place against others until the session closes, which releases their reservations.
 func (t *Changes) commit(job *api.JobInfo) {
 	for _, p := range t.Placed {
 		p.stmt.Commit()
@@ -110,14 +110,14 @@ func (t *Changes) commit(job *api.JobInfo) {
 	t.run.Session.Placed(job.UID)
 }
 
-// addPlacement adds the nodes of the placed tasks.
+// addPlacement adds the nodes of the placed tasks to the map.
 func (t *Changes) addPlacement(nodes map[api.TaskID]string) {
 	for _, p := range t.Placed {
 		nodes[p.task.UID] = p.task.NodeName
 	}
 }
 
-// nodes are the nodes of the placed tasks.
+// nodes returns the nodes of the placed tasks.
 func (t *Changes) nodes() map[int32]bool {
 	nodes := map[int32]bool{}
 	t.addTo(nodes)

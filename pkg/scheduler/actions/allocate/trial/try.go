@@ -10,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// Try makes a trial: it places the first tasks together, arranged as given, and then the others one batch after the other. It also
-// returns the classes that found no room.
+// Try makes a trial: it places the first tasks together, arranged as given, and then the others one batch after the
+// other. It also returns the classes that found no room.
 func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.TaskClass) {
 	p := newPlacer(s)
 	first = min(first, len(s.Tasks))
@@ -33,7 +33,7 @@ func TryAll(s *Part, arranged Arrangement) PartResult {
 	return p.end(nil)
 }
 
-// end asks whether the placed tasks are enough, and takes them back otherwise.
+// end asks the plugins whether the placed tasks are enough. If not, it takes them back.
 func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	result := PartResult{Changes: p.changes, Rest: rest, hyperNode: p.hyperNode}
 	switch {
@@ -53,9 +53,9 @@ func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	return result
 }
 
-// untouched returns the tasks that were neither placed nor found to fit nowhere: the ones after the first tried tasks. In a node
-// group, tasks that found no room come last, because a wider group may have room. The slice is not copied if nothing else is
-// left.
+// untouched returns the tasks that were neither placed nor found to fit nowhere: those after the first tried tasks. In
+// a node group, tasks that found no room are added at the end, because a wider group may have room. The slice is not
+// copied unless it has to be.
 func (p *placer) untouched(tried int) []*api.TaskInfo {
 	if len(p.changes.Placed) == tried {
 		return p.part.Tasks[tried:]

@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// amounts is the set of numbers of members that may be added to a domain: the multiples of step up to most. If members that are
-// already in the domain make the set irregular, irregular has it as bits, up to the number of members to be divided.
+// amounts is the set of numbers of members that may be added to a domain: the multiples of step up to most. If members
+// that are already in the domain make the set irregular, irregular holds it as bits, up to the number of members to be
+// divided.
 type amounts struct {
 	step, most int
 	irregular  *big.Int

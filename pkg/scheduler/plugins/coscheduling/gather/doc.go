@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gather divides the members of a gang over a tree of network domains (cluster, spine, block, node). Each node has slots:
-// the number of members it can take. The package knows nothing of pods or plugins.
+// Package gather divides the members of a gang over a tree of network domains (cluster, spine, block, node). Each node
+// has slots: the number of members it can take. The package does not depend on pods or plugins.
 //
-// For each layer a gang may require one domain, prefer few domains, or require that the number of its members in each domain is a
-// multiple of a number. The rules are Koordinator's, made exact: running members count, in the multiples too, and a domain is
-// refused only if there is no way to divide the gang in it.
+// For each layer a gang may require one domain, prefer few domains, or require that the number of its members in each
+// domain is a multiple of a number. The rules are Koordinator's, applied exactly: running members count, for the
+// multiples too, and a domain is refused only if there is no way to divide the gang in it.
 //
 // The narrowest layer that has a domain for all members comes first. Its domains are ordered by
 //
-//  1. the gang's own members in the domain, then in the domains around it, most first;
-//  2. company (pods that the gang would rather be with), likewise;
+//  1. the number of the gang's own members in the domain, then in the domains around it, most first;
+//  2. company (pods that the gang prefers to be near), in the same way;
 //  3. the number of domains needed in the layers where the gang prefers few, fewest first;
 //  4. slots in the domain and then around it, fewest first;
 //  5. name.
 //
-// Within a domain, its parts are ordered by own members, by slots, most first, and by name, and are filled one after the other.
+// The parts of a domain are ordered by own members, most first, then by slots, most first, and by name, and are filled
+// one after the other.
 package gather

@@ -12,7 +12,7 @@ import (
 // mostNamed is how many domains a message names.
 const mostNamed = 5
 
-// Explain returns why no plan exists for the number of members: how many the domains can take that might hold the gang.
+// Explain returns why no plan exists for the number of members: how many of them the possible domains can take.
 func (t *Tree) Explain(wanted int) string {
 	level := t.mustLevel()
 	domains := slices.Clone(t.levels[level])
@@ -56,8 +56,8 @@ func (t *Tree) inMultiples() string {
 // mostIn returns the largest number of members, up to wanted, that the domain can take.
 func (t *Tree) mostIn(d *domain, wanted int) int { return d.takes.below(min(wanted, t.most)) }
 
-// explainDomain returns how many members the domain can take. It adds its parts that have enough slots, but not in the required
-// multiples.
+// explainDomain returns how many members the domain can take. It also names its parts that have enough slots, but not
+// in the required multiples.
 func (t *Tree) explainDomain(d *domain, wanted int) string {
 	most := t.mostIn(d, wanted)
 	text := fmt.Sprintf("%s %d", d.path(), most)

@@ -36,7 +36,7 @@ func (t *Tree) Plans(wanted, now int) iter.Seq[[]Share] {
 	}
 }
 
-// Most returns the largest number of members, from least to most, that a plan exists for; 0 for none.
+// Most returns the largest number of members, between least and most, that has a plan; 0 if there is none.
 func (t *Tree) Most(least, most int) int {
 	for n := min(most, t.most); n >= max(least, 1); n-- {
 		if t.held(n) {

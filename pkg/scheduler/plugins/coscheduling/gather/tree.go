@@ -19,10 +19,10 @@ type Layer struct {
 // Node is a node with its capacity for the gang.
 type Node struct {
 	Name string
-	// Domains are the names of its domains in each layer but the first and the last, the widest first.
+	// Domains are the names of its domains in all layers except the first and the last, the widest first.
 	Domains []string
-	// Slots is the number of further members it can take, Members the number of the gang's members on it, and Company the number of
-	// pods that the gang would rather be with.
+	// Slots is the number of further members that it can take. Members is the number of the gang's members on it.
+	// Company is the number of pods on it that the gang prefers to be near.
 	Slots, Members, Company int
 }
 
@@ -35,7 +35,7 @@ type domain struct {
 	// slots is the number of further members it can take, rounded down by the multiples within it.
 	slots            int
 	members, company int
-	// takes has the numbers of members that may be added here.
+	// takes is the set of numbers of members that may be added here.
 	takes amounts
 }
 
@@ -63,13 +63,13 @@ type Tree struct {
 	layers []Layer
 	// levels has the domains by level, sorted by path.
 	levels [][]*domain
-	// most is the number of members that the tree is made for.
+	// most is the largest number of members that the tree can divide.
 	most int
-	// home is the domain that the gang must be in, because members of it already are; nil if it may choose.
+	// home is the domain that the gang must be in, because it already has members there; nil if it may choose.
 	home *domain
 }
 
-// New makes the tree of the nodes, for dividing up to most members. The first layer is the cluster, the last the nodes.
+// New makes the tree of the nodes, to divide up to most members. The first layer is the cluster, the last the nodes.
 func New(layers []Layer, nodes []Node, most int) *Tree {
 	t := &Tree{layers: layers, levels: make([][]*domain, len(layers)), most: most}
 	root := &domain{}
@@ -105,7 +105,7 @@ func (t *Tree) add(root *domain, node *Node) {
 	d.slots, d.members, d.company = node.Slots, node.Members, node.Company
 }
 
-// sum computes the amounts that the domain can takefrom the amounts of its parts.
+// sum computes the amounts that the domain can take from the amounts of its parts.
 func (t *Tree) sum(d *domain) {
 	if d.level == len(t.layers)-1 {
 		d.takes = upTo(d.slots)
@@ -127,7 +127,7 @@ func (t *Tree) sum(d *domain) {
 	}
 }
 
-// settle sets home: the domain, of the layer that the gang must gather in, with members of the gang, or most of them.
+// settle sets home: of the layer in which the gang must be in one domain, the domain with its members, or most of them.
 func (t *Tree) settle() {
 	level := t.mustLevel()
 	if level == 0 {

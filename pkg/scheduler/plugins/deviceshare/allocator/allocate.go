@@ -2,19 +2,20 @@
 
 package allocator
 
-// Options are how devices are chosen.
+// Options control the choice of devices.
 type Options struct {
-	// Strategy is which devices are better where topology says nothing; nil for the lowest minors.
+	// Strategy decides which devices are better if topology does not decide; nil prefers the lowest minors.
 	Strategy Strategy
-	// ScoreFirst reports whether, for shares, the strategy's score goes before keeping the node's topology together.
+	// ScoreFirst reports whether, for shares, the strategy's score takes precedence over keeping the node's topology
+	// together.
 	ScoreFirst bool
-	// NUMANodes, if there are any, are the NUMA nodes, by the machine's numbers, to which devices are restricted that say theirs.
+	// NUMANodes, if not empty, restricts devices with a known NUMA node to these, by the machine's numbers.
 	NUMANodes []int
 	// Templates are the shared-resource templates; nil for none.
 	Templates *Templates
 }
 
-// Refusal is why a node cannot serve a request.
+// Refusal is the reason why a node cannot serve a request.
 type Refusal struct {
 	Reason string
 	// Unresolvable reports whether the node could not serve the request even if pods there ended.
@@ -33,7 +34,7 @@ func Allocate(s *State, r *Request, o Options) (*Allocation, *Refusal) {
 	}
 	refusal := &Refusal{Reason: x.reason(f), Unresolvable: true}
 	if s != s.empty {
-		x.q.s, o.Strategy = s.empty, nil // any placement will do
+		x.q.s, o.Strategy = s.empty, nil // any placement suffices
 		refusal.Unresolvable = x.run().why != found
 	}
 	return nil, refusal

@@ -2,19 +2,19 @@
 
 package allocator
 
-// Allocation is which devices a pod has on its node, by type; each type's by minor. It does not change once made.
+// Allocation is the list of a pod's devices on its node, by type and, within a type, by minor. It is immutable.
 type Allocation [numTypes][]DeviceAllocation
 
-// DeviceAllocation is what a pod has of one device.
+// DeviceAllocation is a pod's share of one device.
 type DeviceAllocation struct {
 	Minor   int32
 	Amounts Amounts
-	// UUID is the device's; empty when the Device object gives none.
+	// UUID is the device's UUID; empty if the Device object has none.
 	UUID string
 	VFs  []VF
 	// Template is the name of the shared-resource template; empty for none.
 	Template string
-	// Exclusive is whom the pod does not share with.
+	// Exclusive is how far the pod excludes other pods from the device.
 	Exclusive Exclusivity
 }
 
@@ -24,7 +24,7 @@ type VF struct {
 	BusID string
 }
 
-// IsEmpty is true of an allocation without devices, and of nil.
+// IsEmpty reports whether the allocation is nil or has no devices.
 func (a *Allocation) IsEmpty() bool {
 	if a == nil {
 		return true

@@ -29,7 +29,7 @@ func TypeOf(name string) (Type, bool) {
 	return 0, false
 }
 
-// Resource is what a device has an amount of.
+// Resource is a resource of a device.
 type Resource int
 
 // The resources of devices. Core, MemoryRatio, RDMAShare and FPGAShare are in hundredths of a device, Memory is in bytes, and the NPU's are in units
@@ -51,7 +51,7 @@ var resourceNames = [numResources]v1.ResourceName{
 	"huawei.com/npu-core", "huawei.com/npu-cpu", "huawei.com/npu-dvpp",
 }
 
-// Name is the resource's name in Device objects, annotations and pods.
+// Name returns the resource's name in Device objects, annotations and pods.
 func (r Resource) Name() v1.ResourceName { return resourceNames[r] }
 
 // ResourceOf returns the resource of that name; false for none.
@@ -75,7 +75,7 @@ func (a Amounts) Add(b Amounts) Amounts {
 	return a
 }
 
-// Sub returns what is left, which is negative where there is less.
+// Sub returns the difference, which may be negative.
 func (a Amounts) Sub(b Amounts) Amounts {
 	for r := range a {
 		a[r] -= b[r]

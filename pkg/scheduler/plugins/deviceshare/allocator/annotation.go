@@ -15,8 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// wireAllocation is a device in the annotation. Fields that Koordinator's agent reads have its names. exclusivePolicy is an
-// addition that other readers ignore: without it, the annotation would not show that the device must not be shared.
+// wireAllocation is a device in the annotation. Fields that Koordinator's agent reads have its names. exclusivePolicy
+// is an addition that other readers ignore: without it, the annotation would not show that the device must not be
+// shared.
 type wireAllocation struct {
 	Minor     int32           `json:"minor"`
 	Resources v1.ResourceList `json:"resources"`
@@ -35,7 +36,8 @@ type wireVF struct {
 	BusID string `json:"busID,omitempty"`
 }
 
-// Annotation is the allocation as the value of v1alpha1.DeviceAllocatedAnnotation. Equal allocations have equal texts.
+// Annotation returns the allocation as a value of v1alpha1.DeviceAllocatedAnnotation. Equal allocations have equal
+// texts.
 func (a *Allocation) Annotation() string {
 	wire := map[string][]wireAllocation{}
 	if a != nil {
@@ -47,7 +49,7 @@ func (a *Allocation) Annotation() string {
 	}
 	text, err := json.Marshal(wire)
 	if err != nil {
-		// Nothing in it can fail.
+		// Marshalling these types cannot fail.
 		panic(err)
 	}
 	return string(text)
@@ -113,7 +115,8 @@ func ParseAllocation(value string) (*Allocation, error) {
 	return a, nil
 }
 
-// onceEach sorts devices by minor. Of one that is listed more than once, the most that any entry says is kept: sums could be anything.
+// onceEach sorts devices by minor. If a device is listed more than once, it keeps the largest amounts: sums could be
+// anything.
 func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
 	slices.SortStableFunc(devices, func(a, b DeviceAllocation) int { return cmp.Compare(a.Minor, b.Minor) })
 	var errs []error
@@ -133,7 +136,8 @@ func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
 	return once, joinErrors(errs)
 }
 
-// parseDeviceAllocation returns nil and no error for null, and a device beside an error if only a part is wrong.
+// parseDeviceAllocation parses one device. It returns nil without an error for null, and a device with an error if only
+// a part is invalid.
 func parseDeviceAllocation(text json.RawMessage) (*DeviceAllocation, error) {
 	var w *wireAllocation
 	if err := json.Unmarshal(text, &w); err != nil {

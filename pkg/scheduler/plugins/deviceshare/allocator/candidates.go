@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// candidate is a device that a pod could have, whatever others it has.
+// candidate is a device that a pod could have, regardless of its other devices.
 type candidate struct {
-	// index is the device's in the inventory.
+	// index is the index of the device in the inventory.
 	index int
-	// group is the number of its PCIe root, or of the group that replaces it in joint allocation; -1 if unknown. numa is the
-	// group's NUMA node.
+	// group is the number of its PCIe root, or of the group that replaces the root in joint allocation; -1 if unknown.
+	// numa is the group's NUMA node.
 	group, numa int
 	score       float64
 }
 
-// verdict is why a device is no candidate, in the order in which it is asked.
+// verdict is why a device is not a candidate, in the order of the checks.
 type verdict int
 
 const (
@@ -35,7 +35,7 @@ const (
 	numVerdicts
 )
 
-// findCandidates fills in the candidates of a type, by device.
+// findCandidates computes the candidates of a type, by device.
 func (x *search) findCandidates(t Type) {
 	x.candidates[t], x.mask[t] = x.candidates[t][:0], 0
 	for i := range x.q.devices(t) {
@@ -78,8 +78,8 @@ func (q *problem) judge(t Type, i int) verdict {
 	return usable
 }
 
-// Shares reports whether a pod with the request may have less than a whole GPU of this node. For a request by memory that depends
-// on the size of the GPUs, used or not.
+// Shares reports whether a pod with the request may get less than a whole GPU of this node. For a request by memory
+// that depends on the size of the GPUs, in use or not.
 func (i *Inventory) Shares(r *Request) bool {
 	want := &r.of[GPU]
 	if !want.asked() || want.amounts[MemoryRatio] > 0 {
@@ -94,7 +94,7 @@ func (i *Inventory) Shares(r *Request) bool {
 	return false
 }
 
-// MostMemory is the most bytes that a GPU of the node gives for the amounts of each.
+// MostMemory returns the largest number of bytes that a GPU of the node gives for these amounts.
 func (i *Inventory) MostMemory(amounts Amounts) (most int64) {
 	for at := range i.Devices[GPU] {
 		if filled, ok := fill(amounts, GPU, &i.Devices[GPU][at]); ok {
@@ -104,7 +104,8 @@ func (i *Inventory) MostMemory(amounts Amounts) (most int64) {
 	return most
 }
 
-// inNUMANodes also reports true for devices whose NUMA node is unknown: they are equally far from all.
+// inNUMANodes reports whether the device is on one of the allowed NUMA nodes. It also returns true if the device's NUMA
+// node is unknown, because it is then equally far from all.
 func (q *problem) inNUMANodes(d *Device) bool {
 	return len(q.o.NUMANodes) == 0 || d.NUMA < 0 || slices.Contains(q.o.NUMANodes, q.s.numaID(d))
 }
@@ -137,7 +138,7 @@ func (q *problem) anyOnPCIe(pcie int, is func(Type, int) bool) bool {
 	return false
 }
 
-// fill adds the amount of memory that follows from the other one; false if the device does not have the size.
+// fill adds the amount of memory that follows from the other one; false if the size of the device is unknown.
 func fill(amounts Amounts, t Type, d *Device) (Amounts, bool) {
 	if t != GPU {
 		return amounts, true
@@ -164,7 +165,7 @@ func hasRoom(amounts, total, used *Amounts) bool {
 	return true
 }
 
-// freeVF returns the first free virtual function, by bus ID, that the request selects.
+// freeVF returns the first free virtual function, by bus ID, that the request's selector matches.
 func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	var first VF
 	found := false
@@ -187,7 +188,8 @@ func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	return first, found
 }
 
-// sortCandidates orders them by group, within a group by score, then by minor. The groups of joint types replace PCIe roots.
+// sortCandidates orders candidates by group, within a group by score, then by minor. The groups of joint types replace
+// PCIe roots.
 func (x *search) sortCandidates(t Type, joint bool) {
 	x.groupNUMA = resize(x.groupNUMA, x.q.s.roots, -1)
 	of := x.candidates[t]
@@ -197,7 +199,8 @@ func (x *search) sortCandidates(t Type, joint bool) {
 		if joint {
 			of[c].group = x.q.s.root(d)
 		}
-		// What stands for a PCIe root may be on several NUMA nodes, or say none; it counts to one.
+		// The devices of a group that replaces PCIe roots may be on several NUMA nodes, or on unknown ones. The group
+		// counts as being on the known one with the highest number.
 		if group := of[c].group; group >= 0 {
 			x.groupNUMA[group] = max(x.groupNUMA[group], d.NUMA)
 		}
@@ -208,7 +211,7 @@ func (x *search) sortCandidates(t Type, joint bool) {
 		}
 	}
 	x.isScored[t] = false
-	// Which of joint secondaries are chosen is known later (followPrimary), and then there is often no choice.
+	// followPrimary chooses joint secondaries later, and then there is often only one choice.
 	if want := &x.q.r.of[t]; !want.all && want.count < len(of) && (!joint || x.isPrimary(t) || want.scope > 0) {
 		x.scoreCandidates(t)
 	}
@@ -244,7 +247,7 @@ func (x *search) scoreCandidates(t Type) {
 	}
 }
 
-// copies is how many pods that ask for the same the device has room for.
+// copies returns for how many pods with equal requests the device has room.
 func (q *problem) copies(t Type, i int) int64 {
 	copies := int64(math.MaxInt32)
 	amounts, _ := fill(q.r.of[t].amounts, t, &q.s.Devices[t][i])
@@ -256,7 +259,7 @@ func (q *problem) copies(t Type, i int) int64 {
 	return copies
 }
 
-// resize returns a slice of n equal numbers, in the room of the old if it has enough.
+// resize returns a slice of n equal numbers, and reuses the old one if it is large enough.
 func resize(old []int, n, value int) []int {
 	s := slices.Grow(old[:0], n)[:n]
 	for i := range s {

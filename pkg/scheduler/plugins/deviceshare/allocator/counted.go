@@ -14,13 +14,13 @@ import (
 // Ascend sharing counts them by the nodes' allocatable resources.
 var CountedResources = []Resource{Core, MemoryRatio, Memory, RDMAShare, FPGAShare}
 
-// UncountedNames are other names that pods request devices by. They are in no sum: the requests of such a pod are counted as
-// CountedResources.
+// UncountedNames returns the other names that pods use to request devices. They are not part of sums: the requests of
+// such a pod are counted as CountedResources.
 func UncountedNames() []string { return []string{string(wholeGPU), string(gpuShared)} }
 
-// CountPod sets the requests of the pod's containers for CountedResources. For a pod on a node they are the amounts of its
-// annotation, and otherwise its requests, as far as these do not depend on the node. It leaves limits unchanged, because they hold
-// the original request.
+// CountPod sets the requests of the pod's containers for CountedResources. For a pod on a node they are the amounts in
+// its annotation. Otherwise they are its requests, if these do not depend on the node. It leaves limits unchanged,
+// because they hold the original request.
 func CountPod(pod *v1.Pod) {
 	if len(pod.Spec.Containers) == 0 || !asksForDevices(pod) {
 		return
@@ -55,7 +55,7 @@ func asksForDevices(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// withoutDevices returns the resources without resources of Device objects.
+// withoutDevices returns the list without resources of Device objects.
 func withoutDevices(list v1.ResourceList) v1.ResourceList {
 	own := false
 	for _, name := range deviceNames {
@@ -75,7 +75,7 @@ var deviceNames = []v1.ResourceName{
 	wholeGPU, gpuShared, resourceNames[Core], resourceNames[MemoryRatio], resourceNames[Memory], resourceNames[RDMAShare], resourceNames[FPGAShare],
 }
 
-// taken is what the pod counts for.
+// taken returns the amounts that the pod counts for.
 func taken(pod *v1.Pod) (sum Amounts) {
 	if pod.Spec.NodeName != "" {
 		a, _ := AllocationOf(pod) // the plugin that allocates devices reports errors in it
@@ -85,7 +85,7 @@ func taken(pod *v1.Pod) (sum Amounts) {
 	if err != nil {
 		return sum
 	}
-	if !slices.Contains(vendorForms, asked.form&gpuNames) { // of those, nodes without a Device object have some too
+	if !slices.Contains(vendorForms, asked.form&gpuNames) { // nodes without a Device object may also have those
 		gpus, err := asked.normalizeGPUs()
 		if err != nil {
 			return sum
@@ -98,7 +98,7 @@ func taken(pod *v1.Pod) (sum Amounts) {
 	return sum
 }
 
-// times is the product, but no more than maxAmount.
+// times returns the product, limited to maxAmount.
 func times(amount int64, count int) int64 {
 	if amount > 0 && int64(count) > maxAmount/amount {
 		return maxAmount
@@ -106,7 +106,7 @@ func times(amount int64, count int) int64 {
 	return amount * int64(count)
 }
 
-// Sum is what the allocation has of all devices together.
+// Sum returns the sum over all devices of the allocation.
 func (a *Allocation) Sum() (sum Amounts) {
 	if a == nil {
 		return sum
@@ -119,7 +119,7 @@ func (a *Allocation) Sum() (sum Amounts) {
 	return sum
 }
 
-// FreeSum is what is left of all devices together.
+// FreeSum returns the sum of the free amounts of all devices.
 func (s *State) FreeSum() (sum Amounts) {
 	for t := range s.Devices {
 		for i := range s.Devices[t] {
@@ -129,7 +129,7 @@ func (s *State) FreeSum() (sum Amounts) {
 	return sum
 }
 
-// Counted is what there is of CountedResources, by name.
+// Counted returns the total amounts of CountedResources, by name.
 func (a Amounts) Counted() map[v1.ResourceName]int64 {
 	counted := map[v1.ResourceName]int64{}
 	for _, r := range CountedResources {

@@ -13,7 +13,7 @@ import (
 // maxErrors limits how many errors of a kind are reported. The text of each is bounded.
 const maxErrors = 4
 
-// joinErrors joins errors in the order of their texts, with no more of them than a message has room for; nil for none.
+// joinErrors joins errors, in the order of their texts, up to the size of a message; nil for none.
 func joinErrors(errs []error) error {
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	if more := len(errs) - maxErrors; more > 0 {
@@ -22,7 +22,7 @@ func joinErrors(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// clip keeps what others say of a value in the size of a message: it may repeat the value.
+// clip shortens an error from elsewhere, which may quote a long value, to the size of a message.
 func clip(err error) error {
 	const most = 256
 	if text := err.Error(); len(text) > most {

@@ -13,14 +13,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// InventoryOptions are how Device objects are read.
+// InventoryOptions control how Device objects are read.
 type InventoryOptions struct {
-	// AffinityKey is a label of devices. Where both GPUs and NICs have it, its value stands for the PCIe root in joint allocation: boards like GB300's have a
-	// data-direct root that is not the NIC's PCIe root. Empty for none.
+	// AffinityKey is a label of devices; empty for none. If both GPUs and NICs have it, its value replaces the PCIe
+	// root in joint allocation: boards such as GB300 have a data-direct root that is not the NIC's PCIe root.
 	AffinityKey string
 }
 
-// Limits of the parts of a Device object that an inventory uses, many times the size of real machines.
+// Limits of the parts of a Device object that an inventory uses. They are many times the size of real machines.
 const (
 	maxDevices = 64
 	maxVFs     = 4096
@@ -70,8 +70,8 @@ func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*
 	return i, nil
 }
 
-// usableInfos returns the devices of each type by minor. Devices with the same minor are not usable, because their users could not
-// be distinguished.
+// usableInfos returns the devices of each type by minor. Devices with the same minor are not usable, because their
+// users could not be distinguished.
 func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.DeviceInfo, errs []error) {
 	for at := range listed {
 		info := &listed[at]
@@ -105,7 +105,7 @@ func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.Devi
 	return infos, errs
 }
 
-// newDevice reads what is the device's own. One whose amounts make no sense gives nothing.
+// newDevice parses the properties of one device. A device with invalid amounts gets none, so that it is not allocated.
 func newDevice(info *v1alpha1.DeviceInfo, t Type, errs *[]error) Device {
 	d := Device{Minor: *info.Minor, UUID: info.UUID, Healthy: info.Health, Labels: info.Labels}
 	for r, name := range resourceNames {
@@ -141,17 +141,18 @@ func newDevice(info *v1alpha1.DeviceInfo, t Type, errs *[]error) Device {
 	return d
 }
 
-// topologyNumbers are the numbers by which devices name their location.
+// topologyNumbers assigns numbers to the locations of devices.
 type topologyNumbers struct {
 	affinityKey string
-	// known is by name of a PCIe root the NUMA node it is on; noNUMA if there are several or none.
+	// known is the NUMA node of each PCIe root, by name; noNUMA if there are several or none.
 	known     map[string]int32
 	pcies     map[pcieName]int
 	numaNodes map[int32]int
 	roots     map[string]int
 }
 
-// pcieName names a PCIe root. Some agents start its number again on each NUMA node.
+// pcieName identifies a PCIe root. The NUMA node is part of it, because some agents number roots separately on each
+// NUMA node.
 type pcieName struct {
 	numa int32
 	id   string
@@ -159,7 +160,7 @@ type pcieName struct {
 
 const noNUMA = math.MinInt32
 
-// numberTopology numbers what devices are on in the order of their types and minors.
+// numberTopology numbers the locations of devices in the order of their types and minors.
 func numberTopology(infos [numTypes][]*v1alpha1.DeviceInfo, affinityKey string) *topologyNumbers {
 	n := &topologyNumbers{affinityKey: affinityKey, known: map[string]int32{}, pcies: map[pcieName]int{}, numaNodes: map[int32]int{}, roots: map[string]int{}}
 	if affinityKey == "" || !anyLabelled(infos[GPU], affinityKey) || !anyLabelled(infos[RDMA], affinityKey) {
@@ -188,7 +189,7 @@ func anyLabelled(infos []*v1alpha1.DeviceInfo, key string) bool {
 	return slices.ContainsFunc(infos, func(info *v1alpha1.DeviceInfo) bool { return info.Labels[key] != "" })
 }
 
-// name returns what a device is on: a device that does not say its NUMA node has its PCIe root's.
+// name returns the device's PCIe root. If the device has no NUMA node of its own, that of the root is used.
 func (n *topologyNumbers) name(info *v1alpha1.DeviceInfo) pcieName {
 	place := info.Topology
 	if place == nil {

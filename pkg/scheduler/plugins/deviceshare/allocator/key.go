@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// AppendUse appends what is in use: states with equal use of inventories with equal keys take equal requests.
+// AppendUse appends a key of the use of devices: equal requests fit equally into states with equal use, if the
+// inventories have equal keys.
 func (s *State) AppendUse(b []byte) []byte {
 	for t := range s.Devices {
 		for i := range s.Devices[t] {
@@ -25,7 +26,8 @@ func (s *State) AppendUse(b []byte) []byte {
 	return b
 }
 
-// Key is all that an Allocate may depend on of the inventory, which is all but the node's name and what its devices are called.
+// Key returns a key of everything in the inventory on which Allocate may depend: all but the name of the node and the
+// UUIDs of its devices.
 func (i *Inventory) Key() string {
 	var b []byte
 	b = appendText(appendText(appendText(appendText(b, i.PartitionPolicy), i.Vendor), i.Model), i.IsolationProvider)

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// shapeOf are the members that ask for the same as this one.
+// shapeOf returns the members with the same request as this one.
 func (p *gangPlan) shapeOf(m int) (members []int) {
 	for other := range p.requests {
 		if p.alike(m, other) {
@@ -18,11 +18,12 @@ func (p *gangPlan) shapeOf(m int) (members []int) {
 	return members
 }
 
-// levelTries bounds how many members are placed in the search for one scope, beside one try of each.
+// levelTries bounds how many placements of members are tried in the search for one scope, in addition to one for each
+// member.
 const levelTries = 128
 
-// level gives members of one shape devices of the same scope: the narrowest with a plan, unless that is wider than any member
-// needs.
+// level gives members with equal requests devices in parts of the same scope: the narrowest with a plan, but no wider
+// than any of them needs.
 func (p *gangPlan) level(placed []placement, members []int) []placement {
 	t, ok := p.requests[members[0]].leading()
 	if !ok || p.areLevel(placed, members, t) {
@@ -45,7 +46,7 @@ func (p *gangPlan) level(placed []placement, members []int) []placement {
 	return placed
 }
 
-// hasRoomIn is false if the parts of the scope, each for itself, do not have the free devices for all of the members.
+// hasRoomIn reports whether the parts of the scope, each on its own, have enough free devices for all of the members.
 func (p *gangPlan) hasRoomIn(scope Scope, t Type, members []int) bool {
 	x := newSearch(p.start, p.requests[members[0]], p.o)
 	defer x.done()
@@ -62,7 +63,7 @@ func (p *gangPlan) hasRoomIn(scope Scope, t Type, members []int) bool {
 	return room >= int64(len(members))
 }
 
-// leading is the first type that is placed, if of more than one device.
+// leading returns the first type that is placed, if it has more than one device.
 func (r *Request) leading() (Type, bool) {
 	if len(r.joint) > 0 {
 		return r.joint[0], r.of[r.joint[0]].count > 1
@@ -80,7 +81,7 @@ func (p *gangPlan) areLevel(placed []placement, members []int, t Type) bool {
 	return !slices.ContainsFunc(members, func(m int) bool { return p.scopeOf(t, placed[m].chosen[t]) != first })
 }
 
-// scopeOf is the narrowest scope that the devices share.
+// scopeOf returns the narrowest scope that the devices share.
 func (p *gangPlan) scopeOf(t Type, devices uint64) Scope {
 	first := &p.start.Devices[t][bits.TrailingZeros64(devices)]
 	scope := ScopePCIe
@@ -96,7 +97,8 @@ func (p *gangPlan) scopeOf(t Type, devices uint64) Scope {
 	return scope
 }
 
-// byRank gives, of members that ask for the same, the lower rank what is first on the node.
+// byRank assigns the allocations of members with equal requests so that a lower rank gets the devices that come first
+// on the node.
 func (p *gangPlan) byRank(placed []placement) []*Allocation {
 	allocations := make([]*Allocation, len(placed))
 	for m := range placed {
@@ -119,7 +121,7 @@ func (p *gangPlan) byRank(placed []placement) []*Allocation {
 	return allocations
 }
 
-// compareByPlace compares by the first device: its NUMA node, its PCIe root, its minor.
+// compareByPlace compares allocations by their first device: its NUMA node, its PCIe root, its minor.
 func (p *gangPlan) compareByPlace(a, b *Allocation) int {
 	for t := range a {
 		if len(a[t]) == 0 || len(b[t]) == 0 {

@@ -2,29 +2,30 @@
 
 package allocator
 
-// How many devices to take of each group is a knapsack: groups are added one by one, and of all ways to have taken a number of devices on roots with a number of
-// secondaries the best is kept. NUMA nodes are added up in the same way, each with a table of its own, because by how much one is broken up depends on all that is
-// taken of it.
+// How many devices to take from each group is a knapsack problem. Groups are added one by one. For each number of
+// devices, and of secondaries on the PCIe roots of these devices, the best way to reach it is kept. The groups of a
+// NUMA node have a table of their own, and NUMA nodes are then added up in the same way, because the cost of breaking
+// up a NUMA node depends on all devices taken from it.
 
-// amount is a number of devices, and of each secondary on their roots, up to the needed number.
+// amount is a number of devices, and for each secondary the number on their roots, up to the needed number.
 type amount struct {
 	devices int
 	joint   [numTypes - 1]int
 }
 
-// option is what may be taken of a group, or of a NUMA node.
+// option is a number of devices that may be taken from a group, or from a NUMA node, and its value.
 type option struct {
 	amount
 	value value
 }
 
-// cell is the best way to have taken an amount.
+// cell is the best way found so far to take an amount.
 type cell struct {
 	option
 	ok bool
 }
 
-// table is the amount that is asked for, which gives all tables of a choice their shape.
+// table is the requested amount. It determines the size of all tables.
 type table amount
 
 func (t table) size() int { return (t.devices + 1) * (t.joint[0] + 1) * (t.joint[1] + 1) }
@@ -33,7 +34,7 @@ func (t table) at(a amount) int {
 	return (a.devices*(t.joint[0]+1)+a.joint[0])*(t.joint[1]+1) + a.joint[1]
 }
 
-// plus is capped at what is needed of secondaries; false if there are more devices than are asked for.
+// plus adds the amounts. Secondaries are limited to the needed number; false if there are more devices than requested.
 func (t table) plus(a, b amount) (amount, bool) {
 	a.devices += b.devices
 	for n := range a.joint {
@@ -42,7 +43,7 @@ func (t table) plus(a, b amount) (amount, bool) {
 	return a, a.devices <= t.devices
 }
 
-// knapsack is how many devices of a type to take of each group. It keeps its room to work in from one choice to the next.
+// knapsack decides how many devices of a type to take from each group. It keeps its buffers from one use to the next.
 type knapsack struct {
 	q      *problem
 	groups []group
@@ -52,10 +53,11 @@ type knapsack struct {
 	options             []option
 }
 
-// maxPairs bounds how many pairs of cells are compared when a NUMA node is added. Where more would have to be, what breaks up NUMA nodes does not count.
+// maxPairs bounds the pairs of cells that are compared when a NUMA node is added. With more pairs, the cost of breaking
+// up NUMA nodes is ignored.
 const maxPairs = 1 << 18
 
-// pickNumbers returns the best that can be taken of the groups, so that the amount is reached; false if it cannot be.
+// pickNumbers returns the best choice of devices from the groups that reaches the amount; false if none does.
 func (sack *knapsack) pickNumbers(t Type, secondaries []Type, have int, want table) (value, bool) {
 	switch {
 	case have == want.devices:
@@ -95,7 +97,7 @@ func (sack *knapsack) newTable(want table) int {
 	return start
 }
 
-// addGroup adds what can be taken of the group to the table before, and returns where the new one is.
+// addGroup adds the options of the group to the table at before, and returns the place of the new table.
 func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, at int) int {
 	options := len(sack.options)
 	g := &sack.groups[at]
@@ -113,7 +115,7 @@ func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, a
 	return sack.add(want, before, options)
 }
 
-// addNUMANode adds what can be taken of the groups, all of one NUMA node.
+// addNUMANode adds the options of the groups of one NUMA node.
 func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before, from, to int) int {
 	inner := sack.newTable(want)
 	sack.cells[inner].ok = true
@@ -133,13 +135,14 @@ func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before
 	return sack.add(want, before, options)
 }
 
-// isAllowed is false where a plan for several pods wants the next wider scope, and all would be in one part of this.
+// isAllowed reports whether the number of devices may be taken from one part of the scope. It may not if a plan for
+// several pods requires a wider scope and all devices would be in one part.
 func (q *problem) isAllowed(t Type, scope Scope, devices int, want table) bool {
 	wider, exact := q.limit.scopeOf(t)
 	return !exact || wider != scope+1 || devices < want.devices
 }
 
-// add adds the options from the offset on to the table before.
+// add adds the options from the offset on to the table at before.
 func (sack *knapsack) add(want table, before, options int) int {
 	after := sack.newTable(want)
 	for with := options; with < len(sack.options); with++ {
@@ -161,7 +164,7 @@ func (sack *knapsack) add(want table, before, options int) int {
 	return after
 }
 
-// pickAll takes all that is in the groups.
+// pickAll takes all devices in the groups.
 func (sack *knapsack) pickAll(t Type, secondaries []Type, want table) (v value, ok bool) {
 	var joint [numTypes - 1]int
 	inNUMA := 0
@@ -207,7 +210,7 @@ func (sack *knapsack) pickOne(t Type, secondaries []Type, want table) (best valu
 	return best, ok
 }
 
-// groupValue is how good it is to take the first k candidates of the group.
+// groupValue returns the value of taking the first k candidates of the group.
 func (sack *knapsack) groupValue(t Type, g *group, k int) value {
 	v := value{remote: k * g.lacks}
 	for _, c := range g.of[:k] {
@@ -230,8 +233,9 @@ func (sack *knapsack) numaLoss(t Type, numa, k int) int {
 	return sack.q.loss(t, sack.freeNUMA[numa], k)
 }
 
-// loss is by how much taking k devices breaks up a part of the node with so many free ones: the number of ordered pairs of free devices that there will not be any
-// more. A share leaves a used device used and is best on a part with few free ones; shares of NICs and FPGAs may spread.
+// loss returns the cost of taking k devices from a part of the node with the given number of free ones: the number of
+// ordered pairs of free devices that no longer exist afterwards. A share of a used device costs nothing, and shares
+// prefer parts with few free devices; shares of NICs and FPGAs may spread.
 func (q *problem) loss(t Type, free, k int) int {
 	if !q.sharesOf(t) {
 		free = max(free, k)
@@ -243,7 +247,7 @@ func (q *problem) loss(t Type, free, k int) int {
 	return 0
 }
 
-// sharesOf reports whether less than whole devices are requested.
+// sharesOf reports whether the request is for parts of devices.
 func (q *problem) sharesOf(t Type) bool {
 	switch t {
 	case RDMA:

@@ -8,9 +8,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// AllocateOneMore chooses devices for members of a gang on one node, of which one has none yet: had has what the others have, which is in use in the state, in the
-// order of their ranks as the requests are. Others keep what they have if the one is the last, and finds devices of the scope of those that ask for the same; else
-// all are placed as by AllocateTogether. Where there is a plan that leaves room for next, it is one that does: a member that asks for that, nil for none, may come.
+// AllocateOneMore chooses devices for the members of a gang on one node. One of them has none yet. had are the
+// allocations of the others, in the order of the requests, which is by rank; the state includes them. If the new member
+// is the last one and finds devices in the same scope as members with equal requests, the others keep their devices.
+// Otherwise all are placed as by AllocateTogether. If next is not nil, a plan that leaves room for one more member with
+// that request is preferred.
 func AllocateOneMore(s *State, requests []*Request, had []*Allocation, next *Request, o Options) ([]*Allocation, *Refusal) {
 	start := s
 	for _, a := range had {
@@ -37,7 +39,8 @@ func AllocateOneMore(s *State, requests []*Request, had []*Allocation, next *Req
 	return allocations, nil
 }
 
-// addLast places the last member beside the others; nil if it is another that has no devices yet, or has to have them of another scope.
+// addLast places the last member beside the others; nil if another member is the one without devices, or if it needs
+// devices in another scope.
 func (p *gangPlan) addLast(s *State, had []*Allocation) []*Allocation {
 	last := len(had) - 1
 	if last == 0 || slices.Index(had, nil) != last {
@@ -57,7 +60,7 @@ func (p *gangPlan) addLast(s *State, had []*Allocation) []*Allocation {
 	return p.byRank(placed)
 }
 
-// chosenBy has a bit for each device of the allocation.
+// chosenBy returns a bit for each device of the allocation.
 func (s *State) chosenBy(a *Allocation) (chosen [numTypes]uint64) {
 	for t := range a {
 		for i := range a[t] {
@@ -78,8 +81,8 @@ func (p *gangPlan) leaveRoomFor(next *Request, allocations []*Allocation) bool {
 	return f.why == found
 }
 
-// mayBlockItself reports whether, on such a node, one pod may take devices so that none are left for an equal pod, though another
-// choice would leave some. That cannot happen if each takes one device, or whole ones of one type.
+// mayBlockItself reports whether, on such a node, one pod may take devices so that none are left for an equal pod,
+// although another choice would leave some. That cannot happen if each takes one device, or whole devices of one type.
 func (r *Request) mayBlockItself(i *Inventory) bool {
 	if r.sharesSeveral() {
 		return true
@@ -93,7 +96,8 @@ func (r *Request) mayBlockItself(i *Inventory) bool {
 	return false
 }
 
-// sharesSeveral is true of a request for less than all of each of several devices of a type. By memory, that may be less.
+// sharesSeveral reports whether the request is for a part of each of several devices of a type. A request by memory
+// counts, because it may be for a part.
 func (r *Request) sharesSeveral() bool {
 	whole := [numTypes]Resource{GPU: MemoryRatio, RDMA: RDMAShare, FPGA: FPGAShare}
 	for t := range r.of {

@@ -4,10 +4,11 @@ package allocator
 
 import "math/bits"
 
-// placePartition chooses GPUs that are an entry of the node's partition table. It is final if the pod or the node requires an
-// entry.
+// placePartition chooses GPUs that are an entry of the node's partition table. final reports whether the pod or the
+// node requires an entry.
 //
-// Among unused entries the best score goes first; among equals, NICs on all PCIe roots, then the largest rest of the table.
+// Among unused entries the one with the best score is preferred; of equal ones, one with NICs on all PCIe roots, then
+// one that leaves the largest entries.
 func (x *search) placePartition(secondaries []Type) (best plan, f failure, final bool) {
 	spec := &x.q.r.partition
 	honored := x.q.mustPartition()
@@ -51,7 +52,7 @@ func (x *search) placePartition(secondaries []Type) (best plan, f failure, final
 	return best, f, honored
 }
 
-// unusedGPUs has a bit for each healthy unused GPU.
+// unusedGPUs returns a bit for each healthy unused GPU.
 func (q *problem) unusedGPUs() (mask uint64) {
 	for i := range q.devices(GPU) {
 		if q.s.Devices[GPU][i].Healthy && !q.s.isUsed(GPU, i) {
@@ -61,7 +62,8 @@ func (q *problem) unusedGPUs() (mask uint64) {
 	return mask
 }
 
-// tableLeft is what the table is still good for with the GPUs: large entries before any number of small ones.
+// tableLeft returns the value of the table's entries that the GPUs still allow. A large entry is worth more than any
+// number of small ones.
 func (q *problem) tableLeft(unused uint64) int {
 	left := 0
 	for _, size := range []struct{ gpus, worth int }{{8, 10000}, {4, 100}, {2, 1}} {
@@ -74,7 +76,7 @@ func (q *problem) tableLeft(unused uint64) int {
 	return left
 }
 
-// tryPartition places the secondaries for a set of GPUs, if the set is in the scope that is asked for.
+// tryPartition places the secondaries for a set of GPUs, if the set is in the requested scope.
 func (x *search) tryPartition(mask uint64, secondaries []Type) (p plan) {
 	all := x.candidates[GPU]
 	defer func() { x.candidates[GPU] = all }()

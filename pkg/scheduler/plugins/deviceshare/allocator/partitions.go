@@ -17,8 +17,8 @@ import (
 // maxPartitions bounds how many entries of each size a table has.
 const maxPartitions = 1024
 
-// parsePartitions parses the node's partition table: by number of GPUs, the best score first, then by minors. Without a table,
-// models that are known to need one get a built-in one. Invalid entries are left out and reported.
+// parsePartitions parses the node's partition table: by number of GPUs, the best score first, then by minors. Without a
+// table, models that are known to need one get a built-in one. Invalid entries are left out and reported.
 func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 	if text == "" {
 		return builtInPartitions(i), nil
@@ -80,7 +80,7 @@ func builtInPartitions(i *Inventory) map[int][]Partition {
 	return table
 }
 
-// maskOf has a bit for each of the GPUs by index; 0 if the node has not all.
+// maskOf returns a bit for each of the GPUs by index; 0 if the node lacks one of them.
 func (i *Inventory) maskOf(minors []int32) (mask uint64) {
 	for _, minor := range minors {
 		at, ok := i.index(GPU, minor)

@@ -13,12 +13,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// vendorNames are the names of resources that kubelets allocate: a pod that requests one has devices, whatever schedulers know.
-// Other names are of Device objects, and a pod without an annotation has none of these.
+// vendorNames are the names of resources that kubelets allocate: a pod on a node that requests one has devices, even if
+// no scheduler chose them. Other names belong to Device objects, and a pod without an annotation has none of these
+// devices.
 var vendorNames = []v1.ResourceName{nvidiaGPU, amdGPU, dcuGPU, resourceNames[NPUCore], resourceNames[NPUCPU], resourceNames[NPUDVPP]}
 
-// HasDevicesOfKubelet is true of a pod on the node that asks for devices by a vendor's name, in a form that can be or not: the kubelet gave it some. Where the node
-// has none of that name, a kubelet rejects the pod, unless it runs already; a nil node may have any.
+// HasDevicesOfKubelet reports whether the kubelet gave the pod on the node devices: the pod requests some by a vendor's
+// name, whether the form is valid or not. If the node has none of that name, a kubelet rejects the pod, unless it
+// already runs. A nil node may have any.
 func HasDevicesOfKubelet(pod *v1.Pod, node *v1.Node) bool {
 	has := func(name v1.ResourceName) bool {
 		if node == nil || pod.Status.Phase == v1.PodRunning {
@@ -36,12 +38,12 @@ func HasDevicesOfKubelet(pod *v1.Pod, node *v1.Node) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// maxVFsOfPod limits the virtual functions of a device that a pod has. This scheduler allocates one.
+// maxVFsOfPod limits the virtual functions of one device that a pod may have. This scheduler allocates one.
 const maxVFsOfPod = 64
 
-// AllocationOf returns the devices of a pod on a node: its annotation, limited to the pod's request, because a tenant may write the
-// annotation. A device that is named without amounts has the requested ones. It returns nil for a pod without a valid request for
-// devices. After an error it still returns the part that counts.
+// AllocationOf returns the devices of a pod on a node, from its annotation, limited to the pod's request, because a
+// tenant may write the annotation. A device that is listed without amounts has the requested ones. It returns nil for a
+// pod without a valid request for devices. After an error it still returns the valid part.
 func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	asked, err := readAsked(pod)
 	if err != nil || asked.form == 0 {
@@ -66,15 +68,16 @@ func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	return a, errors.Join(errs...)
 }
 
-// most is what the pod may have of each type, by its resources alone: hints may be changed while it runs. By hints it can have any number of NICs and FPGAs, with
-// all of each, and GPUs beside all of them.
+// most returns the largest request of each type that the pod's resources allow. It ignores hints, because they may be
+// changed while the pod runs: with hints the pod can have any number of NICs and FPGAs, with all of each, in addition
+// to its GPUs.
 func (a *asked) most() (most [numTypes]typeRequest, err error) {
 	if most[GPU], err = a.normalizeGPUs(); err != nil {
 		return most, err
 	}
 	gpu := &most[GPU]
 	if gpu.asked() && gpu.amounts[MemoryRatio] == 0 {
-		gpu.amounts[MemoryRatio] = 100 // its part of the device's memory
+		gpu.amounts[MemoryRatio] = 100 // the ratio that it has of the device's memory is unknown
 	}
 	if gpu.asked() && gpu.amounts[Memory] == 0 {
 		gpu.amounts[Memory] = maxAmount
@@ -91,7 +94,7 @@ func (a *asked) most() (most [numTypes]typeRequest, err error) {
 	return most, nil
 }
 
-// fillIn gives devices that are named without amounts what the pod asks of each.
+// fillIn sets the requested amounts for devices that are listed without amounts.
 func (a *asked) fillIn(t Type, devices []DeviceAllocation) {
 	var each Amounts
 	switch t {
@@ -110,7 +113,7 @@ func (a *asked) fillIn(t Type, devices []DeviceAllocation) {
 	}
 }
 
-// limit limits the devices, and the amounts of each, to the request; more reports whether it left out any.
+// limit limits the devices, and the amounts of each, to the request. more reports whether it removed any.
 func (t *typeRequest) limit(devices []DeviceAllocation) (limited []DeviceAllocation, more bool) {
 	if len(devices) > t.count {
 		devices, more = devices[:t.count], true

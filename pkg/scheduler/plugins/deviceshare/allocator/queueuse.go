@@ -11,13 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// QueueUse is the amount of devices that a pod has or may get, under each name by which a queue's capability may limit them. GPUs
-// by a vendor's name are in hundredths, like all other amounts except bytes of memory.
+// QueueUse is the amount of devices that a pod has or may get, under each name that a queue's capability may limit.
+// GPUs under a vendor's name are in hundredths, like all other amounts except bytes of memory.
 type QueueUse [numQueueNames]int64
 
 const numQueueNames = 9
 
-// queueNames are the names in the order of a QueueUse, with how many units make one.
+// queueNames are the names in the order of a QueueUse, and the number of units of one device.
 var queueNames = [numQueueNames]struct {
 	name v1.ResourceName
 	unit float64
@@ -26,10 +26,10 @@ var queueNames = [numQueueNames]struct {
 	{wholeGPU, 1}, {nvidiaGPU, 100}, {amdGPU, 100}, {dcuGPU, 100},
 }
 
-// firstVendorName is where the vendors' names begin among queueNames.
+// firstVendorName is the index of the first vendor's name in queueNames.
 const firstVendorName = 6
 
-// QueueLimits are the most that a queue may have of devices; false if its capability names none.
+// QueueLimits returns a queue's limits of devices; false if its capability names none.
 func QueueLimits(capability v1.ResourceList) (limits QueueUse, limited bool) {
 	for at, of := range queueNames {
 		limits[at] = math.MaxInt64
@@ -44,7 +44,7 @@ func unitsOf(quantity resource.Quantity, unit float64) int64 {
 	return int64(min(max(quantity.AsApproximateFloat64()*unit, 0), math.MaxInt64/2))
 }
 
-// Exceeded returns the name of the first limit that is exceeded in use, or would be with more; empty for none.
+// Exceeded returns the name of the first limit that use together with more exceeds; empty for none.
 func (u QueueUse) Exceeded(limits, more QueueUse) v1.ResourceName {
 	for at, limit := range limits {
 		if u[at] > limit || more[at] > 0 && u[at]+more[at] > limit {
@@ -70,7 +70,8 @@ func (u QueueUse) Sub(other QueueUse) QueueUse {
 	return u
 }
 
-// QueueUse is what amounts that the request gets are under each name: GPUs that are not asked for by a vendor's name count under all of these.
+// QueueUse returns the amounts that the request gets, under each name. GPUs that are not requested by a vendor's name
+// count under all vendors' names.
 func (r *Request) QueueUse(amounts Amounts) QueueUse {
 	gpus := max(amounts[Core], amounts[MemoryRatio])
 	use := QueueUse{amounts[Core], amounts[MemoryRatio], amounts[Memory], amounts[RDMAShare], amounts[FPGAShare], gpus}
@@ -82,7 +83,7 @@ func (r *Request) QueueUse(amounts Amounts) QueueUse {
 	return use
 }
 
-// Least is what the request gets of all devices together on any node, as far as that does not depend on the node.
+// Least returns the total amounts that the request gets on every node, as far as they do not depend on the node.
 func (r *Request) Least() (sum Amounts) {
 	for t := range r.of {
 		for at, amount := range r.of[t].amounts {
@@ -92,8 +93,8 @@ func (r *Request) Least() (sum Amounts) {
 	return sum
 }
 
-// Most returns the largest amounts that the request can get of all devices together on a node with this inventory, used or not;
-// false if the node could not serve it.
+// Most returns the largest total amounts that the request can get on a node with this inventory, in use or not; false
+// if the node could not serve it.
 func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 	for t := range r.of {
 		want := &r.of[t]
@@ -122,7 +123,8 @@ func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 	return sum, true
 }
 
-// mostDevices is how many of the matching devices of the type the request can get: of joint types there may be one on each PCIe root of the primary.
+// mostDevices returns how many of the matching devices of the type the request can get. For joint types this may be one
+// on each PCIe root of the primary.
 func (i *Inventory) mostDevices(r *Request, t Type, matching int) int {
 	want := &r.of[t]
 	if want.all {
@@ -143,7 +145,8 @@ func (i *Inventory) mostDevices(r *Request, t Type, matching int) int {
 	return matching
 }
 
-// SumOf is what the allocation has of all devices together, with memory in bytes and as a ratio where it says one of the two.
+// SumOf returns the total amounts of the allocation, with memory both in bytes and as a ratio if the allocation has
+// only one of the two.
 func (i *Inventory) SumOf(a *Allocation) (sum Amounts) {
 	if a == nil {
 		return sum

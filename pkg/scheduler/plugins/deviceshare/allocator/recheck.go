@@ -34,11 +34,11 @@ func (s *State) Recheck(r *Request, a *Allocation) error {
 	return s.satisfies(r, a)
 }
 
-// satisfies searches again with all other devices forbidden. If devices of joint types must share PCIe roots, none may be left
-// over.
+// satisfies searches again with all devices outside of the allocation forbidden. If devices of joint types must share
+// PCIe roots, the search must use all of them.
 func (s *State) satisfies(r *Request, a *Allocation) error {
 	own := *r
-	own.templated = false // templates are of the configuration, not of the node
+	own.templated = false // templates belong to the configuration, not to the node
 	only := &limit{}
 	var given [numTypes]uint64
 	for t := range a {

@@ -28,7 +28,7 @@ const (
 	noTemplate
 )
 
-// reason describes a failure of the search's last run: Koordinator's message for it, and the numbers found.
+// reason describes a failure of the search's last run, with Koordinator's message and the numbers found.
 func (x *search) reason(f failure) string {
 	want := &x.q.r.of[f.what]
 	switch f.why {
@@ -69,7 +69,7 @@ func (t *typeRequest) howMany() string {
 	return strconv.Itoa(t.count)
 }
 
-// reasonTooFew counts the devices by why they cannot be had.
+// reasonTooFew counts the devices by the reason why they are unavailable.
 func reasonTooFew(x *search, t Type) string {
 	want := &x.q.r.of[t]
 	var by [numVerdicts]int
@@ -100,7 +100,7 @@ func reasonTooFew(x *search, t Type) string {
 	return b.String()
 }
 
-// reasonNotJoint names the first joint type with too few devices beside the free devices of the primary.
+// reasonNotJoint names the first joint type that has too few devices near the free devices of the primary.
 func reasonNotJoint(x *search, t Type) string {
 	const title = "Device Joint-Allocate rules violation: "
 	for _, secondary := range x.joint[1:] {
@@ -131,7 +131,7 @@ func knowsTopology(x *search, t Type, scope Scope) bool {
 	return false
 }
 
-// mostIn is the largest number of candidates in one part of the scope.
+// mostIn returns the largest number of candidates in one part of the scope.
 func mostIn(x *search, t Type, scope Scope) int {
 	most := 0
 	for part := range x.q.parts(t, scope) {

@@ -10,50 +10,52 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Request is what a pod asks of its node's devices. It does not change once made, and may be asked of many nodes at once.
+// Request is a pod's parsed request for devices. It is immutable and safe for concurrent use.
 type Request struct {
 	of [numTypes]typeRequest
-	// joint are the types that are wanted close together and asked for, the primary first; empty unless there are two or more.
+	// joint are the requested types that are to be close together, the primary first; empty unless there are two or
+	// more.
 	joint []Type
 	// samePCIe reports whether joint types must be on the same PCIe roots.
 	samePCIe  bool
 	partition partitionSpec
-	// templated is true of a share of a GPU that is one of the model's shared-resource templates.
+	// templated reports whether the request is for a share of a GPU that must be one of the model's shared-resource
+	// templates.
 	templated bool
-	// isolation is what the pod needs to keep its share of a GPU apart from others.
+	// isolation is the name of the mechanism that must isolate the pod's share of a GPU from others.
 	isolation string
-	// vendor is the vendor's name that GPUs are requested by; empty if another name is used.
+	// vendor is the vendor's name with which GPUs are requested; empty if another name is used.
 	vendor     v1.ResourceName
 	vendorOnly bool
 	key        string
 }
 
-// typeRequest is what a pod asks of one type of devices.
+// typeRequest is the request for one type of devices.
 type typeRequest struct {
 	// amounts are of each device.
 	amounts Amounts
-	// count is how many devices; it says nothing if all, which is every healthy one that matches.
+	// count is the number of devices. It is ignored if all is set, which requests every healthy device that matches.
 	count int
 	all   bool
-	// selector chooses devices by label; nil for any. vfs chooses virtual functions, one of each device; nil for none.
+	// selector selects devices by label; nil for any. vfs selects virtual functions, one of each device; nil for none.
 	selector, vfs labels.Selector
-	// scope is what the devices must share; 0 for nothing.
+	// scope is the part of the node that all the devices must share; 0 for no restriction.
 	scope     Scope
 	exclusive Exclusivity
 }
 
 func (t *typeRequest) asked() bool { return t.count > 0 || t.all }
 
-// partitionSpec is how a pod asks for GPUs that are an entry of the node's partition table.
+// partitionSpec is a request for GPUs that are an entry of the node's partition table.
 type partitionSpec struct {
 	asked bool
 	// restricted reports whether only entries with the best score are allowed.
 	restricted bool
-	// bandwidth is the least of the ring, in bytes per second.
+	// bandwidth is the smallest bandwidth of the ring, in bytes per second.
 	bandwidth int64
 }
 
-// Scope is what part of a node devices have in common, the narrowest first.
+// Scope is a kind of part of a node that devices may share, ordered from the narrowest.
 type Scope int
 
 // The scopes.
@@ -68,10 +70,11 @@ var scopeNames = [...]string{"", "Device", "PCIe", "NUMANode", "Node"}
 
 func (s Scope) String() string { return scopeNames[s] }
 
-// Exclusivity is whom a pod shares its devices' surroundings with.
+// Exclusivity is how far a pod excludes other pods from its devices.
 type Exclusivity int
 
-// A pod shares its devices; has its devices alone; has all devices on its devices' PCIe roots alone.
+// The values: a pod shares its devices; it has its devices exclusively; it has all devices on its devices' PCIe roots
+// exclusively.
 const (
 	NotExclusive Exclusivity = iota
 	DeviceLevel
@@ -86,10 +89,10 @@ func (e Exclusivity) String() string { return exclusivityNames[e] }
 // serve it by number.
 func (r *Request) OnlyVendorDevices() bool { return r.vendorOnly }
 
-// IsTemplated is true of a request for a share of a GPU by template.
+// IsTemplated reports whether the request is for a share of a GPU by template.
 func (r *Request) IsTemplated() bool { return r.templated }
 
-// Key is equal for requests that are equal for every purpose.
+// Key returns a key that is equal for equal requests.
 func (r *Request) Key() string { return r.key }
 
 // Wants returns the amounts of each device of the type, and the number of devices. all reports whether the request is for every
@@ -118,12 +121,12 @@ func (r *Request) makeKey() string {
 	return b.String()
 }
 
-// noun is what messages call a number of devices of the type.
+// noun returns the text for a number of devices of the type.
 func (t Type) noun(n int) string {
 	return fmt.Sprintf("%d %s%s", n, typeNouns[t], map[bool]string{true: "", false: "s"}[n == 1])
 }
 
 var typeNouns = [numTypes]string{"GPU", "RDMA NIC", "FPGA"}
 
-// one is what messages call one device of the type.
+// one returns the text for one device of the type.
 func (t Type) one() string { return [numTypes]string{"a", "an", "an"}[t] + " " + typeNouns[t] }

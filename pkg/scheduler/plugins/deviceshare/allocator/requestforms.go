@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The names by which pods request GPUs, beside the names of Resources.
+// The names that pods use to request GPUs, in addition to the names of Resources.
 const (
 	nvidiaGPU v1.ResourceName = "nvidia.com/gpu"
 	amdGPU    v1.ResourceName = "amd.com/gpu"
@@ -22,13 +22,13 @@ const (
 	gpuShared v1.ResourceName = "koordinator.sh/gpu.shared"
 )
 
-// asked has the amounts of a pod's resources for devices: their names as bits, and their values.
+// asked holds the amounts of a pod's resources for devices: their names as bits, and their values.
 type asked struct {
 	form   form
 	values [numNames]int64
 }
 
-// form is a set of names, a bit each.
+// form is a set of names, with one bit for each.
 type form uint16
 
 // The names in the order of their bits.
@@ -66,7 +66,7 @@ var (
 	gpuNames      = ^formOf(byRDMA, byFPGA)
 	vendorForms   = []form{formOf(byNVIDIA), formOf(byAMD), formOf(byDCU)}
 	templateForms = []form{formOf(byShared, byNPUCore, byNPUCPU, byMemory), formOf(byShared, byNPUCore, byNPUCPU, byNPUDVPP, byMemory)}
-	// gpuForms are all sets of names by which a pod may request GPUs.
+	// gpuForms are all sets of names that a valid request for GPUs may use.
 	gpuForms = slices.Concat(vendorForms, templateForms, []form{
 		formOf(byGPU), formOf(byMemory), formOf(byRatio), formOf(byCore, byMemory), formOf(byCore, byRatio), formOf(byNPUCore, byRatio),
 		formOf(byShared, byMemory), formOf(byShared, byRatio), formOf(byShared, byCore, byMemory), formOf(byShared, byCore, byRatio),
@@ -83,7 +83,8 @@ func (f form) String() string {
 	return strings.Join(in, ", ")
 }
 
-// maxAmount bounds amounts of all kinds, so that a hundred times one, and the sum over all pods that a node can have, do not overflow.
+// maxAmount bounds all amounts, so that a hundred times one, and the sum over all pods that a node can have, do not
+// overflow.
 const maxAmount = math.MaxInt64 >> 16
 
 // readAsked sums up the requests of the pod's containers as Kubernetes does: concurrent containers add up, and an init container
@@ -110,7 +111,7 @@ func readAsked(pod *v1.Pod) (asked, error) {
 
 func sumOf(pod *v1.Pod, name v1.ResourceName) (sum int64, found bool, err error) {
 	add := func(c *v1.Container, to int64) int64 {
-		quantity, ok := c.Resources.Limits[name] // requests must equal limits; CountPod replaces the requests
+		quantity, ok := c.Resources.Limits[name] // they must equal the requests, which CountPod replaces
 		if !ok {
 			return to
 		}
@@ -142,7 +143,7 @@ func wholeNumber(q resource.Quantity) (int64, bool) {
 	return value, ok && value >= 0
 }
 
-// normalizeGPUs turns any form of asking for GPUs into amounts of each and a count.
+// normalizeGPUs converts a request for GPUs in any form to a count and the amounts of each.
 func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 	f := a.form & gpuNames
 	if f == 0 {
@@ -196,7 +197,7 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 	return want, nil
 }
 
-// normalizeOthers does the same for a type of devices that pods request by a share of one, or by hundreds.
+// normalizeOthers does the same for a type of devices that pods request as a share of one device, or in hundreds.
 func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeRequest, err error) {
 	value := a.values[bit]
 	switch {
@@ -215,5 +216,5 @@ func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeReq
 
 func isShareOrWhole(value int64) bool { return value <= 100 || value%100 == 0 }
 
-// clampCount keeps a count in a range that no node has, so that sums of it are safe.
+// clampCount limits a count to a range that no node exceeds, so that sums of counts cannot overflow.
 func clampCount(n int64) int { return int(min(n, math.MaxInt32)) }

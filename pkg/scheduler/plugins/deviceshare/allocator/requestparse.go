@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// RequestOptions are how pods' requests are read.
+// RequestOptions control how pods' requests are parsed.
 type RequestOptions struct {
 	// TemplateResources are the resources of a GPU share requested by shared-resource template; nil for DefaultTemplateResources.
 	TemplateResources []v1.ResourceName
@@ -26,7 +26,8 @@ type RequestOptions struct {
 // DefaultTemplateResources are Koordinator's.
 var DefaultTemplateResources = []v1.ResourceName{resourceNames[NPUCore]}
 
-// ParseRequest returns what the pod asks of devices; nil if nothing. An error names the pod and all that is wrong, and no node can help such a pod.
+// ParseRequest returns the pod's request for devices; nil if it has none. An error names the pod and all invalid parts;
+// no node can serve such a pod.
 func ParseRequest(pod *v1.Pod, o RequestOptions) (*Request, error) {
 	asked, err := readAsked(pod)
 	if err == nil && asked.form == 0 {
@@ -62,7 +63,7 @@ func (o RequestOptions) templateResources() []v1.ResourceName {
 	return o.TemplateResources
 }
 
-// setWants sets what is asked of each type, as hints modify it.
+// setWants sets the request for each type, modified by hints.
 func (r *Request) setWants(a *asked, hints map[Type]*hint) error {
 	var errs []error
 	for t := range r.of {
@@ -100,7 +101,7 @@ func (r *Request) setWants(a *asked, hints map[Type]*hint) error {
 	return errors.Join(errs...)
 }
 
-// hint narrows which devices of a type a pod may have.
+// hint restricts which devices of a type a pod may have.
 type hint struct {
 	selector, vfs labels.Selector
 	all, asCount  bool
@@ -174,13 +175,13 @@ func (w *wireHint) parse(t Type) (*hint, error) {
 	return h, errors.Join(errs[:]...)
 }
 
-// Limits of selectors, which are applied to each device of each node. They are far beyond any real use.
+// Limits of selectors, because they are applied to each device of each node. They are far beyond any real use.
 const (
 	maxRequirements   = 64
 	maxSelectorValues = 256
 )
 
-// parseSelector returns nil where there is none. An empty selector matches everything.
+// parseSelector returns nil if there is no selector. An empty selector matches everything.
 func parseSelector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return nil, nil
@@ -260,7 +261,7 @@ func (r *Request) parsePartition(pod *v1.Pod) error {
 	return nil
 }
 
-// parseAnnotation leaves the value unchanged if the pod does not have the annotation.
+// parseAnnotation parses the annotation into the value, which stays unchanged if the pod does not have the annotation.
 func parseAnnotation(pod *v1.Pod, name string, into any) error {
 	text, ok := pod.Annotations[name]
 	if !ok || text == "" {

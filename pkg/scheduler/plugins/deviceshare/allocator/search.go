@@ -12,58 +12,59 @@ import (
 
 // search finds devices for one request on one node.
 //
-// The usable amounts of a device do not depend on other devices (findCandidates), so a placement is a number of candidates from
-// each group: the devices of a type on one PCIe root. For a type alone, or for the primary of joint types, each part of the node is
-// tried, the narrowest scope first, for the best numbers (choose). That covers all different choices, so an existing placement is
-// found. The cost grows with the number of groups, not with their subsets. Joint secondaries follow from the roots of their
-// primary.
+// The usable amounts of a device do not depend on other devices (findCandidates), so a placement is a number of
+// candidates from each group. A group is the devices of a type on one PCIe root. For a single type, or for the primary
+// of joint types, each part of the node is tried, the narrowest scope first, for the best numbers (choose). That covers
+// all different choices, so an existing placement is found. The cost grows with the number of groups, not with their
+// subsets. Joint secondaries follow from the PCIe roots of their primary.
 type search struct {
 	q problem
 
 	candidates [numTypes][]candidate
-	// isScored is true of types whose candidates the strategy was asked about.
+	// isScored marks the types whose candidates have scores.
 	isScored [numTypes]bool
-	// mask has a bit for each candidate, and chosen for each that is taken.
+	// mask has a bit for each candidate, and chosen a bit for each chosen one.
 	mask, chosen [numTypes]uint64
 	template     string
 	// joint are the types that are placed together, the primary first.
 	joint []Type
 	sack  knapsack
 
-	// What follows is room to work in.
+	// The fields below are buffers.
 	groupNUMA []int
 	inPart    []int
 	onRoot    [numTypes][]int
 	rounds    []int
 }
 
-// problem is what is asked of a node, and which of its devices could serve.
+// problem is the input of a search: a request, a state and the restrictions on devices.
 type problem struct {
 	s *State
 	r *Request
 	o *Options
 	// limit is nil outside plans for several pods.
 	limit *limit
-	// shares reports whether the GPUs are shared ones.
+	// shares reports whether the request is for parts of GPUs.
 	shares bool
 }
 
-// limit is what a plan for several pods forbids each.
+// limit is what a plan for several pods forbids one of them.
 type limit struct {
-	// banned has a bit for each device that may not be taken.
+	// banned has a bit for each forbidden device.
 	banned [numTypes]uint64
-	// scope, if any, is what the devices of the type must share; no narrower one will do if exact.
+	// scope, if not 0, is the scope that the devices of the type must share. If exact is set, they must not share a
+	// narrower one.
 	of    Type
 	scope Scope
 	exact bool
-	// spread reports whether shares are taken from the devices with most room, in the widest scope.
+	// spread reports whether shares are taken from the devices with the most room, in the widest scope.
 	spread bool
 }
 
 // spreads reports whether shares of the type are to be spread.
 func (q *problem) spreads(t Type) bool { return q.limit != nil && q.limit.spread && q.sharesOf(t) }
 
-// scopeOf is the scope that the limit, which may be nil, has for the type; 0 for none.
+// scopeOf returns the limit's scope for the type; 0 for none. The limit may be nil.
 func (l *limit) scopeOf(t Type) (scope Scope, exact bool) {
 	if l == nil || l.of != t {
 		return 0, false
@@ -117,7 +118,7 @@ func (x *search) run() failure {
 	return failure{}
 }
 
-// checkGPUs is what must be true of the node for any of its GPUs to do.
+// checkGPUs checks the conditions on the node that apply to all its GPUs.
 func (x *search) checkGPUs() failure {
 	if !x.q.shares {
 		return failure{}
@@ -135,7 +136,7 @@ func (x *search) checkGPUs() failure {
 	return failure{}
 }
 
-// setJoint takes the types in the pod's order, except that GPUs which must be a partition decide for the others.
+// setJoint sets the joint types in the pod's order, except that GPUs which must be a partition come first.
 func (x *search) setJoint() {
 	x.joint = append(x.joint[:0], x.q.r.joint...)
 	if at := slices.Index(x.joint, GPU); at > 0 && x.q.mustPartition() {
@@ -149,7 +150,7 @@ func (q *problem) mustPartition() bool {
 	return !q.shares && (q.r.partition.asked || q.s.PartitionPolicy == v1alpha1.PartitionHonor)
 }
 
-// count is how many devices of the type the pod asks for on this node, at least.
+// count returns the smallest number of devices of the type that the pod needs on this node.
 func (q *problem) count(t Type) int {
 	want := &q.r.of[t]
 	if !want.all {
@@ -183,7 +184,8 @@ func (x *search) place(t Type) failure {
 
 func (x *search) isPrimary(t Type) bool { return len(x.joint) > 0 && x.joint[0] == t }
 
-// placeWithin tries each part of the node for those secondaries that must share one, then the rest.
+// placeWithin places the secondaries that must share a part of the node with the primary, one part after the other, and
+// then the rest.
 func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failure) {
 	for ; from < len(secondaries); from++ {
 		if scope := x.q.r.of[secondaries[from]].scope; scope > 0 && scope < ScopeNode {
@@ -198,7 +200,8 @@ func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failur
 	return x.placeByTopology(t, secondaries)
 }
 
-// placeWithinEach leaves the secondary its candidates of one part after another. A device that does not say where it is shares every part with itself.
+// placeWithinEach restricts the secondary's candidates to one part of the scope after another. A single device without
+// a known location is allowed in any part.
 func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Scope) (best plan, f failure) {
 	secondary := secondaries[from]
 	all := append([]candidate(nil), x.candidates[secondary]...)
@@ -237,7 +240,7 @@ func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Sco
 	return best, f
 }
 
-// parts is how many parts of the scope the node has, and partOf which of them a device is in; -1 for none.
+// parts returns how many parts of the scope the node has. partOf returns the part that contains a device; -1 for none.
 func (q *problem) parts(t Type, scope Scope) int {
 	switch scope {
 	case ScopeDevice:
@@ -263,7 +266,7 @@ func (q *problem) partOf(t Type, index int, scope Scope) int {
 	return 0
 }
 
-// take notes the plan's devices as chosen.
+// take records the plan's devices as chosen.
 func (x *search) take(t Type, p *plan) {
 	x.chosen[t] |= p.value.devices
 	for secondary := range p.secondaries {
@@ -271,7 +274,7 @@ func (x *search) take(t Type, p *plan) {
 	}
 }
 
-// allocation is what was chosen.
+// allocation returns the chosen devices as an allocation.
 func (x *search) allocation() *Allocation {
 	a := &Allocation{}
 	for t := range a {

@@ -11,19 +11,20 @@ import (
 // Inventory holds a node's devices, from its Device object. It is immutable.
 type Inventory struct {
 	Node string
-	// Devices are by type, each type's by minor.
+	// Devices are by type and, within a type, by minor.
 	Devices [numTypes][]Device
 	// LeftOut counts, by type, the devices of the Device object beyond the inventory's limit.
 	LeftOut [numTypes]int
-	// PCIes and NUMANodes are how many there are; devices name them by number.
+	// PCIes and NUMANodes are the numbers of PCIe roots and NUMA nodes. Devices refer to them by index.
 	PCIes, NUMANodes int
 	// numaIDs are the machine's own numbers of the NUMA nodes; nil if they are the same.
 	numaIDs []int
-	// Partitions are, by number of GPUs, the sets of GPUs that may be given together; nil without a table.
+	// Partitions are, by number of GPUs, the sets of GPUs that may be used together; nil without a table.
 	Partitions map[int][]Partition
 	// PartitionPolicy is Honor, Prefer or empty.
 	PartitionPolicy string
-	// Vendor and Model are the GPUs'; IsolationProvider is what keeps shares of a GPU apart. Empty when the node does not say.
+	// Vendor and Model describe the GPUs. IsolationProvider is the mechanism that isolates shares of a GPU. Empty if
+	// unknown.
 	Vendor, Model, IsolationProvider string
 }
 
@@ -31,11 +32,12 @@ type Inventory struct {
 type Device struct {
 	Minor int32
 	UUID  string
-	// Healthy is false of a device that gives nothing to pods that do not have it already; its Total is zero.
+	// Healthy reports whether the device may be allocated to further pods. If not, its Total is zero.
 	Healthy bool
 	Total   Amounts
 	Labels  map[string]string
-	// PCIe and NUMA are the numbers of its PCIe root, or what stands for it, and of its NUMA node; -1 when the Device object does not say.
+	// PCIe and NUMA are the indexes of its PCIe root, or of the group that replaces it, and of its NUMA node; -1 if the
+	// Device object has none.
 	PCIe, NUMA int
 	// affinity, from 1, is the number of the group that replaces its PCIe root in joint allocation; 0 for the root itself.
 	affinity int
@@ -43,23 +45,24 @@ type Device struct {
 	VFGroups []VFGroup
 }
 
-// VFGroup is virtual functions with labels in common, by bus ID.
+// VFGroup is a list of virtual functions with common labels, by bus ID.
 type VFGroup struct {
 	Labels map[string]string
 	VFs    []VF
 }
 
-// Partition is a set of GPUs that may be given together, by minor.
+// Partition is a set of GPUs that may be used together, by minor.
 type Partition struct {
 	Minors []int32
-	// mask has a bit for each by index in the inventory; 0 if the node has not all.
+	// mask has a bit for each GPU by index in the inventory; 0 if the node lacks one of them.
 	mask uint64
-	// Score is better the higher it is; Bandwidth is of the ring that they make, in bytes per second, 0 when the table does not say.
+	// Score is higher for better sets. Bandwidth is that of their ring, in bytes per second; 0 if the table has none.
 	Score     int
 	Bandwidth int64
 }
 
-// State is a node's devices and what pods use of them. It does not change: With and Without make others, which share what is equal.
+// State is a node's devices and their use by pods. It is immutable: With and Without return other states, which share
+// equal parts.
 type State struct {
 	*Inventory
 	// used is by type and index in Inventory.Devices.
@@ -71,7 +74,7 @@ type State struct {
 	exclusives int
 	// empty is the state without users.
 	empty *State
-	// pcies, numaNodes and roots are how many numbers of each devices have.
+	// pcies, numaNodes and roots are the lengths of arrays indexed by devices' numbers.
 	pcies, numaNodes, roots int
 }
 
@@ -94,10 +97,10 @@ func NewState(inventory *Inventory) *State {
 	return s
 }
 
-// With returns the state in which the allocation is in use too. Of devices that the inventory does not have nothing is noted.
+// With returns the state in which the allocation is also in use. Devices that the inventory does not have are ignored.
 func (s *State) With(a *Allocation) *State { return s.change(a, true) }
 
-// Without returns the state in which the allocation, which With added, is not in use.
+// Without returns the state without the allocation, which With added.
 func (s *State) Without(a *Allocation) *State { return s.change(a, false) }
 
 func (s *State) change(a *Allocation, use bool) *State {
@@ -117,7 +120,8 @@ func (s *State) change(a *Allocation, use bool) *State {
 	return &changed
 }
 
-// changeDevice counts the device of that minor and, where an agent has numbered devices again, the one of that UUID too: nothing says which of both the pod uses.
+// changeDevice changes the use of the device with that minor. If an agent has renumbered devices, it also changes the
+// device with that UUID, because it is unknown which of the two the pod uses.
 func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	i, ok := s.index(t, d.Minor)
 	if ok {
@@ -155,8 +159,8 @@ func (s *State) changeAt(t Type, i int, d *DeviceAllocation, use bool) {
 	}
 }
 
-// usedBy is what a pod uses of the device if it was given so much: not more than there is, and of a GPU both the ratio and the bytes of memory if only one is said.
-// A device that gives nothing now keeps its users.
+// usedBy returns a pod's use of the device for the amounts it was given: at most the device's amounts, and for a GPU
+// both the ratio and the bytes of memory if only one is given. A device that is no longer available keeps its users.
 func (d *Device) usedBy(t Type, given Amounts) Amounts {
 	given, _ = fill(given, t, d)
 	for r, total := range d.Total {
@@ -181,7 +185,7 @@ func (s *State) changeVFs(t Type, i int, changed []VF, use bool) {
 	s.usedVFs[t][i] = vfs
 }
 
-// index is where the device of that minor is in the inventory.
+// index returns the index in the inventory of the device with that minor.
 func (i *Inventory) index(t Type, minor int32) (int, bool) {
 	devices := i.Devices[t]
 	if at := int(minor); at >= 0 && at < len(devices) && devices[at].Minor == minor {
@@ -190,7 +194,7 @@ func (i *Inventory) index(t Type, minor int32) (int, bool) {
 	return sort.Find(len(devices), func(at int) int { return cmp.Compare(minor, devices[at].Minor) })
 }
 
-// Device returns the device of that minor; nil for none.
+// Device returns the device with that minor; nil for none.
 func (i *Inventory) Device(t Type, minor int32) *Device {
 	if at, ok := i.index(t, minor); ok {
 		return &i.Devices[t][at]
@@ -214,15 +218,15 @@ func (i *Inventory) numaID(d *Device) int {
 	return i.numaIDs[d.NUMA]
 }
 
-// isUsed is true of a device that any pod has something of.
+// isUsed reports whether any pod uses a part of the device.
 func (s *State) isUsed(t Type, index int) bool {
 	return !s.used[t][index].IsZero() || len(s.usedVFs[t][index]) > 0 || s.exclusive[t][index] != exclusions{}
 }
 
-// Used is what pods use of the device at that index of the inventory.
+// Used returns the amounts that pods use of the device at that index of the inventory.
 func (s *State) Used(t Type, index int) Amounts { return s.used[t][index] }
 
-// Free is what is left of the device at that index of the inventory; never negative.
+// Free returns the free amounts of the device at that index of the inventory. They are never negative.
 func (s *State) Free(t Type, index int) Amounts {
 	free := s.Devices[t][index].Total.Sub(s.used[t][index])
 	for r := range free {

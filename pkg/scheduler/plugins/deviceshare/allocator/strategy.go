@@ -2,25 +2,25 @@
 
 package allocator
 
-// Strategy is which of several devices, and of several nodes, is better. It must not change, and is asked by many at once.
+// Strategy scores devices and nodes. It must be immutable, because it is called concurrently.
 type Strategy interface {
-	// DeviceScore scores taking the amounts, which are free, from the device at that index; higher is better. Devices of a type
-	// with equal capacity and equal use must have equal scores.
+	// DeviceScore scores taking the amounts, which are free, from the device at that index. Higher is better. Devices
+	// of a type with equal capacity and equal use must have equal scores.
 	DeviceScore(s *State, t Type, index int, amounts Amounts) float64
-	// NodeScore is how good it is that the node goes from one state to the other; 0 to 100, the higher the better.
+	// NodeScore scores the change of a node from one state to the other, from 0 to 100. Higher is better.
 	NodeScore(before, after *State) float64
 }
 
-// Weights are how much each resource counts.
+// Weights are the weights of the resources.
 type Weights [numResources]float64
 
 // DefaultWeights are Koordinator's.
 var DefaultWeights = Weights{MemoryRatio: 1, Memory: 1, RDMAShare: 1, FPGAShare: 1}
 
-// LeastAllocated prefers devices, and nodes, with most free resources.
+// LeastAllocated prefers devices, and nodes, with the most free resources.
 type LeastAllocated struct{ Weights Weights }
 
-// MostAllocated prefers devices, and nodes, with least free resources.
+// MostAllocated prefers devices, and nodes, with the least free resources.
 type MostAllocated struct{ Weights Weights }
 
 var (
@@ -38,12 +38,13 @@ func (l LeastAllocated) NodeScore(before, after *State) float64 {
 	return 100 - MostAllocated(l).NodeScore(before, after)
 }
 
-// DeviceScore implements Strategy: the part of the device that is used then, over the resources that are asked for.
+// DeviceScore implements Strategy. The score is the used part of the device afterwards, over the requested resources.
 func (m MostAllocated) DeviceScore(s *State, t Type, index int, amounts Amounts) float64 {
 	return m.usedPart(&amounts, &s.Devices[t][index].Total, s.used[t][index].Add(amounts))
 }
 
-// NodeScore implements Strategy: the part of the node's devices that is used then, over the types and resources that change.
+// NodeScore implements Strategy. The score is the used part of the node's devices afterwards, over the types and
+// resources that change.
 func (m MostAllocated) NodeScore(before, after *State) float64 {
 	var sum float64
 	types := 0
@@ -65,7 +66,7 @@ func (m MostAllocated) NodeScore(before, after *State) float64 {
 	return sum / float64(types)
 }
 
-// usedPart is the weighted mean over the resources that are asked for, in percent.
+// usedPart returns the weighted mean over the requested resources, in percent.
 func (m MostAllocated) usedPart(asked, total *Amounts, used Amounts) float64 {
 	var sum, weights float64
 	for r := range asked {

@@ -10,9 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Templates are the shares into which models of GPUs can be divided, where the hardware allows no others. They do not change once made.
+// Templates are the shares into which models of GPUs can be divided if the hardware allows no others. They are
+// immutable.
 type Templates struct {
-	// byModel is by vendor and model, as "huawei-Ascend-310P", the templates by name.
+	// byModel lists the templates of each vendor and model, such as "huawei-Ascend-310P", by name.
 	byModel map[string][]template
 }
 
@@ -21,7 +22,8 @@ type template struct {
 	amounts Amounts
 }
 
-// ParseTemplates reads the text of a ConfigMap's data.yaml: by vendor and model the templates by name, each a list of resources.
+// ParseTemplates parses a ConfigMap's data.yaml: for each vendor and model the templates by name, each a list of
+// resources.
 func ParseTemplates(text string) (*Templates, error) {
 	var wire map[string]map[string]v1.ResourceList
 	if err := yaml.Unmarshal([]byte(text), &wire); err != nil {
@@ -50,8 +52,8 @@ func ParseTemplates(text string) (*Templates, error) {
 	return t, nil
 }
 
-// match returns the name of the only template of the model that has exactly the amounts; of resources that no pod names with a template, the ratio of memory
-// follows from its bytes.
+// match returns the name of the model's template with exactly these amounts, if there is only one. Memory as a ratio,
+// which pods do not request together with a template, is derived from the bytes.
 func (t *Templates) match(vendor, model string, amounts Amounts) (string, bool) {
 	if t == nil || vendor == "" {
 		return "", false

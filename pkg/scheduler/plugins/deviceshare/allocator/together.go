@@ -8,7 +8,8 @@ import (
 	"slices"
 )
 
-// maxTries bounds how many members are placed, over all tries, in a plan for members that get in one another's way, beside one try of each. It is some milliseconds.
+// maxTries bounds the number of placements, over all tries, in a plan for members that compete for devices, in addition
+// to one for each member. The bound takes some milliseconds.
 const maxTries = 512
 
 // AllocateTogether chooses free devices for the members of a gang on one node, in the order of their ranks, so that no member takes
@@ -33,9 +34,9 @@ type gangPlan struct {
 	requests []*Request
 	o        *Options
 	tries    int
-	// limits are the members' in the plan that was found last.
+	// limits are the limits of each member in the last plan found.
 	limits []limit
-	// full is true once it is known that all free devices together are not enough.
+	// full is set once it is known that all free devices together do not suffice.
 	full bool
 }
 
@@ -43,7 +44,7 @@ func newGangPlan(s *State, requests []*Request, o *Options) *gangPlan {
 	return &gangPlan{start: s, requests: requests, o: o, tries: maxTries + len(requests)}
 }
 
-// placement is what one member has in a plan.
+// placement is one member's part of a plan.
 type placement struct {
 	allocation *Allocation
 	chosen     [numTypes]uint64
@@ -64,9 +65,11 @@ func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failur
 	return p.byRank(placed), 0, failure{}
 }
 
-// solve places all members under the limits; nil beside the member that could not be. Members are placed one after another. One that finds nothing goes first in the
-// next try. If that does not help, those that are harder to place go first, and shares are spread over the devices with most room, which is the way to place most
-// that are alike; and then each device of each member before it is forbidden in turn. As in any plan there is one of them must be without one of those devices, that finds a plan if the tries last.
+// solve places all members under the limits, one after another; nil and the failed member if that is impossible. A
+// member that finds nothing goes first in the next try. If that does not help, the members that are hardest to place go
+// first, and shares are spread over the devices with the most room, which suits members with mostly equal requests.
+// After that, each device of each member placed before the failed one is forbidden in turn: in any valid plan one of
+// these members lacks one of these devices, so this finds a plan unless the tries run out.
 func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f failure) {
 	order := make([]int, len(p.requests))
 	for m := range order {
@@ -94,7 +97,7 @@ func (p *gangPlan) alike(m, other int) bool {
 	return p.requests[m] == p.requests[other] || p.requests[m].key == p.requests[other].key
 }
 
-// haveRoom is false if all free devices together have less than all members ask for, so that no plan can be.
+// haveRoom reports whether the total of all free devices suffices for all requests. If not, there is no plan.
 func (p *gangPlan) haveRoom() bool {
 	for t := 0; t < int(numTypes) && !p.full; t++ {
 		var free, asked Amounts
@@ -120,8 +123,8 @@ func (p *gangPlan) haveRoom() bool {
 	return !p.full
 }
 
-// solveByOrder tries some orders of members. Members with shares of several devices take the devices with most room, in the widest
-// allowed scope, or else the usual ones.
+// solveByOrder tries some orders of members. Members with shares of several devices take the devices with the most
+// room, in the widest allowed scope, or else the usual ones.
 func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
 	bySize, byScope := slices.Clone(order), slices.Clone(order)
 	slices.SortStableFunc(bySize, func(l, r int) int { return cmp.Or(p.compareSizes(l, r), p.compareScopes(l, r)) })
@@ -148,13 +151,13 @@ func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
 	return nil
 }
 
-// compareSizes is negative if the member l takes more of each device than r, or all that is left of it.
+// compareSizes orders members by the amounts of each device that they need, the largest first.
 func (p *gangPlan) compareSizes(l, r int) int {
 	return cmp.Compare(p.requests[r].size(), p.requests[l].size())
 }
 
-// size returns the largest amount of one device that is requested, in hundredths as far as the request has it, and more for an
-// exclusive device.
+// size returns the largest requested amount of one device, in hundredths if the request is in hundredths, and more for
+// an exclusive device.
 func (r *Request) size() (most int64) {
 	for t := range r.of {
 		if want := &r.of[t]; want.asked() {
@@ -164,7 +167,8 @@ func (r *Request) size() (most int64) {
 	return most
 }
 
-// compareScopes is negative if the member l must have its devices in a narrower scope than r, or has to have more of them there.
+// compareScopes orders members by the scope that they require, the narrowest first, and then by the number of devices
+// in it, the largest first.
 func (p *gangPlan) compareScopes(l, r int) int {
 	narrowest := func(m int) (scope Scope, count int) {
 		scope = ScopeNode
@@ -180,7 +184,7 @@ func (p *gangPlan) compareScopes(l, r int) int {
 	return cmp.Or(cmp.Compare(scope, other), cmp.Compare(otherCount, count))
 }
 
-// solveByBans looks at plans with the fewest bans first.
+// solveByBans tries plans with banned devices, in ascending order of the number of bans.
 func (p *gangPlan) solveByBans(order []int, limits []limit) []placement {
 	queue := [][]limit{limits}
 	for len(queue) > 0 && p.tries > 0 {
@@ -213,7 +217,7 @@ func (p *gangPlan) try(order []int, limits []limit) ([]placement, int, failure) 
 	return placed, 0, f
 }
 
-// tryPartly places members in the order until one fails, and returns how many of the order were placed.
+// tryPartly places members in the order until one fails, and returns how many were placed.
 func (p *gangPlan) tryPartly(order []int, limits []limit) (placed []placement, failed int, f failure, partial int) {
 	placed = make([]placement, len(order))
 	s := p.start
@@ -250,7 +254,7 @@ func (p *gangPlan) refusal(failed int, f failure) *Refusal {
 	return &Refusal{Reason: reason, Unresolvable: p.isUnresolvable()}
 }
 
-// isUnresolvable tries the same on the node without any users.
+// isUnresolvable reports whether the members do not fit even on the node without any users.
 func (p *gangPlan) isUnresolvable() bool {
 	if p.start == p.start.empty {
 		return true

@@ -7,17 +7,18 @@ import (
 	"slices"
 )
 
-// plan is one way to place a type, and the secondaries that go with it.
+// plan is one way to place a type and its secondaries.
 type plan struct {
 	ok    bool
 	scope Scope
-	// value has the devices, too.
+	// value includes the devices.
 	value value
 	// secondaries are the devices of joint types.
 	secondaries [numTypes]uint64
 }
 
-// better compares plans that differ in the part of the node they use: the narrower scope, then the value.
+// better reports whether the plan is better than q, which uses another part of the node: by the narrower scope, then
+// the value.
 func (p *plan) better(q *plan) bool {
 	if p.scope != q.scope {
 		return p.scope < q.scope
@@ -25,20 +26,20 @@ func (p *plan) better(q *plan) bool {
 	return p.value.compare(q.value) > 0
 }
 
-// value is how good a choice of devices is.
+// value is the quality of a choice of devices.
 type value struct {
 	// remote is how many of the devices have no secondary on their PCIe root.
 	remote int
-	// first is the strategy's score where it goes before the loss.
+	// first is the strategy's score if it takes precedence over the loss.
 	first float64
-	// loss is by how much the node's free devices are broken up.
+	// loss is the cost of breaking up the node's free devices.
 	loss  int
 	score float64
-	// devices has a bit for each device: among equals, lower minors are preferred.
+	// devices has a bit for each device. Of equal choices, the one with lower minors is preferred.
 	devices uint64
 }
 
-// compare is positive if v is better; it is of as many devices as w.
+// compare returns a positive number if v is better than w, which has the same number of devices.
 func (v value) compare(w value) int {
 	differ := v.devices ^ w.devices
 	lowest := differ & -differ
@@ -46,21 +47,23 @@ func (v value) compare(w value) int {
 		cmp.Compare(v.devices&lowest, w.devices&lowest))
 }
 
-// plus adds the value of other devices.
+// plus returns the value of both choices together.
 func (v value) plus(w value) value {
 	return value{v.remote + w.remote, v.first + w.first, v.loss + w.loss, v.score + w.score, v.devices | w.devices}
 }
 
-// group has the candidates of one PCIe root, or of the group that replaces it, in the current part of the node.
+// group holds the candidates of one PCIe root, or of the group that replaces it, in the current part of the node.
 type group struct {
 	number, numa int
 	of           []candidate
-	// secondaries are how many candidates of each joint type the root has, and lacks is how many types have none.
+	// secondaries are the numbers of candidates of each joint type on the root. lacks is the number of joint types
+	// without any.
 	secondaries [numTypes]int
 	lacks       int
 }
 
-// placeByTopology asks the parts of the node, the narrowest first: of each scope, those where every PCIe root in use has the secondaries too go first.
+// placeByTopology tries the parts of the node, the narrowest scope first. In each scope, parts where every used PCIe
+// root also has the secondaries come first.
 func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	count := len(x.candidates[t])
 	if !x.q.r.of[t].all {
@@ -68,7 +71,7 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	}
 	narrowest, widest := ScopePCIe, x.q.widest(t)
 	if count == 1 {
-		// One device shares every part of the node with itself.
+		// A single device is in one part of every scope.
 		narrowest, widest = ScopeNode, ScopeNode
 	} else if x.q.spreads(t) {
 		narrowest = widest
@@ -94,7 +97,7 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	return plan{}, failure{notInScope, t}
 }
 
-// chooseInAny returns the best plan for any one part of the scope.
+// chooseInAny returns the best plan in any one part of the scope.
 func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope, strict bool) (best plan) {
 	x.inPart = resize(x.inPart, x.q.parts(t, scope), 0)
 	for c := range x.candidates[t] {
@@ -113,7 +116,7 @@ func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope,
 	return best
 }
 
-// widest is the widest scope that the request, and the plan it is part of, allow.
+// widest returns the widest scope that the request and its plan allow.
 func (q *problem) widest(t Type) Scope {
 	widest := ScopeNode
 	if scope := q.r.of[t].scope; scope > 0 {
@@ -147,8 +150,9 @@ func (x *search) countFree(t Type) {
 	}
 }
 
-// choose returns the best plan for a part of the node. If strict, every PCIe root that the type uses has candidates of each secondary, and together as many as are
-// asked for; otherwise it has them where it can, and others make up the number.
+// choose returns the best plan in a part of the node. If strict, every PCIe root that the type uses must have
+// candidates of each secondary, and all of them together as many as requested. Otherwise candidates on these roots are
+// preferred, and others complete the number.
 func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part int, strict bool) plan {
 	have := x.makeGroups(t, secondaries, scope, part, strict)
 	if have < count {
@@ -176,7 +180,7 @@ func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part
 	return p
 }
 
-// needed is how many devices of a joint type must be on the primary's PCIe roots; 0 if one a root is enough.
+// needed returns how many devices of a joint type must be on the primary's PCIe roots; 0 if one on each root suffices.
 func (x *search) needed(secondary Type) int {
 	n := x.q.r.of[secondary].count
 	if x.q.r.of[secondary].all {
@@ -188,7 +192,7 @@ func (x *search) needed(secondary Type) int {
 	return n
 }
 
-// makeGroups divides the part's candidates into groups, and returns how many they are.
+// makeGroups divides the part's candidates into groups, and returns the number of groups.
 func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, strict bool) (have int) {
 	x.sack.groups = x.sack.groups[:0]
 	for from := 0; from < len(x.candidates[t]); {
@@ -220,7 +224,8 @@ func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, s
 	return have
 }
 
-// within returns the candidates that are in the part; all of a group's are or, where something else stands for the PCIe root, some.
+// within returns the candidates that are in the part. These are all candidates of a group or, if another group replaces
+// the PCIe root, some of them.
 func (x *search) within(t Type, of []candidate, scope Scope, part int) []candidate {
 	in := 0
 	for _, c := range of {
@@ -253,7 +258,8 @@ func (x *search) countOnRoots(secondary Type) {
 	}
 }
 
-// followPrimary chooses devices of a joint type for the groups that the primary has: one of each root, round by round, the rest of the number from anywhere.
+// followPrimary chooses devices of a joint type for the groups of the primary: one of each root, round by round, and
+// the remaining number anywhere.
 func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	want := &x.q.r.of[t]
 	roots := 0
@@ -281,8 +287,8 @@ func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	return devices, true
 }
 
-// inRounds orders candidates so that each preferred root provides one in turn, its best first. Within a turn the best score is
-// first, then the lowest minor. Candidates of other roots follow in the same order.
+// inRounds orders candidates so that in each round each preferred root provides one, its best first. Within a round the
+// best score comes first, then the lowest minor. Candidates of other roots follow in the same order.
 func (x *search) inRounds(of []candidate, preferred func(number int) bool) {
 	slices.SortFunc(of, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))

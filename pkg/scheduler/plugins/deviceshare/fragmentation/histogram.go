@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// halfLife is the number of later tasks after which a task counts half: some hours in a busy cluster, weeks in a quiet one. It
-	// counts tasks, not time, so that equal histories have equal weights.
+	// halfLife is the number of later tasks after which a task has half its weight: some hours in a busy cluster, weeks
+	// in a quiet one. It counts tasks, not time, so that equal histories have equal weights.
 	halfLife = 4096
-	// maxStored limits the kinds that are counted, maxKinds the most frequent ones that are used. Rounding (Kind.rounded) leaves a
-	// few dozen kinds in a large cluster; the limits are for tenants who try to make more.
+	// maxStored limits the kinds that are counted. maxKinds limits the kinds, the most frequent ones, that are used.
+	// Rounding (Kind.rounded) leaves a few dozen kinds in a large cluster; the limits are for tenants who try to create
+	// more.
 	maxStored, maxKinds = 1024, 96
 )
 
@@ -26,14 +27,15 @@ const (
 	maxMemory   = 1 << 50
 )
 
-// Histogram counts kinds of tasks as they come. Old ones fade: a task counts half when 4,096 more have come, a quarter after 8,192.
+// Histogram counts kinds of tasks. Old tasks lose weight: a task counts half after 4,096 later ones, a quarter after
+// 8,192.
 type Histogram struct {
 	mu sync.Mutex
-	// fresh came since the last fold, by rounded kind; stored came before.
+	// fresh are the tasks since the last fold, by rounded kind. stored are the earlier ones.
 	fresh, stored map[Kind]tally
 	freshTasks    int
 	supply        Supply
-	// kinds are the kinds at the last call; stale reports whether they would differ now although nothing is fresh.
+	// kinds are the kinds at the last call. stale reports whether they would differ now although nothing is fresh.
 	kinds *Kinds
 	stale bool
 }
@@ -47,7 +49,7 @@ func (t tally) plus(o tally) tally {
 	return tally{t.tasks + o.tasks, t.milliCPU + o.milliCPU, t.memory + o.memory}
 }
 
-// NewHistogram returns a histogram that has counted nothing.
+// NewHistogram returns an empty histogram.
 func NewHistogram() *Histogram {
 	return &Histogram{fresh: map[Kind]tally{}, stored: map[Kind]tally{}, kinds: &Kinds{}}
 }
@@ -69,7 +71,7 @@ func (h *Histogram) Add(kind Kind) {
 	}
 }
 
-// SetSupply sets the cluster's GPUs; until then only frequency decides the weight of a kind.
+// SetSupply sets the cluster's GPUs. Until then only frequency decides the weight of a kind.
 func (h *Histogram) SetSupply(supply Supply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -78,8 +80,8 @@ func (h *Histogram) SetSupply(supply Supply) {
 	}
 }
 
-// Kinds returns the kinds with their current weights. Call it once a session: tasks that came between two calls count equally, in
-// any order, if they are of at most 1,024 kinds.
+// Kinds returns the kinds with their current weights. Call it once in each session: tasks added between two calls count
+// equally, in any order, if they are of at most 1,024 kinds.
 func (h *Histogram) Kinds() *Kinds {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -108,13 +110,13 @@ func (h *Histogram) fold() {
 	}
 }
 
-// counted is a kind with how often it came.
+// counted is a kind and its frequency.
 type counted struct {
 	Kind
 	tasks float64
 }
 
-// byFrequency lists what is stored, the most frequent first.
+// byFrequency lists the stored kinds, the most frequent first.
 func (h *Histogram) byFrequency() []counted {
 	list := make([]counted, 0, len(h.stored))
 	for _, kind := range slices.Collect(maps.Keys(h.stored)) {
@@ -126,7 +128,7 @@ func (h *Histogram) byFrequency() []counted {
 	return list
 }
 
-// mostFrequent lists at most that many kinds, each with the mean of its tasks' sizes instead of rounded ones.
+// mostFrequent returns at most that many kinds. Each has the mean size of its tasks instead of the rounded one.
 func (h *Histogram) mostFrequent(most int) []counted {
 	list := h.byFrequency()
 	list = list[:min(most, len(list))]

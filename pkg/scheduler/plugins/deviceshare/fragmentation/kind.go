@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Kind is what a task asks for. The zero value is a task that asks for nothing.
+// Kind is a kind of tasks with equal requests. The zero value requests nothing.
 type Kind struct {
-	// MilliCPU and Memory, in bytes, are of the task.
+	// MilliCPU and Memory, in bytes, are the task's requests.
 	MilliCPU, Memory int64
-	// GPUs is how many the task needs, and Core and GPUMemory what it needs of each, in hundredths; 100 is a whole one.
+	// GPUs is the number of GPUs. Core and GPUMemory are the parts of each, in hundredths; 100 is a whole one.
 	GPUs, Core, GPUMemory int64
-	// NICs is how many the task needs, and NICShare what it needs of each, in hundredths.
+	// NICs is the number of NICs. NICShare is the part of each, in hundredths.
 	NICs, NICShare int64
 	// Models are the GPU models that the task allows (Models); empty for any.
 	Models string
@@ -27,13 +27,14 @@ func (k *Kind) isPossible() bool {
 		k.MilliCPU >= 0 && k.MilliCPU <= maxMilliCPU && k.Memory >= 0 && k.Memory <= maxMemory
 }
 
-// share is what the task needs of each of its GPUs.
+// share returns the parts of each of its GPUs.
 func (k *Kind) share() GPU { return GPU{k.Core, k.GPUMemory} }
 
-// maxModels is how many models a task may name; one that names more excludes little, and counts as one that allows any.
+// maxModels limits how many models a task may name. A task that names more excludes little, and counts as one that
+// allows any.
 const maxModels = 16
 
-// Models makes a Kind's Models of the names.
+// Models returns the value of Kind.Models for these names.
 func Models(names ...string) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) > maxModels {
@@ -55,8 +56,8 @@ func (k *Kind) allows(model string) bool {
 	return false
 }
 
-// rounded is the kind with sizes that are a little larger and few: four to each power of two. Kinds that are equal when rounded count as one, so that
-// tasks with sizes of their own make no kinds of their own.
+// rounded returns the kind with its sizes rounded up to one of four values for each power of two. Kinds that are equal
+// after rounding count as one, so that tasks with slightly different sizes do not make separate kinds.
 func (k Kind) rounded() Kind {
 	k.MilliCPU, k.Memory = roundUp(k.MilliCPU), roundUp(k.Memory)
 	return k
@@ -71,7 +72,7 @@ func roundUp(n int64) int64 {
 	return (n + step - 1) / step * step
 }
 
-// compare orders kinds, for results that depend on no order of maps.
+// compare orders kinds, so that results do not depend on the order of maps.
 func (k *Kind) compare(other *Kind) int {
 	return cmp.Or(
 		cmp.Compare(k.Core, other.Core), cmp.Compare(k.GPUMemory, other.GPUMemory), cmp.Compare(k.GPUs, other.GPUs),

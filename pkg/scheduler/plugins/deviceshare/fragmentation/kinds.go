@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// Kinds are kinds of tasks with their weights. The zero value has none. They do not change.
+// Kinds are kinds of tasks with their weights. The zero value has none. It is immutable.
 type Kinds struct {
-	// all is sorted by share, so that equal shares are adjacent; the weights sum to 1.
+	// all is sorted by share, so that equal shares are adjacent. The weights sum to 1.
 	all []weighted
-	// byModel is what nodes of each model are asked for, made when first needed.
+	// byModel is the demand on nodes of each model, computed at its first use.
 	mu      sync.RWMutex
 	byModel map[string]*demand
 }
@@ -22,7 +22,7 @@ type weighted struct {
 	weight float64
 }
 
-// Supply is how many GPUs of each model the cluster has. A nil one says nothing.
+// Supply is the number of GPUs of each model in the cluster; nil if unknown.
 type Supply map[string]int
 
 // newKinds weighs kinds by frequency. A kind that allows only some of the cluster's GPUs weighs more by the inverse of that
@@ -43,7 +43,7 @@ func newKinds(list []counted, supply Supply) *Kinds {
 	return k
 }
 
-// scarcity is how many times as many GPUs there are as the kind allows, and 0 where there are none that it allows.
+// scarcity returns the ratio of all GPUs to the GPUs that the kind allows; 0 if it allows none of them.
 func (s Supply) scarcity(kind *Kind) float64 {
 	all, allowed := 0, 0
 	for model, gpus := range s {
@@ -62,15 +62,15 @@ func (s Supply) scarcity(kind *Kind) float64 {
 	}
 }
 
-// Len is how many kinds there are.
+// Len returns the number of kinds.
 func (k *Kinds) Len() int { return len(k.all) }
 
-// demand is what nodes with GPUs of one model are asked for.
+// demand is the demand of the kinds on nodes with GPUs of one model.
 type demand struct {
 	kinds []weighted
 	// refused is the weight of the kinds that do not allow the model.
 	refused float64
-	// milliCPU and memory are what the kinds need with a GPU, on average.
+	// milliCPU and memory are the mean needs of the kinds for each GPU.
 	milliCPU, memory float64
 }
 
@@ -84,7 +84,7 @@ func (k *Kinds) of(model string) *demand {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.byModel[model] == nil { // cloned, as a node that is measured is to stay on its stack
+	if k.byModel[model] == nil { // cloned, so that the caller's node can stay on its stack
 		k.byModel[strings.Clone(model)] = k.newDemand(model)
 	}
 	return k.byModel[model]

@@ -2,27 +2,28 @@
 
 package fragmentation
 
-// Node is what a node has free.
+// Node is the free part of a node.
 type Node struct {
-	// MilliCPU and Memory, in bytes, are the node's.
+	// MilliCPU and Memory, in bytes, are the node's free amounts.
 	MilliCPU, Memory int64
-	// GPUs are what is free of each, and Model is their model.
+	// GPUs are the free parts of each GPU. Model is their model.
 	GPUs  []GPU
 	Model string
-	// NICs are what is free of each, in hundredths.
+	// NICs are the free parts of each NIC, in hundredths.
 	NICs []int64
 }
 
-// GPU is what is free of a GPU, in hundredths. One that has only one of the two has as much of the other, as NPUs that count no gpu-core.
+// GPU is the free part of a GPU, in hundredths. A device that has only one of the two values, such as an NPU without
+// gpu-core, has the same value for both.
 type GPU struct{ Core, Memory int64 }
 
-// size is how much of a GPU that is, in halves of a hundredth.
+// size returns the size of the part: the sum of both hundredths, so that 200 is a whole GPU.
 func (g GPU) size() int64 { return g.Core + g.Memory }
 
-// gpusOf is a size in GPUs.
+// gpusOf converts a size to a number of GPUs.
 func gpusOf(size int64) float64 { return float64(size) / 200 }
 
-// Fragment returns how much of the node's free GPUs the kinds are expected not to be able to use, in GPUs.
+// Fragment returns how much of the node's free GPUs the kinds are expected to be unable to use, in GPUs.
 func (k *Kinds) Fragment(n *Node) float64 {
 	var total int64
 	for _, g := range n.GPUs {
@@ -35,10 +36,10 @@ func (k *Kinds) Fragment(n *Node) float64 {
 	return d.unusable(n, total) + d.starved(n, gpusOf(total))
 }
 
-// unusable is what the next task cannot use: the weighted mean over the kinds.
+// unusable returns the part that the next task cannot use: the weighted mean over the kinds.
 func (d *demand) unusable(n *Node, total int64) float64 {
 	sum := d.refused * float64(total)
-	var of GPU // the share that enough and scraps are of
+	var of GPU // the share that enough and scraps were computed for
 	var enough, scraps int64
 	for i := range d.kinds {
 		kind := &d.kinds[i]
@@ -55,7 +56,7 @@ func (d *demand) unusable(n *Node, total int64) float64 {
 	return sum / 200
 }
 
-// sort returns how many of the GPUs have at least as much left, and the total left on the others.
+// sort returns how many of the GPUs have at least that share left, and the total left on the others.
 func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
 	for _, free := range gpus {
 		if free.Core >= g.Core && free.Memory >= g.Memory {
@@ -67,7 +68,7 @@ func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
 	return enough, scraps
 }
 
-// nics is how many of the node's NICs have so much left.
+// nics returns how many of the node's NICs have at least that share left.
 func (n *Node) nics(share int64) int64 {
 	var enough int64
 	for _, free := range n.NICs {
@@ -78,7 +79,7 @@ func (n *Node) nics(share int64) int64 {
 	return enough
 }
 
-// starved is how many of the node's free GPUs its free CPU and memory do not suffice for.
+// starved returns for how many of the node's free GPUs its free CPU and memory do not suffice.
 func (d *demand) starved(n *Node, gpus float64) float64 {
 	fed := gpus
 	if d.milliCPU > 0 {

@@ -8,9 +8,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// Among placements with equal growth of the fragment, best fit decides: the one that leaves less free. It also decides alone while
-// no kind is known. A free core then counts as 0.1 thousandth of a GPU, which is small beside the growth by any task, as in the
-// published figure. A GPU counts as the ten or so cores that nodes have for each.
+// Among placements with equal growth of the fragment, best fit decides: the placement that leaves less free. It also
+// decides alone while no kind is known. A free core then counts as 0.1 thousandth of a GPU, which is small compared
+// with the growth by any task, as in the published figure. A GPU counts as much as the ten or so cores that nodes have
+// for each.
 const (
 	tiePerCore = 0.0001
 	tiePerGPU  = 0.001
@@ -24,18 +25,19 @@ type Strategy struct {
 
 var _ allocator.Strategy = (*Strategy)(nil)
 
-// Room is what a node has free besides devices.
+// Room is a node's free resources other than devices.
 type Room struct {
 	MilliCPU int64
 	// Memory is in bytes.
 	Memory int64
 }
 
-// On returns the strategy for a node with so much room before the task comes to it, and after.
+// On returns the strategy for a node with this room before and after the placement of the task.
 func (k *Kinds) On(before, after Room) *Strategy { return &Strategy{k, before, after} }
 
-// NodeScore scores the placement that makes the one state of the node's devices the other. The score is between 0 and 100: 50 where the fragment does not
-// grow, 25 where it grows by a GPU, 75 where it shrinks by one. It is just 50 for a node without GPUs, whose state may be nil: among these others decide.
+// NodeScore scores a placement by the states of the node's devices before and after it, from 0 to 100: 50 if the
+// fragment does not grow, 25 if it grows by a GPU, 75 if it shrinks by one. A node without GPUs, whose state may be
+// nil, gets exactly 50, so that other plugins decide among such nodes.
 func (s *Strategy) NodeScore(before, after *allocator.State) float64 {
 	if after == nil || len(after.Devices[allocator.GPU]) == 0 {
 		return 50
@@ -45,14 +47,14 @@ func (s *Strategy) NodeScore(before, after *allocator.State) float64 {
 	return 50 - 50*grown/(1+math.Abs(grown))
 }
 
-// DeviceScore scores the device at that index of the inventory for so much of it: the less the fragment of the node would be, the better, and of equals the
-// one that has less left.
+// DeviceScore scores taking the amounts from the device at that index of the inventory. A smaller fragment of the node
+// afterwards scores higher; of equal devices, the one that has less left does.
 func (s *Strategy) DeviceScore(state *allocator.State, t allocator.Type, index int, amounts allocator.Amounts) float64 {
 	left := state.Free(t, index).Sub(amounts)
 	return -s.fragment(state, s.after, use{t, index, amounts}) - tiePerGPU*gpusOf(gpuOf(left, state.Devices[t][index].Total).size()+2*(left[allocator.RDMAShare]+left[allocator.FPGAShare]))
 }
 
-// use is so much of a device.
+// use is an amount taken from a device.
 type use struct {
 	t       allocator.Type
 	index   int
@@ -61,7 +63,7 @@ type use struct {
 
 var nothing = use{index: -1}
 
-// free is how much of the node's GPUs is free, in GPUs.
+// free returns the free part of the node's GPUs, in GPUs.
 func free(state *allocator.State) float64 {
 	var size int64
 	if state != nil {
@@ -72,12 +74,12 @@ func free(state *allocator.State) float64 {
 	return gpusOf(size)
 }
 
-// fragment is the node's when the use has been added to the state.
+// fragment returns the node's fragment after the use is added to the state.
 func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 	if state == nil {
 		return 0
 	}
-	// On the stack, for nodes of up to so many.
+	// Arrays on the stack suffice for nodes with up to 16 devices of each type.
 	var gpus, nics = [16]GPU{}, [16]int64{}
 	n := Node{MilliCPU: room.MilliCPU, Memory: room.Memory, GPUs: gpus[:0], NICs: nics[:0], Model: state.Model}
 	for i := range state.Devices[allocator.GPU] {
@@ -97,8 +99,8 @@ func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 	return s.kinds.Fragment(&n)
 }
 
-// gpuOf returns the rest of a GPU with the given total. For devices that count cores differently, such as NPUs, only memory is
-// used.
+// gpuOf returns the remaining part of a GPU with the given total. For devices that count cores differently, such as
+// NPUs, it uses only memory.
 func gpuOf(left, total allocator.Amounts) GPU {
 	g := GPU{max(left[allocator.Core], 0), max(left[allocator.MemoryRatio], 0)}
 	if total[allocator.Core] == 0 {

@@ -23,18 +23,19 @@ type assumption struct {
 	held []*heldClaim
 }
 
-// heldClaim is a claim that pods are placed by. Pods that share it hold it together. The mutex of devices guards what changes.
+// heldClaim is a claim on which placements of pods rely. Pods that share it hold it together. The mutex of devices
+// guards the fields that change.
 type heldClaim struct {
 	claim *resourceapi.ResourceClaim
-	// allocation is the allocation chosen for it; nil for a claim that was allocated already. It no longer changes once a holder's
-	// step has begun.
+	// allocation is the allocation chosen for it; nil if the claim was already allocated. It no longer changes once a
+	// holder's step has begun.
 	allocation *resourceapi.AllocationResult
-	// selector are the nodes that reach it; nil for all.
+	// selector matches the nodes that reach it; nil for all nodes.
 	selector *nodeaffinity.NodeSelector
-	// home is the node of the pod that held it first.
+	// home is the node of the first pod that held it.
 	home    string
 	holders map[types.UID]*holder
-	// round is the session in which it was chosen. begun reports whether a holder's step has begun.
+	// round is the session in which the allocation was chosen. begun reports whether a holder's step has begun.
 	round int64
 	begun bool
 
@@ -44,7 +45,7 @@ type heldClaim struct {
 // holder is a pod that holds a claim.
 type holder struct {
 	node string
-	// begun reports whether its step has begun, leaving whether its rollback has.
+	// begun reports whether the pod's step has begun. leaving reports whether its rollback has.
 	begun, leaving bool
 	// tried reports whether the API server may have accepted a write that names the pod, whatever it answered.
 	tried bool
@@ -52,7 +53,7 @@ type holder struct {
 
 // writes is the state of the writes for a claim.
 type writes struct {
-	// scheduler is the scheduler's name that marks the claim.
+	// scheduler is the name with which the claim is marked.
 	scheduler string
 
 	// mu serializes writes. It guards the fields below.
@@ -63,8 +64,8 @@ type writes struct {
 	last *resourceapi.ResourceClaim
 }
 
-// heldByOthers returns the claim as pods other than the given one hold it, or as a pod that is being rolled back does; nil if none
-// does. The mutex is held.
+// heldByOthers returns the claim if other pods hold it, or if the pod itself is being rolled back; nil otherwise. The
+// mutex is held.
 func (d *devices) heldByOthers(pod types.UID, claim types.UID) *heldClaim {
 	held := d.held[claim]
 	if held == nil || len(held.holders) == 1 && held.holders[pod] != nil && !held.holders[pod].leaving {
@@ -115,7 +116,8 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	return nil
 }
 
-// hold records that the claim is held, with the allocation chosen for it, or the one it has; letGo undoes it. The mutex is held.
+// hold records that the pod holds the claim, with the allocation chosen for it, or the one it already has; letGo undoes
+// it. The mutex is held.
 func (d *devices) hold(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *heldClaim {
 	held := &heldClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: schedulerOf(pod)}}
 	d.held[claim.UID] = held
@@ -138,21 +140,21 @@ func (d *devices) letGo(held *heldClaim) {
 	}
 }
 
-// countsParts reports whether the free part of a device may depend on other claims of it, or of resources that it shares with other
-// devices. A plan is then valid only until the next allocation or release.
+// countsParts reports whether the free part of a device may depend on other claims of the device, or of resources that
+// it shares with other devices. A plan is then valid only until the next allocation or release.
 func (d *devices) countsParts() bool {
 	return d.catalog.features.ConsumableCapacity || d.catalog.features.PartitionableDevices
 }
 
-// move has the ledger show other devices for claims that are moved. The mutex is held.
+// move records other devices in the ledger for claims that are moved. The mutex is held.
 func (d *devices) move(moves map[*heldClaim]move, to func(move) *resourceapi.AllocationResult) {
 	for held, m := range moves {
 		d.ledger.assume(held.claim.UID, to(m))
 	}
 }
 
-// takes reports whether the plan's devices are free and its claims unchanged. The mutex is held, and moved claims have no devices
-// at that moment.
+// takes reports whether the plan's devices are free and its claims unchanged. The mutex is held, and the ledger shows
+// no devices for moved claims during the call.
 func (d *devices) takes(p *plan) bool {
 	for _, m := range p.moves {
 		if !d.ledger.free(m.to) {
@@ -179,8 +181,8 @@ func (h *heldClaim) allLeave() bool {
 	return true
 }
 
-// movable reports whether the claim may get other devices on the node: it was chosen in this session, all holders are on the node,
-// and nothing can have been written for it.
+// movable reports whether the claim may get other devices on the node: its devices were chosen in this session, all
+// holders are on the node, and nothing can have been written for it.
 func (h *heldClaim) movable(node string, round int64) bool {
 	if h.allocation == nil || h.begun || h.round != round || len(h.holders) == 0 {
 		return false
@@ -211,7 +213,8 @@ func (d *devices) movables(node string, round int64) (claims []*heldClaim, have 
 	return claims, have
 }
 
-// drop removes the pod's assumption: the pod is bound, or nothing is written for it. Allocations written for its claims remain.
+// drop removes the pod's assumption, because the pod is bound, or nothing is written for it. Allocations written for
+// its claims remain.
 func (d *devices) drop(pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -240,7 +243,7 @@ func selectorOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSel
 	return selector, nil
 }
 
-// room returns an error if no more pods can be added to the claim's reservations.
+// room returns an error if the claim has the maximum number of reservations.
 func (d *devices) room(pod types.UID, claim *resourceapi.ResourceClaim) error {
 	users := map[types.UID]bool{}
 	for i := range claim.Status.ReservedFor {
