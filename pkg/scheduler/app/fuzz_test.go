@@ -56,7 +56,7 @@ const (
 )
 
 // FuzzNobodyStopsOthers: whatever objects there are, gangs that fit are placed, and no cycle takes long. Which objects
-// there are the bytes say (evil_test.go); the first one says which configuration is in force.
+// there are the bytes say (hostileobjects_test.go); the first one says which configuration is in force.
 func FuzzNobodyStopsOthers(f *testing.F) {
 	for conf := range fuzzConfs {
 		f.Add([]byte{byte(conf)})

@@ -103,7 +103,7 @@ func builtIn(t *testing.T, actions string) *config.Config {
 	return cfg
 }
 
-// TestTiersBeforeThoseOfTheConf: what was made free for a gang comes before what is bound in part.
+// TestTiersBeforeThoseOfTheConf: what was made free for a gang comes before what is partially bound.
 func TestTiersBeforeThoseOfTheConf(t *testing.T) {
 	var names []string
 	s := newTestScheduler(t, crowd(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {

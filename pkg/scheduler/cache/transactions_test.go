@@ -291,7 +291,7 @@ func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
 	})
 }
 
-// TestTheMinimumInForceTravelsInTheBinding: the next leader knows by it whether the gang is bound in part, and by the queue where its pods
+// TestTheMinimumInForceTravelsInTheBinding: the next leader knows by it whether the gang is partially bound, and by the queue where its pods
 // count.
 func TestTheMinimumInForceTravelsInTheBinding(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {

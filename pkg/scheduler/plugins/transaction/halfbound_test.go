@@ -287,7 +287,7 @@ func TestHalfBoundIsToldInEverySession(t *testing.T) {
 	}
 }
 
-// TestAGangOfWhichNothingWaitsIsNotTold that it is completed before others; that it is bound in part stays true.
+// TestAGangOfWhichNothingWaitsIsNotTold that it is completed before others; that it is partially bound stays true.
 func TestAGangOfWhichNothingWaitsIsNotTold(t *testing.T) {
 	c := newCache(t)
 	session := sessions(t, c, 0)

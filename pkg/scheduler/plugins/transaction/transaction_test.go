@@ -73,7 +73,7 @@ func (c *fakeCache) Blocked(gang api.JobID) (string, bool) {
 func (c *fakeCache) Avoid(gang api.JobID) []string { return c.avoid[gang] }
 
 // newCache makes a cache with the queues a, b and c, the node n, and for each of these a gang of two that needs both:
-// "half" is bound in part, "whole" runs, "waits" waits.
+// "half" is partially bound, "whole" runs, "waits" waits.
 func newCache(t *testing.T) *fakeCache {
 	t.Helper()
 	cluster := schedtest.NewCluster()

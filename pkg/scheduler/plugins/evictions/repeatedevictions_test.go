@@ -319,7 +319,7 @@ func TestAGangThatDidNotGetTheRoomWaits(t *testing.T) {
 	})
 }
 
-// TestAGangThatWasTakenFromDoesNotTakeItBack: the eviction leaves it bound in part, and gangs that are so go first too.
+// TestAGangThatWasTakenFromDoesNotTakeItBack: the eviction leaves it partially bound, and gangs that are so go first too.
 func TestAGangThatWasTakenFromDoesNotTakeItBack(t *testing.T) {
 	var w world
 	all := []string{"n1", "n2", "n3"}
