@@ -24,33 +24,33 @@ func bulk() []attack {
 		},
 		{
 			name: "many-requirements", run: manyRequirements,
-			does: "lets gangs wait whose pods have 945 requirements on nodes each, no two pods the same",
-			harm: "each requirement is looked at for each pod and node in each cycle",
+			does: "submits gangs whose pods have 945 requirements on nodes each, all different, and that fit nowhere",
+			harm: "each cycle checks each requirement for each pod and node",
 		},
 		{
 			name: "unlike-kinds", run: unlikeKinds,
-			does: "lets 20 gangs of 100 pods wait that are of 100 kinds each, and changes one pod each second",
-			harm: "no verdict on one pod holds for another",
+			does: "submits 20 gangs of 100 pods of 100 kinds each that fit nowhere, and changes one pod each second",
+			harm: "no verdict on a pod can be reused for another pod",
 		},
 		{
 			name: "unknown-resources", run: unknownResources,
-			does: "lets 100 gangs wait that ask for 90 kinds of resources each that no node has",
-			harm: "sums over all gangs have all kinds in them",
+			does: "submits 100 gangs that each request 90 kinds of resources which no node has",
+			harm: "sums over all gangs contain all of these kinds",
 		},
 		{
 			name: "affinity-terms", run: affinityTerms,
-			does: "runs pods with 90 terms of affinity and anti-affinity over pods of its namespace, and lets 200 such pods wait",
-			harm: "each term is held against each pod of the cluster",
+			does: "runs pods with 90 terms of affinity and anti-affinity to pods of its namespace, and submits 200 more that stay pending",
+			harm: "each term is matched against each pod of the cluster",
 		},
 		{
 			name: "absurd-amounts", run: absurdAmounts,
-			does: "asks for 1e30 cpu, 8Ei of memory, 2^31-1 members and negative amounts, in PodGroups and pods",
-			harm: "sums overflow, and others' shares with them",
+			does: "requests 1e30 cpu, 8Ei of memory, 2^31-1 members and negative amounts, in PodGroups and pods",
+			harm: "sums overflow, and with them the shares of other queues",
 		},
 		{
 			name: "near-fit", run: nearFit,
-			does: "lets ten gangs wait whose unlike members fill all nodes but for half a cpu that is missing",
-			harm: "the search for a packing takes as long as it may, in each cycle",
+			does: "submits ten gangs with different members that would fill all nodes, if half a cpu were not missing",
+			harm: "each cycle spends the longest allowed time on the search for a packing",
 		},
 	}
 }

@@ -19,17 +19,17 @@ func claims() []attack {
 	return []attack{
 		{
 			name: "hanging-volumes", run: hangingVolumes,
-			does: "creates gangs of 200 pods whose volumes no provisioner ever makes",
-			harm: "pre-bind steps that wait take the places of others' steps",
+			does: "creates gangs of 200 pods whose volumes are never provisioned",
+			harm: "waiting pre-bind steps use up the places for the victim's steps",
 		},
 		{
 			name: "slow-cel", run: slowCEL,
-			does: "creates pods whose claims have selectors that take as long as CEL lets them",
+			does: "creates pods whose claims have selectors with the highest cost that CEL allows",
 			harm: "each cycle evaluates them for each device",
 		},
 		{
 			name: "claim-churn", run: claimChurn,
-			does: "creates, annotates and deletes claims of volumes and devices, with forged selected nodes, beside pods that wait for claims that do not exist",
+			does: "creates, annotates and deletes claims of volumes and devices, with forged selected nodes, while pods wait for claims that do not exist",
 			harm: "each change ends waits, and forged nodes mislead the volume plugin",
 		},
 	}
@@ -40,13 +40,13 @@ func devices() []attack {
 	return []attack{
 		{
 			name: "forged-devices", run: forgedDevices,
-			does: "runs pods that ask for no device with all 8 GPUs of each node written into the annotation of given devices",
-			harm: "the GPUs count as given, and nobody else gets them",
+			does: "runs pods that request no device, but have all 8 GPUs of each node in the annotation of allocated devices",
+			harm: "the GPUs count as allocated, and no other pod gets them",
 		},
 		{
 			name: "device-shapes", run: deviceShapes,
-			does: "lets 64 gangs wait whose requests for GPUs, memory and NICs are of 64 shapes that fit nowhere",
-			harm: "each cycle looks for each shape on each node",
+			does: "submits 64 gangs with 64 different requests for GPUs, memory and NICs that fit nowhere",
+			harm: "each cycle checks each request on each node",
 		},
 	}
 }

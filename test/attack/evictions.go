@@ -15,17 +15,17 @@ func evictions() []attack {
 	return []attack{
 		{
 			name: "lasting-victim", run: lastingVictim,
-			does: "has a gang of higher priority evict its own pods, which have a finalizer and never go",
-			harm: "the gang stays urgent for ever, and its other members pass everybody",
+			does: "makes a gang of higher priority evict the tenant's own pods, which have a finalizer and are never removed",
+			harm: "the gang is placed first for ever, and its other members pass all other gangs",
 		},
 		{
 			name: "eviction-storm", run: evictionStorm,
-			does: "creates pods of low priority again and again where gangs of higher priority evict them, of which half can never be whole",
+			does: "keeps creating pods of low priority, which gangs of higher priority evict; half of these gangs can never be complete",
 			harm: "each cycle evicts, and the loop has no time for others",
 		},
 		{
 			name: "endless-leavers", run: endlessLeavers,
-			does: "deletes running pods that have a grace period of a year, and lets a gang wait that would fit but for them",
+			does: "deletes running pods that have a grace period of a year, and submits a gang that would fit without them",
 			harm: "the gang holds all other nodes until the pods end, and the pods do not count against their queue",
 		},
 	}

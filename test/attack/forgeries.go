@@ -23,18 +23,18 @@ func forgeries() []attack {
 	return []attack{
 		{
 			name: "forged-conditions", run: forgedConditions,
-			does: "writes each condition that the scheduler writes, since 2020 and after a billion tries, on gangs that wait, run or have no pods",
-			harm: "a gang claims to be bound in part, let in, whole or starved, and goes before others",
+			does: "forges each condition of the scheduler, dated 2020 and with a billion retries, on gangs that wait, run or have no pods",
+			harm: "a gang claims to be partially bound, admitted, complete or starving, and goes before others",
 		},
 		{
 			name: "forged-bind", run: forgedBind,
 			does: "creates waiting pods with the annotations of a bind: a minimum of 1,000 members, the group of the victim's gangs",
-			harm: "the gang claims to lack members that it had",
+			harm: "the gang appears to have lost members",
 		},
 		{
 			name: "every-annotation", run: everyAnnotation,
 			does: "writes numbers without end, empty text, lists, negative amounts and text of 20 kB into each annotation and label that is read",
-			harm: "a value that nothing expects stops a cycle or takes it long",
+			harm: "an unexpected value stops or delays a cycle",
 		},
 		{
 			name: "log-injection", run: logInjection, after: injectedLines,
@@ -44,7 +44,7 @@ func forgeries() []attack {
 		{
 			name: "deep-json", run: deepJSON,
 			does: "writes JSON of 100,000 nested lists into each annotation that is JSON, and changes it all the time",
-			harm: "parsing takes the stack or the time of a cycle",
+			harm: "parsing exhausts the stack or delays a cycle",
 		},
 		{
 			name: "foreign-group", run: foreignGroup,
@@ -53,8 +53,8 @@ func forgeries() []attack {
 		},
 		{
 			name: "named-nodes", run: namedNodes,
-			does: "creates 400 pods that name a node by label and ask for more than it has, and pods on nodes that do not exist",
-			harm: "nominated nodes and overdrawn books keep others from nodes",
+			does: "creates 400 pods that select a node by label and request more than it has, and pods on nodes that do not exist",
+			harm: "nominated nodes and overcommitted nodes exclude the victim's pods",
 		},
 	}
 }

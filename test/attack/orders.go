@@ -20,17 +20,17 @@ func orders() []attack {
 	return []attack{
 		{
 			name: "close-queue", run: closeQueue,
-			does: "creates Commands in its namespace that close the queues of others, and abort a Job of the victim's name",
+			does: "creates Commands in its namespace that close other tenants' queues, and abort a Job with the name of a victim's Job",
 			harm: "a closed queue admits no gang",
 		},
 		{
 			name: "job-churn", run: jobChurn,
 			does: "creates and deletes Volcano Jobs and PodGroups of other APIs as fast as the API server takes them",
-			harm: "the controllers fall behind and with them whatever they make for others",
+			harm: "the controllers fall behind with the objects of other tenants, too",
 		},
 		{
 			name: "top-priority", run: topPriority,
-			does: "lets 100 gangs wait in the victim's queue with the highest priority class that users have, none of which the cluster could hold",
+			does: "submits 100 gangs to the victim's queue, with the highest priority class for users, that the cluster could never hold",
 			harm: "they go before the victim's gangs in each cycle, and preempt and reclaim look for victims",
 		},
 	}

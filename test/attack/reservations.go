@@ -18,33 +18,33 @@ func reservations() []attack {
 	return []attack{
 		{
 			name: "starving-gang", run: starvingGang,
-			does: "runs one pod of 1 cpu and lets a gang of a whole node for each node of the cluster wait",
+			does: "runs one pod of 1 cpu, and submits a gang that needs all nodes of the cluster, each for one member",
 			harm: "nodes are reserved for the gang, and the pod never leaves its node",
 		},
 		{
 			name: "forged-reservation", run: forgedReservation,
-			does: "creates a PodGroup with the condition NodeReservation since 2020 for a gang that needs all nodes, and writes it again and again",
+			does: "creates a PodGroup with the condition NodeReservation, dated 2020, for a gang that needs all nodes, and keeps writing it",
 			harm: "nodes are reserved because a condition says so",
 		},
 		{
 			name: "gangs-in-turn", run: gangsInTurn,
-			does: "lets eight gangs wait that no state of the cluster could hold, and replaces one each second",
-			harm: "nodes are kept for one of them after the other",
+			does: "submits eight gangs that the cluster could never hold, and replaces one each second",
+			harm: "nodes are reserved for one of them after the other",
 		},
 		{
 			name: "pod-on-each-node", run: podOnEachNode,
-			does: "runs a pod of 10m cpu on each node, and lets gangs of one, two and all whole nodes wait",
-			harm: "no node is ever empty, so that nodes are kept for ever",
+			does: "runs a pod of 10m cpu on each node, and submits gangs that need one, two and all whole nodes",
+			harm: "no node is ever empty, so that nodes stay reserved for ever",
 		},
 		{
-			name: "deserted-guard", run: desertedGuard,
-			does: "lets gangs of four whole nodes wait beside its own pods, and deletes three members of each",
-			harm: "a reservation outlives the gang it was made for",
+			name: "deserted-reservation", run: desertedReservation,
+			does: "submits gangs that need four whole nodes, and deletes three members of each",
+			harm: "a reservation outlives its gang",
 		},
 		{
 			name: "promised-room", run: promisedRoom,
-			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of those that were let in to nine times the cluster; one without a limit forges its phase",
-			harm: "room is promised to gangs that never come, and nobody else is let in",
+			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of admitted ones to nine times the cluster. In a queue without a limit, one forges its phase",
+			harm: "resources are reserved for gangs that never come, and no other gang is admitted",
 		},
 	}
 }
@@ -96,7 +96,7 @@ func podOnEachNode(ctx context.Context, t *tenant) error {
 	return hold(ctx)
 }
 
-func desertedGuard(ctx context.Context, t *tenant) error {
+func desertedReservation(ctx context.Context, t *tenant) error {
 	t.submit(ctx, gang{name: "small", size: nodeCount, min: 1, cpu: "10m", pod: func(i int, pod *corev1.Pod) { on(pod, nodeName(i)) }})
 	n := 0
 	return repeat(ctx, 2*starvationAfter, func() {
