@@ -165,9 +165,10 @@ bench-trace: ## Print how much of a cluster's GPUs each strategy of deviceshare 
 ##@ Checking
 
 .PHONY: lint
-lint: bin/golangci-lint ## Run the linters, and check how large types are.
+lint: bin/golangci-lint ## Run the linters, and check the size of types and the language of comments and pages.
 	bin/golangci-lint run ./...
 	go run ./hack/typesize
+	go run ./hack/words
 
 .PHONY: generate
 generate: $(GENERATORS) bin/helm ## Write CRDs, code of our types, the rendered chart, docs/configuration.md, docs/metrics.md and docs/pictures.
