@@ -47,7 +47,7 @@ var (
 		gangview.Admitted: "it is admitted: it may be placed, and resources of its queue are reserved for it",
 		gangview.TimedOut: "its waiting time has passed, and it waits out its backoff",
 		gangview.InFlight: "members are in a bind transaction",
-		gangview.Partial:  "members have nodes, fewer than its minimum asks for",
+		gangview.Partial:  "members have nodes, and fewer of them are bound than the current minimum of its PodGroup. This includes [more gangs](conditions.md#partially-bound-gangs) than the condition `PartiallyBound`",
 		gangview.Bound:    "its minimum has nodes and does not run yet",
 		gangview.Running:  "its minimum runs or has succeeded",
 		gangview.Ended:    "all of its members have succeeded or failed",

@@ -26,7 +26,7 @@ actions: "enqueue, allocate, backfill"   # the stages of a cycle, in order
 tiers:                                   # plugins in tiers; an earlier tier decides first
 - plugins:
   - name: gang
-    enablePreemptable: false             # leaves out one kind of its functions
+    enablePreemptable: false             # switches off one kind of its functions
   - name: predicates
     arguments:
       predicate.PodAffinityEnable: false
@@ -51,7 +51,7 @@ metrics:                                 # where node usage is read from
 
 The order of plugins in the file, tier by tier, is the order of their pre-bind steps.
 
-Without ` + "`--scheduler-conf`" + `, or with an empty file, the built-in configuration is used:
+Without ` + "`--scheduler-conf`" + `, or with an empty file, the built-in configuration is used. The [chart's](operations.md#configuration) names more plugins.
 
 `
 

@@ -56,7 +56,7 @@ func New(registry prometheus.Registerer) *Metrics {
 		}, []string{"plugin"}),
 		transaction: factory.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "volcano_bind_transaction_duration_seconds", Buckets: buckets,
-			Help: "Duration of a bind transaction, by result: bound, partial (the minimum is bound, other members were released), rolled_back.",
+			Help: "Duration of a bind transaction, by result: bound, partial (some members are bound, others were released), rolled_back.",
 		}, []string{"result"}),
 		inFlight: factory.NewGauge(prometheus.GaugeOpts{
 			Name: "volcano_bind_transactions_in_flight",

@@ -35,7 +35,7 @@ func arguments() []framework.Argument {
 		},
 		{
 			Name: searchArgument, Type: framework.Int, Default: fmt.Sprint(defaultSearchSeconds),
-			Doc: "How long slow searches for devices may take in one session, for the claims of one namespace and of all together, in seconds; 1 to 60. The first millisecond on each node is not counted.",
+			Doc: "Limits the time of slow searches for devices in one session, in seconds; 1 to 60. It is one limit for each namespace, and for all namespaces together. A search is slow beyond its first millisecond on a node.",
 		},
 		{
 			Name: bindingTimeoutArgument, Type: framework.Int, Default: fmt.Sprint(defaultBindingTimeoutSeconds),
