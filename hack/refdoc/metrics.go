@@ -65,8 +65,8 @@ var (
 		framework.WaitOther:       "for a reason of another plugin",
 	}
 	reservationEnds = map[gangs.ReservationEnd]string{
-		gangs.ReservationPlaced:  "the gang was placed",
-		gangs.ReservationExpired: "the nodes did not drain in time, or the gang was not placed on the drained nodes",
+		gangs.ReservationPlaced:  "members that waited for the nodes are bound, and reach the minimum",
+		gangs.ReservationExpired: "the nodes did not drain in time, or the gang was not bound on the drained nodes",
 		gangs.ReservationGone:    "the gang was deleted, lacks members, or is in another queue",
 		gangs.ReservationLost:    "a node was lost or the gang changed, and no other nodes can hold it",
 		gangs.ReservationRefused: "the queue does not admit the gang",
