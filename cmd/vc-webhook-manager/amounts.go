@@ -16,8 +16,8 @@ import (
 	"volcano.sh/volcano/pkg/webhooks/router"
 )
 
-// maxTold limits how many amounts are reported.
-const maxTold = 5
+// maxReported limits how many amounts are reported.
+const maxReported = 5
 
 // refuseNegative makes the services for PodGroups and queues reject amounts of resources below 0, before upstream's own
 // checks, because upstream's scheduler panics on them. The CRDs of this project reject them, too, but upstream's CRDs
@@ -81,8 +81,8 @@ func negative(lists map[string]corev1.ResourceList) string {
 			}
 		}
 	}
-	if more := len(wrong) - maxTold; more > 0 {
-		wrong = append(wrong[:maxTold], fmt.Sprintf("and %d more", more))
+	if more := len(wrong) - maxReported; more > 0 {
+		wrong = append(wrong[:maxReported], fmt.Sprintf("and %d more", more))
 	}
 	return strings.Join(wrong, "; ")
 }

@@ -34,8 +34,8 @@ type Process struct {
 	exited chan struct{}
 
 	mu sync.Mutex
-	// told is set when the process is ended on purpose.
-	told bool
+	// ending is set when the process is ended on purpose.
+	ending bool
 	// peakRSS is the last value that was read while the process lived.
 	peakRSS int64
 }
@@ -155,7 +155,7 @@ func (p *Process) stop() error {
 func (p *Process) end(sig syscall.Signal) error {
 	p.PeakRSS()
 	p.mu.Lock()
-	p.told = true
+	p.ending = true
 	p.mu.Unlock()
 	return p.signal(sig)
 }
@@ -176,7 +176,7 @@ func (p *Process) died() error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.told {
+	if p.ending {
 		return nil
 	}
 	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, p.cmd.ProcessState, p.log, p.LogTail(tailLines))

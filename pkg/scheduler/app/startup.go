@@ -25,8 +25,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// tellEvery is how often a waiting start logs what it waits for.
-const tellEvery = 10 * time.Second
+// logEvery is how often a waiting start logs what it waits for.
+const logEvery = 10 * time.Second
 
 // startup records what the start of the scheduler waits for.
 type startup struct {
@@ -52,7 +52,7 @@ func (s *startup) during(what func() string, f func() error) error {
 	ctx, stop := context.WithCancel(context.Background())
 	var telling sync.WaitGroup
 	telling.Go(func() {
-		tick := time.NewTicker(tellEvery)
+		tick := time.NewTicker(logEvery)
 		defer tick.Stop()
 		for {
 			select {

@@ -153,7 +153,7 @@ func TestAStartTellsWhatItWaitsFor(t *testing.T) {
 		}
 		begin, broken := time.Now(), errors.New("broken")
 		err := s.during(func() string { return "Godot" }, func() error {
-			time.Sleep(3 * tellEvery)
+			time.Sleep(3 * logEvery)
 			if what, since := s.waitsFor(); what != "Godot" || !since.Equal(begin) {
 				t.Errorf("it waits for %q since %v", what, since)
 			}

@@ -86,7 +86,7 @@ func (r *run) quorum(members []*member, attempts int) error {
 		if !pauses.pause(r.e.ctx, err) {
 			return err
 		}
-		if pauses.anew {
+		if pauses.endedEarly {
 			left = attempts
 		}
 		if alive, _ := r.roster.alive(); len(alive) < len(members) {

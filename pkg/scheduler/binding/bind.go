@@ -44,7 +44,7 @@ func (r *run) bind(m *member, slot *waiter) {
 		r.roster.settleDelay(m)
 		r.e.ledger.Bound(m.Member)
 		r.roster.settle(m, stateBound)
-		r.tellBound(m)
+		r.notifyBound(m)
 	case errors.Is(err, errUnsettled):
 		r.roster.abandon(m, err)
 	default:
@@ -53,8 +53,8 @@ func (r *run) bind(m *member, slot *waiter) {
 	}
 }
 
-// tellBound notifies the member's steps that it is bound.
-func (r *run) tellBound(m *member) {
+// notifyBound notifies the member's steps that it is bound.
+func (r *run) notifyBound(m *member) {
 	for i := range m.Steps {
 		s := &m.Steps[i]
 		if s.Bound == nil {

@@ -50,7 +50,7 @@ func (r *run) step(m *member, s *Step) error {
 	ctx, cancel := context.WithTimeoutCause(m.ctx, s.timeout(), s.failure(m.Member, s.overdue()))
 	defer cancel()
 	if s.timeout() > r.e.stuckAfter {
-		defer after(r.e.stuckAfter, func() { r.roster.tell(m) }).stop()
+		defer after(r.e.stuckAfter, func() { r.roster.report(m) }).stop()
 	}
 	start := time.Now()
 	givenUp := make(chan struct{})

@@ -87,19 +87,19 @@ func (s *roster) setReady() *alarm {
 	s.ready = time.Now()
 	return after(s.stuckAfter, func() {
 		for _, m := range s.members {
-			s.tell(m)
+			s.report(m)
 		}
 	})
 }
 
-// tell reports a long wait of the member, and the end of a reported wait. Later reports of the same wait keep the Err
+// report reports a long wait of the member, and the end of a reported wait. Later reports of the same wait keep the Err
 // of the first one.
-func (s *roster) tell(m *member) {
-	s.telling.Lock()
-	defer s.telling.Unlock()
+func (s *roster) report(m *member) {
+	s.reporting.Lock()
+	defer s.reporting.Unlock()
 	s.mu.Lock()
-	before, now, cause := m.told, s.delayOf(m), m.err
-	m.told = now
+	before, now, cause := m.reported, s.delayOf(m), m.err
+	m.reported = now
 	s.mu.Unlock()
 	switch {
 	case now == nil && before != nil:
@@ -111,41 +111,41 @@ func (s *roster) tell(m *member) {
 
 // settleDelay records that the member's Binding holds: its wait is not reported from here on.
 func (s *roster) settleDelay(m *member) {
-	s.telling.Lock() // waits for a report under way
-	defer s.telling.Unlock()
+	s.reporting.Lock() // waits for a report under way
+	defer s.reporting.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.holds = true
 }
 
-// retell reports that the member's wait has ended, if the wait was reported. A later wait of a failed member is reported once
+// reportEnd reports that the member's wait has ended, if the wait was reported. A later wait of a failed member is reported once
 // it is long itself.
-func (s *roster) retell(m *member) {
+func (s *roster) reportEnd(m *member) {
 	s.mu.Lock()
-	told, former := m.told != nil, m.stuck
-	if told {
+	reported, former := m.reported != nil, m.stuck
+	if reported {
 		m.stuck, m.waitsFrom = nil, time.Now()
 	}
 	s.mu.Unlock()
-	if !told {
+	if !reported {
 		return
 	}
 	former.stop()
-	s.tell(m)
+	s.report(m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if m.state == stateFailed && m.owed() >= 0 {
-		m.stuck = after(s.stuckAfter, func() { s.tell(m) })
+		m.stuck = after(s.stuckAfter, func() { s.report(m) })
 	}
 }
 
-// tellUnfinished reports the waits of all members, however short: Abort is about to leave them.
-func (s *roster) tellUnfinished() {
+// reportUnfinished reports the waits of all members, however short: Abort is about to leave them.
+func (s *roster) reportUnfinished() {
 	s.mu.Lock()
 	s.cutShort = true
 	s.mu.Unlock()
 	for _, m := range s.members {
-		s.tell(m)
+		s.report(m)
 	}
 }
 

@@ -36,7 +36,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	case <-overdue:
 	}
 	for _, r := range e.runs() {
-		r.roster.tellUnfinished()
+		r.roster.reportUnfinished()
 	}
 	left := e.left()
 	e.Abort()

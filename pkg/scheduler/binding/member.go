@@ -70,8 +70,8 @@ type member struct {
 	since time.Time
 	// waitsFrom is when the member failed, or when the wait that was reported for it ended.
 	waitsFrom time.Time
-	// told is the delay that was last reported; nil when it has ended.
-	told *Delay
+	// reported is the delay that was last reported; nil when it has ended.
+	reported *Delay
 	// stuck fires when a rollback takes too long.
 	stuck *alarm
 }

@@ -103,8 +103,8 @@ type pauses struct {
 	first, backoff wait.Backoff
 	// again is closed by a RetryNow that came after the last try began.
 	again <-chan struct{}
-	// anew reports whether RetryNow ended the last pause.
-	anew bool
+	// endedEarly reports whether RetryNow ended the last pause.
+	endedEarly bool
 	// changed ends a pause too; nil never does.
 	changed <-chan struct{}
 }
@@ -137,12 +137,12 @@ func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bo
 	}
 	passed, stop := pause.After(delay - least)
 	defer stop()
-	p.anew = false
+	p.endedEarly = false
 	select {
 	case <-passed:
 	case <-p.changed:
 	case <-p.again:
-		p.backoff, p.anew = p.first, true
+		p.backoff, p.endedEarly = p.first, true
 	case <-ctx.Done():
 		return false
 	}

@@ -20,8 +20,8 @@ type roster struct {
 	// changed wakes run.run after members passed or failed.
 	changed chan struct{}
 
-	// telling is held while a delay is reported, so that reports stay in order.
-	telling sync.Mutex
+	// reporting is held while a delay is reported, so that reports stay in order.
+	reporting sync.Mutex
 	// mu guards the fields below and the state of members. It is never held across a call.
 	mu    sync.Mutex
 	phase phase

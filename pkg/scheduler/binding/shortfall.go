@@ -10,9 +10,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// told is the maximum number of roles, and of sub-group policies, that a message names. A PodGroup may have tens of
+// maxListed is the maximum number of roles, and of sub-group policies, that a message names. A PodGroup may have tens of
 // thousands.
-const told = 3
+const maxListed = 3
 
 // shortfall lists the members, roles and sub-groups that a gang lacks.
 type shortfall struct {
@@ -43,7 +43,7 @@ func (s *shortfall) err() error {
 
 // lacking lists the names whose count is below their minimum.
 func lacking[K ~string](minima, have map[K]int32) brief.List {
-	list := brief.List{First: told}
+	list := brief.List{First: maxListed}
 	for name, least := range minima {
 		if have[name] < least {
 			list.Add(string(name))

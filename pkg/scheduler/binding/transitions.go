@@ -42,7 +42,7 @@ func (s *roster) discard(m *member, err error) {
 		m.since = m.waitsFrom
 	}
 	if m.running || m.owed() >= 0 {
-		m.stuck = after(s.stuckAfter, func() { s.tell(m) })
+		m.stuck = after(s.stuckAfter, func() { s.report(m) })
 	}
 }
 
@@ -169,7 +169,7 @@ func (s *roster) returned(m *member) {
 	s.mu.Lock()
 	m.running, m.since = false, time.Now()
 	s.mu.Unlock()
-	s.retell(m)
+	s.reportEnd(m)
 }
 
 // pass records that the member's chain is done, and returns false when the member has failed.
@@ -204,7 +204,7 @@ func (s *roster) settle(m *member, final memberState) {
 	s.mu.Lock()
 	s.move(m, final)
 	s.mu.Unlock()
-	s.retell(m)
+	s.reportEnd(m)
 }
 
 // unbound fails a member past the barrier that is known not to be bound.
@@ -212,7 +212,7 @@ func (s *roster) unbound(m *member, err error) {
 	s.mu.Lock()
 	s.discard(m, err)
 	s.mu.Unlock()
-	s.retell(m)
+	s.reportEnd(m)
 }
 
 // abandon leaves the member, with its resources and steps, to the next leader.
@@ -259,7 +259,7 @@ func (s *roster) undone(m *member) {
 	m.kept = m.owed()
 	m.undoErr, m.since = nil, time.Now()
 	s.mu.Unlock()
-	s.retell(m)
+	s.reportEnd(m)
 }
 
 // notUndone records that the rollback failed.

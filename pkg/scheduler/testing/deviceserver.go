@@ -114,7 +114,7 @@ func (s *DeviceServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Query().Get("watch") != "" {
 		since, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 		reader, writer := io.Pipe()
-		go s.tell(r.Context(), writer, since)
+		go s.writeChanges(r.Context(), writer, since)
 		return answer(r, http.StatusOK, reader), nil
 	}
 	list := &v1alpha1.DeviceList{
@@ -140,8 +140,8 @@ func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
 	}))
 }
 
-// tell writes the changes since that version, until the reader leaves.
-func (s *DeviceServer) tell(ctx context.Context, to *io.PipeWriter, since int) {
+// writeChanges writes the changes since that version, until the reader leaves.
+func (s *DeviceServer) writeChanges(ctx context.Context, to *io.PipeWriter, since int) {
 	defer to.Close()
 	for {
 		s.mu.Lock()

@@ -161,7 +161,7 @@ func TestWhatIsPlaced(t *testing.T) {
 		"once-satisfied, one beside one":                    {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 1}, nil},
 		"once-satisfied, not yet":                           {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, annotations: says(policy, "once-satisfied")}}, nil, nil},
 		"once-satisfied, all were lost (G16)":               {"9", []gangOf{{name: "x", minimum: 3, waiting: 1, satisfied: true, annotations: says(policy, "once-satisfied")}}, nil, nil},
-		"once-satisfied, all come anew (G16)":               {"9", []gangOf{{name: "x", minimum: 3, waiting: 3, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 3}, nil},
+		"once-satisfied, all come again (G16)":              {"9", []gangOf{{name: "x", minimum: 3, waiting: 3, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 3}, nil},
 		"once-satisfied, whichever role is left":            {"9", []gangOf{{name: "x", minimum: 2, running: 1, waiting: 1, satisfied: true, roles: map[string]int32{"ps": 1, "w": 1}, runningAs: []string{"w"}, waitingFor: []string{"w"}, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 1}, nil},
 		"no settings, as without the plugin":                {"9", []gangOf{{name: "x", minimum: 3, running: 1, waiting: 1, satisfied: true}}, nil, nil},
 		"once-satisfied, the minimum is raised":             {"4", []gangOf{{name: "x", minimum: 6, running: 3, waiting: 3, satisfied: true, annotations: says(policy, "once-satisfied")}}, map[string]int{"x": 1}, nil},

@@ -52,7 +52,7 @@ func TestAnotherRun(t *testing.T) {
 			for _, task := range tt.members {
 				g.AddTaskInfo(task)
 			}
-			if got := g.anew(); got != tt.want {
+			if got := g.isNewRun(); got != tt.want {
 				t.Errorf("%s: it is another run: %t, want %t", name, got, tt.want)
 			}
 		}

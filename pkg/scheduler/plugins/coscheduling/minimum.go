@@ -87,10 +87,10 @@ func (g *gang) ended() bool {
 	return g.PodGroup.Status.Phase == scheduling.PodGroupCompleted && len(g.TaskStatusIndex[api.Pending]) == 0
 }
 
-// anew reports whether the waiting members are a new run of a gang whose earlier members have all succeeded. A waiting pod with the
+// isNewRun reports whether the waiting members are a new run of a gang whose earlier members have all succeeded. A waiting pod with the
 // same controller as a pod that succeeded belongs to the same run: it is a retry, or did not fit before. Pods without controllers
 // are a new run if they reach the minimum.
-func (g *gang) anew() bool {
+func (g *gang) isNewRun() bool {
 	for status, tasks := range g.TaskStatusIndex {
 		if api.AllocatedStatus(status) && len(tasks) > 0 {
 			return false
@@ -127,7 +127,7 @@ func (g *gang) count() binding.Count {
 	switch {
 	case g.satisfied:
 		return binding.CountSatisfied
-	case g.anew() || g.MatchPolicy == gangs.OnlyWaiting && !g.inPart():
+	case g.isNewRun() || g.MatchPolicy == gangs.OnlyWaiting && !g.inPart():
 		return binding.CountNone
 	default:
 		return binding.CountPlaced

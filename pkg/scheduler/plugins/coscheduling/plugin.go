@@ -12,7 +12,7 @@
 //     (timelimit.go);
 //   - how its members are divided over the domains of the network (topologies.go, gathering.go, gatherhome.go; package gather);
 //   - which nodes are reserved for gangs that have waited for long, with or without settings (reservation.go);
-//   - a condition and an event on the PodGroup for settings that are invalid (tell.go).
+//   - a condition and an event on the PodGroup for settings that are invalid (mistakes.go).
 package coscheduling
 
 import (
@@ -183,7 +183,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s.noteSatisfied()
 	s.gatherGangs()
 	for _, gang := range s.gangs {
-		s.tellMistakes(gang)
+		s.reportMistakes(gang)
 		gang.setMinimum()
 	}
 	s.formUnits()

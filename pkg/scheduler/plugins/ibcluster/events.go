@@ -24,23 +24,23 @@ const (
 	twiceReason = "NodeInTwoGroups"
 )
 
-// retellEvery is how often a lasting problem is reported again: the API server keeps events for that long.
-const retellEvery = time.Hour
+// reportEvery is how often a lasting problem is reported again: the API server keeps events for that long.
+const reportEvery = time.Hour
 
 // reportProblems sends an event for each problem that is new, or was reported long ago. The recorder drops a repetition of an
 // object's last event, but a HyperNode may have several problems, and may be fixed and become invalid again.
 func (p *plugin) reportProblems(ssn *framework.Session, problems []topology.Problem) {
-	told := make(map[string]time.Time, len(problems))
+	reported := make(map[string]time.Time, len(problems))
 	for _, problem := range problems {
 		text := problem.String()
-		last, known := p.told[text]
-		if !known || time.Since(last) >= retellEvery {
+		last, known := p.reported[text]
+		if !known || time.Since(last) >= reportEvery {
 			last = time.Now()
 			p.recorder.Event(reference(ssn, problem.HyperNode), v1.EventTypeWarning, twiceReason, text)
 		}
-		told[text] = last
+		reported[text] = last
 	}
-	p.told = told
+	p.reported = reported
 }
 
 // reference returns a reference to the HyperNode for the recorder, which does not know its kind.

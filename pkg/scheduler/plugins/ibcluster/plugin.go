@@ -44,7 +44,7 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &plugin{settings: settings, recorder: h.EventRecorder(), told: map[string]time.Time{}, tried: map[target]map[string]bool{},
+	p := &plugin{settings: settings, recorder: h.EventRecorder(), reported: map[string]time.Time{}, tried: map[target]map[string]bool{},
 		holdable: map[api.JobID]time.Time{}, present: newPresentGroups(settings, h)}
 	if settings.source == fromHyperNodes {
 		p.hyperNodes = topology.NewHyperNodes(settings.levels...)
@@ -62,8 +62,8 @@ type plugin struct {
 	hyperNodes *topology.HyperNodes
 	// present returns the current groups of nodes, for pre-bind steps.
 	present *presentGroups
-	// told are the reported problems of the forest, and when each was reported.
-	told map[string]time.Time
+	// reported are the reported problems of the forest, and when each was reported.
+	reported map[string]time.Time
 	// tried are the groups, by path, that an action has tried for a gang without success.
 	tried map[target]map[string]bool
 	// holdable is when a group could last hold each admitted gang without placed members.

@@ -166,7 +166,7 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	last, attempted := r.Found.Shortfalls[at.set]
-	numbers := last.Placed < d.Needed && !last.BeyondNumbers && toldByNumbers(r, at.set, attempted)
+	numbers := last.Placed < d.Needed && !last.BeyondNumbers && explainedByNumbers(r, at.set, attempted)
 	if at.group != nil && !d.Countable() && !numbers && !last.BeyondNumbers {
 		probeGroup(r, at.group)
 	}
@@ -186,10 +186,10 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// toldByNumbers reports whether numbers suffice to explain the result in the set. After a trial in the set, this
+// explainedByNumbers reports whether numbers suffice to explain the result in the set. After a trial in the set, this
 // requires that numbers decide on all tasks. If numbers alone excluded the set, it does not: a large job is not tried
 // everywhere only to find further reasons.
-func toldByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
+func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false
 	}

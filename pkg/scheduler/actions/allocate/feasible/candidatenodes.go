@@ -101,7 +101,7 @@ func (n *CandidateNodes) update() {
 		}
 	}
 	if n.newcomer {
-		n.scoreTogetherAnew()
+		n.rescoreTogether()
 	}
 	if n.lookedAt < len(n.set.Nodes) && n.ranking.Len() < n.enough {
 		n.lookFurther()
@@ -286,8 +286,8 @@ func (n *CandidateNodes) score(node int32) float64 {
 	return steady(score)
 }
 
-// scoreTogetherAnew scores all feasible nodes together.
-func (n *CandidateNodes) scoreTogetherAnew() {
+// rescoreTogether scores all feasible nodes together.
+func (n *CandidateNodes) rescoreTogether() {
 	n.together, n.newcomer = nil, false
 	fit := slices.Clone(n.ranking.places)
 	nodes := make([]*api.NodeInfo, len(fit))

@@ -146,16 +146,16 @@ const (
 	AnyWay      Way = "any"
 )
 
-// IsVain reports whether the way is known to fail for the key.
-func (m *Memory) IsVain(in Way, key string) bool {
-	_, vain := m.known(m.vainKey(in, key))
+// HasFailed reports whether the way is known to fail for the key.
+func (m *Memory) HasFailed(in Way, key string) bool {
+	_, vain := m.known(m.failureKey(in, key))
 	return vain
 }
 
-// NoteVain records that the way fails.
-func (m *Memory) NoteVain(in Way, key string) { m.solutions[m.vainKey(in, key)] = Solution{} }
+// NoteFailed records that the way fails.
+func (m *Memory) NoteFailed(in Way, key string) { m.solutions[m.failureKey(in, key)] = Solution{} }
 
-func (m *Memory) vainKey(in Way, key string) uint64 {
+func (m *Memory) failureKey(in Way, key string) uint64 {
 	return maphash.String(m.Seed, string(in)+" vain "+key)
 }
 

@@ -39,10 +39,10 @@ func (p *Problem) solve(left *int) (Plan, Answer) {
 		if plan := chosen.bestFit(left); plan != nil {
 			return plan, Fits
 		}
-		if plan, _ := chosen.mended(left); plan != nil { // a lack of room for the smallest tasks does not prove a lack for others
+		if plan, _ := chosen.solveByMixture(left); plan != nil { // a lack of room for the smallest tasks does not prove a lack for others
 			return plan, Fits
 		}
-	} else if plan, answer := p.mended(left); answer != Unknown {
+	} else if plan, answer := p.solveByMixture(left); answer != Unknown {
 		return plan, answer
 	}
 	for i := range searches {

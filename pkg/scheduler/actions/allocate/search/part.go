@@ -33,30 +33,30 @@ func (s *partSearch) orderSearch() memory.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
-// isVain reports whether the search is known to fail for the sub-job, because it failed in an equal situation.
-func (s *partSearch) isVain(in memory.Way) bool {
-	key, known := s.vainKey()
-	return known && s.run.Memory.IsVain(in, key)
+// hasFailed reports whether the search is known to fail for the sub-job, because it failed in an equal situation.
+func (s *partSearch) hasFailed(in memory.Way) bool {
+	key, known := s.failureKey()
+	return known && s.run.Memory.HasFailed(in, key)
 }
 
-// noteVain records that the search fails for the sub-job.
-func (s *partSearch) noteVain(in memory.Way) {
-	if key, known := s.vainKey(); known {
-		s.run.Memory.NoteVain(in, key)
+// noteFailed records that the search fails for the sub-job.
+func (s *partSearch) noteFailed(in memory.Way) {
+	if key, known := s.failureKey(); known {
+		s.run.Memory.NoteFailed(in, key)
 	}
 }
 
-// vainKey names everything that decides whether the tasks can be placed in the scope: the job, its needs, the numbers of the
+// failureKey names everything that decides whether the tasks can be placed in the scope: the job, its needs, the numbers of the
 // packing problem, which include all relevant room, and the inputs of verdicts on any node. It returns false where these cannot
 // be named. It is used while no task of the sub-job is placed. Sub-groups have no key, because numbers cover only the whole job.
-func (s *partSearch) vainKey() (string, bool) {
+func (s *partSearch) failureKey() (string, bool) {
 	if !s.keyed {
-		s.keyed, s.key = true, s.makeVainKey()
+		s.keyed, s.key = true, s.makeFailureKey()
 	}
 	return s.key, s.key != "" && s.attempt.Found.Refused == s.refused
 }
 
-func (s *partSearch) makeVainKey() string {
+func (s *partSearch) makeFailureKey() string {
 	needed := s.attempt.NeededBySubJob(s.part.SubJob)
 	if !s.run.Progress.GangDecides || s.attempt.Job.ContainsSubJobPolicy() || needed < 1 || needed > len(s.part.Tasks) || len(s.attempt.Job.TaskStatusIndex[api.Pipelined]) > 0 || state.Sharded() || !s.attempt.QueueTakes(s.part.Tasks) {
 		return ""

@@ -36,7 +36,7 @@ func (s *partSearch) place() trial.PartResult {
 	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // the explanation has the reason
 		return failed
 	}
-	if s.attempt.Packing != nil && s.isVain(memory.FirstOrders) && !s.run.Memory.Orders.Open(s.orderSearch()) {
+	if s.attempt.Packing != nil && s.hasFailed(memory.FirstOrders) && !s.run.Memory.Orders.Open(s.orderSearch()) {
 		s.run.Memory.Orders.Wait(s.orderSearch())
 		s.attempt.Found.Unfinished++
 		minimum := min(s.part.Needed, len(s.part.Tasks))
@@ -55,7 +55,7 @@ func (s *partSearch) place() trial.PartResult {
 		return result
 	}
 	if s.attempt.Found.Unfinished == unfinished {
-		s.noteVain(memory.AnyWay)
+		s.noteFailed(memory.AnyWay)
 		s.run.Failed.Note(known)
 	}
 	s.attempt.Job.NodesFitErrors = errors
@@ -85,7 +85,7 @@ func (s *partSearch) ruledOut() bool {
 	case s.part.IdleOnly && s.part.Scope.ChosenBy != "" && s.attempt.Packable(s.part.Scope.Set, s.places) == packing.Impossible:
 		return true
 	default:
-		return s.isVain(memory.AnyWay)
+		return s.hasFailed(memory.AnyWay)
 	}
 }
 

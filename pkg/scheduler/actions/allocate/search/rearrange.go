@@ -41,13 +41,13 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 		further = min(further, 3+maxUncachedVerdicts/(len(s.part.Tasks)*len(s.part.Scope.Set.Nodes)))
 		looks = further * len(s.part.Tasks) * len(s.part.Scope.Set.Nodes)
 	}
-	if s.isVain(memory.OtherOrders) {
+	if s.hasFailed(memory.OtherOrders) {
 		s.run.Memory.Orders.Finish(s.orderSearch())
-	} else if s.noteVain(memory.FirstOrders); s.run.Memory.Orders.AcquireAll(s.orderSearch(), looks) {
+	} else if s.noteFailed(memory.FirstOrders); s.run.Memory.Orders.AcquireAll(s.orderSearch(), looks) {
 		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.Outcome != trial.NotPlaced {
 			return result
 		}
-		s.noteVain(memory.OtherOrders)
+		s.noteFailed(memory.OtherOrders)
 	} else {
 		s.attempt.Found.Unfinished++
 	}

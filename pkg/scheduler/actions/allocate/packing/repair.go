@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// mixtureShare and mendShare are the percentages of the steps that a mixture, and then its repair, may use.
-	mixtureShare, mendShare = 50, 70
-	// mendSteps bounds one search for room on some of the nodes. mendLooks bounds the part of it spent on finding ways
+	// mixtureShare and repairShare are the percentages of the steps that a mixture, and then its repair, may use.
+	mixtureShare, repairShare = 50, 70
+	// repairSteps bounds one search for room on some of the nodes. repairLooks bounds the part of it spent on finding ways
 	// to fill one node: trying few ways on many nodes finds more than trying all ways on few.
-	mendSteps, mendLooks = 10_000, 600
+	repairSteps, repairLooks = 10_000, 600
 	// mostFurther bounds how many filled nodes are emptied again for such a search.
 	mostFurther = 12
 	// certain is the share of all tasks without room above which the lack cannot be a rounding error.
@@ -21,8 +21,8 @@ const (
 	whole = 1e-4
 )
 
-// mended solves the problem by a mixture, and repairs the nodes that the mixture does not fill with whole tasks.
-func (p *Problem) mended(left *int) (Plan, Answer) {
+// solveByMixture solves the problem by a mixture, and repairs the nodes that the mixture does not fill with whole tasks.
+func (p *Problem) solveByMixture(left *int) (Plan, Answer) {
 	share := *left * mixtureShare / 100
 	*left -= share
 	m := p.mix(&share)
@@ -35,10 +35,10 @@ func (p *Problem) mended(left *int) (Plan, Answer) {
 	case m.sound && m.portion < 1-certain:
 		return nil, Unknown
 	}
-	d := p.newMending(m)
-	share = *left * mendShare / 100
+	d := p.newRepair(m)
+	share = *left * repairShare / 100
 	*left -= share
-	found := d.mend(&share)
+	found := d.repairAll(&share)
 	*left += share
 	if !found {
 		return nil, Unknown
@@ -46,9 +46,9 @@ func (p *Problem) mended(left *int) (Plan, Answer) {
 	return d.plan, Fits
 }
 
-// mending turns a mixture into a plan: whole nodes are filled as in the mixture, and the others by search. If that
+// repair turns a mixture into a plan: whole nodes are filled as in the mixture, and the others by search. If that
 // fails, some filled nodes, chosen at random, are emptied, and the search includes them.
-type mending struct {
+type repair struct {
 	*Problem
 	plan Plan
 	// left is how many tasks of each kind have no room yet. loose are the nodes that are not filled, filled the others.
@@ -56,8 +56,8 @@ type mending struct {
 	loose, filled []int
 }
 
-func (p *Problem) newMending(m *mixture) *mending {
-	d := &mending{Problem: p, plan: make(Plan, len(p.Nodes)), left: p.counts()}
+func (p *Problem) newRepair(m *mixture) *repair {
+	d := &repair{Problem: p, plan: make(Plan, len(p.Nodes)), left: p.counts()}
 	next := make([]int, len(m.groups))
 	for _, part := range m.parts() {
 		nodes := m.groups[part.group].nodes
@@ -73,7 +73,7 @@ func (p *Problem) newMending(m *mixture) *mending {
 }
 
 // fill puts the tasks on the node, as far as tasks of the kind remain.
-func (d *mending) fill(n int, tasks []int) {
+func (d *repair) fill(n int, tasks []int) {
 	taken := slices.Clone(tasks)
 	for k := range taken {
 		taken[k] = min(taken[k], d.left[k])
@@ -83,8 +83,8 @@ func (d *mending) fill(n int, tasks []int) {
 	d.filled = append(d.filled, n)
 }
 
-// mend searches for room for the remaining tasks in the given number of steps.
-func (d *mending) mend(steps *int) bool {
+// repairAll searches for room for the remaining tasks in the given number of steps.
+func (d *repair) repairAll(steps *int) bool {
 	dice := rand.New(rand.NewPCG(1, 2))
 	for try := 0; *steps > 0; try++ {
 		further := min(try%(mostFurther+1), len(d.filled))
@@ -96,7 +96,7 @@ func (d *mending) mend(steps *int) bool {
 }
 
 // on searches for room on the loose nodes and on the given number of filled ones, chosen at random.
-func (d *mending) on(further int, dice *rand.Rand, steps *int) bool {
+func (d *repair) on(further int, dice *rand.Rand, steps *int) bool {
 	nodes := slices.Clone(d.loose)
 	for i := range further {
 		j := i + dice.IntN(len(d.filled)-i)
@@ -121,10 +121,10 @@ func (d *mending) on(further int, dice *rand.Rand, steps *int) bool {
 	if len(nodes) == 0 {
 		return false
 	}
-	s := sub.newSearch(leastWaste, mendSteps)
-	s.looks = mendLooks
+	s := sub.newSearch(leastWaste, repairSteps)
+	s.looks = repairLooks
 	found := s.from(0, 0)
-	*steps -= mendSteps - max(s.steps, 0)
+	*steps -= repairSteps - max(s.steps, 0)
 	if found {
 		for i, n := range nodes {
 			d.plan[n] = s.plan[i]

@@ -17,8 +17,8 @@ const Mistaken scheduling.PodGroupConditionType = "InvalidGangSettings"
 // mistaken is the reason of that condition, and of the event.
 const mistaken = string(Mistaken)
 
-// tellMistakes reports on the PodGroup which settings are invalid, and what applies instead.
-func (s *session) tellMistakes(g *gang) {
+// reportMistakes reports on the PodGroup which settings are invalid, and what applies instead.
+func (s *session) reportMistakes(g *gang) {
 	if len(g.mistakes) == 0 {
 		g.dropCondition(Mistaken)
 		return
