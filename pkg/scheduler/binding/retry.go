@@ -127,7 +127,8 @@ func (p *pauses) pause(ctx context.Context, err error) bool {
 	return p.atLeast(ctx, err, 0)
 }
 
-// atLeast does the same, with a pause that RetryNow does not shorten below least.
+// atLeast waits before the next try, and returns false when ctx ends first. RetryNow does not shorten the pause below
+// least.
 func (p *pauses) atLeast(ctx context.Context, err error, least time.Duration) bool {
 	defer p.begin()
 	delay := retryDelay(err, &p.backoff)

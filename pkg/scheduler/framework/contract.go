@@ -171,7 +171,8 @@ type VolumeSigner interface {
 	SignVolume(pod *v1.Pod, volume *v1.Volume) string
 }
 
-// ClaimSigner does the same for the resource claims of pods.
+// ClaimSigner decides which resource claims of pods are equivalent, so that pods that differ only in equivalent claims
+// are of one task class.
 type ClaimSigner interface {
 	SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string
 }

@@ -36,7 +36,7 @@ func (o *outlet) group(gang api.JobID) *api.PodGroup {
 	return o.groupOf(job)
 }
 
-// groupOf returns the same for a job of the books, whose mutex is held.
+// groupOf returns the job's PodGroup with its decided status. The caller holds the mutex of the books.
 func (o *outlet) groupOf(job *api.JobInfo) *api.PodGroup {
 	group := job.PodGroup.Clone()
 	if status, ok := o.status.Decided(job); ok {

@@ -84,7 +84,7 @@ func (r *Reporter) resend(job *api.JobInfo) {
 	}
 }
 
-// resendDelays does the same for the members of its transaction that wait long.
+// resendDelays records the events of the members whose transaction waits long again, every ResendEvery.
 func (r *Reporter) resendDelays(job *api.JobInfo) {
 	if !r.memory.isTimeToResend(job) {
 		return

@@ -63,7 +63,7 @@ func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInfor
 	return made, []cache.SharedIndexInformer{made.informer}, nil
 }
 
-// inventoriesOf returns the nodes' devices, read with these options. From now on nodes are counted by them.
+// inventoriesOf returns the nodes' devices, read with these options. Later counts of a node's resources use them too.
 func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inventories {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -79,7 +79,7 @@ func (s *session) requestOf(task *api.TaskInfo) *request {
 	return s.known(task)
 }
 
-// known does the same as requestOf; the mutex is held.
+// known returns the task's request for devices of Device objects, nil if it has none. The caller holds the mutex.
 func (s *session) known(task *api.TaskInfo) *request {
 	found, ok := s.requests[task.Pod.UID]
 	if !ok {

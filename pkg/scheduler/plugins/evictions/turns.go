@@ -36,7 +36,7 @@ func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 	return t.searched[round{ssn.Action, job.Namespace}][searchKey(ssn, job)]
 }
 
-// searchKey returns the same key for gangs that are placed together.
+// searchKey returns the gang's key in the searches of a round; gangs that are placed together share one.
 func searchKey(ssn *framework.Session, job *api.JobInfo) string {
 	if unit := ssn.Placement.Unit(job); unit != nil {
 		return unit.ID

@@ -33,7 +33,7 @@ func (r *Attempt) NeededBySubJob(subJob *api.SubJobInfo) int {
 	return int(subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum())
 }
 
-// NeededByJob returns the same for the job, which may need more.
+// NeededByJob returns how many more tasks the job needs to be ready for the gang plugin.
 func (r *Attempt) NeededByJob() int {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(r.Job) {
 		return 0

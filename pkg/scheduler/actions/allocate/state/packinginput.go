@@ -46,7 +46,8 @@ func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[
 	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
 }
 
-// PackingInputOf does the same for tasks of at most most classes.
+// PackingInputOf returns the packing input for the tasks, when wanted of them are to be placed, with the given minima of
+// roles; nil when the tasks are equal, or of more than most classes.
 func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
@@ -302,7 +303,8 @@ func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
 	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
 }
 
-// decidedBy reports the same with the given test for a task of each class.
+// decidedBy reports whether decided holds for the first task of each class, and no task has claims, requests devices or
+// is nominated to a node.
 func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
 	for _, tasks := range in.Tasks {
 		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.Run.asksDevices(tasks[0]) {

@@ -197,7 +197,8 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 	return want, nil
 }
 
-// normalizeOthers does the same for a type of devices that pods request as a share of one device, or in hundreds.
+// normalizeOthers returns the request for a type of devices that is not a GPU. With asCount pods request a number of
+// devices; else a share of one device in percent, or a multiple of 100 for whole devices.
 func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeRequest, err error) {
 	value := a.values[bit]
 	switch {
