@@ -37,7 +37,7 @@ func reservations() []attack {
 			harm: "no node is ever empty, so that nodes stay reserved for ever",
 		},
 		{
-			name: "deserted-reservation", run: desertedReservation,
+			name: "stale-reservation", run: staleReservation,
 			does: "submits gangs that need four whole nodes, and deletes three members of each",
 			harm: "a reservation outlives its gang",
 		},
@@ -96,7 +96,7 @@ func podOnEachNode(ctx context.Context, t *tenant) error {
 	return hold(ctx)
 }
 
-func desertedReservation(ctx context.Context, t *tenant) error {
+func staleReservation(ctx context.Context, t *tenant) error {
 	t.submit(ctx, gang{name: "small", size: nodeCount, min: 1, cpu: "10m", pod: func(i int, pod *corev1.Pod) { on(pod, nodeName(i)) }})
 	n := 0
 	return repeat(ctx, 2*starvationAfter, func() {
