@@ -93,8 +93,8 @@ regular file. When it is back it is read again.
 const switchesIntro = `
 ## Switches of a plugin
 
-Each turns off one kind of functions of the plugin it stands at; one that the plugin does not have is harmless. Most are on
-unless given as ` + "`false`" + `. Upstream spells some of them ` + "`enabled...`" + ` and one with a capital; they must be written just so.
+Each switches one kind of functions of its plugin; a switch for a kind that the plugin does not have has no effect. Most are on
+unless given as ` + "`false`" + `. Upstream spells some of them ` + "`enabled...`" + ` and one with a capital; they must be written exactly so.
 
 | Key | Default | What it switches |
 |---|---|---|
