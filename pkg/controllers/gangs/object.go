@@ -22,15 +22,15 @@ import (
 // reason is the reason of events about invalid settings.
 const reason = "GangSettings"
 
-// syncObject writes the status of the PodGroup that the user wrote, and what there is to say of it. A PodGroup that no pod of ours has
-// ever named may be another scheduler's, and is left alone.
+// syncObject writes the status of the user's PodGroup, and the message about it. It ignores a PodGroup that no pod of
+// this project's schedulers has ever named, because it may be another scheduler's.
 func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	if g.object == nil || len(g.members) == 0 && !c.ourGroup(g) {
 		return nil
 	}
 	status := statusOf(g.object.Status, g.members, max(1, g.minMember), g.handed(), metav1.Now().Rfc3339Copy())
 	if g.source.hasStatus {
-		status.Scheduled = 0 // the field does not exist
+		status.Scheduled = 0 // PodGroups of this API have no such field
 	}
 	mistaken := g.mistaken()
 	if g.parked != "" {
@@ -120,7 +120,7 @@ func (c *controller) patchObject(ctx context.Context, g *gang, to *v1alpha1.PodG
 	return nil
 }
 
-// reference names the user's PodGroup, which the API server gives without its kind.
+// reference refers to the user's PodGroup. Objects from the API server have no kind of their own.
 func (g *gang) reference() *corev1.ObjectReference {
 	version, kind := g.source.version.WithKind("PodGroup").ToAPIVersionAndKind()
 	return &corev1.ObjectReference{

@@ -16,17 +16,17 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// QueueUse is the resources held by the tasks of each queue, child queues included, and by all tasks. It is computed at most once
-// a session, on first use, and kept up to date from then on.
+// QueueUse holds the resources used by the tasks of each queue, child queues included, and by all tasks. It is computed
+// at most once in a session, on first use, and then kept up to date.
 type QueueUse struct {
 	upstream *vcframework.Session
 	used     map[api.QueueID]*api.Resource
 	all      *api.Resource
-	// promised is the resources of admitted gangs that have no tasks placed.
+	// promised is the resources of admitted gangs that have no placed tasks.
 	promised *api.Resource
 	// nested reports whether the limits of a queue hold for the queues in it too.
 	nested bool
-	// asked is what Admits asks now, and askedBy the task that it hands to plugins; nil otherwise.
+	// asked is the ask of the current Admits, and askedBy the task that it passes to plugins; nil otherwise.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
 }
@@ -165,7 +165,7 @@ func parentOf(queue *api.QueueInfo) string { return cmp.Or(queue.Queue.Spec.Pare
 
 // resourceNames returns the requested resources, by name.
 func resourceNames(request *api.Resource) []v1.ResourceName {
-	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod requests one of these
+	names := request.ResourceNames().FilteredIgnoredScalarResources() // upstream counts pods as a resource that each pod requests
 	slices.Sort(names)
 	return names
 }

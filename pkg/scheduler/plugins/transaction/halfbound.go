@@ -19,20 +19,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PartiallyBound is the type of the condition of a PodGroup whose gang is bound in part. A tenant may write the condition, so no
-// decision reads it. The time since which the gang is bound in part is in memory; a new leader counts from when it first sees the
-// gang.
+// PartiallyBound is the type of the condition of a PodGroup whose gang is partially bound. A tenant may write the
+// condition, so no decision reads it. The time since which the gang is partially bound is in memory; a new leader
+// counts from when it first sees the gang.
 const PartiallyBound scheduling.PodGroupConditionType = "PartiallyBound"
 
 // partiallyBoundReason is the reason of that condition, and of the event.
 const partiallyBoundReason = "PartiallyBound"
 
-// A gang is bound in part when some members hold nodes, the gang is below its minimum, and that minimum is no larger than when they
-// were bound. Bindings are separate writes, so a crash between them leaves such a gang, and so does the loss of a member: the gang
-// holds resources and cannot run. A gang that reached its minimum, and is below it because the minimum was raised later, waits like
-// any other gang.
+// A gang is partially bound when some members hold nodes, the gang is below its minimum, and that minimum is no larger
+// than when they were bound. Bindings are separate writes, so a crash between them leaves such a gang, and so does the
+// loss of a member: the gang holds resources and cannot run. A gang that reached its minimum, and is below it because
+// the minimum was raised later, waits like any other gang.
 
-// findHalfBound lists the waiting gangs that are bound in part, admits them without queueing again, and updates their conditions.
+// findHalfBound lists the waiting gangs that are partially bound, admits them without queueing again, and updates their
+// conditions.
 func (p *plugin) findHalfBound(ssn *framework.Session) {
 	p.halfBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
 	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
@@ -61,7 +62,7 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 		case short == nil && known != nil:
 			dropCondition(job)
 			continue
-		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // still bound in part
+		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // still partially bound
 			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
 			continue
 		case short == nil || !waits:
@@ -90,7 +91,7 @@ func sinceOr(times map[api.JobID]time.Time, uid api.JobID, now time.Time) time.T
 	return now
 }
 
-// isHalfBound reports whether the gang is bound in part and none of its tasks has been placed in this session.
+// isHalfBound reports whether the gang is partially bound and none of its tasks has been placed in this session.
 func (p *plugin) isHalfBound(job *api.JobInfo) bool {
 	_, ok := p.halfBound[job.UID]
 	return ok && (waitsInPart(job) || p.ofGroup[job.UID] && waitsForMore(job))
@@ -108,7 +109,8 @@ func holdsNodes(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0
 }
 
-// fellShort returns the shortfall of a gang that holds nodes, against the minimum it was bound for; nil if it meets that minimum.
+// fellShort returns the shortfall of a gang that holds nodes, against the minimum that it was bound for; nil if it
+// meets that minimum.
 func (p *plugin) fellShort(job *api.JobInfo) error {
 	if !holdsNodes(job) || p.mayLack(job) {
 		return nil
@@ -158,8 +160,9 @@ func dropCondition(job *api.JobInfo) {
 
 func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
-// OnSessionClose evicts gangs that have been bound in part for longer than evictAfter and that this session could not complete. It
-// also evicts those whose other members have been in a transaction for that long, for example behind a stuck rollback.
+// OnSessionClose evicts gangs that have been partially bound for longer than evictAfter and that this session could not
+// complete. It also evicts those whose other members have been in a transaction for that long, for example behind a
+// stuck rollback.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	if p.evictAfter <= 0 {
 		return
