@@ -86,7 +86,7 @@ func (c *controller) Name() string { return Name }
 func (c *controller) Initialize(opt *framework.ControllerOption) error {
 	ours, err := versioned.NewForConfig(opt.Config)
 	if err != nil {
-		return fmt.Errorf("a client for PodGroups of %s: %w", v1alpha1.GroupName, err)
+		return fmt.Errorf("creating the client for PodGroups of %s: %w", v1alpha1.GroupName, err)
 	}
 	plugins, err := newPluginsClient(opt.Config, ours)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *controller) initialize(opt *framework.ControllerOption, sources ...*sou
 	} {
 		registration, err := informer.AddEventHandler(handler)
 		if err != nil {
-			return fmt.Errorf("watching: %w", err)
+			return fmt.Errorf("adding event handlers: %w", err)
 		}
 		c.synced = append(c.synced, registration.HasSynced)
 	}

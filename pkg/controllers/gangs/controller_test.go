@@ -166,77 +166,6 @@ func TestMembershipAndSettingsChange(t *testing.T) {
 	})
 }
 
-func TestMistakesAreTold(t *testing.T) {
-	inWorld(t, func(w *world) {
-		said := minimum(3)
-		said[gangs.ModeAnnotation] = "strict"
-		w.member("p", said)
-		w.settle()
-		expectTold(t, w.told("p"), gangs.ModeAnnotation, `"strict"`, "using Strict")
-		expectTold(t, w.group("g").Annotations[messageAnnotation], gangs.ModeAnnotation)
-		if n := len(w.events.Events); n != 1 {
-			t.Fatalf("%d events, want 1", n)
-		}
-		expectTold(t, <-w.events.Events, "Warning GangSettings", gangs.ModeAnnotation)
-		w.stop()
-		w.start()
-		w.settle()
-		if n := len(w.events.Events); n != 0 {
-			t.Errorf("%d events of another leader", n)
-		}
-	})
-}
-
-func TestNobodySaysTheMinimum(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"})
-		w.settle()
-		expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `invalid value "0"`, "not scheduled")
-		if w.group("g") != nil || w.in("p") != "" {
-			t.Error("the pod is handed over")
-		}
-		w.member("late", minimum(1))
-		w.settle()
-		if w.in("p") != "g" || w.in("late") != "g" {
-			t.Error("the pods are not handed over once one says it")
-		}
-	})
-}
-
-func TestNamesThatCannotBe(t *testing.T) {
-	for _, name := range []string{"Upper", "a/b", strings.Repeat("x", 300), "../etc", "g "} {
-		t.Run(name[:min(len(name), 10)], func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = name })
-				w.settle()
-				expectTold(t, w.told("p"), "is not a valid PodGroup name")
-				if w.in("p") != "" || len(w.events.Events) != 1 || len(w.told("p")) > 1024 {
-					t.Errorf("in %q, %d events, %d bytes told", w.in("p"), len(w.events.Events), len(w.told("p")))
-				}
-			})
-		})
-	}
-}
-
-// TestTwoWaysAtOnce: what is Volcano's own is explicit and wins; G11: the label wins over the annotation.
-func TestTwoWaysAtOnce(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.member("explicit", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "mine" })
-		w.member("both", minimum(1), func(pod *corev1.Pod) { pod.Labels = map[string]string{gangs.PodGroupLabel: "p"} })
-		w.member("same", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "g" })
-		w.changePod("explicit", func(pod *corev1.Pod) { pod.Spec.NodeName = "n" }) // the scheduler may be faster
-		w.settle()
-		if w.in("explicit") != "mine" || w.in("same") != "g" || w.in("both") != "" {
-			t.Errorf("explicit is in %q, same in %q, both in %q", w.in("explicit"), w.in("same"), w.in("both"))
-		}
-		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `invalid value "g"`, `using "mine"`)
-		expectTold(t, w.told("both"), `must be "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
-		if told := w.told("same"); told != "" {
-			t.Errorf("told %s", told)
-		}
-	})
-}
-
 // TestUpstreamWasThereFirst: a stock controller, or one of a former release, has made a PodGroup by the owner and put the pods in it.
 func TestUpstreamWasThereFirst(t *testing.T) {
 	inWorld(t, func(w *world) {
@@ -273,44 +202,6 @@ func TestUpstreamWasThereFirst(t *testing.T) {
 		if w.in("late") != "g" || w.group("podgroup-uid-late") != nil {
 			t.Errorf("late is in %q; its own PodGroup is there: %v", w.in("late"), w.group("podgroup-uid-late") != nil)
 		}
-	})
-}
-
-func TestNameThatIsTaken(t *testing.T) {
-	foreign := func(w *world, owners ...metav1.OwnerReference) {
-		_, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Create(w.t.Context(), &v1beta1.PodGroup{
-			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g", OwnerReferences: owners}, Spec: v1beta1.PodGroupSpec{MinMember: 5},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	t.Run("by a PodGroup of the user's, which says what the gang is", func(t *testing.T) {
-		inWorld(t, func(w *world) {
-			foreign(w)
-			w.member("p", minimum(2))
-			w.settle()
-			if w.in("p") != "g" || w.group("g").Spec.MinMember != 5 {
-				t.Errorf("in %q, minimum %d", w.in("p"), w.group("g").Spec.MinMember)
-			}
-			expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `"5"`, "Volcano's PodGroup g")
-			w.deletePod("p")
-			w.settle()
-			if w.group("g") == nil {
-				t.Error("the user's PodGroup was deleted")
-			}
-		})
-	})
-	t.Run("by a job's, which nobody else may join", func(t *testing.T) {
-		inWorld(t, func(w *world) {
-			foreign(w, metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)})
-			w.member("p", minimum(2))
-			w.settle()
-			if w.in("p") != "" {
-				t.Errorf("in %q", w.in("p"))
-			}
-			expectTold(t, w.told("p"), "PodGroup of Job job", "to have the pod scheduled")
-		})
 	})
 }
 
@@ -416,6 +307,11 @@ func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 		if again := w.recorded(); len(again) > 0 {
 			t.Errorf("events of a reason that has not changed, also by another leader: %q", again)
 		}
+		w.changeObject(func(group *v1alpha1.PodGroup) { group.Annotations[messageAnnotation] = "edited by a user" })
+		w.settle()
+		if told, again := w.getObject().Annotations[messageAnnotation], w.recorded(); told != "NotEnoughResources: "+long || len(again) > 0 {
+			t.Errorf("after a user edited the message it is %q, and there are events %q", told, again)
+		}
 		w.changeObject(func(group *v1alpha1.PodGroup) {
 			metav1.SetMetaDataAnnotation(&group.ObjectMeta, gangs.ModeAnnotation, strings.Repeat("strict", 20))
 		})
@@ -435,26 +331,6 @@ func TestWhyItWaitsIsOnTheObject(t *testing.T) {
 		w.settle()
 		if told := w.getObject().Annotations[messageAnnotation]; told != "" {
 			t.Errorf("told %q once it is placed", told)
-		}
-	})
-}
-
-func TestRefusalsAreTold(t *testing.T) {
-	inWorld(t, func(w *world) {
-		var open atomic.Bool
-		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
-			if !open.Load() {
-				return true, nil, apierrors.NewForbidden(v1beta1.Resource("podgroups"), "g", errors.New("queue q is closed"))
-			}
-			return false, nil, nil
-		})
-		w.member("p", minimum(1))
-		w.settle()
-		expectTold(t, w.told("p"), "cannot be created", "queue q is closed")
-		open.Store(true)
-		w.settle()
-		if w.in("p") != "g" || w.told("p") != "" {
-			t.Errorf("in %q, told %q, once it is let in", w.in("p"), w.told("p"))
 		}
 	})
 }

@@ -12,6 +12,6 @@
 // user's object should be, and writes what differs: it has no memory of its own, so that a restart or another leader goes on where the
 // last one stopped, and a sync of what did not change writes nothing.
 //
-// What cannot be taken as it is written is told: in an event, and in the annotation coscheduling.volcano-prebind.io/message of the object
-// that says it. The annotation is also how the controller knows what it has told.
+// Invalid settings are reported in an event, and in the annotation coscheduling.volcano-prebind.io/message of the object that has them. On
+// users' PodGroups the annotation coscheduling.volcano-prebind.io/reported records which texts events have reported.
 package gangs

@@ -24,6 +24,8 @@ const (
 	schedulerAnnotation = prefix + "scheduler"
 	// messageAnnotation holds the errors in an object's settings, and the reason why a gang waits.
 	messageAnnotation = prefix + "message"
+	// reportedAnnotation on a user's PodGroup identifies the texts that events have reported, so that none is reported twice.
+	reportedAnnotation = prefix + "reported"
 
 	// pluginsLabel is the pod label that names a PodGroup of scheduler-plugins.
 	pluginsLabel = "scheduling.x-k8s.io/pod-group"

@@ -5,7 +5,9 @@ package gangs
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,15 +24,15 @@ import (
 // reason is the reason of events about invalid settings.
 const reason = "GangSettings"
 
-// syncObject writes the status of the user's PodGroup, and the message about it. It ignores a PodGroup that no pod of
-// this project's schedulers has ever named, because it may be another scheduler's.
+// syncObject writes the status of the PodGroup that the user wrote, and what there is to say of it. A PodGroup that no pod of ours has
+// ever named may be another scheduler's, and is left alone.
 func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	if g.object == nil || len(g.members) == 0 && !c.ourGroup(g) {
 		return nil
 	}
 	status := statusOf(g.object.Status, g.members, max(1, g.minMember), g.handed(), metav1.Now().Rfc3339Copy())
 	if g.source.hasStatus {
-		status.Scheduled = 0 // PodGroups of this API have no such field
+		status.Scheduled = 0 // the field does not exist
 	}
 	mistaken := g.mistaken()
 	if g.parked != "" {
@@ -44,17 +46,30 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 		wait = waiting(g.group)
 	}
 	message := strings.Join(slices.DeleteFunc([]string{mistaken, wait.Message}, func(text string) bool { return text == "" }), "; ")
-	told := g.object.Annotations[messageAnnotation]
-	if err := c.writeObject(ctx, g, message, status); err != nil {
+	settingsReported, waitReported, _ := strings.Cut(g.object.Annotations[reportedAnnotation], reportedSeparator)
+	if err := c.writeObject(ctx, g, message, reportOf(mistaken)+reportedSeparator+reportOf(wait.Message), status); err != nil {
 		return err
 	}
-	if mistaken != "" && !strings.HasPrefix(told, mistaken) {
+	if mistaken != "" && settingsReported != reportOf(mistaken) {
 		c.recorder.Event(g.reference(), corev1.EventTypeWarning, reason, mistaken)
 	}
-	if wait.Message != "" && !strings.HasSuffix(told, wait.Message) {
+	if wait.Message != "" && waitReported != reportOf(wait.Message) {
 		c.recorder.Event(g.reference(), corev1.EventTypeWarning, string(wait.Type), wait.Message)
 	}
 	return nil
+}
+
+// reportedSeparator separates the two parts of reportedAnnotation: the invalid settings, and why the gang waits.
+const reportedSeparator = "/"
+
+// reportOf identifies a text that an event has reported; empty for no text.
+func reportOf(text string) string {
+	if text == "" {
+		return ""
+	}
+	digest := fnv.New64a()
+	digest.Write([]byte(text))
+	return strconv.FormatUint(digest.Sum64(), 36)
 }
 
 // handed is true once as many members as the minimum are in the Volcano PodGroup.
@@ -81,13 +96,15 @@ func waiting(group *v1beta1.PodGroup) v1beta1.PodGroupCondition {
 }
 
 // writeObject writes to the version that the status was made of: it says when the gang was first handed over.
-func (c *controller) writeObject(ctx context.Context, g *gang, message string, status v1alpha1.PodGroupStatus) error {
+func (c *controller) writeObject(ctx context.Context, g *gang, message, reported string, status v1alpha1.PodGroupStatus) error {
 	to := g.object.DeepCopy()
 	switch {
 	case message != "":
 		metav1.SetMetaDataAnnotation(&to.ObjectMeta, messageAnnotation, message)
+		metav1.SetMetaDataAnnotation(&to.ObjectMeta, reportedAnnotation, reported)
 	default:
 		delete(to.Annotations, messageAnnotation)
+		delete(to.Annotations, reportedAnnotation)
 	}
 	if !g.source.hasStatus {
 		to.Status = status
@@ -120,7 +137,7 @@ func (c *controller) patchObject(ctx context.Context, g *gang, to *v1alpha1.PodG
 	return nil
 }
 
-// reference refers to the user's PodGroup. Objects from the API server have no kind of their own.
+// reference names the user's PodGroup, which the API server gives without its kind.
 func (g *gang) reference() *corev1.ObjectReference {
 	version, kind := g.source.version.WithKind("PodGroup").ToAPIVersionAndKind()
 	return &corev1.ObjectReference{

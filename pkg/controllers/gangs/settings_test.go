@@ -205,20 +205,3 @@ func TestSettingsOfObjects(t *testing.T) {
 		})
 	}
 }
-
-// TestMistakesSayWhatIsTaken: in words that a user can act on.
-func TestMistakesSayWhatIsTaken(t *testing.T) {
-	first := podSaying("first", 0, map[string]string{gangs.MinAvailableAnnotation: "3", gangs.WaitingTimeAnnotation: (90 * time.Second).String()})
-	other := podSaying("other", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
-	s, _ := fromPods(gangs.Name{Namespace: "a", Name: "x"}, []*corev1.Pod{first, other})
-	const want = `gang.scheduling.koordinator.sh/min-available: invalid value "4", must be "3" as in Pod first; using "3"`
-	if got := s.disagreements(other); len(got) != 1 || got[0].String() != want {
-		t.Errorf("told %v, want %s", got, want)
-	}
-	both := podSaying("both", 2, nil)
-	both.Labels = map[string]string{gangs.PodGroupLabel: "p"}
-	const named = `gang.scheduling.koordinator.sh/name: invalid value "x", must be "p" as in pod-group.scheduling.sigs.k8s.io; using "p"`
-	if got := misnamed(both); nameOf(both) != "p" || len(got) != 1 || got[0].String() != named {
-		t.Errorf("G11: gang %q, told %v, want %s", nameOf(both), got, named)
-	}
-}

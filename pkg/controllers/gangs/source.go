@@ -68,7 +68,7 @@ func (s *source) begin(ctx context.Context, handler cache.ResourceEventHandler, 
 			owned(func() { s.await(ctx, handler, owned, late) })
 			return nil
 		}
-		klog.FromContext(ctx).Error(err, "Asking whether PodGroups are served failed, asking again", "group", s.version.Group)
+		klog.FromContext(ctx).Error(err, "Checking whether PodGroups are served failed, retrying", "group", s.version.Group)
 		if !pause.For(ctx, time.Second) {
 			return ctx.Err()
 		}
@@ -139,7 +139,7 @@ func newPluginsClient(config *rest.Config, ours versioned.Interface) (versioned.
 	with.NegotiatedSerializer = rest.CodecFactoryForGeneratedClient(scheme.Scheme, scheme.Codecs).WithoutConversion()
 	client, err := rest.RESTClientFor(with)
 	if err != nil {
-		return nil, fmt.Errorf("a client for PodGroups of %s: %w", v1alpha1.PluginsGroupName, err)
+		return nil, fmt.Errorf("creating the client for PodGroups of %s: %w", v1alpha1.PluginsGroupName, err)
 	}
 	return &pluginsClient{Interface: ours, podGroups: typed.New(client)}, nil
 }

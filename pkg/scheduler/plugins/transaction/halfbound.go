@@ -4,8 +4,8 @@ package transaction
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -19,28 +19,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PartiallyBound is the type of the condition of a PodGroup whose gang is partially bound. A tenant may write the
-// condition, so no decision reads it. The time since which the gang is partially bound is in memory; a new leader
-// counts from when it first sees the gang.
+// PartiallyBound is the type of the condition of a PodGroup whose gang is bound in part. A tenant may write the condition, so no
+// decision reads it. The time since which the gang is bound in part is in memory; a new leader counts from when it first sees the
+// gang.
 const PartiallyBound scheduling.PodGroupConditionType = "PartiallyBound"
 
 // partiallyBoundReason is the reason of that condition, and of the event.
 const partiallyBoundReason = "PartiallyBound"
 
-// A gang is partially bound when some members hold nodes, the gang is below its minimum, and that minimum is no larger
-// than when they were bound. Bindings are separate writes, so a crash between them leaves such a gang, and so does the
-// loss of a member: the gang holds resources and cannot run. A gang that reached its minimum, and is below it because
-// the minimum was raised later, waits like any other gang.
+// A gang is bound in part when some members hold nodes, the gang is below its minimum, and that minimum is no larger than when they
+// were bound. Bindings are separate writes, so a crash between them leaves such a gang, and so does the loss of a member: the gang
+// holds resources and cannot run. A gang that reached its minimum, and is below it because the minimum was raised later, waits like
+// any other gang.
 
-// findHalfBound lists the waiting gangs that are partially bound, admits them without queueing again, and updates their
-// conditions.
+// findHalfBound lists the waiting gangs that are bound in part, admits them without queueing again, and updates their conditions.
 func (p *plugin) findHalfBound(ssn *framework.Session) {
 	p.halfBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
 	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
 	_, p.coscheduling = ssn.PluginOption(gangs.Plugin)
 	p.keepTakenFrom(ssn.Jobs)
 	underWay, seen := map[api.JobID]time.Time{}, map[api.JobID]time.Time{}
-	defer func() { p.memory.binding, p.memory.seen = underWay, seen }()
+	defer func() {
+		p.memory.binding, p.memory.seen = underWay, seen
+		maps.DeleteFunc(p.memory.reported, func(uid api.JobID, _ bool) bool { _, still := seen[uid]; return !still })
+	}()
 	for uid, job := range ssn.Jobs {
 		known, waits := conditionOf(job), waitsInPart(job)
 		short := p.groupFellShort(ssn.Jobs, job)
@@ -62,7 +64,7 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 		case short == nil && known != nil:
 			dropCondition(job)
 			continue
-		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // still partially bound
+		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // still bound in part
 			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
 			continue
 		case short == nil || !waits:
@@ -70,13 +72,14 @@ func (p *plugin) findHalfBound(ssn *framework.Session) {
 		case known == nil:
 			tell(ssn, job, p.messageOf(job, short))
 		default: // the event may have been lost, or have expired
-			if ending := p.endingOf(job); !strings.HasSuffix(known.Message, ending) {
+			if usual, reported := p.memory.reported[uid]; !reported || usual != p.memory.takenFrom[uid] {
 				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
 				known = conditionOf(job)
 				known.Message = p.messageOf(job, short)
 			}
 			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, known.Message)
 		}
+		p.memory.reported[uid] = p.memory.takenFrom[uid]
 		p.halfBound[uid] = seen[uid]
 		if job.IsPending() {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
@@ -91,7 +94,7 @@ func sinceOr(times map[api.JobID]time.Time, uid api.JobID, now time.Time) time.T
 	return now
 }
 
-// isHalfBound reports whether the gang is partially bound and none of its tasks has been placed in this session.
+// isHalfBound reports whether the gang is bound in part and none of its tasks has been placed in this session.
 func (p *plugin) isHalfBound(job *api.JobInfo) bool {
 	_, ok := p.halfBound[job.UID]
 	return ok && (waitsInPart(job) || p.ofGroup[job.UID] && waitsForMore(job))
@@ -109,8 +112,7 @@ func holdsNodes(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0
 }
 
-// fellShort returns the shortfall of a gang that holds nodes, against the minimum that it was bound for; nil if it
-// meets that minimum.
+// fellShort returns the shortfall of a gang that holds nodes, against the minimum it was bound for; nil if it meets that minimum.
 func (p *plugin) fellShort(job *api.JobInfo) error {
 	if !holdsNodes(job) || p.mayLack(job) {
 		return nil
@@ -122,16 +124,13 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 	return short
 }
 
-// messageOf returns the condition's message for a gang that is bound in part, and endingOf the message once it is completed.
+// messageOf returns the condition's message for a gang that is bound in part.
 func (p *plugin) messageOf(job *api.JobInfo, short error) string {
-	return fmt.Sprintf("Gang is partially bound (%v); %s", short, p.endingOf(job))
-}
-
-func (p *plugin) endingOf(job *api.JobInfo) string {
+	next := "its remaining pods are scheduled first"
 	if p.memory.takenFrom[job.UID] {
-		return "its remaining pods are scheduled in the usual order, because members were evicted or deleted"
+		next = "its remaining pods are scheduled in the usual order, because members were evicted or deleted"
 	}
-	return "its remaining pods are scheduled first"
+	return fmt.Sprintf("Gang is partially bound (%v); %s", short, next)
 }
 
 // tell sets the PodGroup's condition PartiallyBound.
@@ -160,9 +159,8 @@ func dropCondition(job *api.JobInfo) {
 
 func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
-// OnSessionClose evicts gangs that have been partially bound for longer than evictAfter and that this session could not
-// complete. It also evicts those whose other members have been in a transaction for that long, for example behind a
-// stuck rollback.
+// OnSessionClose evicts gangs that have been bound in part for longer than evictAfter and that this session could not complete. It
+// also evicts those whose other members have been in a transaction for that long, for example behind a stuck rollback.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	if p.evictAfter <= 0 {
 		return

@@ -57,12 +57,14 @@ type memory struct {
 	// takenFrom are the gangs that are partially bound but wait in their usual order; nil before the leader's first
 	// session.
 	takenFrom map[api.JobID]bool
-	promises  promises
+	// reported has the gangs whose condition this leader wrote or checked, with takenFrom at that time: the message depends on it.
+	reported map[api.JobID]bool
+	promises promises
 }
 
 // Spec declares the plugin with the gate.
 func Spec(gate Gate) framework.PluginSpec {
-	shared := &memory{promises: newPromises()}
+	shared := &memory{promises: newPromises(), reported: map[api.JobID]bool{}}
 	return framework.PluginSpec{
 		Name:        Name,
 		Doc:         "Delays gangs after a failed bind transaction, and schedules partially bound gangs first.",

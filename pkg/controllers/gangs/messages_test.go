@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gangs
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+)
+
+// TestMessages has what users read on pods and PodGroups of gangs that are not defined by a Volcano PodGroup.
+func TestMessages(t *testing.T) {
+	// told is what pod p reads.
+	told := func(scenario func(w *world)) (text string) {
+		inWorld(t, func(w *world) {
+			scenario(w)
+			w.settle()
+			text = w.told("p")
+		})
+		return text
+	}
+	named := func(name string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = name }
+	}
+	job := metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)}
+	conflict := ""
+	got := map[string]string{
+		"an invalid setting": told(func(w *world) {
+			w.member("p", map[string]string{gangs.MinAvailableAnnotation: "3", gangs.ModeAnnotation: "strict"})
+		}),
+		"no minimum":       told(func(w *world) { w.member("p", nil) }),
+		"a minimum of 0":   told(func(w *world) { w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"}) }),
+		"an invalid name":  told(func(w *world) { w.member("p", minimum(1), named("Upper")) }),
+		"no such PodGroup": told(func(w *world) { w.labelled("p") }),
+		"the name is taken": told(func(w *world) {
+			w.podGroup("g", func(g *v1beta1.PodGroup) { g.OwnerReferences = []metav1.OwnerReference{job} })
+			w.member("p", minimum(1))
+		}),
+		"another scheduler's": told(func(w *world) {
+			w.member("other", minimum(1))
+			w.settle()
+			w.stop()
+			w.schedulers = []string{"second"}
+			w.start()
+			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Spec.SchedulerName = "second" })
+		}),
+		"an own PodGroup": told(func(w *world) {
+			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "mine" })
+		}),
+		"a label and an annotation": told(func(w *world) {
+			w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Labels = map[string]string{gangs.PodGroupLabel: "h"} })
+		}),
+		"a setting of another pod": told(func(w *world) {
+			w.member("first", minimum(1))
+			w.member("p", minimum(2))
+			w.settle()
+			conflict = w.group("g").Annotations[messageAnnotation]
+		}),
+	}
+	got["a setting of another pod, on the PodGroup"] = conflict
+	got["an invalid name"], _, _ = strings.Cut(got["an invalid name"], "a lowercase RFC 1123 subdomain") // Kubernetes' words follow
+	want := map[string]string{
+		"an invalid setting":                        `gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using Strict`,
+		"no minimum":                                "no pod of gang a/g sets gang.scheduling.koordinator.sh/min-available; set a positive number on at least one pod to have the gang scheduled",
+		"a minimum of 0":                            `gang.scheduling.koordinator.sh/min-available: invalid value "0", must be a positive number on at least one pod; the gang is not scheduled until one sets it`,
+		"an invalid name":                           `gang name "Upper" is not a valid PodGroup name: `,
+		"no such PodGroup":                          "PodGroup.scheduling.sigs.k8s.io a/g does not exist; create it, or correct label pod-group.scheduling.sigs.k8s.io, to have the pod scheduled",
+		"the name is taken":                         "gang name a/g is taken by the Volcano PodGroup of Job job; name another gang to have the pod scheduled",
+		"another scheduler's":                       `gang a/g belongs to scheduler "volcano" already; name another gang to have the pod scheduled`,
+		"an own PodGroup":                           `gang.scheduling.koordinator.sh/name: invalid value "g", must be absent or "mine" as in scheduling.k8s.io/group-name; using "mine"`,
+		"a label and an annotation":                 `gang.scheduling.koordinator.sh/name: invalid value "g", must be "h" as in pod-group.scheduling.sigs.k8s.io; using "h"; PodGroup.scheduling.sigs.k8s.io a/h does not exist; create it, or correct label pod-group.scheduling.sigs.k8s.io, to have the pod scheduled`,
+		"a setting of another pod":                  `gang.scheduling.koordinator.sh/min-available: invalid value "2", must be "1" as in Pod first; using "1"`,
+		"a setting of another pod, on the PodGroup": "conflicting settings: Pod first overrides p",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+func TestMistakesAreTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		said := minimum(3)
+		said[gangs.ModeAnnotation] = "strict"
+		w.member("p", said)
+		w.settle()
+		expectTold(t, w.told("p"), gangs.ModeAnnotation, `"strict"`, "using Strict")
+		expectTold(t, w.group("g").Annotations[messageAnnotation], gangs.ModeAnnotation)
+		if n := len(w.events.Events); n != 1 {
+			t.Fatalf("%d events, want 1", n)
+		}
+		expectTold(t, <-w.events.Events, "Warning GangSettings", gangs.ModeAnnotation)
+		w.stop()
+		w.start()
+		w.settle()
+		if n := len(w.events.Events); n != 0 {
+			t.Errorf("%d events of another leader", n)
+		}
+	})
+}
+
+func TestNobodySaysTheMinimum(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.member("p", map[string]string{gangs.MinAvailableAnnotation: "0"})
+		w.settle()
+		expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `invalid value "0"`, "not scheduled")
+		if w.group("g") != nil || w.in("p") != "" {
+			t.Error("the pod is handed over")
+		}
+		w.member("late", minimum(1))
+		w.settle()
+		if w.in("p") != "g" || w.in("late") != "g" {
+			t.Error("the pods are not handed over once one says it")
+		}
+	})
+}
+
+func TestNamesThatCannotBe(t *testing.T) {
+	for _, name := range []string{"Upper", "a/b", strings.Repeat("x", 300), "../etc", "g "} {
+		t.Run(name[:min(len(name), 10)], func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.member("p", minimum(1), func(pod *corev1.Pod) { pod.Annotations[gangs.NameAnnotation] = name })
+				w.settle()
+				expectTold(t, w.told("p"), "is not a valid PodGroup name")
+				if w.in("p") != "" || len(w.events.Events) != 1 || len(w.told("p")) > 1024 {
+					t.Errorf("in %q, %d events, %d bytes told", w.in("p"), len(w.events.Events), len(w.told("p")))
+				}
+			})
+		})
+	}
+}
+
+// TestTwoWaysAtOnce: what is Volcano's own is explicit and wins; G11: the label wins over the annotation.
+func TestTwoWaysAtOnce(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.member("explicit", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "mine" })
+		w.member("both", minimum(1), func(pod *corev1.Pod) { pod.Labels = map[string]string{gangs.PodGroupLabel: "p"} })
+		w.member("same", minimum(1), func(pod *corev1.Pod) { pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] = "g" })
+		w.changePod("explicit", func(pod *corev1.Pod) { pod.Spec.NodeName = "n" }) // the scheduler may be faster
+		w.settle()
+		if w.in("explicit") != "mine" || w.in("same") != "g" || w.in("both") != "" {
+			t.Errorf("explicit is in %q, same in %q, both in %q", w.in("explicit"), w.in("same"), w.in("both"))
+		}
+		expectTold(t, w.told("explicit"), gangs.NameAnnotation, `invalid value "g"`, `using "mine"`)
+		expectTold(t, w.told("both"), `must be "p"`, "PodGroup.scheduling.sigs.k8s.io a/p", "does not exist")
+		if told := w.told("same"); told != "" {
+			t.Errorf("told %s", told)
+		}
+	})
+}
+
+func TestNameThatIsTaken(t *testing.T) {
+	foreign := func(w *world, owners ...metav1.OwnerReference) {
+		_, err := w.volcano.SchedulingV1beta1().PodGroups(ns).Create(w.t.Context(), &v1beta1.PodGroup{
+			ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "g", OwnerReferences: owners}, Spec: v1beta1.PodGroupSpec{MinMember: 5},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	t.Run("by a PodGroup of the user's, which says what the gang is", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			foreign(w)
+			w.member("p", minimum(2))
+			w.settle()
+			if w.in("p") != "g" || w.group("g").Spec.MinMember != 5 {
+				t.Errorf("in %q, minimum %d", w.in("p"), w.group("g").Spec.MinMember)
+			}
+			expectTold(t, w.told("p"), gangs.MinAvailableAnnotation, `"5"`, "Volcano's PodGroup g")
+			w.deletePod("p")
+			w.settle()
+			if w.group("g") == nil {
+				t.Error("the user's PodGroup was deleted")
+			}
+		})
+	})
+	t.Run("by a job's, which nobody else may join", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			foreign(w, metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "job", UID: "1", Controller: new(true)})
+			w.member("p", minimum(2))
+			w.settle()
+			if w.in("p") != "" {
+				t.Errorf("in %q", w.in("p"))
+			}
+			expectTold(t, w.told("p"), "PodGroup of Job job", "to have the pod scheduled")
+		})
+	})
+}
+
+func TestRefusalsAreTold(t *testing.T) {
+	inWorld(t, func(w *world) {
+		var open atomic.Bool
+		w.volcano.PrependReactor("create", "podgroups", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if !open.Load() {
+				return true, nil, apierrors.NewForbidden(v1beta1.Resource("podgroups"), "g", errors.New("queue q is closed"))
+			}
+			return false, nil, nil
+		})
+		w.member("p", minimum(1))
+		w.settle()
+		expectTold(t, w.told("p"), "cannot be created", "queue q is closed")
+		open.Store(true)
+		w.settle()
+		if w.in("p") != "g" || w.told("p") != "" {
+			t.Errorf("in %q, told %q, once it is let in", w.in("p"), w.told("p"))
+		}
+	})
+}
+
+// TestMistakesSayWhatIsTaken: in words that a user can act on.
+func TestMistakesSayWhatIsTaken(t *testing.T) {
+	first := podSaying("first", 0, map[string]string{gangs.MinAvailableAnnotation: "3", gangs.WaitingTimeAnnotation: (90 * time.Second).String()})
+	other := podSaying("other", 1, map[string]string{gangs.MinAvailableAnnotation: "4"})
+	s, _ := fromPods(gangs.Name{Namespace: "a", Name: "x"}, []*corev1.Pod{first, other})
+	const want = `gang.scheduling.koordinator.sh/min-available: invalid value "4", must be "3" as in Pod first; using "3"`
+	if got := s.disagreements(other); len(got) != 1 || got[0].String() != want {
+		t.Errorf("told %v, want %s", got, want)
+	}
+	both := podSaying("both", 2, nil)
+	both.Labels = map[string]string{gangs.PodGroupLabel: "p"}
+	const named = `gang.scheduling.koordinator.sh/name: invalid value "x", must be "p" as in pod-group.scheduling.sigs.k8s.io; using "p"`
+	if got := misnamed(both); nameOf(both) != "p" || len(got) != 1 || got[0].String() != named {
+		t.Errorf("G11: gang %q, told %v, want %s", nameOf(both), got, named)
+	}
+}
