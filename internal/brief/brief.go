@@ -61,6 +61,14 @@ func beginning(text string, most int) string {
 	return text[:end]
 }
 
+// Count returns the number with the noun in singular or plural, such as "1 pod" and "2 pods".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // List collects items and keeps only the first few in order, so its size and the cost of adding are bounded.
 type List struct {
 	// First is the number of items kept.

@@ -126,6 +126,14 @@ func TestListHoldsOnlyTheFirst(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 more pods", 1: "1 more pod", 2: "2 more pods"} {
+		if got := Count(n, "more pod"); got != want {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestListTellsTheFirst(t *testing.T) {
 	l := List{First: 3}
 	for i := range 60_000 {

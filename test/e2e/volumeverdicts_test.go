@@ -122,7 +122,7 @@ var _ = Describe("A gang with claims", func() {
 		g := w.submitWithClaims(ctx, w.name+"-zoned", "g", 8)
 		w.eventuallyIn(g, 8, "b")
 		next := w.submitWithClaims(ctx, w.name+"-zoned", "next", 4)
-		w.eventuallyFailed(next, "NotEnoughResources", "a 0/4", "b 0/4", `cannot be given one, for claim "next-`, `storage class "`+w.name+`-zoned"`)
+		w.eventuallyFailed(next, "NotEnoughResources", "a 0/4", "b 0/4", `cannot provision one, for claim "next-`, `storage class "`+w.name+`-zoned"`)
 		w.deleteGang(ctx, g)
 		w.eventuallyIn(next, 4, "b")
 		w.expectSettled(ctx, next)
@@ -138,7 +138,7 @@ var _ = Describe("A gang with claims", func() {
 		w.eventuallyIn(g, 4, "a")
 		w.expectSettled(ctx, g)
 		next := w.submitWithClaims(ctx, w.local(), "next", 1)
-		w.eventuallyFailed(next, "NotEnoughResources", "b 0/1", `no free volume, and cannot be given one, for claim "next-0" (storage class "`+w.local()+`")`)
+		w.eventuallyFailed(next, "NotEnoughResources", "b 0/1", `no volume, and cannot provision one, for claim "next-0" (storage class "`+w.local()+`")`)
 		w.deleteGang(ctx, g)
 		for i := range 2 {
 			w.patchNode(ctx, w.node(i), `{"spec":{"unschedulable":true}}`)

@@ -334,7 +334,7 @@ func TestRegressionSwallowedDeviceError(t *testing.T) {
 			t.Errorf("ledger after waiting (-want +got):\n%s", diff)
 		}
 		// Session.Allocate, unlike a Statement's, does not look at errors of handlers.
-		if err := ssn.Session.Session.Allocate(last, ssn.Nodes["n"]); err == nil || !strings.Contains(err.Error(), "pod ns/p4 asks for were not allocated") {
+		if err := ssn.Session.Session.Allocate(last, ssn.Nodes["n"]); err == nil || !strings.Contains(err.Error(), "pod ns/p4 requests were not allocated") {
 			t.Errorf("error is %v, want one that names the pod without a device", err)
 		}
 		if _, ok := ssn.Handed()["ns/p4"]; ok {
@@ -377,10 +377,10 @@ func TestDevicesAreSwitchedWhenTheSchedulerBegins(t *testing.T) {
 		"the same":                     {sharing, ""},
 		"the same with another policy": {map[string]any{"deviceshare.GPUSharingEnable": true, "deviceshare.SchedulePolicy": "spread"}, ""},
 		"what excludes it": {map[string]any{"deviceshare.VGPUEnable": true},
-			`plugin "deviceshare": found Device objects, deviceshare.VGPUEnable switched on, and the scheduler began with Device objects, deviceshare.GPUSharingEnable switched on: ` +
-				`which kinds of devices are shared out cannot change while it runs; restart it`},
-		"none": {nil, `plugin "deviceshare": found Device objects switched on, and the scheduler began with Device objects, deviceshare.GPUSharingEnable switched on: ` +
-			`which kinds of devices are shared out cannot change while it runs; restart it`},
+			`plugin "deviceshare": found Device objects, deviceshare.VGPUEnable enabled, but the scheduler started with Device objects, deviceshare.GPUSharingEnable enabled; ` +
+				`kinds of devices cannot change while it runs, restart it`},
+		"none": {nil, `plugin "deviceshare": found Device objects enabled, but the scheduler started with Device objects, deviceshare.GPUSharingEnable enabled; ` +
+			`kinds of devices cannot change while it runs, restart it`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

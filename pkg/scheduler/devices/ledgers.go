@@ -143,15 +143,15 @@ func Unchanged(began, now []string) error {
 	if slices.Equal(began, now) {
 		return nil
 	}
-	return fmt.Errorf("plugin %q: found %s, and the scheduler began with %s: which kinds of devices are shared out cannot change while it runs; restart it",
+	return fmt.Errorf("plugin %q: found %s, but the scheduler started with %s; kinds of devices cannot change while it runs, restart it",
 		deviceshare.PluginName, listed(now), listed(began))
 }
 
 func listed(switches []string) string {
 	if len(switches) == 0 {
-		return "no kind switched on"
+		return "no kind enabled"
 	}
-	return strings.Join(switches, ", ") + " switched on"
+	return strings.Join(switches, ", ") + " enabled"
 }
 
 // SwitchOn passes the arguments of upstream's deviceshare plugin to it at the start. Upstream itself reads them when

@@ -43,7 +43,7 @@ func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(
 				return err
 			}
 			if held {
-				return fmt.Errorf("node %s is locked (annotation %s: %.253q): another pod is being given its devices", nodeName, l.Annotation, was)
+				return fmt.Errorf("node %s is locked (annotation %s: %.253q): another pod is being allocated its devices", nodeName, l.Annotation, was)
 			}
 		}
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, l.Annotation, value)

@@ -158,7 +158,7 @@ func (s *Staging) Steps(task *api.TaskInfo, kube kubernetes.Interface) ([]bindin
 func (s *Staging) lacking(task *api.TaskInfo) error {
 	for _, kind := range s.kinds {
 		if _, got := s.before[task.UID][kind.holds]; kind.asks(task.Pod) && !got {
-			return fmt.Errorf("node %s: the devices (%s) that pod %s/%s asks for were not allocated", task.NodeName, kind.name, task.Namespace, task.Name)
+			return fmt.Errorf("node %s: the devices (%s) that pod %s/%s requests were not allocated", task.NodeName, kind.name, task.Namespace, task.Name)
 		}
 	}
 	return nil

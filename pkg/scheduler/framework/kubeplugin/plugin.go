@@ -88,7 +88,7 @@ func New(name string, h framework.Handle, build Factory, opts ...Option) (framew
 func built(build Factory, h k8sframework.Handle) (_ k8sframework.Plugin, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("building it panicked: %v", p)
+			err = fmt.Errorf("its constructor panicked: %v", p)
 		}
 	}()
 	return build(h)

@@ -40,7 +40,7 @@ func pointsOf(plugin k8sframework.Plugin) (points, error) {
 		refused = "QueueSort"
 	}
 	if refused != "" {
-		return p, fmt.Errorf("kube-scheduler's plugin %s has %s, which would not be asked: what it decides is decided by gang; use a plugin without it", plugin.Name(), refused)
+		return p, fmt.Errorf("kube-scheduler's plugin %s implements %s, which is not called, because gangs are decided as a whole; use a plugin without it", plugin.Name(), refused)
 	}
 	p.preEnqueue, _ = plugin.(k8sframework.PreEnqueuePlugin)
 	p.preFilter, _ = plugin.(k8sframework.PreFilterPlugin)
@@ -51,7 +51,7 @@ func pointsOf(plugin k8sframework.Plugin) (points, error) {
 	p.preBind, _ = plugin.(k8sframework.PreBindPlugin)
 	p.postBind, _ = plugin.(k8sframework.PostBindPlugin)
 	if p == (points{}) {
-		return p, fmt.Errorf("kube-scheduler's plugin %s has none of the extension points that are asked here", plugin.Name())
+		return p, fmt.Errorf("kube-scheduler's plugin %s implements none of the extension points that are called here", plugin.Name())
 	}
 	return p, nil
 }
@@ -80,7 +80,7 @@ func (p *plugin) message(status *fwk.Status) string {
 	if message := status.Message(); message != "" {
 		return brief.Part(message)
 	}
-	return fmt.Sprintf("plugin %s says %s", p.name, status.Code())
+	return fmt.Sprintf("plugin %s returned %s", p.name, status.Code())
 }
 
 // failure converts the status to an error; nil for success.

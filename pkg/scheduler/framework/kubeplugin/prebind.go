@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-var errReserved = errors.New("nothing is reserved for it any more")
+var errReserved = errors.New("nothing is reserved for the pod")
 
 // PreBindTimeout implements framework.TimedPreBinder.
 func (p transacting) PreBindTimeout() time.Duration { return p.timeout }

@@ -275,9 +275,9 @@ func TestNew(t *testing.T) {
 		want  string
 	}{
 		"slots":       {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &slots{}, nil }},
-		"Permit":      {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &permits{}, nil }, want: "has Permit"},
-		"Bind":        {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &binds{}, nil }, want: "has Bind"},
-		"QueueSort":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &sorts{}, nil }, want: "has QueueSort"},
+		"Permit":      {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &permits{}, nil }, want: "implements Permit"},
+		"Bind":        {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &binds{}, nil }, want: "implements Bind"},
+		"QueueSort":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return &sorts{}, nil }, want: "implements QueueSort"},
 		"no point":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return idle{}, nil }, want: "none of the extension points"},
 		"no plugin":   {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, nil }, want: "no plugin"},
 		"an error":    {build: func(k8sframework.Handle) (k8sframework.Plugin, error) { return nil, errBroken }, want: "it is broken"},

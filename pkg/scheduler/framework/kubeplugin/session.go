@@ -107,7 +107,7 @@ func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 	case state.notFiltered:
 		return nil
 	case state.nodes != nil && !state.nodes.Has(node.Name):
-		return s.refusal(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not among those that plugin "+s.name+" allows"))
+		return s.refusal(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) not allowed by plugin "+s.name))
 	case s.filter == nil:
 		return nil
 	}

@@ -62,7 +62,7 @@ func newEnv() (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion(), true)
 	set, err := base.Extend(options)
 	if err != nil {
-		return nil, fmt.Errorf("making the CEL environment: %w", err)
+		return nil, fmt.Errorf("creating the CEL environment: %w", err)
 	}
 	return set.StoredExpressionsEnv(), nil
 }

@@ -113,11 +113,11 @@ func (v *view) getPod(ctx context.Context) (object, error) {
 	key := v.task.Namespace + "/" + v.task.Name
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, gone("pod %s does not exist any more", key)
+		return nil, gone("pod %s no longer exists", key)
 	case err != nil:
 		return nil, fmt.Errorf("reading pod %s: %w", key, err)
 	case pod.UID != v.task.Pod.UID:
-		return nil, gone("pod %s was replaced by another of its name", key)
+		return nil, gone("pod %s was deleted and recreated", key)
 	case pod.DeletionTimestamp != nil:
 		return nil, gone("pod %s is being deleted", key)
 	}
@@ -129,7 +129,7 @@ func (v *view) getNode(ctx context.Context) (object, error) {
 		node, err := v.reader.kube.CoreV1().Nodes().Get(ctx, v.node, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, gone("node %s does not exist any more", v.node)
+			return nil, gone("node %s no longer exists", v.node)
 		case err != nil:
 			return nil, fmt.Errorf("reading node %s: %w", v.node, err)
 		}

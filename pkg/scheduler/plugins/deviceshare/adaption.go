@@ -68,12 +68,12 @@ func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory)
 	vendor := vendors[inventory.Vendor]
 	switch {
 	case vendor.most > 0 && count > vendor.most:
-		return fmt.Sprintf("node(s) have devices of %s, whose device plugin gives a pod %d at most: %d asked for", inventory.Vendor, vendor.most, count)
+		return fmt.Sprintf("node(s) have devices of %s, whose device plugin allocates at most %d to a pod: %d requested", inventory.Vendor, vendor.most, count)
 	case vendor.unit > 0 && (amounts[allocator.Core] == 0 || inventory.MostMemory(amounts) < vendor.unit):
-		return fmt.Sprintf("node(s) have devices of %s, whose device plugin wants %s and at least %d bytes of %s for each", inventory.Vendor,
+		return fmt.Sprintf("node(s) have devices of %s, whose device plugin requires %s and at least %d bytes of %s for each", inventory.Vendor,
 			allocator.Core.Name(), vendor.unit, allocator.Memory.Name())
 	case inventory.Vendor == "huawei" && inventory.Model == duo310P && request.IsTemplated():
-		return fmt.Sprintf("node(s) have devices of model %s, which are not divided by templates", duo310P)
+		return fmt.Sprintf("node(s) have devices of model %s, which cannot be divided by templates", duo310P)
 	}
 	return ""
 }
@@ -88,7 +88,7 @@ func adapt(pod *v1.Pod, inventory *allocator.Inventory, allocation *allocator.Al
 	pod.Annotations[gpuMinors] = minorsOf(gpus, "")
 	if vendor, known := vendors[inventory.Vendor]; known {
 		if err := vendor.adapt(pod, inventory, gpus); err != nil {
-			return fmt.Errorf("telling the device plugin of %s: %w", inventory.Vendor, err)
+			return fmt.Errorf("annotating the pod for the device plugin of %s: %w", inventory.Vendor, err)
 		}
 	}
 	return nil
@@ -109,7 +109,7 @@ func adaptHuawei(pod *v1.Pod, inventory *allocator.Inventory, npus []allocator.D
 	template := npus[0].Template
 	switch {
 	case inventory.Model == duo310P && template != "":
-		return fmt.Errorf("model %s is not divided, and the pod has template %s of it", duo310P, template)
+		return fmt.Errorf("model %s cannot be divided, but the pod has template %s", duo310P, template)
 	case inventory.Model == duo310P:
 		pod.Annotations[huawei310P] = minorsOf(npus, "Ascend310P-")
 	case template != "":
@@ -122,7 +122,7 @@ func adaptHuawei(pod *v1.Pod, inventory *allocator.Inventory, npus []allocator.D
 
 func adaptCambricon(pod *v1.Pod, _ *allocator.Inventory, mlus []allocator.DeviceAllocation) error {
 	if len(mlus) > 1 {
-		return fmt.Errorf("it gives a pod one device, and this one has %d", len(mlus))
+		return fmt.Errorf("the pod has %d devices, must be 1", len(mlus))
 	}
 	core, memory, err := coreAndMemory(&mlus[0], cambriconMemoryUnit)
 	if err != nil {
@@ -159,8 +159,8 @@ func adaptMetaX(pod *v1.Pod, _ *allocator.Inventory, gpus []allocator.DeviceAllo
 func coreAndMemory(d *allocator.DeviceAllocation, unit int64) (core, memory int64, err error) {
 	core, memory = d.Amounts[allocator.Core], d.Amounts[allocator.Memory]/unit
 	if core == 0 || memory == 0 {
-		return 0, 0, fmt.Errorf("it wants both %s and %s of %d bytes at least, and the pod has %d and %d of gpu %d", allocator.Core.Name(), allocator.Memory.Name(), unit,
-			core, d.Amounts[allocator.Memory], d.Minor)
+		return 0, 0, fmt.Errorf("the pod has %s %d and %s %d of gpu %d, must be above 0 and at least %d", allocator.Core.Name(), core,
+			allocator.Memory.Name(), d.Amounts[allocator.Memory], d.Minor, unit)
 	}
 	return core, memory, nil
 }

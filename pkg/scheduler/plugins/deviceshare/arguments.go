@@ -52,13 +52,13 @@ func arguments() []framework.Argument {
 			Doc: "How nodes and devices are preferred: `type` is `Fragmentation`, `LeastAllocated` or `MostAllocated`; `resources` is a list of `name` and `weight` (1 to 100) " +
 				"for the last two; `weight` multiplies the score of nodes, which is 0 to 100."},
 		{Name: noAlignmentArgument, Type: framework.Bool, Default: "false",
-			Doc: "Whether devices may be on other NUMA nodes than a pod with a NUMA policy has its CPUs on."},
+			Doc: "Whether the devices of a pod with a NUMA policy may be on other NUMA nodes than its CPUs."},
 		{Name: templatesArgument, Type: framework.Object,
 			Default: "{configMapNamespace: koordinator-system, configMapName: gpu-shared-resource-templates, matchedResources: [huawei.com/npu-core]}",
 			Doc:     "The ConfigMap with the templates for dividing chips, and resource names: a pod that requests one of them gets a template."},
-		{Name: unsharedArgument, Type: framework.Object, Doc: "Models of GPUs that are given whole only: a list of `vendor` and `model`."},
+		{Name: unsharedArgument, Type: framework.Object, Doc: "Models of GPUs that are allocated as a whole only: a list of `vendor` and `model`."},
 		{Name: nicTopologyArgument, Type: framework.String,
-			Doc: "Label of devices that says, in place of the PCIe switch, which NICs are near to which GPUs, for boards on which these differ."},
+			Doc: "Label of devices that groups NICs with nearby GPUs instead of the PCIe switch, for boards where these differ."},
 		{Name: adaptionArgument, Type: framework.Bool, Default: "false",
 			Doc: "Whether pods get the annotations that vendors' device plugins read, beside `device-allocated`."},
 	}

@@ -53,7 +53,7 @@ type clusterDevices struct {
 func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInformer, error) {
 	client, err := clientset.NewForConfig(h.RestConfig())
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for Device objects: %w", err)
+		return nil, nil, fmt.Errorf("creating a client for Device objects: %w", err)
 	}
 	made, err := newClusterDevices(h, client)
 	if err != nil {
@@ -145,7 +145,7 @@ func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 			continue
 		}
 		if allocation, _ := allocator.AllocationOf(pod); !allocation.IsEmpty() {
-			return "node(s) have pods with devices of a Device object, which is missing"
+			return "node(s) run pods with devices of a Device object that does not exist"
 		}
 	}
 	return ""
@@ -199,7 +199,7 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	}
 	read, err := allocator.NewInventory(device, node, i.options)
 	if err != nil {
-		klog.ErrorS(err, "Part of a Device object is left out", "device", device.Name)
+		klog.ErrorS(err, "Ignored invalid parts of a Device object", "device", device.Name)
 	}
 	i.made++
 	made := &inventory{

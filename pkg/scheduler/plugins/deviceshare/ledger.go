@@ -118,7 +118,7 @@ func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 func readAllocated(pod *v1.Pod) *allocator.Allocation {
 	allocation, err := allocator.AllocationOf(pod)
 	if err != nil {
-		klog.ErrorS(err, "Which devices a pod has cannot be read", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
+		klog.ErrorS(err, "Reading the devices of a pod failed", "pod", klog.KObj(pod), "node", pod.Spec.NodeName)
 	}
 	return allocation
 }

@@ -3,7 +3,6 @@
 package deviceshare_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,12 +14,10 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -121,60 +118,6 @@ func TestNoneOfAGangTakesWhatOnlyAnotherCanUse(t *testing.T) {
 	want := map[string]string{"g-0": "n1: gpu 0", "g-1": "n1: gpu 4"}
 	if diff := cmp.Diff(want, w.allocate(t).decided); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestADeviceThatBreaksBeforeTheBind fails the member that was to have it, with that reason.
-func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
-	tests := map[string]struct {
-		change func(*world, *schedulingv1alpha1.Device)
-		want   string
-	}{
-		"unhealthy": {func(w *world, d *schedulingv1alpha1.Device) {
-			d.Spec.Devices[0].Health = false
-			w.Devices().Put(d)
-		}, "gpu 0"},
-		"another one": {func(w *world, d *schedulingv1alpha1.Device) {
-			d.Spec.Devices[0].UUID = "new"
-			w.Devices().Put(d)
-		}, "gpu 0"},
-		"taken out": {func(w *world, d *schedulingv1alpha1.Device) {
-			d.Spec.Devices = d.Spec.Devices[1:]
-			w.Devices().Put(d)
-		}, "gpu 0"},
-		"its NIC on another switch": {func(w *world, d *schedulingv1alpha1.Device) {
-			d.Spec.Devices[8].Topology.PCIEID = "3"
-			w.Devices().Put(d)
-		}, "none with an RDMA NIC on the same PCIe switch"},
-		"the whole object": {func(w *world, d *schedulingv1alpha1.Device) { w.Devices().Remove(d.Name) }, "the Device object of node n1 is gone"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			nodes, devices := machines("n1")
-			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100", "koordinator.sh/rdma": "100"}, jointly)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
-			bind := w.allocate(t).handed[schedtest.Namespace+"/g-0"]
-			at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })
-			if at < 0 {
-				t.Fatal("the member has no step of the plugin")
-			}
-			step := bind.Steps[at]
-			if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
-				t.Fatalf("before the change: %v", err)
-			}
-			tc.change(w, devices[0])
-			var err error
-			_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
-				err = step.PreBind(ctx, bind.Task, "n1")
-				return err != nil, nil
-			})
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "n1") {
-				t.Errorf("the step said %v, want it to name %q and node n1", err, tc.want)
-			}
-			if err := step.Rollback(t.Context(), bind.Task, "n1"); err != nil {
-				t.Errorf("rolling back: %v", err)
-			}
-		})
 	}
 }
 

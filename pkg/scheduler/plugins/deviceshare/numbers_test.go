@@ -52,50 +52,6 @@ func TestADeviceObjectThatIsGoneLeavesNoNumbers(t *testing.T) {
 	}
 }
 
-// TestPodsWithDevicesLeaveNoNumbers: their Device object cannot be read, as without the permission to.
-func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
-	const missing = "node(s) have pods with devices of a Device object, which is missing"
-	forged := has("forged", "n1", "100", 0)
-	forged.Spec.Containers[0].Resources = v1.ResourceRequirements{}
-	none := has("none", "n1", "100")
-	annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, "{}")(none)
-	ended := has("ended", "n1", "100", 0)
-	ended.Status.Phase = v1.PodSucceeded
-	tests := map[string]struct {
-		running *v1.Pod
-		said    string
-	}{
-		"a pod with a device":             {running: has("other", "n1", "100", 0), said: missing},
-		"a pod without":                   {running: none},
-		"a pod that has ended":            {running: ended},
-		"a pod that asks for none":        {running: forged},
-		"a pod with a device of another":  {running: has("other", "n2", "100", 0)},
-		"a pod with a device, by numbers": {running: has("other", "n1", "100")},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			nodes, _ := machines("n1")
-			podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"})
-			w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running)})
-			out := w.allocate(t)
-			if placed := len(out.decided) == 1; placed != (tc.said == "") || !strings.Contains(out.said["g-0"], tc.said) {
-				t.Fatalf("placed %v, said %q, want %q", out.decided, out.said["g-0"], tc.said)
-			}
-			if tc.said != "" {
-				return
-			}
-			step, bind := stepOf(t, out)
-			if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
-				t.Errorf("the step failed: %v", err)
-			}
-			w.AddPod(has("late", "n1", "100", 0))
-			if err := step.PreBind(t.Context(), bind.Task, "n1"); err == nil || !strings.Contains(err.Error(), missing) {
-				t.Errorf("beside a pod with devices that came since, the step said %v", err)
-			}
-		})
-	}
-}
-
 // TestAPodThatNoKubeletCouldServe has no devices, whatever it asks for: it names its node itself, which has none of that name.
 func TestAPodThatNoKubeletCouldServe(t *testing.T) {
 	asks := func(phase v1.PodPhase) *v1.Pod {

@@ -43,7 +43,7 @@ func Spec() framework.PluginSpec {
 	known := &framework.Kept[*clusterDevices]{}
 	return framework.PluginSpec{
 		Name:      Name,
-		Doc:       "Gives pods GPUs, NICs and FPGAs by the Device objects of nodes, with their topology; and shares devices by upstream's backends.",
+		Doc:       "Allocates GPUs, NICs and FPGAs to pods by the Device objects of nodes, with their topology, and shares devices by upstream's backends.",
 		Arguments: arguments(),
 		Validate: func(args framework.Arguments) error {
 			_, err := load(args)

@@ -24,7 +24,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	}
 	allocation, err := allocator.ParseAllocation(cmp.Or(allocated(task.Pod), noDevices))
 	if err != nil {
-		return fmt.Errorf("reading which devices the pod has been given on node %s: %w", nodeName, err)
+		return fmt.Errorf("reading the devices of the pod on node %s: %w", nodeName, err)
 	}
 	inventory := p.inventories.latest(nodeName)
 	switch {
@@ -34,16 +34,16 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 		}
 		return nil
 	case inventory != nil && allocation.IsEmpty():
-		return fmt.Errorf("node %s has a Device object, which it had not when the pod was placed there by numbers", nodeName)
+		return fmt.Errorf("node %s got a Device object after the pod was placed there by numbers", nodeName)
 	case inventory == nil:
-		return fmt.Errorf("the Device object of node %s is gone, and with it the devices chosen for the pod", nodeName)
+		return fmt.Errorf("the Device object of node %s, which lists the pod's devices, was deleted", nodeName)
 	}
 	others, refusal := p.besideOthers(inventory, task.Pod, nodeName)
 	if refusal != nil {
 		return fmt.Errorf("node %s: %s", nodeName, refusal.Reason)
 	}
 	if err := others.With(allocation).Recheck(request, allocation); err != nil {
-		return fmt.Errorf("node %s: %w since it was chosen for the pod", nodeName, err)
+		return fmt.Errorf("devices of node %s changed after the pod was placed there: %w", nodeName, err)
 	}
 	if !p.adaption {
 		return nil

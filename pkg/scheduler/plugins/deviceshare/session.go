@@ -220,7 +220,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 		}
 	}
 	if !waits && ledger.now != ledger.later && s.verdicts.of(request, ledger, ledger.later, on).refusal == nil {
-		return nil, &allocator.Refusal{Reason: found.refusal.Reason + "; there will be once pods that are leaving are gone"}
+		return nil, &allocator.Refusal{Reason: found.refusal.Reason + "; there are enough once terminating pods have ended"}
 	}
 	return nil, found.refusal
 }
@@ -263,7 +263,7 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	case inventory == nil:
 		return nil, &allocator.Refusal{Reason: "node(s) have no Device object", Unresolvable: true}
 	case inventory.Shares(request.Request) && slices.Contains(s.unshared, inventory.model()):
-		return nil, &allocator.Refusal{Reason: "node(s) have GPUs of a model that is not shared", Unresolvable: true}
+		return nil, &allocator.Refusal{Reason: "node(s) have GPUs of a model that cannot be shared", Unresolvable: true}
 	}
 	if reason := s.vendorRefusal(request.Request, inventory); reason != "" {
 		return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}

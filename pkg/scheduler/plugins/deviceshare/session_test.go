@@ -3,7 +3,6 @@
 package deviceshare_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -54,49 +52,6 @@ func TestWhichDevicesMembersGet(t *testing.T) {
 			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
 			if diff := cmp.Diff(tc.want, w.allocate(t).decided); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestWhyAGangWaitsForDevices names what is missing, and a pod that nothing can help.
-func TestWhyAGangWaitsForDevices(t *testing.T) {
-	tests := map[string]struct {
-		resources schedtest.Resources
-		change    []func(*v1.Pod)
-		devices   func([]*schedulingv1alpha1.Device) []*schedulingv1alpha1.Device
-		want      string
-	}{
-		"an amount that cannot be": {
-			resources: schedtest.Resources{"koordinator.sh/gpu": "150"}, want: "koordinator.sh/gpu",
-		},
-		"no Device object": {
-			resources: schedtest.Resources{"koordinator.sh/gpu": "100"},
-			devices:   func([]*schedulingv1alpha1.Device) []*schedulingv1alpha1.Device { return []*schedulingv1alpha1.Device{} },
-			want:      "node(s) have no Device object",
-		},
-		"no Device objects at all": {
-			resources: schedtest.Resources{"koordinator.sh/gpu": "100"},
-			devices:   func([]*schedulingv1alpha1.Device) []*schedulingv1alpha1.Device { return nil },
-			want:      "node(s) have no Device object",
-		},
-		"too few": {resources: schedtest.Resources{"koordinator.sh/gpu": "1600"}, want: "GPU"},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			nodes, devices := machines("n1")
-			if tc.devices != nil {
-				devices = tc.devices(devices)
-			}
-			podGroup, pods := gang("g", 1, tc.resources, tc.change...)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
-			got := w.allocate(t)
-			if len(got.decided) > 0 {
-				t.Errorf("placed %v", got.decided)
-			}
-			said := got.said["g-0"]
-			if !strings.Contains(said, tc.want) {
-				t.Errorf("said %q, want it to name %q", said, tc.want)
 			}
 		})
 	}

@@ -169,7 +169,7 @@ func TestWhatWillBeFreeIsTold(t *testing.T) {
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "400"}, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"gpu":{"requiredTopologyScope":"NUMANode"}}`))
 	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, leaving, has("lasting", "n1", "100", 4, 5))})
-	if said, want := w.allocate(t).said["g-0"], "there will be once pods that are leaving are gone"; !strings.Contains(said, want) {
+	if said, want := w.allocate(t).said["g-0"], "there are enough once terminating pods have ended"; !strings.Contains(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
 }

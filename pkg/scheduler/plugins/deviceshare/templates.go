@@ -58,7 +58,7 @@ func (t *templates) read(object any) {
 	}
 	read, err := allocator.ParseTemplates(config.Data[templatesKey])
 	if err != nil {
-		klog.ErrorS(err, "Templates of shared devices cannot be read; those from before stay", "configMap", klog.KObj(config), "key", templatesKey)
+		klog.ErrorS(err, "Reading the templates of shared devices failed, keeping the previous ones", "configMap", klog.KObj(config), "key", templatesKey)
 		return
 	}
 	t.set(read)

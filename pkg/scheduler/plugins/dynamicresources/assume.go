@@ -75,7 +75,7 @@ func (d *devices) heldByOthers(pod types.UID, claim types.UID) *heldClaim {
 }
 
 // errChanged is the error of a plan that is no longer valid.
-var errChanged = errors.New("its devices were allocated to another meanwhile")
+var errChanged = errors.New("the devices were allocated to another pod in the meantime")
 
 // assume records that the pod holds its claims as planned. After an error nothing has changed.
 func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
@@ -238,7 +238,7 @@ func selectorOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSel
 	}
 	selector, err := nodeaffinity.NewNodeSelector(allocation.NodeSelector)
 	if err != nil {
-		return nil, fmt.Errorf("reading which nodes reach its devices: %w", err)
+		return nil, fmt.Errorf("reading the node selector of its allocation: %w", err)
 	}
 	return selector, nil
 }
@@ -257,7 +257,7 @@ func (d *devices) room(pod types.UID, claim *resourceapi.ResourceClaim) error {
 		}
 	}
 	if !users[pod] && len(users) >= resourceapi.ResourceClaimReservedForMaxSize {
-		return fmt.Errorf("claim %s is used by %d pods, and can be by no more", brief.Value(claim.Name), len(users))
+		return fmt.Errorf("claim %s is used by %d pods, which is the maximum", brief.Value(claim.Name), len(users))
 	}
 	return nil
 }

@@ -170,7 +170,7 @@ func TestAClaimThatIsMovedIsReachedFromWhereItsDevicesAre(t *testing.T) {
 			t.Fatal(got)
 		}
 		w.mustPlace(onlyA, "n")
-		if got, want := w.fits(p1, "m"), `claim "shared" (request "r", class "gpu"): node(s) do not reach the devices that it has`; got != want {
+		if got, want := w.fits(p1, "m"), `claim "shared" (request "r", class "gpu"): node(s) cannot access its devices`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
@@ -181,7 +181,7 @@ func TestAClaimThatMembersShare(t *testing.T) {
 	run(t, append(gpus("n", "m"), schedtest.DeviceClaim("shared", one())), func(w *world) {
 		p0, p1, p2 := member("p0", "shared"), member("p1", "shared"), member("p2", "shared")
 		w.mustPlace(p0, "n")
-		if got, want := w.fits(p1, "m"), `claim "shared" (request "r", class "gpu"): node(s) do not reach the devices that it has`; got != want {
+		if got, want := w.fits(p1, "m"), `claim "shared" (request "r", class "gpu"): node(s) cannot access its devices`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		w.mustPlace(p1, "n")
@@ -238,7 +238,7 @@ func TestMoreMembersThanMayShare(t *testing.T) {
 			w.mustPlace(member(fmt.Sprint("p", i), "shared"), "n")
 		}
 		last := member("last", "shared")
-		if got, want := w.fits(last, "n"), `claim "shared" is used by 256 pods, and can be by no more`; got != want {
+		if got, want := w.fits(last, "n"), `claim "shared" is used by 256 pods, which is the maximum`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if w.place(last, "n") == nil {
@@ -290,7 +290,7 @@ func TestAClaimIsHeldWithItsNodes(t *testing.T) {
 		w.mustPlace(member("p", "c"), "n")
 		w.change("c", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil })
 		w.open()
-		for node, want := range map[string]string{"n": "", "m": "node(s) do not reach the devices that it has"} {
+		for node, want := range map[string]string{"n": "", "m": "node(s) cannot access its devices"} {
 			if got := w.fits(member("q", "c"), node); (got == "") != (want == "") || !strings.Contains(got, want) {
 				t.Errorf("on %s: %q, want %q", node, got, want)
 			}

@@ -30,7 +30,7 @@ func tooMany(pod *v1.Pod) bool { return len(pod.Spec.ResourceClaims) > mostClaim
 // claimsOf returns the pod's claims, each once. An error says why no node can be found for the pod now.
 func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
 	if tooMany(pod) {
-		return nil, fmt.Errorf("the pod has %d claims for devices, and is placed with %d at most", len(pod.Spec.ResourceClaims), mostClaims)
+		return nil, fmt.Errorf("the pod has %d resource claims, must be at most %d", len(pod.Spec.ResourceClaims), mostClaims)
 	}
 	var claims []podClaim
 	for i := range pod.Spec.ResourceClaims {
@@ -50,7 +50,7 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 	name, own, err := resourceclaim.Name(pod, named)
 	switch {
 	case errors.Is(err, resourceclaim.ErrClaimNotFound):
-		return nil, fmt.Errorf("claim %s of the pod has not been made yet from template %s", brief.Value(named.Name), brief.Value(*named.ResourceClaimTemplateName))
+		return nil, fmt.Errorf("claim %s of the pod has not been created from template %s yet", brief.Value(named.Name), brief.Value(*named.ResourceClaimTemplateName))
 	case err != nil:
 		return nil, fmt.Errorf("claim %s of the pod: %w", brief.Value(named.Name), err)
 	case name == nil:
@@ -67,7 +67,7 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 	}
 	if own {
 		if err := resourceclaim.IsForPod(pod, claim); err != nil {
-			return nil, fmt.Errorf("claim %s was made for another pod", brief.Value(*name))
+			return nil, fmt.Errorf("claim %s was created for another pod", brief.Value(*name))
 		}
 	}
 	return &podClaim{claim, own}, nil
@@ -84,16 +84,16 @@ func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 		}
 		choices, err := choicesOf(request, c.classes)
 		if err != nil {
-			return fmt.Errorf("reading the class of %s: %w", describe(claim, request), err)
+			return fmt.Errorf("reading the device class of %s: %w", describe(claim, request), err)
 		}
 		n := least(choices)
 		if n > resourceapi.AllocationResultsMaxSize {
-			return fmt.Errorf("%s: %d devices are asked for, and a claim can have %d", describe(claim, request), n, resourceapi.AllocationResultsMaxSize)
+			return fmt.Errorf("%s: requests %d devices, must be at most %d for each claim", describe(claim, request), n, resourceapi.AllocationResultsMaxSize)
 		}
 		sum += n
 	}
 	if sum > resourceapi.AllocationResultsMaxSize {
-		return fmt.Errorf("claim %s: %d devices are asked for, and a claim can have %d", brief.Value(claim.Name), sum, resourceapi.AllocationResultsMaxSize)
+		return fmt.Errorf("claim %s: requests %d devices, must be at most %d", brief.Value(claim.Name), sum, resourceapi.AllocationResultsMaxSize)
 	}
 	return nil
 }
@@ -101,13 +101,13 @@ func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 func (c *catalog) checkRequest(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) error {
 	switch {
 	case request.Exactly == nil && len(request.FirstAvailable) == 0:
-		return fmt.Errorf("%s: the request is of a kind that this scheduler does not know", describe(claim, request))
+		return fmt.Errorf("%s: this scheduler does not support this kind of request", describe(claim, request))
 	case len(request.FirstAvailable) > 0 && !c.features.PrioritizedList:
-		return needsGate(claim, request, "alternatives are asked for", "DRAPrioritizedList")
+		return needsGate(claim, request, "a prioritized list", "DRAPrioritizedList")
 	case request.Exactly != nil && request.Exactly.AdminAccess != nil && !c.features.AdminAccess:
-		return needsGate(claim, request, "administrative access is asked for", "DRAAdminAccess")
+		return needsGate(claim, request, "administrative access", "DRAAdminAccess")
 	case hasCapacity(request) && !c.features.ConsumableCapacity:
-		return needsGate(claim, request, "a part of a device is asked for", "DRAConsumableCapacity")
+		return needsGate(claim, request, "consumable capacity", "DRAConsumableCapacity")
 	}
 	for _, name := range classNames(request) {
 		if _, err := c.classes.Get(name); apierrors.IsNotFound(err) {
@@ -118,7 +118,7 @@ func (c *catalog) checkRequest(claim *resourceapi.ResourceClaim, request *resour
 }
 
 func needsGate(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest, what, gate string) error {
-	return fmt.Errorf("%s: %s, and the feature gate %s of the scheduler is off", describe(claim, request), what, gate)
+	return fmt.Errorf("%s: %s requires feature gate %s, which is disabled in the scheduler", describe(claim, request), what, gate)
 }
 
 func hasCapacity(request *resourceapi.DeviceRequest) bool {

@@ -81,7 +81,7 @@ func (c *selectorCache) ready(ctx context.Context, selectors []resourceapi.Devic
 func (c *selectorCache) compileOne(expression string, done chan<- struct{}) {
 	defer func() {
 		if p := recover(); p != nil {
-			klog.ErrorS(nil, "Compiling a selector panicked", "panic", p)
+			klog.ErrorS(nil, "Compiling a CEL selector panicked", "panic", p)
 		}
 		<-c.turn
 		close(done)

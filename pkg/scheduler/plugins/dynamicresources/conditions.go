@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-var errTooLate = errors.New("its devices did not meet their binding conditions in time")
+var errTooLate = errors.New("devices did not meet their binding conditions in time")
 
 // hasConditions reports whether devices may have to be prepared before a pod is bound (KEP-5007).
 func (c *catalog) hasConditions() bool { return c.features.DeviceBinding && c.features.DeviceStatus }
@@ -39,7 +39,7 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time
 			if cause := context.Cause(ctx); errors.Is(cause, errTooLate) {
 				return fmt.Errorf("%s: %w (%v)", describeFirst(waiting), cause, limit)
 			}
-			return fmt.Errorf("%s: waiting for its devices: %w", describeFirst(waiting), context.Cause(ctx))
+			return fmt.Errorf("%s: waiting for the binding conditions of its devices: %w", describeFirst(waiting), context.Cause(ctx))
 		}
 	}
 }
@@ -51,7 +51,7 @@ func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
 		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name) // informers may show an earlier allocation, with its conditions
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && claim.UID != held.claim.UID:
-			return nil, fmt.Errorf("%s: it is gone", describeFirst(held.claim))
+			return nil, fmt.Errorf("%s: the claim was deleted", describeFirst(held.claim))
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), err)
 		case claim.Status.Allocation == nil: // informers show the version before the write
@@ -75,7 +75,7 @@ func (c *catalog) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
 		status := statusOf(claim, result)
 		for _, name := range result.BindingFailureConditions {
 			if condition := meta.FindStatusCondition(status.Conditions, name); condition != nil && condition.Status == "True" {
-				return false, fmt.Errorf("%s: device %s cannot be prepared: %s is true: %s: %s", describeFirst(claim), brief.Value(result.Device), brief.Value(name),
+				return false, fmt.Errorf("%s: device %s failed with condition %s: %s: %s", describeFirst(claim), brief.Value(result.Device), brief.Value(name),
 					brief.Value(condition.Reason), brief.Part(condition.Message))
 			}
 		}

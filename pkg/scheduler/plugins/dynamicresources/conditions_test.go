@@ -28,11 +28,11 @@ func TestBindingConditions(t *testing.T) {
 		want string
 	}{
 		"it is prepared":      {says: says("attached")},
-		"it cannot be":        {says: says("broken"), want: `claim "p-t" (request "r", class "gpu"): device "gpu-0" cannot be prepared: "broken" is true: "Because": it is so`},
-		"nothing is said":     {want: `claim "p-t" (request "r", class "gpu"): its devices did not meet their binding conditions in time (10s)`},
+		"it cannot be":        {says: says("broken"), want: `claim "p-t" (request "r", class "gpu"): device "gpu-0" failed with condition "broken": "Because": it is so`},
+		"nothing is said":     {want: `claim "p-t" (request "r", class "gpu"): devices did not meet their binding conditions in time (10s)`},
 		"something else is":   {says: says("seen"), want: `in time (10s)`},
 		"the claim is freed":  {says: func(c *resourceapi.ResourceClaim) { c.Status = resourceapi.ResourceClaimStatus{} }, want: `in time (10s)`},
-		"the claim goes away": {says: func(c *resourceapi.ResourceClaim) { c.UID = "another" }, want: "it is gone"},
+		"the claim goes away": {says: func(c *resourceapi.ResourceClaim) { c.UID = "another" }, want: "the claim was deleted"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

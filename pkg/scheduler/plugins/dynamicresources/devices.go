@@ -89,7 +89,7 @@ func served(api discovery.DiscoveryInterface) error {
 	select {
 	case err := <-answered:
 		if apierrors.IsNotFound(err) {
-			return fmt.Errorf("plugin %s: the API server does not serve %s, as those of Kubernetes 1.34 and later do; take the plugin out of the configuration, or upgrade", Name, group)
+			return fmt.Errorf("plugin %s: the API server does not serve %s, which needs Kubernetes 1.34 or later; remove the plugin from the configuration, or upgrade Kubernetes", Name, group)
 		}
 	case <-time.After(callTimeout):
 	}

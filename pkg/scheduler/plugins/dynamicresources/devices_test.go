@@ -24,7 +24,7 @@ import (
 func TestAnAPIServerWithoutClaims(t *testing.T) {
 	kube := kubefake.NewClientset() // which serves nothing
 	_, err := Spec().New(nil, handle{kube: kube, factory: informers.NewSharedInformerFactory(kube, time.Hour)})
-	if err == nil || !strings.Contains(err.Error(), "the API server does not serve resource.k8s.io/v1, as those of Kubernetes 1.34 and later do") {
+	if err == nil || !strings.Contains(err.Error(), "the API server does not serve resource.k8s.io/v1, which needs Kubernetes 1.34 or later") {
 		t.Errorf("got %v", err)
 	}
 }

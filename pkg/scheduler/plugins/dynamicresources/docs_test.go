@@ -57,8 +57,8 @@ tiers:
       dynamicresources.filterTimeoutSeconds: 3
   - name: dynamicresources
 `), config.NewCatalogue(Spec()))
-	want := `line 6: argument "predicate.DynamicResourceAllocationEnable" of plugin "predicates" must be false beside plugin "dynamicresources" (line 8), which does that; remove the one or the other
-line 7: argument "dynamicresources.filterTimeoutSeconds" of plugin "predicates" has no effect beside plugin "dynamicresources" (line 8); give it to that one`
+	want := `line 6: argument "predicate.DynamicResourceAllocationEnable" of plugin "predicates" must be false with plugin "dynamicresources" (line 8), which takes this over; remove one of them
+line 7: argument "dynamicresources.filterTimeoutSeconds" of plugin "predicates" has no effect with plugin "dynamicresources" (line 8); move it to that plugin`
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

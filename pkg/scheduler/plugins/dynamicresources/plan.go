@@ -135,9 +135,9 @@ func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 // failed returns the refusal of a node on which the search for devices failed.
 func failed(open []*resourceapi.ResourceClaim, err error) *api.Status {
 	if errors.Is(err, errSlow) {
-		return unresolvable("%s: searching node(s) for devices took too long", describeFirst(open[0]))
+		return unresolvable("%s: device search on the node timed out", describeFirst(open[0]))
 	}
-	return unresolvable("%s: searching for devices: %s", describeFirst(open[0]), brief.Part(err.Error()))
+	return unresolvable("%s: device search failed: %s", describeFirst(open[0]), brief.Part(err.Error()))
 }
 
 func unresolvable(format string, args ...any) *api.Status {

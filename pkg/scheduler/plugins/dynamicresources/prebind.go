@@ -21,7 +21,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-var errReserved = errors.New("no devices are reserved for its claims on this node")
+var errReserved = errors.New("no devices are reserved for the pod's claims on this node")
 
 // PreBind implements framework.PreBinder. It writes the assumed allocations, and waits until the devices meet their binding
 // conditions.
@@ -79,7 +79,7 @@ func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error
 		if claim == nil {
 			var err error
 			if claim, err = d.kube.ResourceV1().ResourceClaims(held.claim.Namespace).Get(ctx, held.claim.Name, metav1.GetOptions{}); err != nil {
-				return fmt.Errorf("reading it: %w", err)
+				return fmt.Errorf("reading the claim: %w", err)
 			}
 		}
 		done, err := d.writeOnce(ctx, held, claim, pod)
@@ -104,7 +104,7 @@ func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resource
 		held.tried = true
 		marked, err := claims.Update(ctx, claim, metav1.UpdateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("protecting it from deletion: %w", err)
+			return nil, fmt.Errorf("protecting the claim from deletion: %w", err)
 		}
 		claim = marked.DeepCopy()
 	}
@@ -120,7 +120,7 @@ func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resource
 	claim.Status.ReservedFor = append(claim.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: pod.Name, UID: pod.UID})
 	done, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("reserving it: %w", err)
+		return nil, fmt.Errorf("reserving the claim: %w", err)
 	}
 	return done, nil
 }
@@ -130,15 +130,15 @@ func (h *heldClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	switch allocation := claim.Status.Allocation; {
 	case claim.UID != h.claim.UID:
-		return errors.New("it was deleted, and another of its name was made")
+		return errors.New("the claim was deleted and recreated")
 	case claim.DeletionTimestamp != nil:
-		return errors.New("it is being deleted")
+		return errors.New("the claim is being deleted")
 	case h.allocation == nil && allocation == nil:
-		return errors.New("it is not allocated any more")
+		return errors.New("the claim is no longer allocated")
 	case allocation != nil && !sameDevices(planned, allocation):
-		return errors.New("others allocated it meanwhile")
+		return errors.New("the claim got another allocation in the meantime")
 	case len(claim.Status.ReservedFor) >= resourceapi.ResourceClaimReservedForMaxSize && !resourceclaim.IsReservedForPod(pod, claim):
-		return fmt.Errorf("it is used by %d pods, and can be by no more", len(claim.Status.ReservedFor))
+		return fmt.Errorf("the claim is used by %d pods, which is the maximum", len(claim.Status.ReservedFor))
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func (d *devices) giveBack(ctx context.Context, pod types.UID) error {
 	var errs []error
 	for _, held := range slices.Backward(a.held) {
 		if err := d.withdraw(ctx, held, pod); err != nil {
-			errs = append(errs, fmt.Errorf("taking back what was written for claim %s: %w", brief.Value(held.claim.Name), err))
+			errs = append(errs, fmt.Errorf("rolling back claim %s: %w", brief.Value(held.claim.Name), err))
 		}
 	}
 	if len(errs) > 0 {

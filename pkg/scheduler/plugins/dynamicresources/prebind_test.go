@@ -4,14 +4,12 @@ package dynamicresources
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clienttesting "k8s.io/client-go/testing"
@@ -157,7 +155,7 @@ func TestRollbackThatFailsIsRepeated(t *testing.T) {
 		w.kube.PrependReactor("*", "resourceclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return down, nil, errors.New("away")
 		})
-		if err := w.plugin.Rollback(w.t.Context(), p, "n"); err == nil || !strings.Contains(err.Error(), `taking back what was written for claim "p-t": away`) {
+		if err := w.plugin.Rollback(w.t.Context(), p, "n"); err == nil || !strings.Contains(err.Error(), `rolling back claim "p-t": away`) {
 			t.Errorf("got %v", err)
 		}
 		if w.fits(q, "n") == "" || w.fits(p, "n") == "" {
@@ -226,71 +224,6 @@ func TestAClaimThatWasAllocatedBefore(t *testing.T) {
 		}
 		w.nothingAssumed()
 	})
-}
-
-// TestStepsThatFail: the claim is not what it was any more.
-func TestStepsThatFail(t *testing.T) {
-	cases := map[string]struct {
-		meanwhile func(w *world)
-		want      string
-	}{
-		"others allocated it": {func(w *world) {
-			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("n", "gpu-1") })
-		}, "others allocated it meanwhile"},
-		"it is being deleted": {func(w *world) {
-			w.change("p-t", func(c *resourceapi.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{Time: schedtest.Created.Time} })
-		}, "it is being deleted"},
-		"it is another": {func(w *world) { w.change("p-t", func(c *resourceapi.ResourceClaim) { c.UID = "another" }) }, "it was deleted, and another of its name was made"},
-		"it is gone": {func(w *world) {
-			if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "p-t", metav1.DeleteOptions{}); err != nil {
-				w.t.Fatal(err)
-			}
-		}, "not found"},
-		"it is given back": {func(w *world) { w.take(w.tasks["p"]) }, errReserved.Error()},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			alone(t, func(w *world) {
-				tc.meanwhile(w)
-				if err := w.preBind(w.tasks["p"])(); err == nil || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("got %v, want %q", err, tc.want)
-				}
-				w.rollBack(w.tasks["p"])
-				w.nothingAssumed()
-			})
-		})
-	}
-}
-
-// TestAnAllocatedClaimThatOthersChange: the pod's node may not reach what it has then, nor may the pod use it.
-func TestAnAllocatedClaimThatOthersChange(t *testing.T) {
-	cases := map[string]struct {
-		change func(*resourceapi.ResourceClaim)
-		want   string
-	}{
-		"they allocate it anew": {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = allocationOf("m", "gpu-0") }, "others allocated it meanwhile"},
-		"they free it":          {func(c *resourceapi.ResourceClaim) { c.Status.Allocation = nil }, "it is not allocated any more"},
-		"as many as may use it": {func(c *resourceapi.ResourceClaim) {
-			c.Status.ReservedFor = make([]resourceapi.ResourceClaimConsumerReference, resourceapi.ResourceClaimReservedForMaxSize)
-		}, "it is used by 256 pods, and can be by no more"},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			claim := schedtest.DeviceClaim("c", one())
-			claim.Status.Allocation = allocationOf("n", "gpu-0")
-			run(t, append(gpus("n", "m"), claim), func(w *world) {
-				p := member("p", "c")
-				w.mustPlace(p, "n")
-				w.change("c", tc.change)
-				if err := w.preBind(p)(); err == nil || !strings.Contains(err.Error(), tc.want) {
-					t.Errorf("got %v, want %q", err, tc.want)
-				}
-				if slices.Contains(w.users("c"), "p") {
-					t.Error("it is reserved for the pod")
-				}
-			})
-		})
-	}
 }
 
 // TestAConflictIsReadAndWrittenAgain: others write claims, too.

@@ -80,7 +80,7 @@ func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	if !unused && !slices.ContainsFunc(claim.Status.ReservedFor, leaves) {
 		return nil
 	}
-	klog.InfoS("A former leader reserved a claim and did not bind the pod: that is withdrawn", "claim", klog.KObj(claim))
+	klog.InfoS("Withdrawing a former leader's reservation of a claim, the pod was not bound", "claim", klog.KObj(claim))
 	_, err = r.take(ctx, withdrawal{
 		namespace: claim.Namespace, name: claim.Name, uid: claim.UID, scheduler: mark, leaves: leaves,
 		frees: func(live *resourceapi.ResourceClaim) bool {

@@ -141,7 +141,7 @@ func (b *budgets) carryOver(last *budgets) {
 	}
 }
 
-var errSlow = errors.New("the search took too long")
+var errSlow = errors.New("the device search timed out")
 
 // begin returns a context that ends when the search has used up its time, and a function that ends the search.
 func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {

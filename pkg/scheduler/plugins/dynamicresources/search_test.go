@@ -61,7 +61,7 @@ func TestAClaimThatTakesForEver(t *testing.T) {
 	for len(got) < 20 && (len(got) == 0 || !strings.Contains(got[len(got)-1], "no longer")) {
 		got = append(got, verdict("ns", hard("c")))
 	}
-	if got[0] != `claim "c" (request "r0", class "gpu"): searching node(s) for devices took too long` {
+	if got[0] != `claim "c" (request "r0", class "gpu"): device search on the node timed out` {
 		t.Errorf("got %q", got[0])
 	}
 	if want := `device search budget of namespace "ns" (500ms per cycle) is exhausted`; got[len(got)-1] != want {
@@ -85,7 +85,7 @@ func TestSelectorsThatTakeLongToCompile(t *testing.T) {
 		}
 		compiled, begun := make(chan struct{}), time.Now()
 		w.plugin.devices.catalog.compiled.compile = func(string) { <-compiled }
-		if got, want := w.fits(p, "n"), `claim "p-t" (request "r", class "gpu"): searching node(s) for devices took too long`; got != want {
+		if got, want := w.fits(p, "n"), `claim "p-t" (request "r", class "gpu"): device search on the node timed out`; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if took := time.Since(begun); took != time.Second {

@@ -155,9 +155,9 @@ func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.No
 	s.devices.mu.Unlock()
 	switch {
 	case leaves:
-		return nil, unresolvable("claim %s is being given back", brief.Value(claim.Name))
+		return nil, unresolvable("claim %s is being released", brief.Value(claim.Name))
 	case selector != nil && !selector.Match(node):
-		return nil, unresolvable("%s: node(s) do not reach the devices that it has", describeFirst(claim.ResourceClaim))
+		return nil, unresolvable("%s: node(s) cannot access its devices", describeFirst(claim.ResourceClaim))
 	}
 	return held, nil
 }
@@ -186,7 +186,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		if err = s.devices.assume(task.Pod, p, s.round); !errors.Is(err, errChanged) {
 			return err
 		}
-		klog.V(3).InfoS("Devices of a placed task were allocated to another meanwhile", "pod", klog.KObj(task.Pod), "node", node.Name)
+		klog.V(3).InfoS("Devices of a placed task were allocated to another pod in the meantime", "pod", klog.KObj(task.Pod), "node", node.Name)
 	}
 	return errChanged
 }

@@ -32,7 +32,7 @@ func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
 		defer func() { <-d.freeing }()
 		klog.InfoS("Deallocating a claim whose devices are of a node that no longer exists", "claim", klog.KObj(claim), "pod", klog.KObj(pod))
 		if err := d.free(context.Background(), pod, claim.ResourceClaim); err != nil {
-			klog.ErrorS(err, "Deallocating a claim whose devices are of a node that no longer exists", "claim", klog.KObj(claim), "pod", klog.KObj(pod))
+			klog.ErrorS(err, "Deallocating a claim whose devices are of a node that no longer exists failed", "claim", klog.KObj(claim), "pod", klog.KObj(pod))
 		}
 	}()
 }

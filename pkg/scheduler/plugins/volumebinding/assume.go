@@ -15,8 +15,7 @@ import (
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 )
 
-// assumption is the state assumed for a pod on a node: the claims that it holds, and the volumes that the binder is to
-// bind.
+// assumption is what is assumed for a pod on a node: the claims it holds, and what the binder is to bind.
 type assumption struct {
 	node    string
 	volumes *k8s.PodVolumes
@@ -27,16 +26,16 @@ type assumption struct {
 type heldClaim struct {
 	claim *v1.PersistentVolumeClaim
 	node  string
-	// pods are the pods that hold it; the value reports whether their steps have begun. assumed undoes the assumption
-	// once no pod holds it. The mutex of volumes guards both.
+	// pods are the pods that hold it, true once their steps have begun. assumed undoes the assumption when no pod holds it any
+	// longer. The mutex of volumes guards both.
 	pods    map[types.UID]bool
 	assumed k8s.PodVolumes
-	// volume is the name of its volume, if one exists. before is the claim that the volume was reserved for earlier.
-	// capacity is the capacity that the volume uses, if known.
+	// volume is the name of its volume, if one exists, before the claim that the volume was reserved for, and capacity the capacity
+	// that it is made of, if known.
 	volume   string
 	before   *v1.ObjectReference
 	capacity types.NamespacedName
-	// bound is closed when the informers show the claim as bound, or another claim with its name.
+	// bound is closed when the informers show the claim as bound, or another of its name.
 	bound     chan struct{}
 	boundOnce sync.Once
 
@@ -47,14 +46,14 @@ func nameOf(claim *v1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// assumptionOf returns the pod's assumption; nil if there is none.
+// assumptionOf returns what is assumed for the pod; nil when nothing is.
 func (v *volumes) assumptionOf(pod types.UID) *assumption {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.assumed[pod]
 }
 
-// begin marks the steps of the pod as begun, and returns its assumption; nil if there is none.
+// begin returns what is assumed for the pod, whose step has begun; nil when nothing is.
 func (v *volumes) begin(pod types.UID) *assumption {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -67,14 +66,14 @@ func (v *volumes) begin(pod types.UID) *assumption {
 	return a
 }
 
-// assume makes the binder take volumes for the pod's claims on the node in their current state. It handles claims one
-// by one, in an order in which the node has an offer for each, so that each claim's volume is known and no volume is
-// taken twice. After an error nothing has changed.
+// assume makes the binder take volumes for the pod's claims on the node in their current state. It takes claims one by one, in the
+// order in which the node has an offer for each, so that each claim's volume is known and no volume is taken twice. After an error
+// nothing has changed.
 func (v *volumes) assume(from *stock, pod *v1.Pod, node *v1.Node) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if a := v.assumed[pod.UID]; a != nil {
-		return fmt.Errorf("those reserved for the pod on node %s are not given back yet", a.node)
+		return fmt.Errorf("volumes reserved for the pod on node %s are not released yet", a.node)
 	}
 	claims, err := v.bySize(pod)
 	if err != nil {
@@ -96,7 +95,7 @@ func (v *volumes) assume(from *stock, pod *v1.Pod, node *v1.Node) error {
 	return nil
 }
 
-// podClaim is a claim of a pod, with the pod's volume that refers to it.
+// podClaim is a claim of a pod with the volume that names it.
 type podClaim struct {
 	claimVolume
 	*v1.PersistentVolumeClaim
@@ -115,8 +114,8 @@ func (v *volumes) bySize(pod *v1.Pod) ([]podClaim, error) {
 	return claims, nil
 }
 
-// orderAsOffered moves the claims without a volume after the others, in an order in which the node has an offer for
-// each. If there is none, the order is unchanged. The mutex is held.
+// orderAsOffered moves the claims without a volume behind the others, in the order in which the node has an offer for each. If it
+// has none, the order is unchanged. The mutex is held.
 func (s *stock) orderAsOffered(claims []podClaim, pod types.UID, node *v1.Node) error {
 	var late []wanted
 	for _, claim := range claims {
@@ -149,9 +148,10 @@ func smallestFirst(l, r *v1.PersistentVolumeClaim) int {
 }
 
 // errNotKnown is of a claim that the binder, which may see it later than the lister does, does not know as that is.
-var errNotKnown = errors.New("its state is not known yet")
+var errNotKnown = errors.New("the scheduler has not seen the latest version of the claim yet")
 
-// assumeClaim adds one claim to the assumption. For a bound claim the binder checks the node, and nothing is assumed.
+// assumeClaim adds one claim to the assumption. Of a claim that is bound the binder knows the node's verdict, and nothing is
+// assumed.
 func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim podClaim, node *v1.Node) error {
 	single := withVolumes(pod, claim.claimVolume)
 	bound, err := v.binder.AssumePodVolumes(klog.Background(), single, node.Name, &k8s.PodVolumes{})
@@ -169,7 +169,7 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 	}
 	held, shared := v.held[claim.claim]
 	if shared && (len(held.pods) == 0 || held.claim.UID != claim.UID) {
-		return errors.New("it is being given back")
+		return errors.New("an earlier reservation of the claim is being rolled back")
 	}
 	if shared && held.joins(node.Name) {
 		held.pods[pod.UID] = false
@@ -196,7 +196,7 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 	return nil
 }
 
-// joins reports whether the claim's volume is to be provisioned for a pod on a node other than this one.
+// joins is true of a pod on the node if the claim's volume is to be made for a pod on another node.
 func (h *heldClaim) joins(node string) bool { return h.volume == "" && h.node != node }
 
 // joined returns the assumption's claims whose volumes are being provisioned for pods on other nodes, as written.
@@ -212,7 +212,7 @@ func (v *volumes) joined(a *assumption) []*v1.PersistentVolumeClaim {
 	return claims
 }
 
-// reaches returns an error if the node does not reach the volume of the pod's bound claim.
+// reaches is nil if the node reaches the volume of the pod's claim, which is bound.
 func (v *volumes) reaches(pod *v1.Pod, node *v1.Node) error {
 	claims, err := v.binder.GetPodVolumeClaims(klog.Background(), pod)
 	if err != nil {
@@ -228,7 +228,7 @@ func (v *volumes) reaches(pod *v1.Pod, node *v1.Node) error {
 	return err
 }
 
-// take returns the current offer for the claim.
+// take returns what the claim is offered now.
 func (s *stock) take(pod *v1.Pod, claim podClaim, node *v1.Node) (offer, error) {
 	late, err := s.want(claim.PersistentVolumeClaim)
 	if err != nil {
@@ -236,12 +236,12 @@ func (s *stock) take(pod *v1.Pod, claim podClaim, node *v1.Node) (offer, error) 
 	}
 	found, why, err := s.offer(pod.UID, late, node, newBasket())
 	if err == nil && why != accepted {
-		err = fmt.Errorf("the node has nothing for it any more: %s", why)
+		err = fmt.Errorf("the node no longer fits the claim: %s", why)
 	}
 	return found, err
 }
 
-// podVolumes converts the offer to the binder's type.
+// podVolumes is the offer as the binder takes it.
 func (v *volumes) podVolumes(pod *v1.Pod, found offer, node *v1.Node) (*k8s.PodVolumes, error) {
 	if found.volume == nil {
 		return &k8s.PodVolumes{DynamicProvisions: []*k8s.DynamicProvision{{PVC: found.claim, NodeCapacity: found.capacity}}}, nil
@@ -277,7 +277,7 @@ func (v *volumes) letGo(held *heldClaim) {
 	}
 }
 
-// revert undoes the assumption of a pod. Nothing may have been written for it.
+// revert undoes the assumption of a pod for which nothing was written.
 func (v *volumes) revert(pod types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -303,7 +303,7 @@ func (v *volumes) dropClaim(held *heldClaim) {
 	}
 }
 
-// taken records that all claims of the pod are bound, so that nothing has to be undone.
+// taken records that all claims of the pod are bound, so there is nothing to undo.
 func (v *volumes) taken(pod types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

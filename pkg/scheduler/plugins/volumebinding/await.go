@@ -19,8 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// catchUp is how often the binder is polled once the informers have shown all claims as bound: its own caches of claims
-// and volumes may lag.
+// catchUp is how often the binder is looked at once the informers have shown all claims as bound: it learns of both, claims and
+// volumes, in its own time.
 const catchUp = 10 * time.Millisecond
 
 var (
@@ -28,22 +28,22 @@ var (
 	errAllBound = errors.New("all claims are bound")
 	// The errors below end the wait, because the claim can no longer be bound.
 	errLost   = errors.New("has lost its volume")
-	errRemade = errors.New("was deleted, and another of its name was made")
+	errRemade = errors.New("was deleted and recreated")
 	// errUnreached is of a volume that was made for a pod on another node.
-	errUnreached = errors.New("the node does not reach the pod's volumes")
+	errUnreached = errors.New("the node cannot access the pod's volumes")
 )
 
-// endsWait reports whether the claim can no longer be bound after the error.
+// endsWait is true of errors after which a claim cannot be bound.
 func endsWait(err error) bool {
 	return errors.Is(err, errLost) || errors.Is(err, errRemade) || errors.Is(err, errUnreached)
 }
 
-// bind makes the binder write the pod's assumption, and waits until all its claims are bound. The binder polls once a
-// second, for the first time after a second. Its wait is cut short as soon as it would find all claims bound. It does
-// not see volumes that are provisioned for pods on other nodes.
+// bind has the binder write what is assumed for the pod, and waits until all its claims are bound. The binder looks once a second,
+// and for the first time after a second: it is cut short as soon as it would find all bound. It knows nothing of volumes that are made for
+// pods on other nodes.
 func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	joined := v.joined(a)
-	for _, claim := range joined { // the other pod may have failed
+	for _, claim := range joined { // the other pod may have been given up
 		if _, err := (client{v.kube, v}).CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
 			return fmt.Errorf("selecting a node for %s: %w", describe(claim), err)
 		}
@@ -70,8 +70,8 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	return v.verify(pod, a) // the binder identifies claims by name, and does not check their volumes
 }
 
-// awaitBound waits until all claims of the pod are bound to volumes that its node reaches. It returns an error if a
-// claim can no longer be bound, and nil if the context ends first.
+// awaitBound waits until all claims of the pod are bound to volumes that its node reaches. It returns an error if one can no longer
+// be bound, and nil if the context ends before.
 func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	for _, held := range a.held {
 		select {
@@ -97,8 +97,7 @@ func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) er
 	}
 }
 
-// verify returns nil if all claims of the pod are bound to volumes that the pod's node reaches, and both informers and
-// the binder show that.
+// verify is nil if all claims of the pod are bound to volumes that the pod's node reaches, and informers and the binder show both.
 func (v *volumes) verify(pod *v1.Pod, a *assumption) error {
 	for _, held := range a.held {
 		if err := v.shown(held); err != nil {
@@ -123,7 +122,7 @@ func (v *volumes) verify(pod *v1.Pod, a *assumption) error {
 	return nil
 }
 
-// shown returns nil if informers show the claim as bound, and the volume that was reserved for it as no longer free.
+// shown is nil if informers show the claim as bound, and the volume that was reserved for it as no longer free.
 func (v *volumes) shown(held *heldClaim) error {
 	claim, err := v.objects.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
 	switch {
@@ -145,8 +144,7 @@ func (v *volumes) shown(held *heldClaim) error {
 	return nil
 }
 
-// noteBound returns the handler that notifies the goroutines waiting for a claim when it is bound, or replaced by
-// another claim with its name.
+// noteBound returns the handler that wakes the waiters of a claim when it is bound, or replaced by another of its name.
 func (v *volumes) noteBound() cache.ResourceEventHandler {
 	note := func(object any) {
 		claim, ok := object.(*v1.PersistentVolumeClaim)

@@ -90,9 +90,9 @@ func TestWhatEndsTheWait(t *testing.T) {
 		"the volume is taken back":          {class: "local", meanwhile: func(w *world) { w.setVolume("v", func(v *v1.PersistentVolume) { v.Spec.ClaimRef = nil }) }, want: "ClaimRef got reset"},
 		"the node is gone":                  {class: "made", meanwhile: func(w *world) { w.removeNode("n1") }, want: `failed to get node "n1"`},
 		"the pod is gone":                   {class: "made", meanwhile: func(w *world) { w.removePod("g-0") }, want: "pod does not exist any more"},
-		"the volume is made out of reach":   {class: "made", meanwhile: func(w *world) { w.provisionOn("c", "n2") }, want: "the node does not reach the pod's volumes"},
-		"the claim is made anew, and bound": {class: "local", meanwhile: func(w *world) { w.remake("c"); w.bind("c", "v") }, want: `claim "c" (storage class "local") was deleted, and another of its name was made`},
-		"the claim is made anew":            {class: "local", meanwhile: func(w *world) { w.remake("c") }, want: `claim "c" (storage class "local") was deleted, and another of its name was made`},
+		"the volume is made out of reach":   {class: "made", meanwhile: func(w *world) { w.provisionOn("c", "n2") }, want: "the node cannot access the pod's volumes"},
+		"the claim is made anew, and bound": {class: "local", meanwhile: func(w *world) { w.remake("c"); w.bind("c", "v") }, want: `claim "c" (storage class "local") was deleted and recreated`},
+		"the claim is made anew":            {class: "local", meanwhile: func(w *world) { w.remake("c") }, want: `claim "c" (storage class "local") was deleted and recreated`},
 		"the claim is bound to a volume that the node does not reach": {
 			class:     "local",
 			meanwhile: func(w *world) { w.bind("c", "far") },

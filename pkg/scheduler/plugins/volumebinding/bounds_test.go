@@ -34,9 +34,9 @@ func TestClaimsThatTakeLongToBeLookedAt(t *testing.T) {
 		want   string
 	}{
 		"some values":       {values(mostRequirements), ""},
-		"many values":       {values(mostRequirements + 1), "a selector of 101 requirements and values; no more than 100 are looked at"},
+		"many values":       {values(mostRequirements + 1), "a selector of 101 requirements and values, must be at most 100"},
 		"some access modes": {modes(mostAccessModes), ""},
-		"many access modes": {modes(mostAccessModes + 1), "17 access modes; there are four"},
+		"many access modes": {modes(mostAccessModes + 1), "17 access modes, must be at most 16"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -74,9 +74,9 @@ func TestDisksAreLookedAtAlone(t *testing.T) {
 	}{
 		"none":          {pod(v1.Volume{Name: "empty", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}), ""},
 		"of its own":    {pod(disk("x", "3")), ""},
-		"another pod's": {pod(disk("z", "2"), disk("y", "1")), "node(s) have a pod that uses the disk of volume \"y\""},
+		"another pod's": {pod(disk("z", "2"), disk("y", "1")), "node(s) run a pod that uses the disk of volume \"y\""},
 		"a hundred":     {pod(many[1:]...), ""},
-		"more":          {pod(many...), "the pod has more than 100 disks, which are not looked after"},
+		"more":          {pod(many...), "the pod has more disks than the limit of 100"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

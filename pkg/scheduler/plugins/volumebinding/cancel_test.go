@@ -103,7 +103,7 @@ func TestAVolumeThatIsAnothersByNow(t *testing.T) {
 		reserve("other", "other")
 		began := time.Now()
 		err := w.preBind(task)()
-		if err == nil || !strings.Contains(err.Error(), `volume "v" is not reserved for claim "c" any more`) || time.Since(began) > time.Minute {
+		if err == nil || !strings.Contains(err.Error(), `volume "v" is no longer reserved for claim "c"`) || time.Since(began) > time.Minute {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})

@@ -84,7 +84,7 @@ func (o *objects) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 	claim, err := o.claims.PersistentVolumeClaims(of.claim.Namespace).Get(of.claim.Name)
 	switch {
 	case apierrors.IsNotFound(err) && of.volume.Ephemeral != nil:
-		return nil, fmt.Errorf("claim %s of the pod's ephemeral volume %s has not been made yet", brief.Value(of.claim.Name), brief.Value(of.volume.Name))
+		return nil, fmt.Errorf("claim %s of the pod's ephemeral volume %s has not been created yet", brief.Value(of.claim.Name), brief.Value(of.volume.Name))
 	case apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("claim %s of the pod's volume %s does not exist", brief.Value(of.claim.Name), brief.Value(of.volume.Name))
 	case err != nil:
@@ -95,7 +95,7 @@ func (o *objects) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 		return nil, fmt.Errorf("%s has lost its volume %s", describe(claim), brief.Value(claim.Spec.VolumeName))
 	case of.volume.Ephemeral != nil:
 		if err := ephemeral.VolumeIsForPod(pod, claim); err != nil {
-			return nil, fmt.Errorf("%s is not that of the pod's ephemeral volume: %w", describe(claim), err)
+			return nil, fmt.Errorf("%s was not created for the pod's ephemeral volume: %w", describe(claim), err)
 		}
 	}
 	if isBound(claim) {
@@ -111,10 +111,10 @@ func (o *objects) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 // checkSize returns an error for a claim that would take too long to process.
 func checkSize(claim *v1.PersistentVolumeClaim) error {
 	if n := len(claim.Spec.AccessModes); n > mostAccessModes {
-		return fmt.Errorf("%s has %d access modes; there are four", describe(claim), n)
+		return fmt.Errorf("%s has %d access modes, must be at most %d", describe(claim), n, mostAccessModes)
 	}
 	if n := requirements(claim.Spec.Selector); n > mostRequirements {
-		return fmt.Errorf("%s has a selector of %d requirements and values; no more than %d are looked at", describe(claim), n, mostRequirements)
+		return fmt.Errorf("%s has a selector of %d requirements and values, must be at most %d", describe(claim), n, mostRequirements)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func requirements(s *metav1.LabelSelector) int {
 // and an error for any other.
 func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if claim.Spec.VolumeName != "" {
-		return fmt.Errorf("%s asks for volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
+		return fmt.Errorf("%s requests volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
 	}
 	if selected, is := claim.Annotations[volume.AnnSelectedNode]; is && selected == "" {
 		return fmt.Errorf("%s has an empty annotation %s", describe(claim), volume.AnnSelectedNode)
@@ -145,14 +145,14 @@ func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	}
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	if name == "" {
-		return fmt.Errorf("%s is not bound: without a class, a volume must be made for it", describe(claim))
+		return fmt.Errorf("%s is not bound; create a volume for it, or set a storage class", describe(claim))
 	}
 	class, err := o.classes.Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%s is not bound: its class does not exist", describe(claim))
+		return fmt.Errorf("%s is not bound: its storage class does not exist", describe(claim))
 	case err != nil:
-		return fmt.Errorf("reading the class of %s: %w", describe(claim), err)
+		return fmt.Errorf("reading the storage class of %s: %w", describe(claim), err)
 	case class.VolumeBindingMode == nil || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer:
 		return fmt.Errorf("waiting for %s with Immediate binding to be bound", describe(claim))
 	}

@@ -122,7 +122,7 @@ func (c volumeClient) stillReserved(ctx context.Context, held *heldClaim, volume
 		return nil, err
 	}
 	if ref := now.Spec.ClaimRef; ref == nil || ref.UID != held.claim.UID {
-		return nil, fmt.Errorf("volume %s is not reserved for claim %s any more", brief.Value(volume.Name), brief.Value(held.claim.Name))
+		return nil, fmt.Errorf("volume %s is no longer reserved for claim %s", brief.Value(volume.Name), brief.Value(held.claim.Name))
 	}
 	return volume, nil
 }

@@ -27,7 +27,7 @@ func (v *volumes) neverBound(ctx context.Context, name, from, to string) (bool, 
 	if forgotten(err) {
 		return false, nil
 	} else if err != nil {
-		return false, fmt.Errorf("reading what became of volume %s: %w", name, err)
+		return false, fmt.Errorf("reading the history of volume %s: %w", name, err)
 	}
 	defer versions.Stop()
 	for event := range versions.ResultChan() {
@@ -48,7 +48,7 @@ func (v *volumes) neverBound(ctx context.Context, name, from, to string) (bool, 
 			return true, nil
 		}
 	}
-	return false, fmt.Errorf("reading what became of volume %s: the answer broke off: %w", name, cmp.Or(err, context.Cause(ctx), io.ErrUnexpectedEOF))
+	return false, fmt.Errorf("reading the history of volume %s: the watch ended early: %w", name, cmp.Or(err, context.Cause(ctx), io.ErrUnexpectedEOF))
 }
 
 func forgotten(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }

@@ -35,7 +35,7 @@ func (m *matcher) match(pod *v1.Pod, claim *v1.PersistentVolumeClaim, pv *v1.Per
 	case err != nil:
 		return nil, err
 	case len(reasons) > 0 || len(found.StaticBindings) != 1:
-		return nil, fmt.Errorf("volume %s does not suit it any more", pv.Name)
+		return nil, fmt.Errorf("volume %s no longer matches the claim", pv.Name)
 	}
 	return found.StaticBindings, nil
 }

@@ -41,11 +41,11 @@ const (
 func (r refusal) String() string {
 	switch r {
 	case noVolume:
-		return "no volume is free, and none can be made"
+		return "no volume is available, and none can be provisioned"
 	case selectedElsewhere:
-		return "another node was selected"
+		return "another node is selected"
 	case noCapacity:
-		return "too little storage is left"
+		return "too little storage capacity"
 	default:
 		return "accepted"
 	}
@@ -73,7 +73,7 @@ func (v *volumes) want(claim *v1.PersistentVolumeClaim) (wanted, error) {
 	w.plain = &plain
 	var err error
 	if w.selector, err = metav1.LabelSelectorAsSelector(claim.Spec.Selector); err != nil {
-		return wanted{}, fmt.Errorf("%s: reading its selector: %w", describe(claim), err)
+		return wanted{}, fmt.Errorf("reading the selector of %s: %w", describe(claim), err)
 	}
 	return w, nil
 }
@@ -221,7 +221,7 @@ func forSeveralNodes(claim *v1.PersistentVolumeClaim) bool {
 func (s *stock) mayReach(claim wanted, node *v1.Node) (refusal, error) {
 	class, err := s.volumes.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
 	if err != nil {
-		return accepted, fmt.Errorf("reading the class of %s: %w", describe(claim.PersistentVolumeClaim), err)
+		return accepted, fmt.Errorf("reading the storage class of %s: %w", describe(claim.PersistentVolumeClaim), err)
 	}
 	if !v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels)) {
 		return noVolume, nil
@@ -234,7 +234,7 @@ func (s *stock) provision(made *offer, node *v1.Node, taken basket) (refusal, er
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
 	class, err := s.volumes.objects.classes.Get(name)
 	if err != nil {
-		return accepted, fmt.Errorf("reading the class of %s: %w", describe(made.claim), err)
+		return accepted, fmt.Errorf("reading the storage class of %s: %w", describe(made.claim), err)
 	}
 	if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner ||
 		!v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels)) {

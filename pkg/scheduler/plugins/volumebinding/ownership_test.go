@@ -252,7 +252,7 @@ func TestASharedClaimIsNotMadeElsewhere(t *testing.T) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "n2")
 		})
 		w.open()
-		want := `node(s) other than n2, which was selected for claim "c" (storage class "made")`
+		want := `node(s) other than n2, which is selected for claim "c" (storage class "made")`
 		if got := w.fits(member("g-1", "c"), "n1"); got != want {
 			t.Errorf("on n1: %q\nwant  %q", got, want)
 		}

@@ -19,9 +19,9 @@ import (
 )
 
 var (
-	errGivenUp  = errors.New("nothing is reserved for it any more")
+	errGivenUp  = errors.New("its reservation no longer exists")
 	errTooLate  = errors.New("not bound in time")
-	errReserved = errors.New("no volumes are reserved for it on this node")
+	errReserved = errors.New("no volumes are reserved for the pod on this node")
 )
 
 // PreBind implements framework.PreBinder. It writes the assumed state and waits until the volume controller, and the
@@ -65,7 +65,7 @@ func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duratio
 	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errTooLate):
-		return fmt.Errorf("%s: no volume was bound within %v; see what its provisioner or the volume controller says of it: %w", describeAll(waiting), limit, errTooLate)
+		return fmt.Errorf("%s: no volume was bound within %v; see the events of the claim: %w", describeAll(waiting), limit, errTooLate)
 	case cause != nil:
 		return fmt.Errorf("%s: %w", describeAll(waiting), cause)
 	}
@@ -90,12 +90,12 @@ func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
 			continue
 		}
 		if err := v.withdraw(ctx, held); err != nil {
-			first = cmp.Or(first, fmt.Errorf("taking back what was written for claim %s: %w", brief.Value(held.claim.Name), err))
+			first = cmp.Or(first, fmt.Errorf("rolling back claim %s: %w", brief.Value(held.claim.Name), err))
 			failed++
 		}
 	}
 	if failed > 1 {
-		return fmt.Errorf("%w; and for %d more claims", first, failed-1)
+		return fmt.Errorf("%w (and %s)", first, brief.Count(failed-1, "more claim"))
 	} else if failed > 0 {
 		return first
 	}

@@ -383,7 +383,7 @@ func TestUnclearAnswers(t *testing.T) {
 					t.Error("the rollback that failed has nothing to do any more")
 				}
 				w.open()
-				if err := w.place(member("g-1", "d"), "n1"); err == nil || !strings.HasSuffix(err.Error(), "it is being given back") {
+				if err := w.place(member("g-1", "d"), "n1"); err == nil || !strings.HasSuffix(err.Error(), "an earlier reservation of the claim is being rolled back") {
 					t.Errorf("another pod with the claim is placed: %v", err)
 				}
 				away = false
@@ -399,8 +399,8 @@ func TestUnclearAnswers(t *testing.T) {
 // TestARollbackThatFailsForManyClaimsSaysSoInFewWords: it is told over and over while it is tried again.
 func TestARollbackThatFailsForManyClaimsSaysSoInFewWords(t *testing.T) {
 	for claims, want := range map[string]string{
-		"c":     `taking back what was written for claim "c": the API server is away`,
-		"c d e": `taking back what was written for claim "c": the API server is away; and for 2 more claims`,
+		"c":     `rolling back claim "c": the API server is away`,
+		"c d e": `rolling back claim "c": the API server is away (and 2 more claims)`,
 	} {
 		t.Run(claims, func(t *testing.T) {
 			names := strings.Fields(claims)
@@ -445,7 +445,7 @@ func TestAClaimThatIsMadeAnewWhileItsNameIsHeld(t *testing.T) {
 		end := w.preBind(former)
 		w.remake("c")
 		w.open()
-		if err := w.place(member("g-1", "c"), "n1"); err == nil || !strings.HasSuffix(err.Error(), "it is being given back") {
+		if err := w.place(member("g-1", "c"), "n1"); err == nil || !strings.HasSuffix(err.Error(), "an earlier reservation of the claim is being rolled back") {
 			t.Errorf("a pod with the new claim is placed: %v", err)
 		}
 		if end() == nil {

@@ -24,7 +24,7 @@ import (
 // the initial lists of volumes and claims are processed.
 func (v *volumes) recover(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), v.objects.isReady) {
-		return fmt.Errorf("%s cannot be read, for which the scheduler needs the verbs list and watch: %w", strings.Join(v.objects.unread(), ", "), context.Cause(ctx))
+		return fmt.Errorf("%s cannot be read; allow the scheduler to list and watch them: %w", strings.Join(v.objects.unread(), ", "), context.Cause(ctx))
 	}
 	r := recovery{volumes: v, pods: map[string][]v1.Pod{}}
 	return errors.Join(r.claims(ctx), r.reserved(ctx))
@@ -51,7 +51,7 @@ func (r *recovery) claims(ctx context.Context) error {
 		if err != nil || used {
 			return err
 		}
-		klog.InfoS("A former leader selected a node for a claim and did not bind the pod: that is withdrawn", "claim", klog.KObj(claim), "node", node)
+		klog.InfoS("Withdrawing the node that a former leader selected for a claim, its pod was not bound", "claim", klog.KObj(claim), "node", node)
 		return r.volumes.unselect(ctx, claim.Namespace, claim.Name, claim.UID, node, claim.Annotations[SchedulerAnnotation])
 	})
 }
@@ -70,7 +70,7 @@ func (r *recovery) reserved(ctx context.Context) error {
 		if err != nil || used {
 			return err
 		}
-		klog.InfoS("A former leader reserved a volume for a claim and did not bind the pod: that is withdrawn", "volume", klog.KObj(reserved), "claim", ref.Namespace+"/"+ref.Name)
+		klog.InfoS("Withdrawing a former leader's reservation of a volume, the pod was not bound", "volume", klog.KObj(reserved), "claim", ref.Namespace+"/"+ref.Name)
 		return r.volumes.release(ctx, reservation{name: reserved.Name, uid: reserved.UID, claim: ref.UID, scheduler: scheduler})
 	})
 }

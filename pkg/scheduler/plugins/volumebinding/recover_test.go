@@ -149,7 +149,7 @@ func TestUnread(t *testing.T) {
 		}
 		reload, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		if err := w.plugin.Recover(reload); err == nil || !strings.HasPrefix(err.Error(), "csidrivers cannot be read, for which the scheduler needs the verbs list and watch: ") {
+		if err := w.plugin.Recover(reload); err == nil || !strings.HasPrefix(err.Error(), "csidrivers cannot be read; allow the scheduler to list and watch them: ") {
 			t.Errorf("recovering ends with %v", err)
 		}
 	})

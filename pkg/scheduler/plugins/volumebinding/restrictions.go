@@ -68,7 +68,7 @@ func (u *users) count() {
 	}
 	pods, err := u.pods.List(labels.Everything())
 	if err != nil {
-		klog.ErrorS(err, "Pods cannot be listed, those on nodes outside of the session do not keep claims from others")
+		klog.ErrorS(err, "Listing pods failed, ReadWriteOncePod claims of pods on nodes outside of the session are not checked")
 	}
 	for _, pod := range pods {
 		if pod.Spec.NodeName != "" && !finished(pod) {
@@ -141,7 +141,7 @@ func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	}
 	disks := disksOf(pod)
 	if len(disks) > mostDisks {
-		return fmt.Sprintf("the pod has more than %d disks, which are not looked after", mostDisks)
+		return fmt.Sprintf("the pod has more disks than the limit of %d", mostDisks)
 	}
 	conflict := ""
 	for _, task := range node.Tasks {
@@ -161,7 +161,7 @@ func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	if conflict == "" {
 		return ""
 	}
-	return fmt.Sprintf("node(s) have a pod that uses the disk of volume %s", brief.Value(conflict))
+	return fmt.Sprintf("node(s) run a pod that uses the disk of volume %s", brief.Value(conflict))
 }
 
 // sameDisk reports whether the two volumes are one disk that they cannot share. Volumes that only read a disk can share

@@ -23,7 +23,7 @@ func TestReadWriteOncePod(t *testing.T) {
 	pod := func(phase v1.PodPhase, node string) *v1.Pod {
 		return schedtest.MakePod().Group("other").Name("other").Volume("c").Node(node).Phase(phase).Obj()
 	}
-	const want = `claim "c" (storage class "local") is for one pod at a time, and pod "other" uses it`
+	const want = `claim "c" (storage class "local") is ReadWriteOncePod and in use by pod "other"`
 	cases := map[string]struct {
 		there  *v1.Pod
 		listed bool
@@ -59,7 +59,7 @@ func TestReadWriteOncePod(t *testing.T) {
 					return
 				}
 				w.mustPlace(first, "n1")
-				if got := w.fits(second, "n2"); !strings.Contains(got, `pod "g-0" uses it`) {
+				if got := w.fits(second, "n2"); !strings.Contains(got, `in use by pod "g-0"`) {
 					t.Errorf("the second member fits: %q", got)
 				}
 				w.take(first)
@@ -111,7 +111,7 @@ func TestDisks(t *testing.T) {
 				if err := w.session.users.nodes["n1"].AddTask(there); err != nil {
 					t.Fatal(err)
 				}
-				if refused := w.fits(wanted, "n1"); (refused == `node(s) have a pod that uses the disk of volume "disk"`) != tc.refused {
+				if refused := w.fits(wanted, "n1"); (refused == `node(s) run a pod that uses the disk of volume "disk"`) != tc.refused {
 					t.Errorf("refused: %q", refused)
 				}
 				if refused := w.fits(wanted, "n2"); refused != "" {

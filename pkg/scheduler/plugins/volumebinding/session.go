@@ -91,7 +91,7 @@ func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 func (s *session) usedByOthers(pod *v1.Pod, state *taskState) *api.Status {
 	refused := func(claim *v1.PersistentVolumeClaim) *api.Status {
 		if user := s.users.otherThan(pod, claim); user != "" {
-			return unresolvable("%s is for one pod at a time, and pod %s uses it", describe(claim), brief.Value(user))
+			return unresolvable("%s is ReadWriteOncePod and in use by pod %s", describe(claim), brief.Value(user))
 		}
 		return nil
 	}
@@ -135,7 +135,7 @@ func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
 	state := &taskState{}
 	all := claimVolumes(pod)
 	if len(all) > mostClaims {
-		return nil, fmt.Errorf("the pod's volumes have %d claims; no more than %d are looked after", len(all), mostClaims)
+		return nil, fmt.Errorf("the pod has %d claims, must be at most %d", len(all), mostClaims)
 	}
 	var bound []claimVolume
 	for _, own := range all {
@@ -171,9 +171,9 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer,
 		_, reasons, err := s.volumes.binder.FindPodVolumes(klog.Background(), state.boundOnly, state.boundClaims, node)
 		switch {
 		case err != nil:
-			return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("looking for volumes: %v", err)}
+			return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("finding volumes: %v", err)}
 		case slices.Contains(reasons, k8s.ErrReasonPVNotExist):
-			return nil, unresolvable("there is no volume any more for %s", describeAll(state.bound))
+			return nil, unresolvable("volume no longer exists for %s", describeAll(state.bound))
 		case len(reasons) > 0:
 			return nil, s.unreached(state)
 		}
@@ -181,7 +181,7 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer,
 	found, why, err := s.stock.offers(pod, state.late, node)
 	switch {
 	case err != nil:
-		return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("looking for volumes: %v", err)}
+		return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("finding volumes: %v", err)}
 	case why != accepted:
 		return nil, unresolvable("%s", s.explain(why, state.late, node))
 	}
@@ -203,15 +203,15 @@ func (s *session) explain(why refusal, late []wanted, node *v1.Node) string {
 	}
 	switch why {
 	case noCapacity:
-		return "node(s) have too little storage left for " + describeAll(claims)
+		return "node(s) have too little storage capacity for " + describeAll(claims)
 	case selectedElsewhere:
 		for _, claim := range claims {
 			if selected := s.volumes.selectedNode(claim); selected != "" && selected != node.Name {
-				return fmt.Sprintf("node(s) other than %s, which was selected for %s", selected, describe(claim))
+				return fmt.Sprintf("node(s) other than %s, which is selected for %s", selected, describe(claim))
 			}
 		}
 	}
-	return "node(s) have no free volume, and cannot be given one, for " + describeAll(claims)
+	return "node(s) have no volume, and cannot provision one, for " + describeAll(claims)
 }
 
 // selectedNode returns the node that the claim's volume is being provisioned for, or is assumed to be.
@@ -233,7 +233,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		return nil
 	}
 	if node.Node == nil {
-		return fmt.Errorf("node %s is gone", node.Name)
+		return fmt.Errorf("node %s no longer exists", node.Name)
 	}
 	if err := s.volumes.assume(s.stock, task.Pod, node.Node); err != nil {
 		return err

@@ -18,16 +18,16 @@ import (
 type ClassCache struct {
 	finder *Finder
 	layers *layers
-	// task is a task of the class. Its pre-predicate has run, so predicates called for it have their cycle state.
+	// task is one of the class. Its pre-predicate has run, so predicates called for it have their cycle state.
 	task *api.TaskInfo
 	// affinity is the task's node selector and required node affinity.
 	affinity nodeaffinity.RequiredNodeAffinity
-	// expected is how many tasks of the class are to be placed in the session; 0 if unknown.
+	// expected is how many tasks of the class the session is to place; 0 when unknown.
 	expected int
 	// verdicts are by node number.
 	verdicts []NodeVerdict
-	// reached marks, by node number, the only nodes that can take the tasks; nil for all nodes. unreached is the
-	// verdict on all others.
+	// reached marks, by node number, the only nodes that the tasks can go to, and unreached is the verdict on all others; nil for
+	// all nodes.
 	reached    []bool
 	unreached  *NodeVerdict
 	candidates map[candidatesKey]*CandidateNodes
@@ -36,7 +36,7 @@ type ClassCache struct {
 	// refusedForGood are the nodes that an uncached plugin refuses to all tasks of the class, regardless of placements.
 	refusedForGood map[int32]error
 	rooms          map[*nodeset.Set]*Room
-	// reasons are short forms of verdicts, for the verdicts that explanations used.
+	// reasons are short forms of verdicts, as far as explanations needed them.
 	reasons map[*api.FitError]string
 }
 
@@ -70,8 +70,7 @@ func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
 // NodeVerdict is the result of the cached plugins for a task of the class on one node.
 type NodeVerdict struct {
-	// version is 1 + the version of the node when the verdict was requested; 0 if it never was. scored is the same for
-	// the score.
+	// version is 1 + the node's version when the verdict was requested, 0 for never; scored is the same for the score.
 	version, scored uint32
 	// Copies is how many tasks of the class fit into the node's idle resources, 0 when the predicates refuse it.
 	Copies int32
@@ -145,13 +144,13 @@ func (c *ClassCache) score(node int32) float64 {
 	return v.score
 }
 
-// Room is how many tasks of a class a set of nodes takes now. It counts each node on its own and ignores plugins that
-// are called for every task or job, so it is an upper bound.
+// Room is how many tasks of a class a set of nodes takes now. It counts each node by itself and ignores plugins that are called
+// for every task or job, so it is an upper bound.
 type Room struct {
 	Total int
 	// Copies is the number for each node, by place in the set.
 	Copies []int32
-	// state is the state of the index when the room was counted.
+	// state is the state of the index that was counted.
 	state int
 	// refusals counts the nodes by the reason that stops the next task; nil before the first use.
 	refusals *Refusals
@@ -177,7 +176,7 @@ func (c *ClassCache) Room(set *nodeset.Set) *Room {
 	return r
 }
 
-// count updates the number at one place.
+// count updates one place.
 func (r *Room) count(place, copies int32) {
 	r.Total += int(copies - r.Copies[place])
 	r.Copies[place] = copies

@@ -254,12 +254,12 @@ func TestNICCounts(t *testing.T) {
 		"D33a: one whole NIC":              {rdma: "100", want: "rdma 1@100"},
 		"two whole NICs":                   {rdma: "200", want: "rdma 1@100,2@100"},
 		"D33b: a share of all that match":  {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll","selector":{"matchLabels":{"type":"fakeW"}}}}`, want: "rdma 1,2,4,5"},
-		"one of all that match is used up": {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll"}}`, used: []*Allocation{nics(100, 3)}, want: "all that match asked for", refused: true},
+		"one of all that match is used up": {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll"}}`, used: []*Allocation{nics(100, 3)}, want: "all that match requested", refused: true},
 		"none matches":                     {rdma: "1", hint: `{"rdma":{"allocateStrategy":"ApplyForAll","selector":{"matchLabels":{"type":"other"}}}}`, want: "Insufficient rdma devices", refused: true},
 		"as many NICs as the number":       {rdma: "3", hint: `{"rdma":{"allocateStrategy":"RequestsAsCount"}}`, want: "rdma 1,2,3"},
 		"as many whole NICs as the number": {rdma: "3", hint: `{"rdma":{"allocateStrategy":"RequestsAsCount","exclusivePolicy":"DeviceLevel"}}`, used: []*Allocation{nics(1, 2)}, want: "rdma 1@100,3@100,4@100"},
 		"a NIC that matches":               {rdma: "100", hint: `{"rdma":{"selector":{"matchLabels":{"type":"fakeS"}}}}`, want: "rdma 3@100"},
-		"more than any node has":           {rdma: "100000000000", want: "Insufficient rdma devices: 1000000000 asked for", refused: true},
+		"more than any node has":           {rdma: "100000000000", want: "Insufficient rdma devices: 1000000000 requested", refused: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -4,7 +4,6 @@ package allocator
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -100,93 +99,6 @@ func TestAffinityKeyStandsForThePCIeRoot(t *testing.T) {
 	i, _ := NewInventory(&d.Device, nil, InventoryOptions{AffinityKey: "data-direct"})
 	pair := parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointPCIe, "device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`))
 	check(t, inUse(NewState(i), whole(0)), pair, Options{}, "gpu 2,3; rdma 0,1", false)
-}
-
-func TestBadDeviceObjects(t *testing.T) {
-	tests := map[string]struct {
-		build func(d *deviceObject)
-		gpus  string
-		want  string
-	}{
-		"a minor twice": {
-			build: func(d *deviceObject) { d.gpu(0, -1, ""); d.gpu(1, -1, ""); d.gpu(1, -1, ""); d.gpu(1, 0, "") },
-			gpus:  "0", want: "gpu 1: is listed 3 times",
-		},
-		"no minor": {
-			build: func(d *deviceObject) { d.gpu(0, -1, "").Minor = nil; d.gpu(1, -1, "") },
-			gpus:  "1", want: "has no minor number",
-		},
-		"a minor below 0": {
-			build: func(d *deviceObject) { d.gpu(math.MinInt32, -1, ""); d.gpu(math.MaxInt32, -1, "") },
-			gpus:  "2147483647", want: "has no minor number",
-		},
-		"an unknown type": {
-			build: func(d *deviceObject) { d.add("tpu", 0, -1, "", nil); d.gpu(1, -1, "") },
-			gpus:  "1", want: `unknown type "tpu"`,
-		},
-		"a negative amount": {
-			build: func(d *deviceObject) {
-				d.gpu(0, -1, "").Resources = list(coreName, "-5", ratioName, "100")
-				d.gpu(1, -1, "")
-			},
-			gpus: "1", want: "gpu 0: resource " + coreName + " is -5",
-		},
-		"an amount that cannot be counted": {
-			build: func(d *deviceObject) { d.gpu(0, -1, "").Resources = list(memoryName, "9Ei"); d.gpu(1, -1, "") },
-			gpus:  "1", want: "gpu 0: resource " + memoryName,
-		},
-		"too many devices": {
-			build: func(d *deviceObject) {
-				for minor := range int32(10000) {
-					d.nic(minor, 0, fmt.Sprint(minor))
-				}
-				d.gpu(0, -1, "")
-			},
-			gpus: "0", want: "10000 devices of type rdma, must be at most 64",
-		},
-		"too many virtual functions": {
-			build: func(d *deviceObject) {
-				d.gpu(0, -1, "")
-				d.nic(0, -1, "").VFGroups = []v1alpha1.VirtualFunctionGroup{{VFs: make([]v1alpha1.VirtualFunction, 10000)}}
-			},
-			gpus: "0", want: "rdma 0: has 10000 virtual functions",
-		},
-		"partitions that are no JSON": {
-			build: func(d *deviceObject) { d.gpu(0, -1, ""); d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"1":` },
-			gpus:  "0", want: v1alpha1.GPUPartitionsAnnotation,
-		},
-		"partitions of the wrong size": {
-			build: func(d *deviceObject) {
-				d.gpu(0, -1, "")
-				d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"2":[{"minors":[0,0]},{"minors":[0,1,2]}],"x":[],"-1":[]}`
-			},
-			gpus: "0", want: "a partition of 2 has 1 different minors",
-		},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			d := makeDevice()
-			tt.build(d)
-			i, err := NewInventory(&d.Device, nil, InventoryOptions{})
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "device n1: ") || len(err.Error()) > 2048 {
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			}
-			// What is left is of use: each GPU can be had, and no other.
-			var got []string
-			s := NewState(i)
-			for {
-				a, _ := Allocate(s, parse(t, makePod(list(ratioName, "100"))), Options{})
-				if a == nil {
-					break
-				}
-				got = append(got, fmt.Sprint(a[GPU][0].Minor))
-				s = s.With(a)
-			}
-			if diff := cmp.Diff(tt.gpus, strings.Join(got, ",")); diff != "" {
-				t.Errorf("GPUs (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestUnhealthyDevicesHaveNothing(t *testing.T) {

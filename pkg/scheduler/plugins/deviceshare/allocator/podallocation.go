@@ -62,7 +62,7 @@ func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 		var more bool
 		asked.fillIn(Type(t), a[t])
 		if a[t], more = most[t].limit(a[t]); more {
-			errs = append(errs, fmt.Errorf("annotation %s: says more of %s than the pod asks for, which does not count", v1alpha1.DeviceAllocatedAnnotation, Type(t)))
+			errs = append(errs, fmt.Errorf("annotation %s: lists more %s than the pod requests, the excess is ignored", v1alpha1.DeviceAllocatedAnnotation, Type(t)))
 		}
 	}
 	return a, errors.Join(errs...)

@@ -47,7 +47,7 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 			given[t] |= 1 << i
 			for _, vf := range d.VFs {
 				if want := r.of[t].vfs; want != nil && !s.Devices[t][i].hasVF(vf, want) {
-					return fmt.Errorf("device %s %d has virtual function %.32s, which the request does not select any more", Type(t), d.Minor, vf.BusID)
+					return fmt.Errorf("device %s %d has virtual function %.32s, which the request no longer selects", Type(t), d.Minor, vf.BusID)
 				}
 			}
 		}
@@ -58,13 +58,13 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	x.q.limit = only
 	switch f := x.run(); {
 	case f.why == tooFew && x.q.anyOf(f.what, given[f.what], kept):
-		return fmt.Errorf("a device of type %s is used or kept by others", f.what)
+		return fmt.Errorf("a device of type %s is used by or reserved for other pods", f.what)
 	case f.why == tooFew:
-		return fmt.Errorf("a device of type %s is not what the request selects", f.what)
+		return fmt.Errorf("a device of type %s is not selected by the request", f.what)
 	case f.why != found:
-		return fmt.Errorf("what was chosen does not serve the request: %s", x.reason(f))
+		return fmt.Errorf("the pod's devices do not satisfy its request: %s", x.reason(f))
 	case r.samePCIe && x.chosen != given:
-		return errors.New("devices that were on the same PCIe switches are not")
+		return errors.New("devices are no longer on the same PCIe switches")
 	}
 	return nil
 }
@@ -82,23 +82,23 @@ func (q *problem) anyOf(t Type, devices uint64, is verdict) bool {
 func (s *State) recheckDevice(t Type, given *DeviceAllocation) error {
 	i, ok := s.index(t, given.Minor)
 	if !ok {
-		return fmt.Errorf("device %s %d is not in the Device object any more", t, given.Minor)
+		return fmt.Errorf("device %s %d is no longer in the Device object", t, given.Minor)
 	}
 	d := &s.Devices[t][i]
 	switch {
 	case given.UUID != d.UUID:
-		return fmt.Errorf("device %s %d is another device now (%.64s, was %.64s)", t, given.Minor, d.UUID, given.UUID)
+		return fmt.Errorf("device %s %d was replaced by another device (%.64s, was %.64s)", t, given.Minor, d.UUID, given.UUID)
 	case !d.Healthy:
 		return fmt.Errorf("device %s %d (%.64s) is unhealthy", t, given.Minor, d.UUID)
 	}
 	for r, amount := range given.Amounts {
 		if used, total := max(amount, s.used[t][i][r]), d.Total[r]; amount > 0 && used > total {
-			return fmt.Errorf("device %s %d (%.64s) is over-booked: %s %d of %d is in use", t, given.Minor, d.UUID, resourceNames[r], used, total)
+			return fmt.Errorf("device %s %d (%.64s) is overcommitted: %s %d of %d is in use", t, given.Minor, d.UUID, resourceNames[r], used, total)
 		}
 	}
 	for _, vf := range given.VFs {
 		if !d.hasVF(vf, labels.Everything()) {
-			return fmt.Errorf("device %s %d (%.64s) has no virtual function %.32s any more", t, given.Minor, d.UUID, vf.BusID)
+			return fmt.Errorf("device %s %d (%.64s) no longer has virtual function %.32s", t, given.Minor, d.UUID, vf.BusID)
 		}
 		at, _ := slices.BinarySearch(s.usedVFs[t][i], vf.BusID)
 		if next := at + 1; next < len(s.usedVFs[t][i]) && s.usedVFs[t][i][next] == vf.BusID {

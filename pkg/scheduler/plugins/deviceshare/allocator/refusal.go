@@ -41,19 +41,19 @@ func (x *search) reason(f failure) string {
 		}
 		scope := x.q.widest(f.what)
 		if !knowsTopology(x, f.what, scope) {
-			return fmt.Sprintf("node(s) missing GPU Device Topology Tree: %s free, asked for in one %s, which the Device object does not tell", freeOf(x, f.what), scope)
+			return fmt.Sprintf("node(s) missing GPU Device Topology Tree: %s free, requested in one %s, which the Device object does not report", freeOf(x, f.what), scope)
 		}
-		return fmt.Sprintf("%s: %s asked for in one %s, %s free, at most %d in one", title, want.howMany(), scope, freeOf(x, f.what), mostIn(x, f.what, scope))
+		return fmt.Sprintf("%s: %s requested in one %s, %s free, at most %d in one", title, want.howMany(), scope, freeOf(x, f.what), mostIn(x, f.what, scope))
 	case notJoint:
 		return reasonNotJoint(x, f.what)
 	case noPartitionTable:
-		return "node(s) missing GPU Partition Table: GPUs are given by partition only"
+		return "node(s) missing GPU Partition Table: GPUs are allocated by partition only"
 	case noPartitionSize:
 		return fmt.Sprintf("node(s) Unsupported number of GPU requests: no partition of %d", want.count)
 	case noPartition:
 		return fmt.Sprintf("Insufficient Partitioned GPU Devices: %s free, none of the %d partitions of %d fits", freeOf(x, GPU), len(x.q.s.Partitions[want.count]), want.count)
 	case otherIsolation:
-		return fmt.Sprintf("GPU isolation provider is %.64q, the pod asks for %.64q", x.q.s.IsolationProvider, x.q.r.isolation)
+		return fmt.Sprintf("GPU isolation provider is %.64q, the pod requests %.64q", x.q.s.IsolationProvider, x.q.r.isolation)
 	case noTemplate:
 		return fmt.Sprintf("no matched GPU shared resource template: of vendor %.64q and model %.64q", x.q.s.Vendor, x.q.s.Model)
 	}
@@ -85,17 +85,17 @@ func reasonTooFew(x *search, t Type) string {
 	default:
 		fmt.Fprintf(&b, "Insufficient %s devices: ", t)
 	}
-	fmt.Fprintf(&b, "%s asked for, %d of %s free", want.howMany(), by[usable], t.noun(len(x.q.devices(t))))
+	fmt.Fprintf(&b, "%s requested, %d of %s free", want.howMany(), by[usable], t.noun(len(x.q.devices(t))))
 	for v, text := range [numVerdicts]string{
-		unhealthy: "unhealthy", notSelected: "not selected", notInNUMA: "on other NUMA nodes", banned: "for other members",
-		kept: "used or kept by others", full: "without room", noVF: "without a virtual function",
+		unhealthy: "unhealthy", notSelected: "not selected", notInNUMA: "on other NUMA nodes", banned: "planned for other members",
+		kept: "used by or reserved for other pods", full: "without room", noVF: "without a virtual function",
 	} {
 		if by[v] > 0 && text != "" {
 			fmt.Fprintf(&b, ", %d %s", by[v], text)
 		}
 	}
 	if more := x.q.s.LeftOut[t]; more > 0 {
-		fmt.Fprintf(&b, ", %d more in the Device object than the %d that are used", more, maxDevices)
+		fmt.Fprintf(&b, ", %d ignored beyond the limit of %d for a Device object", more, maxDevices)
 	}
 	return b.String()
 }
@@ -116,10 +116,10 @@ func reasonNotJoint(x *search, t Type) string {
 		case with == 0:
 			return fmt.Sprintf("%s%s free, none with %s on the same PCIe switch", title, freeOf(x, t), noun)
 		case with < x.q.count(t):
-			return fmt.Sprintf("%s%s free, only %d with %s on the same PCIe switch, %s asked for", title, freeOf(x, t), with, noun, x.q.r.of[t].howMany())
+			return fmt.Sprintf("%s%s free, only %d with %s on the same PCIe switch, %s requested", title, freeOf(x, t), with, noun, x.q.r.of[t].howMany())
 		}
 	}
-	return fmt.Sprintf("%s%s free, no %d with all that is asked for on the same PCIe switches and in one %s", title, freeOf(x, t), x.q.count(t), x.q.widest(t))
+	return fmt.Sprintf("%s%s free, no %d with all requested devices on the same PCIe switches and in one %s", title, freeOf(x, t), x.q.count(t), x.q.widest(t))
 }
 
 func knowsTopology(x *search, t Type, scope Scope) bool {

@@ -4,7 +4,6 @@ package allocator
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,70 +98,6 @@ func TestRequestsThatAreAccepted(t *testing.T) {
 	}
 	if r, err := ParseRequest(makePod(list("cpu", "1", nvidiaName, "0")), RequestOptions{}); r != nil || err != nil {
 		t.Errorf("a pod that asks for no device: %v, %v", r, err)
-	}
-}
-
-// TestRequestsThatAreRejected, and more than case D32 has. That no eviction helps such pods is told by the plugin (TestAPodThatAsksForWhatCannotBeIsRefusedForGood).
-func TestRequestsThatAreRejected(t *testing.T) {
-	hint := func(text string) *v1.Pod {
-		return makePod(list(nvidiaName, "2", rdmaName, "1"), "device-allocate-hint", text)
-	}
-	tests := map[string]struct {
-		pod *v1.Pod
-		// want is in the error, beside the pod's name.
-		want string
-	}{
-		"core 101":                           {makePod(list(coreName, "101", memoryName, "1")), coreName + ": is 101"},
-		"core alone":                         {makePod(list(coreName, "100")), "cannot be asked for together"},
-		"gpu 101":                            {makePod(list(koordGPU, "101")), koordGPU + ": is 101"},
-		"core 100, ratio 101":                {makePod(list(coreName, "100", ratioName, "101")), ratioName + ": is 101"},
-		"all kinds of GPUs":                  {makePod(list(nvidiaName, "1", koordGPU, "100", coreName, "100", ratioName, "100", memoryName, "1")), nvidiaName + ", " + koordGPU},
-		"ratio 101, shared 1":                {makePod(list(ratioName, "101", sharedName, "1")), ratioName + ": is 101 over 1 GPUs"},
-		"ratio 101, shared 2":                {makePod(list(ratioName, "101", sharedName, "2")), ratioName + ": is 101 over 2 GPUs"},
-		"core 101, memory, shared 1":         {makePod(list(coreName, "101", memoryName, "1", sharedName, "1")), coreName + ": is 101 over 1 GPUs"},
-		"core 101, memory, shared 2":         {makePod(list(coreName, "101", memoryName, "1", sharedName, "2")), coreName + ": is 101 over 2 GPUs"},
-		"npu-core, memory without shared":    {makePod(list(npuCoreName, "1", memoryName, "1")), npuCoreName},
-		"shared 2, template":                 {makePod(list(sharedName, "2", npuCoreName, "1", npuCPUName, "1", memoryName, "1")), sharedName + " is 2"},
-		"shared 1, template without npu-cpu": {makePod(list(sharedName, "1", npuCoreName, "1", memoryName, "1")), npuCoreName},
-		"dvpp 101":                           {makePod(list(sharedName, "1", npuCoreName, "1", npuCPUName, "1", npuDVPPName, "101", memoryName, "1")), npuDVPPName + " is 101"},
-		"fpga 201":                           {makePod(list(fpgaName, "201")), fpgaName + ": is 201"},
-		"rdma 201":                           {makePod(list(rdmaName, "201")), rdmaName + ": is 201"},
-		"shared 0":                           {makePod(list(sharedName, "0", coreName, "100", ratioName, "100")), sharedName + ": is 0"},
-		"shared 0 alone":                     {makePod(list(sharedName, "0")), sharedName + ": is 0"},
-		"shared alone":                       {makePod(list(sharedName, "1")), sharedName},
-		"ratio 100 for cores of two":         {makePod(list(coreName, "200", ratioName, "100")), coreName},
-		"a part of one":                      {makePod(list(nvidiaName, "500m")), "whole number"},
-		"less than none":                     {makePod(list(nvidiaName, "-1")), "whole number"},
-		"more than can be counted":           {makePod(list(nvidiaName, "9223372036854775807")), "at most"},
-		"more than can be counted, together": {twice(makePod(list(memoryName, "140737488355327"))), "all together at most"},
-		"a hint that is no JSON":             {hint(`{`), "device-allocate-hint"},
-		"a hint for no type":                 {hint(`{"tpu":{}}`), `unknown type "tpu"`},
-		"an unknown strategy":                {hint(`{"rdma":{"allocateStrategy":"Some"}}`), `allocateStrategy is "Some"`},
-		"a strategy for GPUs":                {hint(`{"gpu":{"allocateStrategy":"ApplyForAll"}}`), "gpu: allocateStrategy"},
-		"an unknown scope":                   {hint(`{"gpu":{"requiredTopologyScope":"Socket"}}`), `requiredTopologyScope is "Socket"`},
-		"two GPUs on one device":             {hint(`{"gpu":{"requiredTopologyScope":"Device"}}`), "2 devices are asked for"},
-		"an unknown policy":                  {hint(`{"gpu":{"exclusivePolicy":"All"}}`), `exclusivePolicy is "All"`},
-		"a selector that selects nothing":    {hint(`{"gpu":{"selector":{"matchExpressions":[{"key":"a","operator":"Near"}]}}}`), "gpu: selector"},
-		"joint types that are none":          {makePod(list(nvidiaName, "1"), "device-joint-allocate", `{"deviceTypes":["gpu","nvme"]}`), `deviceTypes has "nvme"`},
-		"an unknown joint scope":             {makePod(list(nvidiaName, "1"), "device-joint-allocate", `{"requiredScope":"SameNUMA"}`), `requiredScope is "SameNUMA"`},
-		"a partition that is no JSON":        {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `[]`), "gpu-partition-spec"},
-		"an unknown partition policy":        {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"allocatePolicy":"Maybe"}`), `allocatePolicy is "Maybe"`},
-		"half a byte of a ring":              {makePod(list(nvidiaName, "1"), "gpu-partition-spec", `{"ringBusBandwidth":"500m"}`), "ringBusBandwidth is 500m"},
-		"a long annotation":                  {hint(strings.Repeat("x", 100000)), "device-allocate-hint"},
-		"a selector of many labels":          {hint(`{"gpu":{"selector":{"matchLabels":{` + strings.Join(manyOf(`"k%d":"v"`, 65), ",") + `}}}}`), "gpu: selector: has 65 requirements"},
-		"a selector of many expressions":     {hint(`{"rdma":{"vfSelector":{"matchExpressions":[` + strings.Join(manyOf(`{"key":"k%d","operator":"Exists"}`, 5000), ",") + `]}}}`), "rdma: vfSelector: has 5000 requirements"},
-		"a selector of many values":          {hint(`{"gpu":{"selector":{"matchExpressions":[{"key":"k","operator":"In","values":[` + strings.Join(manyOf(`"v%d"`, 10000), ",") + `]}]}}}`), "gpu: selector: has 10000 values"},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			_, err := ParseRequest(tt.pod, RequestOptions{})
-			if err == nil || !strings.Contains(err.Error(), "ns/p") || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("error %v, want one with ns/p and %q", err, tt.want)
-			}
-			if len(err.Error()) > 2048 {
-				t.Errorf("an error of %d bytes", len(err.Error()))
-			}
-		})
 	}
 }
 

@@ -118,7 +118,7 @@ func sumOf(pod *v1.Pod, name v1.ResourceName) (sum int64, found bool, err error)
 		found = true
 		value, ok := wholeNumber(quantity)
 		if !ok || value > maxAmount-to {
-			err = fmt.Errorf("resource %s: container %.64q asks for %.64s, must be a whole number, and all together at most %d", name, c.Name, quantity.String(), int64(maxAmount))
+			err = fmt.Errorf("resource %s: container %.64q requests %.64s, must be a whole number, and all together at most %d", name, c.Name, quantity.String(), int64(maxAmount))
 			return to
 		}
 		return to + value
@@ -150,7 +150,7 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 		return want, nil
 	}
 	if !slices.Contains(gpuForms, f) {
-		return want, fmt.Errorf("resources %s: cannot be asked for together and nothing else of GPUs; ask by %s alone, by %s alone, or by %s or %s, with %s if wanted",
+		return want, fmt.Errorf("resources %s: cannot be requested together; request GPUs by %s alone, by %s alone, or by %s or %s, optionally with %s",
 			f, nvidiaGPU, wholeGPU, formOf(byCore, byRatio), formOf(byCore, byMemory), gpuShared)
 	}
 	values := &a.values

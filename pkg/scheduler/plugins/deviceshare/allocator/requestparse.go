@@ -94,7 +94,7 @@ func (r *Request) setWants(a *asked, hints map[Type]*hint) error {
 			want.amounts[FPGAShare] *= 100
 		}
 		if want.scope == ScopeDevice && want.count > 1 {
-			errs = append(errs, fmt.Errorf("annotation %s: %s: requiredTopologyScope is Device, but %d devices are asked for; must be PCIe, NUMANode or Node",
+			errs = append(errs, fmt.Errorf("annotation %s: %s: requiredTopologyScope is Device, but %d devices are requested; must be PCIe, NUMANode or Node",
 				v1alpha1.DeviceAllocateHintAnnotation, Type(t), want.count))
 		}
 	}
@@ -154,7 +154,7 @@ func (w *wireHint) parse(t Type) (*hint, error) {
 	switch {
 	case w.AllocateStrategy == "":
 	case t == GPU:
-		errs[2] = fmt.Errorf("allocateStrategy is %.32q, must be empty: how many GPUs is said by the request", w.AllocateStrategy)
+		errs[2] = fmt.Errorf("allocateStrategy is %.32q, must be empty for GPUs: the pod's resources say how many", w.AllocateStrategy)
 	case w.AllocateStrategy == "ApplyForAll":
 		h.all = true
 	case w.AllocateStrategy == "RequestsAsCount":
@@ -268,7 +268,7 @@ func parseAnnotation(pod *v1.Pod, name string, into any) error {
 		return nil
 	}
 	if err := json.Unmarshal([]byte(text), into); err != nil {
-		return fmt.Errorf("annotation %s: %.64q is not what it must be: %w", name, text, clip(err))
+		return fmt.Errorf("annotation %s: invalid value %.64q: %w", name, text, clip(err))
 	}
 	return nil
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
 // usage is all that a state notes of its users.
@@ -124,7 +122,7 @@ func TestExclusiveUsers(t *testing.T) {
 		"it takes no PCIe root of others":          {node.With(part(50, 1)), rootAlone, "gpu 2@50", false},
 		"nor one of which others use another type": {node.With(nics(1, 1)), rootAlone, "gpu 2@50", false},
 		"whole GPUs too":                           {inUse(give(node, rootAlone), whole(2, 3, 4)), three, "gpu 5,6,7", false},
-		"too few are left":                         {inUse(give(node, rootAlone), whole(2, 3, 4, 5)), three, "2 used or kept by others", true},
+		"too few are left":                         {inUse(give(node, rootAlone), whole(2, 3, 4, 5)), three, "2 used by or reserved for other pods", true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) { check(t, tt.state, tt.request, most, tt.want, tt.refused) })
@@ -151,95 +149,6 @@ func TestNobodyHasMoreOfADeviceThanThereIs(t *testing.T) {
 	}
 	if got := s.Used(GPU, 7); !got.IsZero() {
 		t.Errorf("used %v after all was given back", got)
-	}
-}
-
-func TestRecheck(t *testing.T) {
-	request := parse(t, makePod(list(nvidiaName, "2", rdmaName, "1"), "device-joint-allocate", jointHint, "device-allocate-hint", vfHint))
-	a, refusal := Allocate(nodeA().state(t), request, Options{})
-	if refusal != nil {
-		t.Fatal(refusal.Reason)
-	}
-	tests := map[string]struct {
-		change func(d *deviceObject)
-		others *Allocation
-		want   string
-	}{
-		"nothing changed":              {},
-		"a GPU turned unhealthy":       {change: func(d *deviceObject) { d.Spec.Devices[1].Health = false }, want: "device gpu 1 (gpu-1) is unhealthy"},
-		"another GPU turned unhealthy": {change: func(d *deviceObject) { d.Spec.Devices[2].Health = false }},
-		"the NIC went away":            {change: func(d *deviceObject) { d.Spec.Devices = d.Spec.Devices[:8] }, want: "device rdma 1 is not in the Device object any more"},
-		"a GPU was exchanged":          {change: func(d *deviceObject) { d.Spec.Devices[0].UUID = "new" }, want: "device gpu 0 is another device now (new, was gpu-0)"},
-		"a GPU has less than before": {change: func(d *deviceObject) {
-			d.Spec.Devices[0].Resources = list(coreName, "100", ratioName, "50", memoryName, gpuMemory)
-		}, want: "device gpu 0 (gpu-0) is over-booked: koordinator.sh/gpu-memory-ratio 100 of 50 is in use"},
-		"the virtual function went away": {change: func(d *deviceObject) { d.Spec.Devices[8].VFGroups = nil }, want: "device rdma 1 (rdma-1) has no virtual function 0000:1f:00.2 any more"},
-		"another pod has the GPU":        {others: part(10, 1), want: "device gpu 1 (gpu-1) is over-booked: koordinator.sh/gpu-core 110 of 100 is in use"},
-		"another pod has the function":   {others: vf(1, "0000:1f:00.2"), want: "device rdma 1 (rdma-1) has virtual function 0000:1f:00.2 in use by another pod"},
-		"another pod has other devices":  {others: &Allocation{GPU: whole(2)[GPU], RDMA: vf(1, "0000:1f:00.3")[RDMA]}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			d := nodeA()
-			if tt.change != nil {
-				tt.change(d)
-			}
-			err := d.state(t).With(a).With(tt.others).Recheck(request, a)
-			if got := errorText(err); got != tt.want {
-				t.Errorf("recheck: %q, want %q", got, tt.want)
-			}
-		})
-	}
-}
-
-// TestRecheckOfTheRequest: devices that are all there, but are not where or what the request wants.
-func TestRecheckOfTheRequest(t *testing.T) {
-	two := list(nvidiaName, "2", rdmaName, "1")
-	blue := map[string]string{"color": "blue"}
-	tests := map[string]struct {
-		annotations []string
-		change      func(d *deviceObject)
-		want        string
-	}{
-		"the NIC is on another PCIe root": {[]string{"device-joint-allocate", jointPCIe}, func(d *deviceObject) { d.Spec.Devices[8].Topology.PCIEID = "pcie3" },
-			"none with an RDMA NIC on the same PCIe switch"},
-		"a GPU is on another PCIe root": {[]string{"device-allocate-hint", `{"gpu":{"requiredTopologyScope":"PCIe"}}`}, func(d *deviceObject) { d.Spec.Devices[1].Topology.PCIEID = "pcie3" },
-			"2 asked for in one PCIe"},
-		"a label is another": {[]string{"device-allocate-hint", `{"gpu":{"selector":{"matchLabels":{"color":"blue"}}}}`}, func(d *deviceObject) { d.Spec.Devices[0].Labels = nil },
-			"a device of type gpu is not what the request selects"},
-		"a label of its virtual function is another": {[]string{"device-allocate-hint", `{"rdma":{"vfSelector":{"matchLabels":{"color":"blue"}}}}`},
-			func(d *deviceObject) { d.Spec.Devices[8].VFGroups[0].Labels = nil }, "virtual function"},
-		"the partition is gone": {[]string{"gpu-partition-spec", "{}"}, func(d *deviceObject) { d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"2":[{"minors":[0,2]}]}` },
-			"none of the 1 partitions of 2 fits"},
-		"GPUs of two PCIe roots are on one, and a NIC is left over": {[]string{"device-joint-allocate", jointPCIe, "device-allocate-hint", `{"gpu":{"selector":{"matchLabels":{"far":"apart"}}}}`},
-			func(d *deviceObject) { d.Spec.Devices[4].Topology = d.Spec.Devices[3].Topology }, "devices that were on the same PCIe switches are not"},
-		"the NIC is elsewhere, which may be": {[]string{"device-joint-allocate", jointHint}, func(d *deviceObject) { d.Spec.Devices[8].Topology.PCIEID = "pcie3" }, ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			d := nodeA()
-			d.Annotations[v1alpha1.GPUPartitionsAnnotation] = `{"2":[{"minors":[0,1]}]}`
-			for _, labelled := range []int{0, 1} {
-				d.Spec.Devices[labelled].Labels = blue
-			}
-			for _, far := range []int{3, 4} {
-				d.Spec.Devices[far].Labels = map[string]string{"far": "apart"}
-			}
-			d.Spec.Devices[8].VFGroups[0].Labels = blue
-			request := parse(t, makePod(two, tt.annotations...))
-			a, refusal := Allocate(d.state(t), request, Options{})
-			if refusal != nil {
-				t.Fatal(refusal.Reason)
-			}
-			if err := d.state(t).With(a).Recheck(request, a); err != nil {
-				t.Fatalf("before the change: %v", err)
-			}
-			tt.change(d)
-			err := d.state(t).With(a).Recheck(request, a)
-			if got := errorText(err); !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
-				t.Errorf("recheck: %q, want %q", got, tt.want)
-			}
-		})
 	}
 }
 

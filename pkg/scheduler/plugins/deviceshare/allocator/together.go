@@ -250,7 +250,7 @@ func (p *gangPlan) refusal(failed int, f failure) *Refusal {
 		}
 		return refusal
 	}
-	reason := fmt.Sprintf("Insufficient %s devices for %d members together, for each alone there are", f.what, len(p.requests))
+	reason := fmt.Sprintf("Insufficient %s devices for %d members together, but enough for each alone", f.what, len(p.requests))
 	return &Refusal{Reason: reason, Unresolvable: p.isUnresolvable()}
 }
 

@@ -84,7 +84,7 @@ func TestMembersTogether(t *testing.T) {
 		},
 		"too many alone": {
 			requests: []*Request{gpus("5"), gpus("9")},
-			want:     "Insufficient gpu devices: 9 asked for", refused: true,
+			want:     "Insufficient gpu devices: 9 requested", refused: true,
 		},
 	}
 	for name, tt := range tests {

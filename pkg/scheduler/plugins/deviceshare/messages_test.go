@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestWhatAVendorCannotServeIsRefusedByTheNode: it would fail each time just before the bind, on one node after the other.
+func TestWhatAVendorCannotServeIsRefusedByTheNode(t *testing.T) {
+	const needs = "requires koordinator.sh/gpu-core and at least"
+	tests := map[string]struct {
+		vendor string
+		asks   schedtest.Resources
+		said   string
+	}{
+		"Cambricon, one":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "50"}, ""},
+		"Cambricon, two":                    {"cambricon", schedtest.Resources{"koordinator.sh/gpu": "200"}, "allocates at most 1 to a pod: 2 requested"},
+		"Cambricon, memory alone":           {"cambricon", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "50"}, needs},
+		"Cambricon, too little memory":      {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "255Mi"}, needs},
+		"Cambricon, just enough memory":     {"cambricon", schedtest.Resources{"koordinator.sh/gpu-core": "10", "koordinator.sh/gpu-memory": "256Mi"}, ""},
+		"MetaX, several":                    {"metax", schedtest.Resources{"koordinator.sh/gpu": "200"}, ""},
+		"MetaX, memory alone":               {"metax", schedtest.Resources{"koordinator.sh/gpu-memory": "1Gi"}, needs},
+		"NICs alone":                        {"cambricon", schedtest.Resources{"koordinator.sh/rdma": "200"}, ""},
+		"another vendor, memory alone, two": {"huawei", schedtest.Resources{"koordinator.sh/gpu-memory-ratio": "200"}, ""},
+	}
+	for name, tc := range tests {
+		for _, adapted := range []bool{true, false} {
+			nodes, devices := machines("n1")
+			devices[0].Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: tc.vendor}
+			podGroup, pods := gang("g", 1, tc.asks)
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			if adapted {
+				w.conf += "    arguments: {devicePluginAdaption: true}\n"
+			}
+			out := w.allocate(t)
+			if placed := len(out.decided) == 1; placed != (tc.said == "" || !adapted) {
+				t.Errorf("%s, adapted %t: placed %t, said %q", name, adapted, placed, out.said["g-0"])
+			}
+			if adapted && !strings.Contains(out.said["g-0"], tc.said) {
+				t.Errorf("%s: said %q, want %q", name, out.said["g-0"], tc.said)
+			}
+		}
+	}
+}
+
+// TestPodsWithDevicesLeaveNoNumbers: their Device object cannot be read, as without the permission to.
+func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
+	const missing = "node(s) run pods with devices of a Device object that does not exist"
+	forged := has("forged", "n1", "100", 0)
+	forged.Spec.Containers[0].Resources = v1.ResourceRequirements{}
+	none := has("none", "n1", "100")
+	annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, "{}")(none)
+	ended := has("ended", "n1", "100", 0)
+	ended.Status.Phase = v1.PodSucceeded
+	tests := map[string]struct {
+		running *v1.Pod
+		said    string
+	}{
+		"a pod with a device":             {running: has("other", "n1", "100", 0), said: missing},
+		"a pod without":                   {running: none},
+		"a pod that has ended":            {running: ended},
+		"a pod that asks for none":        {running: forged},
+		"a pod with a device of another":  {running: has("other", "n2", "100", 0)},
+		"a pod with a device, by numbers": {running: has("other", "n1", "100")},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, _ := machines("n1")
+			podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"})
+			w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running)})
+			out := w.allocate(t)
+			if placed := len(out.decided) == 1; placed != (tc.said == "") || !strings.Contains(out.said["g-0"], tc.said) {
+				t.Fatalf("placed %v, said %q, want %q", out.decided, out.said["g-0"], tc.said)
+			}
+			if tc.said != "" {
+				return
+			}
+			step, bind := stepOf(t, out)
+			if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
+				t.Errorf("the step failed: %v", err)
+			}
+			w.AddPod(has("late", "n1", "100", 0))
+			if err := step.PreBind(t.Context(), bind.Task, "n1"); err == nil || !strings.Contains(err.Error(), missing) {
+				t.Errorf("beside a pod with devices that came since, the step said %v", err)
+			}
+		})
+	}
+}
+
+// TestADeviceThatBreaksBeforeTheBind fails the member that was to have it, with that reason.
+func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
+	tests := map[string]struct {
+		change func(*world, *schedulingv1alpha1.Device)
+		want   string
+	}{
+		"unhealthy": {func(w *world, d *schedulingv1alpha1.Device) {
+			d.Spec.Devices[0].Health = false
+			w.Devices().Put(d)
+		}, "gpu 0"},
+		"another one": {func(w *world, d *schedulingv1alpha1.Device) {
+			d.Spec.Devices[0].UUID = "new"
+			w.Devices().Put(d)
+		}, "gpu 0"},
+		"taken out": {func(w *world, d *schedulingv1alpha1.Device) {
+			d.Spec.Devices = d.Spec.Devices[1:]
+			w.Devices().Put(d)
+		}, "gpu 0"},
+		"its NIC on another switch": {func(w *world, d *schedulingv1alpha1.Device) {
+			d.Spec.Devices[8].Topology.PCIEID = "3"
+			w.Devices().Put(d)
+		}, "none with an RDMA NIC on the same PCIe switch"},
+		"the whole object": {func(w *world, d *schedulingv1alpha1.Device) { w.Devices().Remove(d.Name) }, "the Device object of node n1, which lists the pod's devices, was deleted"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100", "koordinator.sh/rdma": "100"}, jointly)
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			bind := w.allocate(t).handed[schedtest.Namespace+"/g-0"]
+			at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })
+			if at < 0 {
+				t.Fatal("the member has no step of the plugin")
+			}
+			step := bind.Steps[at]
+			if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
+				t.Fatalf("before the change: %v", err)
+			}
+			tc.change(w, devices[0])
+			var err error
+			_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+				err = step.PreBind(ctx, bind.Task, "n1")
+				return err != nil, nil
+			})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), "n1") {
+				t.Errorf("the step said %v, want it to name %q and node n1", err, tc.want)
+			}
+			if err := step.Rollback(t.Context(), bind.Task, "n1"); err != nil {
+				t.Errorf("rolling back: %v", err)
+			}
+		})
+	}
+}
+
+// TestWhyAGangWaitsForDevices names what is missing, and a pod that nothing can help.
+func TestWhyAGangWaitsForDevices(t *testing.T) {
+	tests := map[string]struct {
+		resources schedtest.Resources
+		change    []func(*v1.Pod)
+		devices   func([]*schedulingv1alpha1.Device) []*schedulingv1alpha1.Device
+		want      string
+	}{
+		"an amount that cannot be": {
+			resources: schedtest.Resources{"koordinator.sh/gpu": "150"}, want: "koordinator.sh/gpu",
+		},
+		"no Device object": {
+			resources: schedtest.Resources{"koordinator.sh/gpu": "100"},
+			devices:   func([]*schedulingv1alpha1.Device) []*schedulingv1alpha1.Device { return []*schedulingv1alpha1.Device{} },
+			want:      "node(s) have no Device object",
+		},
+		"no Device objects at all": {
+			resources: schedtest.Resources{"koordinator.sh/gpu": "100"},
+			devices:   func([]*schedulingv1alpha1.Device) []*schedulingv1alpha1.Device { return nil },
+			want:      "node(s) have no Device object",
+		},
+		"too few": {resources: schedtest.Resources{"koordinator.sh/gpu": "1600"}, want: "GPU"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1")
+			if tc.devices != nil {
+				devices = tc.devices(devices)
+			}
+			podGroup, pods := gang("g", 1, tc.resources, tc.change...)
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			got := w.allocate(t)
+			if len(got.decided) > 0 {
+				t.Errorf("placed %v", got.decided)
+			}
+			said := got.said["g-0"]
+			if !strings.Contains(said, tc.want) {
+				t.Errorf("said %q, want it to name %q", said, tc.want)
+			}
+		})
+	}
+}
+
+// TestAPodThatCameBeforeTheBind fails the member if it has the device that was chosen: another scheduler bound it there meanwhile.
+func TestAPodThatCameBeforeTheBind(t *testing.T) {
+	ended := has("other", "n1", "100", 0)
+	ended.Status.Phase = v1.PodSucceeded
+	silent := has("other", "n1", "100")
+	delete(silent.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation)
+	silent.Spec.Containers[0].Resources.Limits = v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	alone := has("other", "n1", "100", 1)
+	annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":1,"extension":{"exclusivePolicy":"PCIeLevel"}}]}`)(alone)
+	itself := has("g-0", "n1", "100", 0)
+	itself.UID = types.UID(schedtest.Namespace + "-g-0")
+	tests := map[string]struct {
+		other *v1.Pod
+		want  string
+	}{
+		"with the device":                    {other: has("other", "n1", "100", 0), want: "gpu 0 (n1-gpu-0) is overcommitted: koordinator.sh/gpu-core 150 of 100 is in use"},
+		"with a part of it that is left":     {other: has("other", "n1", "50", 0)},
+		"with another device":                {other: has("other", "n1", "100", 1)},
+		"with the device of another node":    {other: has("other", "n2", "100", 0)},
+		"that has ended":                     {other: ended},
+		"that does not say what it has":      {other: silent, want: "without a valid device-allocated annotation"},
+		"that has the PCIe switch to itself": {other: alone, want: "used by or reserved for other pods"},
+		"which is the member":                {other: itself},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			nodes, devices := machines("n1", "n2")
+			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "50"}, func(pod *v1.Pod) {
+				pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
+			})
+			nodes[0].Labels = map[string]string{"kubernetes.io/hostname": "n1"}
+			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			out := w.allocate(t)
+			bind := out.handed[schedtest.Namespace+"/g-0"]
+			if got := devicesOf(t, bind.Decided[schedulingv1alpha1.DeviceAllocatedAnnotation]); got != "gpu 0" {
+				t.Fatalf("the member is to have %s, want gpu 0", got)
+			}
+			if tc.other.Name == "g-0" && bind.Task.Pod.UID != itself.UID {
+				t.Fatalf("the member is %s", bind.Task.Pod.UID)
+			}
+			step, _ := stepOf(t, out)
+			w.AddPod(tc.other)
+			switch err := step.PreBind(t.Context(), bind.Task, "n1"); {
+			case tc.want == "" && err != nil:
+				t.Errorf("the step failed: %v", err)
+			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("the step said %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/component-helpers/storage/volume"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestVerdicts: what a pod's claims need is found, and what is refused names the claim and its class.
+func TestVerdicts(t *testing.T) {
+	cases := map[string]struct {
+		objects []runtime.Object
+		claims  []string
+		want    string
+	}{
+		"a local volume on the node": {
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")},
+		},
+		"a local volume on another node": {
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n2")},
+			want:    `node(s) have no volume, and cannot provision one, for claim "c" (storage class "local")`,
+		},
+		"one volume for two claims of a pod": {
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "local"), local("v", "n1")},
+			claims:  []string{"c", "d"},
+			want:    `node(s) have no volume, and cannot provision one, for claim "c" (storage class "local"), claim "d" (storage class "local")`,
+		},
+		"a volume that can be made": {objects: []runtime.Object{schedtest.UnboundClaim("c", "made")}},
+		"a volume that can be made elsewhere only": {
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "elsewhere")},
+			want:    `node(s) have no volume, and cannot provision one, for claim "c" (storage class "elsewhere")`,
+		},
+		"a volume that is being made elsewhere": {
+			objects: []runtime.Object{claimLike("c", "made", func(c *v1.PersistentVolumeClaim) {
+				metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "n2")
+			})},
+			want: `node(s) other than n2, which is selected for claim "c" (storage class "made")`,
+		},
+		"enough capacity": {objects: slices.Concat(capacity("1Gi", "n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")})},
+		"too little capacity": {
+			objects: slices.Concat(capacity("1Mi", "n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}),
+			want:    `node(s) have too little storage capacity for claim "c" (storage class "made")`,
+		},
+		"a bound claim": {objects: []runtime.Object{claimLike("c", "local", boundTo("v")), local("v", "n1")}},
+		"a bound claim whose volume the node does not reach": {
+			objects: []runtime.Object{claimLike("c", "local", boundTo("v")), local("v", "n2")},
+			want:    `node(s) cannot access the volume of claim "c" (storage class "local")`,
+		},
+		"a bound claim whose volume is gone": {
+			objects: []runtime.Object{claimLike("c", "local", boundTo("v"))},
+			want:    `claim "c" (storage class "local") is bound to volume "v", which does not exist`,
+		},
+		"a lost claim": {
+			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
+				c.Spec.VolumeName, c.Status.Phase = "v", v1.ClaimLost
+			})},
+			want: `claim "c" (storage class "local") has lost its volume "v"`,
+		},
+		"a claim that is being deleted": {
+			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
+				c.DeletionTimestamp, c.Finalizers = &schedtest.Created, []string{"kubernetes.io/pvc-protection"}
+			}), local("v", "n1")},
+			want: `claim "c" (storage class "local") is being deleted`,
+		},
+		"a missing claim": {want: `claim "c" of the pod's volume "c" does not exist`},
+		"a missing class": {
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "nowhere")},
+			want:    `claim "c" (storage class "nowhere") is not bound: its storage class does not exist`,
+		},
+		"no class": {
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "")},
+			want:    `claim "c" (no storage class) is not bound; create a volume for it, or set a storage class`,
+		},
+		"a class that binds at once": {
+			objects: []runtime.Object{schedtest.UnboundClaim("c", "now")},
+			want:    `waiting for claim "c" (storage class "now") with Immediate binding to be bound`,
+		},
+		"a claim that is to be made on no node": {
+			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
+				metav1.SetMetaDataAnnotation(&c.ObjectMeta, volume.AnnSelectedNode, "")
+			}), local("v", "n1")},
+			want: `claim "c" (storage class "local") has an empty annotation volume.kubernetes.io/selected-node`,
+		},
+		"a claim that selects by what the volume has": {
+			objects: []runtime.Object{claimLike("c", "local", selecting(mostRequirements)), local("v", "n1")},
+		},
+		"a claim that selects by what the volume has not": {
+			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) {
+				c.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"tier": "x"}}
+			}), local("v", "n1")},
+			want: `node(s) have no volume, and cannot provision one, for claim "c" (storage class "local")`,
+		},
+		"a claim that selects by more than anybody does": {
+			objects: []runtime.Object{claimLike("c", "local", selecting(mostRequirements+1)), local("v", "n1")},
+			want:    `claim "c" (storage class "local") has a selector of 101 requirements and values, must be at most 100`,
+		},
+		"a claim for a certain volume": {
+			objects: []runtime.Object{claimLike("c", "local", func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "v" }), local("v", "n1")},
+			want:    `claim "c" (storage class "local") requests volume "v" and is not bound to it yet`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, slices.Concat(someNodes("n1", "n2"), classes(), tc.objects), func(w *world) {
+				if tc.claims == nil {
+					tc.claims = []string{"c"}
+				}
+				task := member("g-0", tc.claims...)
+				if got := w.fits(task, "n1"); got != tc.want {
+					t.Errorf("on n1: %q\nwant  %q", got, tc.want)
+				}
+				if err := w.place(task, "n1"); (err == nil) != (tc.want == "") {
+					t.Errorf("placed with error %v, of what is refused with %q", err, tc.want)
+				}
+				if tc.want != "" {
+					w.nothingAssumed()
+				}
+			})
+		})
+	}
+}
+
+// TestEphemeralVolumes: the claim of a pod's own volume must be there and be the pod's.
+func TestEphemeralVolumes(t *testing.T) {
+	pod := schedtest.MakePod().Group("g").Name("g-0").Obj()
+	pod.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}}}
+	owned := func(uid string) *v1.PersistentVolumeClaim {
+		return claimLike("g-0-scratch", "local", func(c *v1.PersistentVolumeClaim) {
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(uid == "own")}}
+		})
+	}
+	cases := map[string]struct {
+		claim []runtime.Object
+		want  string
+	}{
+		"its own":      {claim: []runtime.Object{owned("own")}},
+		"not made yet": {want: `claim "g-0-scratch" of the pod's ephemeral volume "scratch" has not been created yet`},
+		"another's": {
+			claim: []runtime.Object{owned("another")},
+			want:  `claim "g-0-scratch" (storage class "local") was not created for the pod's ephemeral volume: PVC ns/g-0-scratch was not created for pod ns/g-0 (pod is not owner)`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, slices.Concat(someNodes("n1"), classes(), []runtime.Object{local("v", "n1")}, tc.claim), func(w *world) {
+				task := member("g-0")
+				task.Pod.Spec.Volumes = pod.Spec.Volumes
+				if got := w.fits(task, "n1"); got != tc.want {
+					t.Errorf("on n1: %q\nwant  %q", got, tc.want)
+				}
+			})
+		})
+	}
+}
