@@ -68,7 +68,7 @@ image: ## Build the images of the three daemons, IMAGE_REGISTRY/NAME:IMAGE_TAG, 
 	hack/image.sh $(IMAGE_REGISTRY) $(IMAGE_TAG) $(VERSION) $(filter-out vc-sandbox,$(notdir $(OURS)))
 
 .PHONY: demo
-demo: $(OURS) $(CONTROL_PLANE) ## Run the story of a gang on a real control plane and check that it comes true.
+demo: $(OURS) $(CONTROL_PLANE) ## Run scenarios with gangs on a real control plane and check their outcomes.
 	bin/vc-sandbox demo $(ARGS)
 
 .PHONY: sandbox

@@ -75,7 +75,7 @@ func (f *vcFactory) Topology() vctopology.Interface {
 // relisting adds the handler for failures to a new informer.
 func relisting(informer cache.SharedIndexInformer) cache.SharedIndexInformer {
 	if err := outage.RelistSoon(informer); err != nil {
-		klog.ErrorS(err, "An informer keeps client-go's pauses after an outage")
+		klog.ErrorS(err, "Setting the watch error handler of an informer failed, it recovers slowly from outages")
 	}
 	return informer
 }

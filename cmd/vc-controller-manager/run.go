@@ -103,11 +103,11 @@ func serveMetrics(ctx context.Context, address string, failed chan<- error) erro
 func controllerOptions(config *rest.Config, opts *options.ServerOption) (*framework.ControllerOption, error) {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making the client: %w", err)
+		return nil, fmt.Errorf("creating the client: %w", err)
 	}
 	volcano, err := vcclient.NewForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making the client of Volcano's kinds: %w", err)
+		return nil, fmt.Errorf("creating the client of Volcano's kinds: %w", err)
 	}
 	return &framework.ControllerOption{
 		KubeClient: client, VolcanoClient: volcano, Config: config,
@@ -129,7 +129,7 @@ func controllerOptions(config *rest.Config, opts *options.ServerOption) (*framew
 func startControllers(ctx context.Context, opts *framework.ControllerOption, selected []string) {
 	framework.ForeachController(func(c framework.Controller) {
 		if !enabled(c.Name(), selected) {
-			klog.InfoS("The controller is not enabled", "controller", c.Name())
+			klog.InfoS("Controller is not enabled", "controller", c.Name())
 			return
 		}
 		own := *opts
@@ -137,7 +137,7 @@ func startControllers(ctx context.Context, opts *framework.ControllerOption, sel
 			own.VCSharedInformerFactory = jobs.Factory(opts.VCSharedInformerFactory)
 		}
 		if err := c.Initialize(&own); err != nil {
-			klog.ErrorS(err, "The controller cannot be made and does not run", "controller", c.Name())
+			klog.ErrorS(err, "Initializing a controller failed, it does not run", "controller", c.Name())
 			return
 		}
 		go c.Run(ctx.Done())
@@ -162,7 +162,7 @@ func enabled(name string, selected []string) bool {
 func newElector(ctx context.Context, config *rest.Config, opts *options.ServerOption, run func(context.Context)) (*leaderelection.LeaderElector, error) {
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(config, "leader-election"))
 	if err != nil {
-		return nil, fmt.Errorf("making the client for leader election: %w", err)
+		return nil, fmt.Errorf("creating the client for leader election: %w", err)
 	}
 	identity, err := holder.Identity()
 	if err != nil {
@@ -181,7 +181,7 @@ func newElector(ctx context.Context, config *rest.Config, opts *options.ServerOp
 			EventRecorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "vc-controller-manager"}),
 		})
 	if err != nil {
-		return nil, fmt.Errorf("making the lease lock: %w", err)
+		return nil, fmt.Errorf("creating the lease lock: %w", err)
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:          lock,
@@ -191,7 +191,7 @@ func newElector(ctx context.Context, config *rest.Config, opts *options.ServerOp
 		Callbacks:     leaderelection.LeaderCallbacks{OnStartedLeading: run, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the leader elector: %w", err)
+		return nil, fmt.Errorf("creating the leader elector: %w", err)
 	}
 	return elector, nil
 }

@@ -47,7 +47,7 @@ func (s *story) withDevices(ctx context.Context) error {
 	g := newGang("train-f", c)
 	g.members, g.joint = 5, oneSwitch
 	g.asks = corev1.ResourceList{deviceGPUs: resource.MustParse("200"), deviceNICs: resource.MustParse(wholeDevice)}
-	s.say("%s: %d pods, two GPUs each with the NIC of their PCIe switch; two nodes tell of 8 GPUs and 4 NICs each, and %s has one of the GPUs", g.name, g.members, dev.name)
+	s.say("%s: %d pods, two GPUs each with the NIC of their PCIe switch; two nodes have 8 GPUs and 4 NICs each, and %s uses one of the GPUs", g.name, g.members, dev.name)
 	began := time.Now()
 	if err := s.submit(ctx, g); err != nil {
 		return err
@@ -60,11 +60,11 @@ func (s *story) withDevices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tick("all %d bound %s after the gang was created; who has what:", g.members, short(took))
+	s.tick("all %d bound %s after the gang was created, with these devices:", g.members, short(took))
 	if err := drawBoards(s.out, boards, users); err != nil {
 		return err
 	}
-	s.note("gang "+g.name, g, took, "each rank has a PCIe switch to itself")
+	s.note("gang "+g.name, g, took, "each rank has a PCIe switch of its own")
 	for rank := range g.members {
 		has := users.of(g.pod(rank).Name)
 		if err := checkSwitch(boards, has); err != nil {
@@ -139,7 +139,7 @@ func (u usage) add(pod *corev1.Pod) error {
 		for _, one := range list {
 			what := device{pod.Spec.NodeName, kind, one.Minor}
 			if other, taken := u[what]; taken {
-				return fmt.Errorf("%s %d of node %s is given to pods %s and %s", kind, one.Minor, pod.Spec.NodeName, other, pod.Name)
+				return fmt.Errorf("%s %d of node %s is allocated to pods %s and %s", kind, one.Minor, pod.Spec.NodeName, other, pod.Name)
 			}
 			u[what] = pod.Name
 		}
@@ -159,7 +159,7 @@ func checkSwitch(boards []*v1alpha1.Device, has devices) error {
 		}
 	}
 	if kinds[v1alpha1.GPU] != 2 || kinds[v1alpha1.RDMA] != 1 || len(switches) != 1 {
-		return fmt.Errorf("want two GPUs and a NIC of one PCIe switch, they are of %d", len(switches))
+		return fmt.Errorf("want two GPUs and a NIC of one PCIe switch, found %d switches", len(switches))
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (s *story) refused(ctx context.Context) error {
 	if err := s.quarantine(ctx, bad, "xid-79"); err != nil {
 		return err
 	}
-	s.say("%s: %d pods, a whole node of %s each, minMember %d; %s has got the label quarantine=xid-79", g.name, g.members, c.name, g.members, bad)
+	s.say("%s: %d pods, a whole node of %s each, minMember %d; %s has the label quarantine=xid-79", g.name, g.members, c.name, g.members, bad)
 	if err := s.submit(ctx, g); err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (s *story) refused(ctx context.Context) error {
 	if _, bound := s.view.placed(g.labels()); len(bound) > 0 {
 		return fmt.Errorf("%d pods of gang %s are bound although its pre-bind failed", len(bound), g.name)
 	}
-	s.tick("nobody is bound, %d pre-bind steps rolled back, nothing held; the PodGroup says after %s:", undone, short(took))
+	s.tick("no pod is bound, %d pre-bind steps rolled back, nothing reserved; the PodGroup reports after %s:", undone, short(took))
 	fmt.Fprint(s.out, quote(why, quoteWidth))
 	s.note("gang "+g.name, g, took, preBindFailed+": bindpolicy refused "+bad+", all rolled back")
 
@@ -66,9 +66,9 @@ func (s *story) refused(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	why = "bound as a whole"
+	why = "all bound"
 	if took < leastBackoff {
-		why = "the node's change ended the wait"
+		why = "all bound, the node's change ended the backoff"
 	}
 	s.tick("%s leaves quarantine: all %d bound %s later", bad, g.members, short(took))
 	s.note("  "+bad+" in order again", g, took, why)
@@ -89,7 +89,7 @@ func (s *story) moves(ctx context.Context) error {
 		return err
 	}
 	g := s.sharing("train-d", len(first.nodes))
-	s.say("%s: %d pods, a whole node each, all in one cluster, whichever it is; %s and %s are free, %s in %s has got the label quarantine=xid-79",
+	s.say("%s: %d pods, a whole node each, all in any one cluster; %s and %s are free, %s in %s has the label quarantine=xid-79",
 		g.name, g.members, first.name, other.name, bad, first.name)
 	began := time.Now()
 	if err := s.submit(ctx, g); err != nil {
@@ -107,7 +107,7 @@ func (s *story) moves(ctx context.Context) error {
 		return err
 	}
 	s.tick("refused in %s and rolled back; all %d bound in %s %s after the gang was created", first.name, g.members, other.name, short(took))
-	s.note("gang "+g.name, g, took, "moved whole, after a refusal in "+first.name)
+	s.note("gang "+g.name, g, took, "moved as a whole, after a refusal in "+first.name)
 	s.done = g
 	return s.quarantine(ctx, bad, "")
 }

@@ -75,13 +75,13 @@ func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 			return errInterrupted
 		}
 		fmt.Fprintf(out, "  ✗ %v\n\nThe end of the scheduler's log:\n%s\n", err, sandbox.scheduler.LogTail(logTail))
-		return errors.New("the story did not come true")
+		return errors.New("the demo failed")
 	}
 	fmt.Fprintln(out)
 	if err := writeTable(out, s.rows); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nThe story came true, in %s with all that had to be started. To try things yourself: bin/vc-sandbox up\n",
+	_, err = fmt.Fprintf(out, "\nThe demo succeeded in %s, including the start of the control plane. To try things yourself: bin/vc-sandbox up\n",
 		short(time.Since(began)))
 	return err
 }
@@ -128,11 +128,11 @@ func (s *story) play(ctx context.Context) error {
 		title string
 		tell  func(context.Context) error
 	}{
-		{"A gang that must share an InfiniBand cluster", s.shares},
-		{"A gang that fits no cluster whole", s.fitsNone},
+		{"A gang that must be in one InfiniBand cluster", s.shares},
+		{"A gang that fits no cluster as a whole", s.fitsNone},
 		{"A gang whose pre-bind is refused on one node", s.refused},
 		{"A gang that moves to another cluster when its pre-bind is refused", s.moves},
-		{"A gang whose volumes cannot be made in one cluster", s.withVolumes},
+		{"A gang whose volumes cannot be provisioned in one cluster", s.withVolumes},
 		{"A Volcano job", s.vcjob},
 		{"A gang whose ranks get GPUs with the NIC beside them", s.withDevices},
 		{"A trainer and its parameter servers, as one group of gangs", s.asGroup},

@@ -27,13 +27,13 @@ func (s *story) awaitBound(ctx context.Context, began time.Time, g gang) (time.D
 	return s.view.await(ctx, began, fmt.Sprintf("all %d pods of %s are bound", g.members, g.name), func() (bool, string) {
 		_, bound := s.view.placed(g.labels())
 		_, why := s.complaint(g)
-		return len(bound) == g.members, fmt.Sprintf("%d are, and the PodGroup says %q", len(bound), why)
+		return len(bound) == g.members, fmt.Sprintf("%d are, and the PodGroup reports %q", len(bound), why)
 	})
 }
 
 // awaitRefusal waits until the PodGroup reports that its pre-bind failed, and each pod that it was not scheduled.
 func (s *story) awaitRefusal(ctx context.Context, began time.Time, g gang) (took time.Duration, why string, err error) {
-	took, err = s.view.await(ctx, began, fmt.Sprintf("PodGroup %s and its pods say that pre-bind failed", g.name), func() (bool, string) {
+	took, err = s.view.await(ctx, began, fmt.Sprintf("PodGroup %s and its pods report that pre-bind failed", g.name), func() (bool, string) {
 		var reason string
 		reason, why = s.complaint(g)
 		pods, bound := s.view.placed(g.labels())
@@ -44,17 +44,17 @@ func (s *story) awaitRefusal(ctx context.Context, began time.Time, g gang) (took
 			}
 		}
 		return reason == preBindFailed && told == g.members,
-			fmt.Sprintf("%d pods are bound, %d say why not, and the PodGroup says %q", len(bound), told, why)
+			fmt.Sprintf("%d pods are bound, %d report why not, and the PodGroup reports %q", len(bound), told, why)
 	})
 	return took, why, err
 }
 
 // awaitPending waits until the PodGroup reports why no member is bound.
 func (s *story) awaitPending(ctx context.Context, began time.Time, g gang) (took time.Duration, why string, err error) {
-	took, err = s.view.await(ctx, began, fmt.Sprintf("PodGroup %s says why it waits", g.name), func() (bool, string) {
+	took, err = s.view.await(ctx, began, fmt.Sprintf("PodGroup %s reports why it waits", g.name), func() (bool, string) {
 		_, why = s.complaint(g)
 		_, bound := s.view.placed(g.labels())
-		return why != "" && len(bound) == 0, fmt.Sprintf("%d pods are bound, and it says %q", len(bound), why)
+		return why != "" && len(bound) == 0, fmt.Sprintf("%d pods are bound, and it reports %q", len(bound), why)
 	})
 	return took, why, err
 }
@@ -83,7 +83,7 @@ func checkNames(why string, g gang, names map[string]string) error {
 // and for the creation of the root queue.
 func (s *story) awaitFirstCycle(ctx context.Context) error {
 	return s.awaitMetrics(ctx, "the scheduler runs a cycle", func(text []byte) (bool, string) {
-		return metric(text, cyclesMetric) > 0, "its metrics tell of none"
+		return metric(text, cyclesMetric) > 0, "its metrics report none"
 	})
 }
 
@@ -94,7 +94,7 @@ func (s *story) awaitRollback(ctx context.Context) (steps int, err error) {
 		transactions, inFlight := metric(text, rolledBackMetric), metric(text, inFlightMetric)
 		steps = int(metric(text, rollbackMetric))
 		return transactions > 0 && inFlight == 0 && steps > 0,
-			fmt.Sprintf("by the scheduler's metrics %v were, with %d steps, and %v are in flight", transactions, steps, inFlight)
+			fmt.Sprintf("the scheduler's metrics report %v, with %d steps, and %v in flight", transactions, steps, inFlight)
 	})
 	return steps, err
 }
@@ -118,7 +118,7 @@ func (s *story) awaitMetrics(ctx context.Context, what string, condition func(te
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("within %s it did not come true that %s; %s", stepTimeout, what, stand)
+			return fmt.Errorf("timed out after %s, waiting until %s; %s", stepTimeout, what, stand)
 		}
 	}
 }

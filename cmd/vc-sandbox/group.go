@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// asGroup: a trainer waits for its parameter servers. When these are there and their pre-bind is refused nobody of the trainer is bound
+// asGroup: a trainer waits for its parameter servers. When these exist and their pre-bind is refused nobody of the trainer is bound
 // either, and when it is not both are.
 func (s *story) asGroup(ctx context.Context) error {
 	here, there := s.clusters[0], s.clusters[2]
@@ -46,12 +46,12 @@ func (s *story) asGroup(ctx context.Context) error {
 	if _, why, err := s.awaitRefusal(ctx, began, servers); err != nil {
 		return err
 	} else if !strings.Contains(why, "the node is in quarantine") {
-		return fmt.Errorf("the PodGroup of %s does not say that its nodes are in quarantine: %q", servers.name, why)
+		return fmt.Errorf("the PodGroup of %s does not report that its nodes are in quarantine: %q", servers.name, why)
 	}
 	if _, bound := s.view.placed(trainer.labels()); len(bound) > 0 {
 		return fmt.Errorf("%d pods of %s are bound although the pre-bind of %s failed", len(bound), trainer.name, servers.name)
 	}
-	s.tick("the pre-bind of %s is refused: nobody is bound, of %s neither", servers.name, trainer.name)
+	s.tick("the pre-bind of %s is refused: no pod of it or of %s is bound", servers.name, trainer.name)
 	s.note("gang "+trainer.name, trainer, time.Since(began), "its group is refused: "+servers.name+" in quarantine")
 	lifted := time.Now()
 	for _, node := range there.nodes {

@@ -27,7 +27,7 @@ func (s *story) shares(ctx context.Context) error {
 			return err
 		}
 	}
-	s.say("%s: %d pods, a whole node each, minMember %d, all in one cluster, whichever it is; other pods have %s of %s and %s of %s",
+	s.say("%s: %d pods, a whole node each, minMember %d, all in any one cluster; other pods use %s of %s and %s of %s",
 		g.name, g.members, g.members, count(s.inTheWay[0].members, "node"), s.clusters[0].name,
 		count(s.inTheWay[1].members, "node"), s.clusters[1].name)
 	if err := s.submit(ctx, g); err != nil {
@@ -37,8 +37,8 @@ func (s *story) shares(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tick("all %d bound in %s %s after the last was created", g.members, free.name, short(took))
-	s.note("gang "+g.name, g, took, "whole in the one cluster that holds it")
+	s.tick("all %d bound in %s, %s after the last was created", g.members, free.name, short(took))
+	s.note("gang "+g.name, g, took, "in the only cluster with room for it")
 	s.done = g
 	return nil
 }
@@ -48,7 +48,7 @@ func (s *story) shares(ctx context.Context) error {
 // is placed in its cluster.
 func (s *story) fitsNone(ctx context.Context) error {
 	g := s.sharing("train-b", s.done.members)
-	s.say("%s: the same again", g.name)
+	s.say("%s: a second gang like it", g.name)
 	if err := s.submit(ctx, g); err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func (s *story) fitsNone(ctx context.Context) error {
 			fits = len(c.nodes) - s.inTheWay[i].members
 		}
 		if verdict := fmt.Sprintf("%s %d/%d: ", c.name, fits, g.members); !strings.Contains(why, verdict) {
-			return fmt.Errorf("PodGroup %s does not say %q in %q", g.name, verdict, why)
+			return fmt.Errorf("PodGroup %s does not report %q in %q", g.name, verdict, why)
 		}
 	}
-	s.tick("nobody is bound; the PodGroup says after %s:", short(took))
+	s.tick("no pod is bound; the PodGroup reports after %s:", short(took))
 	fmt.Fprint(s.out, quote(why, quoteWidth))
 	s.note("gang "+g.name, g, took, "waits: "+strings.SplitN(why, ":", 2)[0])
 
@@ -77,8 +77,8 @@ func (s *story) fitsNone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.tick("those of %s are deleted: all %d bound there %s later", freed.name, g.members, short(took))
-	s.note("  "+freed.name+" is free again", g, took, "whole in the one cluster that holds it")
+	s.tick("the other pods of %s are deleted: all %d bound there %s later", freed.name, g.members, short(took))
+	s.note("  "+freed.name+" is free again", g, took, "in the only cluster with room for it")
 	return nil
 }
 

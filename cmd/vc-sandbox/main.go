@@ -60,7 +60,7 @@ func demoCommand() *cobra.Command {
 	opts := defaultOptions()
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Start a fresh sandbox, show what gangs and pre-bind do, and end it; exit 1 if it did not come true",
+		Short: "Start a new sandbox, show what gangs and pre-bind do, and end it; exit 1 if an outcome is wrong",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return demo(cmd.Context(), opts, cmd.OutOrStdout())
@@ -86,5 +86,5 @@ func downCommand() *cobra.Command {
 }
 
 func addStateFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVar(path, "state-file", defaultStatePath(), "where up notes its process id for down; one sandbox a file")
+	cmd.Flags().StringVar(path, "state-file", defaultStatePath(), "file in which `up` records its process id for `down`; one sandbox per file")
 }

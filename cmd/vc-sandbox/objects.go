@@ -181,9 +181,9 @@ func (s *story) remove(ctx context.Context, g gang) error {
 			return fmt.Errorf("deleting a pod of gang %s: %w", g.name, err)
 		}
 	}
-	_, err := s.view.await(ctx, began, fmt.Sprintf("the pods of %s are gone", g.name), func() (bool, string) {
+	_, err := s.view.await(ctx, began, fmt.Sprintf("the pods of %s are deleted", g.name), func() (bool, string) {
 		all, _ := s.view.placed(g.labels())
-		return len(all) == 0, fmt.Sprintf("%d are there", len(all))
+		return len(all) == 0, fmt.Sprintf("%d exist", len(all))
 	})
 	return err
 }

@@ -56,7 +56,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&n.Pods, "pods-per-node", n.Pods, "how many pods each node takes")
 	flags.StringVar(&o.confPath, "scheduler-conf", "", "volcano-scheduler.conf of the scheduler (default "+sampleConf+")")
 	flags.StringVar(&o.binDir, "bin-dir", "", "where the binaries are (default bin/ of the repository)")
-	flags.StringVar(&o.dir, "dir", "", "an empty directory for logs, data and certificates, which are then kept (default a temporary one)")
+	flags.StringVar(&o.dir, "dir", "", "an empty directory for logs, data and certificates, which are kept (default a temporary directory)")
 }
 
 // complete fills in paths and reports all errors at once.
@@ -78,7 +78,7 @@ func (o *options) checkNodes() error {
 	var errs []error
 	atLeast := func(flag string, value, least int) {
 		if value < least {
-			errs = append(errs, fmt.Errorf("--%s must be at least %d, not %d", flag, least, value))
+			errs = append(errs, fmt.Errorf("--%s is %d, must be at least %d", flag, value, least))
 		}
 	}
 	atLeast("nodes", o.nodes.Count, 1)

@@ -75,7 +75,7 @@ func TestCheckNodes(t *testing.T) {
 		want   []string
 	}{
 		"defaults":     {change: func(*controlplane.NodeShape) {}},
-		"several":      {change: func(n *controlplane.NodeShape) { n.Count, n.GPUs = 0, -1 }, want: []string{"--nodes must be at least 1, not 0", "--gpus-per-node"}},
+		"several":      {change: func(n *controlplane.NodeShape) { n.Count, n.GPUs = 0, -1 }, want: []string{"--nodes is 0, must be at least 1", "--gpus-per-node"}},
 		"bad quantity": {change: func(n *controlplane.NodeShape) { n.Memory = "lots" }, want: []string{`memory "lots"`}},
 	}
 	for name, tc := range cases {

@@ -18,7 +18,7 @@ import (
 func TestTable(t *testing.T) {
 	var out strings.Builder
 	err := writeTable(&out, []row{
-		{what: "gang a", wanted: 4, bound: 4, where: "ib-0 (4 nodes)", took: 17*time.Millisecond + 600*time.Microsecond, why: "bound as a whole"},
+		{what: "gang a", wanted: 4, bound: 4, where: "ib-0 (4 nodes)", took: 17*time.Millisecond + 600*time.Microsecond, why: "all bound"},
 		{what: "gang with a long name", wanted: 100, took: 1640 * time.Millisecond, why: "waits: NotEnoughResources"},
 	})
 	if err != nil {
@@ -26,7 +26,7 @@ func TestTable(t *testing.T) {
 	}
 	want := "" +
 		"WHAT                    WANTED   BOUND   WHERE            TIME    OUTCOME\n" +
-		"gang a                  4        4       ib-0 (4 nodes)   17 ms   bound as a whole\n" +
+		"gang a                  4        4       ib-0 (4 nodes)   17 ms   all bound\n" +
 		"gang with a long name   100      0       -                1.6 s   waits: NotEnoughResources\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("table (-want +got):\n%s", diff)
@@ -153,7 +153,7 @@ func TestBoards(t *testing.T) {
 		t.Errorf("g-0 has %q", got)
 	}
 	checkError(t, checkSwitch(boards, users.of("g-0")), nil)
-	checkError(t, checkSwitch(boards, users.of("g-1")), []string{"they are of 2"})
+	checkError(t, checkSwitch(boards, users.of("g-1")), []string{"found 2 switches"})
 	checkError(t, checkSwitch(boards, users.of("dev-0")), []string{"want two GPUs and a NIC"})
 	checkError(t, users.add(bound("other", "n0", `{"rdma":[{"minor":2}]}`)), []string{"rdma 2 of node n0", "g-0", "other"})
 	checkError(t, users.add(bound("none", "n0", "")), []string{"pod none"})

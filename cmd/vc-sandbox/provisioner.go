@@ -92,7 +92,7 @@ func (p *provisioner) changed(ctx context.Context, before, after *corev1.Persist
 func (p *provisioner) askForAnother(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, volume.AnnSelectedNode)
 	if _, err := p.kube.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("asking for another node for claim %s: %w", claim.Name, err)
+		return fmt.Errorf("requesting another node for claim %s: %w", claim.Name, err)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (p *provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 		},
 	}
 	if _, err := p.kube.CoreV1().PersistentVolumes().Create(ctx, made, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("making a volume for claim %s on node %s: %w", claim.Name, node, err)
+		return fmt.Errorf("provisioning a volume for claim %s on node %s: %w", claim.Name, node, err)
 	}
 	return nil
 }

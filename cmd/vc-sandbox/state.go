@@ -22,7 +22,7 @@ type state struct {
 type runningError struct{ state }
 
 func (e *runningError) Error() string {
-	return fmt.Sprintf("a sandbox is running already (process %d): end it with `vc-sandbox down`, or give --state-file to have another", e.PID)
+	return fmt.Sprintf("a sandbox is already running (process %d); end it with `vc-sandbox down`, or start another with --state-file", e.PID)
 }
 
 // stateFile is a state file locked by this process. The process in it is alive exactly as long as the file is locked,
@@ -98,7 +98,7 @@ func readState(file *os.File) (state, error) {
 	}
 	// Signals to zero and negative ids would go to process groups.
 	if s.PID <= 1 {
-		return s, fmt.Errorf("%s names process %d, which is no sandbox", file.Name(), s.PID)
+		return s, fmt.Errorf("%s names process %d, which is not a sandbox", file.Name(), s.PID)
 	}
 	return s, nil
 }

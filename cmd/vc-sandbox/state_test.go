@@ -94,7 +94,7 @@ func TestDownGivesUp(t *testing.T) {
 		"it does not end": {
 			written:   `{"pid":4711}`,
 			terminate: func(cancel context.CancelCauseFunc) error { cancel(stubborn); return nil },
-			want:      []string{"process 4711 was asked to end and has not"},
+			want:      []string{"process 4711 has not ended after SIGTERM"},
 		},
 		"it may not be signalled": {
 			written:   `{"pid":4711}`,
@@ -102,7 +102,7 @@ func TestDownGivesUp(t *testing.T) {
 			want:      []string{"ending process 4711", "permission denied"},
 		},
 		"the file is damaged":         {written: `{"pid":`, want: []string{"state.json"}},
-		"the id is a process group's": {written: `{"pid":-1}`, want: []string{"process -1", "no sandbox"}},
+		"the id is a process group's": {written: `{"pid":-1}`, want: []string{"process -1", "not a sandbox"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

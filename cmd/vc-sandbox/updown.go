@@ -27,8 +27,8 @@ Try, in another shell and after the line above:
   bin/kubectl get vcjob,pg,pods -o wide
 
   bin/kubectl label node node-0005 quarantine=xid-79          # the bindpolicy of config/samples refuses it
-  bin/kubectl apply -f config/samples/gang.yaml               # a gang that needs all of ib-1: nobody is bound
-  bin/kubectl describe pg train                               # ... and this says why
+  bin/kubectl apply -f config/samples/gang.yaml               # a gang that needs all of ib-1: no pod is bound
+  bin/kubectl describe pg train                               # reports why
   bin/kubectl label node node-0005 quarantine-                # the gang is placed at once
 
 Scheduler: log %s, metrics %s
@@ -106,7 +106,7 @@ func down(ctx context.Context, statePath string, terminate func(pid int) error, 
 	for held {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("process %d was asked to end and has not: %w", running.PID, ctx.Err())
+			return fmt.Errorf("process %d has not ended after SIGTERM: %w", running.PID, ctx.Err())
 		case <-tick.C:
 		}
 		if held, err = lockState(file); err != nil {

@@ -36,7 +36,7 @@ func (s *story) withVolumes(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, stop()) }()
 	g := s.sharing("train-e", len(first.nodes))
 	g.claims = true
-	s.say("%s: the same, each pod with a volume that is made on its node; %s and %s are free, %s in %s has no disk left",
+	s.say("%s: a gang like it, each pod with a volume that is provisioned on its node; %s and %s are free, %s in %s has no disk left",
 		g.name, first.name, other.name, full, first.name)
 	if err := s.addClaims(ctx, g); err != nil {
 		return err
@@ -61,9 +61,9 @@ func (s *story) withVolumes(ctx context.Context) (err error) {
 	if err := s.checkClaims(ctx, g, other); err != nil {
 		return err
 	}
-	s.tick("no disk on %s: the nodes selected for %s are taken back, and all %d are bound in %s, with their volumes, %s after the gang was created",
+	s.tick("no disk on %s: the nodes selected for %s are withdrawn, and all %d are bound in %s, with their volumes, %s after the gang was created",
 		full, count(p.takenBack(), "other claim"), g.members, other.name, short(took))
-	s.note("gang "+g.name, g, took, "moved whole with its volumes, nothing left selected in "+first.name)
+	s.note("gang "+g.name, g, took, "moved as a whole with its volumes, none selected in "+first.name)
 	s.done = g
 	return nil
 }

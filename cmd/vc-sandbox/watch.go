@@ -97,7 +97,7 @@ func (v *view) await(ctx context.Context, began time.Time, what string, conditio
 		case <-ctx.Done():
 			return 0, fmt.Errorf("waiting until %s: %w", what, ctx.Err())
 		case <-timer.C:
-			return 0, fmt.Errorf("within %s it did not come true that %s; %s", stepTimeout, what, stand)
+			return 0, fmt.Errorf("timed out after %s, waiting until %s; %s", stepTimeout, what, stand)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func negative(lists map[string]corev1.ResourceList) string {
 	for _, field := range slices.Sorted(maps.Keys(lists)) {
 		for _, name := range slices.Sorted(maps.Keys(lists[field])) {
 			if amount := lists[field][name]; amount.Sign() < 0 {
-				wrong = append(wrong, fmt.Sprintf("%s[%s] is %s, it must be 0 or more", field, name, amount.String()))
+				wrong = append(wrong, fmt.Sprintf("%s[%s] is %s, must be 0 or more", field, name, amount.String()))
 			}
 		}
 	}

@@ -27,11 +27,11 @@ func TestNegativeAmountsAreRefused(t *testing.T) {
 	}{
 		"a PodGroup": {
 			path: "/podgroups/validate", object: `{"spec":{"minResources":{"cpu":"-5","memory":"1Gi"}}}`,
-			want: "spec.minResources[cpu] is -5, it must be 0 or more",
+			want: "spec.minResources[cpu] is -5, must be 0 or more",
 		},
 		"a PodGroup, several": {
 			path: "/podgroups/validate", object: `{"spec":{"minResources":{"a":-1,"b":-1,"c":-1,"d":-1,"e":-1,"f":-1,"g":-1}}}`,
-			want: "spec.minResources[e] is -1, it must be 0 or more; and 2 more",
+			want: "spec.minResources[e] is -1, must be 0 or more; and 2 more",
 		},
 		"a PodGroup that needs something": {path: "/podgroups/validate", object: `{"spec":{"minResources":{"cpu":"5"}}}`},
 		"a PodGroup that needs nothing":   {path: "/podgroups/validate", object: `{"spec":{}}`},
@@ -76,7 +76,7 @@ func TestServicesRefuseNegativeAmounts(t *testing.T) {
 		}
 		err := router.ForEachAdmission(config, func(service *router.AdmissionService) error {
 			answer := service.Func(review(admissionv1.Create, object))
-			if answer.Allowed || !strings.Contains(answer.Result.Message, "is -5, it must be 0 or more") {
+			if answer.Allowed || !strings.Contains(answer.Result.Message, "is -5, must be 0 or more") {
 				t.Errorf("%s answers %+v", path, answer)
 			}
 			return nil

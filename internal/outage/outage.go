@@ -165,13 +165,13 @@ func (o *Outage) put(path string, f *failure) (over func()) {
 	}
 	switch away := o.away(); {
 	case away && !before:
-		klog.InfoS("The API server is away: informers wait for it", "request", path, "reason", f.reason)
+		klog.InfoS("The API server is unavailable, informers wait for it", "request", path, "reason", f.reason)
 		o.began = time.Now()
 	case before && !away && o.back.IsZero():
-		klog.InfoS("The API server is not away, this alone fails", "request", path, "reason", f.reason)
+		klog.InfoS("A request fails while the API server is available", "request", path, "reason", f.reason)
 	case before && !away:
 		lasted := time.Since(o.began)
-		klog.InfoS("The API server is back, and has answered informers", "after", lasted.Round(time.Millisecond))
+		klog.InfoS("The API server is available again", "after", lasted.Round(time.Millisecond))
 		if lasted >= staleWatch {
 			return o.over
 		}

@@ -49,7 +49,7 @@ func Relist(known func(kind string, err error) bool) cache.WatchErrorHandlerWith
 			case err == nil, apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 			case known != nil && known(r.TypeDescription(), err):
 			default:
-				klog.FromContext(ctx).Error(err, "An informer failed and lists again", "kind", r.TypeDescription())
+				klog.FromContext(ctx).Error(err, "An informer failed, listing again", "kind", r.TypeDescription())
 			}
 			if !pause.For(ctx, pauses.Step()) {
 				return

@@ -26,7 +26,7 @@ const (
 // after, as namespace/name, continues after that gang.
 func showGangs(w http.ResponseWriter, r *http.Request, view *gangview.View) {
 	if view == nil {
-		http.Error(w, "this process does not lead: ask the one that does", http.StatusServiceUnavailable)
+		http.Error(w, "this scheduler is not the leader; ask the leader", http.StatusServiceUnavailable)
 		return
 	}
 	params := r.URL.Query()
@@ -43,7 +43,7 @@ func showGangs(w http.ResponseWriter, r *http.Request, view *gangview.View) {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(view.List(query)); err != nil {
-		klog.V(2).InfoS("Answering with gangs failed", "err", err)
+		klog.V(2).InfoS("Writing the answer of /debug/gangs failed", "err", err)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/holder"
 )
 
-var errLeaseLost = errors.New("the leader lease was lost; whatever is in flight is left to the next leader to recover")
+var errLeaseLost = errors.New("the leader lease was lost; the next leader recovers bind transactions in flight")
 
 // runElected leads while it holds the lease. When ctx ends, it keeps the lease until the scheduler has drained and then
 // releases it, so that the next leader starts at once and finds no unfinished work.
@@ -60,7 +60,7 @@ func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead f
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("making the leader elector: %w", err)
+		return fmt.Errorf("creating the leader elector: %w", err)
 	}
 	stopStandby := context.AfterFunc(ctx, func() {
 		select {
@@ -87,7 +87,7 @@ func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead f
 func (p *process) leaseLock() (resourcelock.Interface, error) {
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(p.rest, "leader-election"))
 	if err != nil {
-		return nil, fmt.Errorf("making the client for leader election: %w", err)
+		return nil, fmt.Errorf("creating the client for leader election: %w", err)
 	}
 	identity, err := holder.Identity()
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *process) leaseLock() (resourcelock.Interface, error) {
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, election.ResourceNamespace, election.ResourceName,
 		client.CoreV1(), client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
 	if err != nil {
-		return nil, fmt.Errorf("making the lease lock: %w", err)
+		return nil, fmt.Errorf("creating the lease lock: %w", err)
 	}
 	return lock, nil
 }
@@ -111,7 +111,7 @@ func serveLogLevel() error {
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making %s: %w", commonutil.SocketDirEnvName, err)
+		return fmt.Errorf("creating %s: %w", commonutil.SocketDirEnvName, err)
 	}
 	go commonutil.ListenAndServeKlogLogLevel("klog", flag.CommandLine.Lookup("v").Value.String(), dir)
 	return nil

@@ -62,7 +62,7 @@ func (f *fence) closed() error {
 	if age < f.term {
 		return nil
 	}
-	return apierrors.NewTooManyRequests(fmt.Sprintf("not sent: the leader lease was renewed %s ago, and another scheduler may lead",
+	return apierrors.NewTooManyRequests(fmt.Sprintf("not sent: the leader lease was last renewed %s ago, another scheduler may lead",
 		age.Round(time.Millisecond)), 0)
 }
 

@@ -49,35 +49,35 @@ func TestOneThatCannotBeReckonedWithStopsNobody(t *testing.T) {
 	}{
 		"a PodGroup that needs less than nothing": {
 			objects: []runtime.Object{podGroup(quantities("cpu", "-5"), v1beta1.PodGroupPending)},
-			told:    "spec.minResources[cpu] is -5, it must be 0 or more",
+			told:    "spec.minResources[cpu] is -5, must be 0 or more",
 		},
 		"a little less than nothing": {
 			objects: []runtime.Object{podGroup(quantities("cpu", "-1m"), v1beta1.PodGroupPending)},
-			told:    "spec.minResources[cpu] is -1m, it must be 0 or more",
+			told:    "spec.minResources[cpu] is -1m, must be 0 or more",
 		},
 		"of devices": {
 			objects: []runtime.Object{podGroup(quantities("nvidia.com/gpu", "-5"), v1beta1.PodGroupPending)},
-			told:    "spec.minResources[nvidia.com/gpu] is -5, it must be 0 or more",
+			told:    "spec.minResources[nvidia.com/gpu] is -5, must be 0 or more",
 		},
 		"of pods, when it was let in already": {
 			objects: []runtime.Object{podGroup(quantities("pods", "-3"), v1beta1.PodGroupInqueue)},
-			told:    "spec.minResources[pods] is -3, it must be 0 or more",
+			told:    "spec.minResources[pods] is -3, must be 0 or more",
 		},
 		"while a pod of it runs": {
 			objects: []runtime.Object{podGroup(quantities("cpu", "-5"), v1beta1.PodGroupRunning), runs},
-			told:    "spec.minResources[cpu] is -5, it must be 0 or more",
+			told:    "spec.minResources[cpu] is -5, must be 0 or more",
 		},
 		"a queue that may hold less than nothing": {
 			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Capability = quantities("cpu", "-5") })},
-			told:    "queue evil: spec.capability[cpu] is -5, it must be 0 or more",
+			told:    "queue evil: spec.capability[cpu] is -5, must be 0 or more",
 		},
 		"a queue that is guaranteed less than nothing": {
 			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Guarantee.Resource = quantities("nvidia.com/gpu", "-5") })},
-			told:    "queue evil: spec.guarantee.resource[nvidia.com/gpu] is -5, it must be 0 or more",
+			told:    "queue evil: spec.guarantee.resource[nvidia.com/gpu] is -5, must be 0 or more",
 		},
 		"a queue that deserves less than nothing": {
 			objects: []runtime.Object{inQueue, queue(func(q *v1beta1.QueueSpec) { q.Deserved = quantities("memory", "-1") })},
-			told:    "queue evil: spec.deserved[memory] is -1, it must be 0 or more",
+			told:    "queue evil: spec.deserved[memory] is -1, must be 0 or more",
 		},
 		"a PodGroup of more sub-group policies than anyone needs": {
 			objects: []runtime.Object{larger(inQueueDefault(), func(pg *v1beta1.PodGroup) { groupInputs["sub-group policies"].group(pg, 34) })},
@@ -302,9 +302,9 @@ func TestAPromiseThatCannotBeKeptHoldsUpNobody(t *testing.T) {
 // TestARequestForMoreThanAnyNodeHasIsTold: the PodGroup and the pod say what is asked for and what would be right.
 func TestARequestForMoreThanAnyNodeHasIsTold(t *testing.T) {
 	tests := map[string]struct{ resource, request, want string }{
-		"of cpu":                   {"cpu", "1e12", "a member asks for more than any node has: cpu 1T of at most 8"},
-		"of more than is reckoned": {"cpu", "1e18", "a member asks for more than any node has: cpu 4P of at most 8"},
-		"of what no node has":      {"nvidia.com/gpu", "1e18", "a member asks for more than any node has: nvidia.com/gpu 4P of at most 0"},
+		"of cpu":                   {"cpu", "1e12", "a member requests more than any node has: cpu 1T of at most 8"},
+		"of more than is reckoned": {"cpu", "1e18", "a member requests more than any node has: cpu 4P of at most 8"},
+		"of what no node has":      {"nvidia.com/gpu", "1e18", "a member requests more than any node has: nvidia.com/gpu 4P of at most 0"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -77,10 +77,10 @@ func (l *guardedLock) note(calls *refusals, err error, refusal bool) {
 		calls.since = time.Time{}
 	case calls.since.IsZero():
 		calls.since = time.Now()
-		klog.ErrorS(err, "The lease cannot be used; the process ends if that lasts", "lease", l.Describe(), "patience", l.patience)
+		klog.ErrorS(err, "The lease cannot be used, the process ends if this lasts", "lease", l.Describe(), "patience", l.patience)
 	case time.Since(calls.since) >= l.patience:
 		l.ended = true
-		l.refused(fmt.Errorf("the lease %s cannot be used: %w; let the scheduler's account get, create and update leases in that namespace, "+
-			"or name another one (--leader-elect-resource-namespace)", l.Describe(), err))
+		l.refused(fmt.Errorf("the lease %s cannot be used: %w; allow the scheduler's account to get, create and update leases in that namespace, "+
+			"or set --leader-elect-resource-namespace", l.Describe(), err))
 	}
 }

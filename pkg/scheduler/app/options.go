@@ -32,8 +32,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.EnableHealthz = true
 	fs.Lookup("enable-healthz").DefValue = "true"
 	fs.Lookup("enable-healthz").Usage = "Enable the health check; it is true by default"
-	fs.StringVar(&o.ValidateConf, "validate-conf", "", "Check this scheduler configuration file, say what is wrong with it, and exit: 0 when it is good, 1 otherwise")
-	fs.DurationVar(&o.DrainGracePeriod, "drain-grace-period", 20*time.Second, "How long bind transactions in flight may take to end after SIGTERM; what is not being bound by then is rolled back, which may take 20 s more. Keep the pod's terminationGracePeriodSeconds 30 s above it")
+	fs.StringVar(&o.ValidateConf, "validate-conf", "", "Validate this scheduler configuration file, print its errors and exit: 0 if it is valid, 1 otherwise")
+	fs.DurationVar(&o.DrainGracePeriod, "drain-grace-period", 20*time.Second, "How long bind transactions in flight may take to end after SIGTERM. Members not being bound by then are rolled back, which may take 20 s more. Set the pod's terminationGracePeriodSeconds 30 s higher")
 }
 
 // listenAddress makes an address without a host a loopback address: to listen on other interfaces, name them

@@ -10,11 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
-	componentbaseconfig "k8s.io/component-base/config"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
-	commonutil "volcano.sh/volcano/pkg/util"
 )
 
 // parse makes options of the arguments.
@@ -65,74 +63,6 @@ func TestFlagsAreUpstreams(t *testing.T) {
 	}
 }
 
-// TestImpossibleFlags: each of these was taken without a word, and then the scheduler hung, waited for ever or did nothing.
-func TestImpossibleFlags(t *testing.T) {
-	tests := map[string]struct{ flag, want string }{
-		"no default queue":                {"--default-queue=", `--default-queue is ""; it must be the name of a queue: `},
-		"a default queue that is no name": {"--default-queue=Q_1", `--default-queue is "Q_1"`},
-		"no node workers":                 {"--node-worker-threads=0", `--node-worker-threads is 0; it must be between 1 and 1000`},
-		"millions of node workers":        {"--node-worker-threads=4000000", `--node-worker-threads is 4000000; it must be between 1 and 1000`},
-		"no period":                       {"--schedule-period=0", `--schedule-period is 0s; it must be longer than 0`},
-		"a period before now":             {"--schedule-period=-1s", `--schedule-period is -1s; it must be longer than 0`},
-		"a resync before now":             {"--resync-period=-1s", `--resync-period is -1s; it must be 0 or longer`},
-		"a drain before now":              {"--drain-grace-period=-1s", `--drain-grace-period is -1s; it must be 0 or longer`},
-		"no scheduler name":               {"--scheduler-name=", `--scheduler-name is ""; it must be the schedulerName of the pods to schedule`},
-		"a rate of nothing":               {"--kube-api-qps=0", `--kube-api-qps is 0; it must be over 0, or below 0 for no limit`},
-		"a rate that is none":             {"--kube-api-qps=NaN", `--kube-api-qps is NaN; it must be over 0, or below 0 for no limit`},
-		"no burst":                        {"--kube-api-burst=0", `--kube-api-burst is 0; it must be 1 or more`},
-		"a negative burst":                {"--kube-api-burst=-5", `--kube-api-burst is -5; it must be 1 or more`},
-		"fewer nodes than none":           {"--minimum-feasible-nodes=-1", `--minimum-feasible-nodes is -1; it must be 0 or more`},
-		"a negative share of nodes":       {"--minimum-percentage-nodes-to-find=-1", `--minimum-percentage-nodes-to-find is -1; it must be between 0 and 100`},
-		"more than all nodes, at least":   {"--minimum-percentage-nodes-to-find=101", `--minimum-percentage-nodes-to-find is 101; it must be between 0 and 100`},
-		"more than all nodes":             {"--percentage-nodes-to-find=101", `--percentage-nodes-to-find is 101; it must be 100 or less`},
-		"a selector without a value":      {"--node-selector=role", `--node-selector is "role"; it must be a label such as volcano.sh/role:train`},
-		"an unknown sharding mode":        {"--scheduler-sharding-mode=soggy", `--scheduler-sharding-mode is "soggy"; it must be none, hard or soft`},
-		"shared objects":                  {"--plugins-dir=/nowhere", `--plugins-dir is "/nowhere"; it must not be given: shared objects cannot be loaded by this scheduler. Link your plugins into a build of your own, whose main calls app.Main with their specs (docs/prebind.md)`},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			err := parse(t, tt.flag).check()
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("%s: error %v, want %s", tt.flag, err, tt.want)
-			}
-		})
-	}
-}
-
-// TestImpossibleLease: the API server refuses a lease of such a name for as long as it is asked, and the elector never tires;
-// locks of other kinds are gone from Kubernetes.
-func TestImpossibleLease(t *testing.T) {
-	tests := map[string]struct {
-		change func(*componentbaseconfig.LeaderElectionConfiguration)
-		want   string
-	}{
-		"upstream's": {change: func(*componentbaseconfig.LeaderElectionConfiguration) {}},
-		"a name that is none": {
-			change: func(c *componentbaseconfig.LeaderElectionConfiguration) { c.ResourceName = "Vol_1" },
-			want:   `--leader-elect-resource-name is "Vol_1"; it must be the name of a lease: `,
-		},
-		"another kind of lock": {
-			change: func(c *componentbaseconfig.LeaderElectionConfiguration) { c.ResourceLock = "configmaps" },
-			want:   `--leader-elect-resource-lock is "configmaps"; it must be leases`,
-		},
-		"another kind of lock that nobody takes": {change: func(c *componentbaseconfig.LeaderElectionConfiguration) {
-			c.ResourceLock, c.LeaderElect = "configmaps", false
-		}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			opts := parse(t)
-			commonutil.LeaderElectionDefault(&opts.LeaderElection)
-			opts.LeaderElection.ResourceName = "vc-scheduler"
-			tt.change(&opts.LeaderElection)
-			err := opts.check()
-			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.HasPrefix(err.Error(), tt.want)) {
-				t.Errorf("error %v, want %s", err, tt.want)
-			}
-		})
-	}
-}
-
 // TestFlagsOfUpstreamDeployments: what upstream takes, and does something with, is taken.
 func TestFlagsOfUpstreamDeployments(t *testing.T) {
 	for _, flags := range [][]string{
@@ -145,39 +75,6 @@ func TestFlagsOfUpstreamDeployments(t *testing.T) {
 		if err := parse(t, flags...).check(); err != nil {
 			t.Errorf("%q: %v", flags, err)
 		}
-	}
-}
-
-// TestArgumentsOfNoFlag: the second file was not looked at, and --leader-elect stayed on.
-func TestArgumentsOfNoFlag(t *testing.T) {
-	const hint = " belongs to no flag; give a flag its value with =, as in --leader-elect=false, and --validate-conf one file"
-	tests := map[string]struct {
-		args []string
-		want string
-	}{
-		"two files":              {args: []string{"--validate-conf", "good.conf", "bad.conf", "worse.conf"}, want: `argument "bad.conf"` + hint},
-		"a switch and its value": {args: []string{"--enable-healthz", "false"}, want: `argument "false"` + hint},
-		"a redirection":          {args: []string{"-v=3", "2>&1", "extra"}, want: `argument "extra"` + hint},
-		"upstream's manifests":   {args: []string{"--enable-healthz=true", "2>&1"}},
-		"none":                   {},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			opts := &Options{ServerOption: options.NewServerOption()}
-			fs := pflag.NewFlagSet("vc-scheduler", pflag.ContinueOnError)
-			opts.AddFlags(fs)
-			fs.IntP("verbosity", "v", 0, "")
-			if err := fs.Parse(tt.args); err != nil {
-				t.Fatal(err)
-			}
-			got := ""
-			if err := checkPositional(fs.Args()); err != nil {
-				got = err.Error()
-			}
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
 	}
 }
 

@@ -172,7 +172,7 @@ func (s *scheduler) prepare(ctx, lifetime context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.starting.during(func() string { return "plugins that recover what a former leader left" }, func() error {
+	return s.starting.during(func() string { return "plugins to recover the former leader's work" }, func() error {
 		return s.recover(ctx, s.current().Recoverers())
 	})
 }

@@ -63,7 +63,7 @@ func startServers(ctx context.Context, o *Options, health http.Handler, shown *d
 	}
 	if beside := besideOnLoopback(o.ListenAddress); beside != "" {
 		if err := serve(ctx, "listen-address", beside, handler, nil); err != nil {
-			klog.ErrorS(err, "/debug/gangs and /debug/nodegroups cannot be reached", "address", beside)
+			klog.ErrorS(err, "Listening on loopback failed, /debug/gangs and /debug/nodegroups are not served", "address", beside)
 		}
 	}
 	return nil
@@ -76,7 +76,7 @@ func gangsOnLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 		if (r.URL.Path == "/debug/gangs" || r.URL.Path == "/debug/nodegroups") && (at == nil || !at.IP.IsLoopback()) {
-			http.Error(w, r.URL.Path+" is served on the loopback address alone: use kubectl port-forward", http.StatusForbidden)
+			http.Error(w, r.URL.Path+" is served on the loopback address only; use kubectl port-forward", http.StatusForbidden)
 			return
 		}
 		handler.ServeHTTP(w, r)
@@ -124,7 +124,7 @@ func explain(w http.ResponseWriter, r *http.Request, explanations *framework.Exp
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(gangs); err != nil {
-		klog.V(2).InfoS("Answering with explanations failed", "err", err)
+		klog.V(2).InfoS("Writing the answer of /debug/nodegroups failed", "err", err)
 	}
 }
 
@@ -169,7 +169,7 @@ func serve(ctx context.Context, flag, address string, handler http.Handler, tlsC
 		grace, cancel := context.WithTimeout(context.Background(), serverGrace)
 		defer cancel()
 		if err := server.Shutdown(grace); err != nil {
-			klog.V(2).InfoS("HTTP server closed with requests under way", "address", address, "err", err)
+			klog.V(2).InfoS("HTTP server closed with requests in flight", "address", address, "err", err)
 		}
 	})
 	return nil

@@ -111,7 +111,7 @@ func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 		return nil
 	}
 	if served, err = serves(ctx, config, resourcev1alpha3.SchemeGroupVersion); err == nil && !served {
-		err = fmt.Errorf("the feature gate %s is on, and the API server does not serve %s, which it needs: serve it, or switch the gate off",
+		err = fmt.Errorf("feature gate %s is enabled, but the API server does not serve %s; serve it, or disable the gate",
 			features.DRADeviceTaints, resourcev1alpha3.SchemeGroupVersion)
 	}
 	return err
@@ -126,7 +126,7 @@ func serves(ctx context.Context, config *rest.Config, group schema.GroupVersion)
 	case err == nil, apierrors.IsForbidden(err):
 		return true, nil
 	}
-	return false, fmt.Errorf("asking whether the API server serves %s: %w", group, err)
+	return false, fmt.Errorf("checking whether the API server serves %s: %w", group, err)
 }
 
 func serverVersion(ctx context.Context, config *rest.Config) (*apiversion.Info, error) {
@@ -145,7 +145,7 @@ func serverVersion(ctx context.Context, config *rest.Config) (*apiversion.Info, 
 func readPath(ctx context.Context, config *rest.Config, path string) (text []byte, err error) {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
-		return nil, fmt.Errorf("making the discovery client: %w", err)
+		return nil, fmt.Errorf("creating the discovery client: %w", err)
 	}
 	told := false
 	err = outage.Backoff().DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {

@@ -39,7 +39,7 @@ func TestAnAPIServerWithoutClaimsForDevices(t *testing.T) {
 		"an older version is served":          {serves: []string{"v1beta1"}},
 		"nobody may ask":                      {status: http.StatusForbidden, want: true},
 		"rules that taint devices, too":       {serves: []string{"v1", "v1alpha3"}, taints: true, want: true},
-		"but no rules that taint devices":     {serves: []string{"v1"}, taints: true, want: true, err: "the feature gate DRADeviceTaints is on, and the API server does not serve resource.k8s.io/v1alpha3"},
+		"but no rules that taint devices":     {serves: []string{"v1"}, taints: true, want: true, err: "feature gate DRADeviceTaints is enabled, but the API server does not serve resource.k8s.io/v1alpha3"},
 		"neither, though rules are asked for": {taints: true},
 	}
 	for name, tt := range tests {

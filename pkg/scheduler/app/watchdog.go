@@ -22,8 +22,8 @@ const (
 )
 
 var (
-	errHung      = errors.New("the scheduling loop hangs; the lease is given up and whatever is in flight is left to the next leader to recover")
-	errPanicking = errors.New("every scheduling cycle panics; the lease is given up")
+	errHung      = errors.New("the scheduling loop hangs; releasing the lease, the next leader recovers bind transactions in flight")
+	errPanicking = errors.New("every scheduling cycle panics; releasing the lease")
 )
 
 // watchdog monitors the scheduling loop. It does not monitor before the loop runs, while another process leads or

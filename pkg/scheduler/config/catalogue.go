@@ -132,7 +132,7 @@ func bindingBlock() ActionSpec {
 		Doc:  "Bind transactions.",
 		Arguments: []framework.Argument{{
 			Name: evictHalfBoundAfter, Type: framework.Duration, Default: never, Enum: []string{never},
-			Doc: "How long a gang that is bound in part may wait for its other members before its members are evicted; 1s or more. A crash, a refused bind or the loss of a member leaves such a gang.",
+			Doc: "How long a partially bound gang may wait for its other members before its members are evicted; 1s or more. Gangs are partially bound after a crash, a rejected bind or the loss of a member.",
 		}},
 		Validate: checks{evictHalfBoundAfter: either(period, text(never))}.validate,
 	}

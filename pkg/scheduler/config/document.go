@@ -45,7 +45,7 @@ metrics:                                 # where node usage is read from
 | ` + "`tiers[].plugins[].name`" + ` | string | A plugin. Each may be named once in the file. |
 | ` + "`tiers[].plugins[].arguments`" + ` | mapping | Its arguments, see [Plugins](#plugins). |
 | ` + "`tiers[].plugins[].enable...`" + ` | bool | Its switches, see [Switches](#switches-of-a-plugin). |
-| ` + "`configurations[].name`" + ` | string | An action, or one of the [blocks](#built-in-blocks). Each may be there once. |
+| ` + "`configurations[].name`" + ` | string | An action, or one of the [blocks](#built-in-blocks). Each may be given once. |
 | ` + "`configurations[].arguments`" + ` | mapping | Its arguments. |
 | ` + "`metrics`" + ` | mapping | See [Metrics](#metrics). |
 
@@ -61,7 +61,7 @@ const behaviour = `
 These are errors:
 
 - an unknown key, action, plugin or argument;
-- a value of the wrong type or without use (a weight below zero or over 1000000, a URL without a host);
+- a value of the wrong type or out of range (a weight below zero or over 1000000, a URL without a host);
 - a plugin or a key named twice, and a file that names no plugin;
 - plugins that cannot work together or alone: ` + "`proportion`" + ` beside ` + "`capacity`" + `, ` + "`usage`" + ` without ` + "`metrics`" + `, ` + "`bindpolicy`" + ` without a policy.
 
@@ -73,7 +73,7 @@ volcano-scheduler.conf: line 6: plugin "predicatse" is unknown; did you mean "pr
 volcano-scheduler.conf: line 9: argument "overcommit-factor" of plugin "overcommit" must be a number, found string "many"
 ` + "```" + `
 
-A number or a flag in quotes (` + "`\"true\"`" + `, ` + "`\"5\"`" + `), as some of Volcano's tools write them, is taken as what it says: a switch of a plugin, an
+A number or a flag in quotes (` + "`\"true\"`" + `, ` + "`\"5\"`" + `), as some of Volcano's tools write them, is read as that number or flag: a switch of a plugin, an
 argument, or a value inside one. A warning in the log, and of ` + "`--validate-conf`" + `, names its line. So does one when an action is named more than once.
 
 At start an error ends the process with exit code 1. So does a file that cannot be read, that is no regular file, or that is larger

@@ -26,14 +26,14 @@ func readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is no regular file (%s)", info.Mode().Type())}
+		return nil, &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("not a regular file (%s)", info.Mode().Type())}
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxSize+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(data) > maxSize {
-		return nil, &os.PathError{Op: "read", Path: path, Err: errors.New("it is larger than 1 MiB")}
+		return nil, &os.PathError{Op: "read", Path: path, Err: errors.New("larger than 1 MiB")}
 	}
 	return data, nil
 }

@@ -192,12 +192,12 @@ func TestReloadTellsOfAFileThatCannotBeRead(t *testing.T) {
 		"replaced by a FIFO": {func(t *testing.T, path string) {
 			must(t, syscall.Mkfifo(path+".fifo", 0o600))
 			must(t, os.Rename(path+".fifo", path))
-		}, "read PATH: it is no regular file (p---------)"},
+		}, "read PATH: not a regular file (p---------)"},
 		"replaced by a folder": {func(t *testing.T, path string) {
 			must(t, os.Remove(path))
 			must(t, os.Mkdir(path, 0o700))
-		}, "read PATH: it is no regular file (d---------)"},
-		"too large": {func(t *testing.T, path string) { replace(t, path, goodConf+strings.Repeat("#", maxSize)) }, "read PATH: it is larger than 1 MiB"},
+		}, "read PATH: not a regular file (d---------)"},
+		"too large": {func(t *testing.T, path string) { replace(t, path, goodConf+strings.Repeat("#", maxSize)) }, "read PATH: larger than 1 MiB"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestReloadTellsOfAFileThatCannotBeRead(t *testing.T) {
 func TestLoadNeverWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "scheduler.conf")
 	must(t, syscall.Mkfifo(path, 0o600))
-	const want = "read PATH: it is no regular file (p---------)"
+	const want = "read PATH: not a regular file (p---------)"
 	_, err := NewLoader(path, NewCatalogue(), false).Load()
 	if got := withoutPath(err, path); got != want {
 		t.Errorf("Load error %q, want %q", got, want)

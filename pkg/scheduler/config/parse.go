@@ -180,7 +180,7 @@ func (p *parser) configurations(f field) {
 			continue
 		}
 		if first, again := lines[text]; again {
-			p.add(name.line(), "configuration %q is there twice; the first is on line %d", text, first)
+			p.add(name.line(), "configuration %q is given twice; the first is on line %d", text, first)
 		} else {
 			lines[text] = name.line()
 		}
@@ -237,7 +237,7 @@ func (p *parser) fields(c yamlNode, what string) []field {
 		p.add(c.line(), "%s must be a mapping, found %s", what, found(c.value))
 	}
 	for _, f := range twice {
-		p.add(f.keyLine, "key %q of %s is there twice", f.key, what)
+		p.add(f.keyLine, "key %q of %s is given twice", f.key, what)
 	}
 	return keys
 }

@@ -25,12 +25,12 @@ func (p *parser) together() {
 	}
 	for name, line := range p.pluginLines {
 		if p.cat.plugins[name].Extends && p.preBindDisabled[name] {
-			p.add(line, "%s: false beside plugin %q, which looks before the bind whether what it chose still is: nobody would do it; remove it", enablePreBind, name)
+			p.add(line, "%s: false conflicts with plugin %q, which checks its choice again before the bind; remove it", enablePreBind, name)
 		}
 		for _, taken := range p.cat.plugins[name].TakesOver {
 			p.takenOver(name, taken)
 			if p.preBindDisabled[name] {
-				p.add(line, "%s: false beside plugin %q, which takes over from plugin %q what pods need before they are bound: nobody would do it; remove the one or the other",
+				p.add(line, "%s: false conflicts with plugin %q, which takes over the pre-bind steps of plugin %q; remove one of them",
 					enablePreBind, name, taken.Plugin)
 			}
 		}
@@ -42,10 +42,10 @@ func (p *parser) takenOver(by string, taken framework.Switch) {
 	line := p.pluginLines[by]
 	for key, f := range p.given[taken.Plugin] {
 		if on, ok := f.value.(bool); ok && key == taken.Argument && on != taken.Value {
-			p.add(f.keyLine, "argument %q of plugin %q must be %v beside plugin %q (line %d), which does that; remove the one or the other",
+			p.add(f.keyLine, "argument %q of plugin %q must be %v with plugin %q (line %d), which takes this over; remove one of them",
 				key, taken.Plugin, taken.Value, by, line)
 		} else if _, moved := p.cat.plugins[by].argument(key); moved {
-			p.add(f.keyLine, "argument %q of plugin %q has no effect beside plugin %q (line %d); give it to that one",
+			p.add(f.keyLine, "argument %q of plugin %q has no effect with plugin %q (line %d); move it to that plugin",
 				key, taken.Plugin, by, line)
 		}
 	}

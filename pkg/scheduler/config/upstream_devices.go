@@ -97,7 +97,7 @@ func rising(key string, list objectCheck) objectCheck {
 		}
 		items := value.([]any)
 		if len(items) == 0 {
-			return []problem{problemf("%s must have an item at least", path)}
+			return []problem{problemf("%s must have at least one item", path)}
 		}
 		var problems []problem
 		for i, item := range items[1:] {
@@ -141,7 +141,7 @@ var extenderValidate = all(
 		}
 		for _, name := range slices.Sorted(maps.Keys(args)) {
 			if strings.HasSuffix(name, "Verb") {
-				return &argumentError{name: name, problem: problemf("%s needs %s beside it", name, extender.ExtenderURLPrefix)}
+				return &argumentError{name: name, problem: problemf("%s requires %s", name, extender.ExtenderURLPrefix)}
 			}
 		}
 		return nil

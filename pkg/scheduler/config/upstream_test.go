@@ -3,7 +3,6 @@
 package config
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -280,56 +279,6 @@ func TestPluginSwitches(t *testing.T) {
 				t.Errorf("switch %q: off by default %t, upstream sets it: %t", s.key, s.offByDefault, !set.IsNil())
 			}
 		}
-	}
-}
-
-// Values on which upstream's plugins panic, end the process, or silently take a default.
-func TestUpstreamValueErrors(t *testing.T) {
-	cases := map[string]struct {
-		plugin, arguments, want string
-	}{
-		"overcommit below one":      {"overcommit", "overcommit-factor: 0.5", `overcommit-factor must be a number of 1 or more, found number 0.5`},
-		"a window that is none":     {"tdm", "tdm.revocable-zone.a: 10-21", `tdm.revocable-zone.a must be a daily window such as "10:00-21:00", found string "10-21"`},
-		"a fractional threshold":    {"usage", "thresholds: {cpu: 80.5}", `thresholds.cpu must be an integer between 0 and 100, found number 80.5`},
-		"an unknown threshold":      {"usage", "thresholds: {memory: 80}", `key "memory" of thresholds is unknown; did you mean "mem"?`},
-		"an unknown strategy":       {"rescheduling", "strategies: [{name: offlineOnly}]", `strategies[0].name must be "lowNodeUtilization", found string "offlineOnly"`},
-		"a strategy's threshold":    {"rescheduling", "strategies: [{name: lowNodeUtilization, params: {thresholds: {cpu: \"200\"}}}]", `strategies[0].params.thresholds.cpu must be an integer between 0 and 100, found string "200"`},
-		"strategies of a mapping":   {"rescheduling", "strategies: {name: x}", `strategies must be a list, found a mapping`},
-		"an asterisk alone":         {"resource-strategy-fit", "resources: {\"*\": {weight: 1}}", `resource "*" of resources must end in its only asterisk, such as "example.com/*"`},
-		"an unknown scoring":        {"resource-strategy-fit", "resources: {cpu: {type: Most}}", `resources.cpu.type must be "LeastAllocated" or "MostAllocated", found string "Most"`},
-		"a misspelt nested key":     {"resource-strategy-fit", "sra: {enabled: true}", `key "enabled" of sra is unknown; did you mean "enable"?`},
-		"a weight without effect":   {"binpack", "binpack.resources.nvidia.com/gpu: 2", `binpack.resources.nvidia.com/gpu has no effect: add nvidia.com/gpu to binpack.resources`},
-		"a negative weight":         {"binpack", "binpack.cpu: -1", `binpack.cpu must be an integer between 0 and 1000000, found int -1`},
-		"both ways of sharing GPUs": {"deviceshare", "{deviceshare.GPUSharingEnable: true, deviceshare.GPUNumberEnable: true}", `deviceshare.GPUNumberEnable conflicts with deviceshare.GPUSharingEnable; keep one of them true`},
-		"vGPU beside whole GPUs":    {"deviceshare", "{deviceshare.VGPUEnable: true, deviceshare.GPUNumberEnable: true}", `deviceshare.VGPUEnable conflicts with deviceshare.GPUNumberEnable; keep one of them true`},
-		"vGPU beside shared GPUs":   {"deviceshare", "{deviceshare.VGPUEnable: true, deviceshare.GPUSharingEnable: true}", `deviceshare.VGPUEnable conflicts with deviceshare.GPUSharingEnable; keep one of them true`},
-		"a weight beyond reckoning": {"binpack", "binpack.weight: 9223372036854775807", `binpack.weight must be an integer between 0 and 1000000, found int 9223372036854775807`},
-		"seconds beyond reckoning":  {"predicates", "volumebinding.bindTimeoutSeconds: 9223372036854775807", `volumebinding.bindTimeoutSeconds must be an integer between 0 and 2147483647, found int 9223372036854775807`},
-		"a negative score":          {"nodeorder", "leastrequested.weight: -1", `leastrequested.weight must be an integer between 0 and 1000000, found int -1`},
-		"a negative share of usage": {"usage", "memory.weight: -1", `memory.weight must be an integer between 0 and 1000000, found int -1`},
-		"a negative NUMA score":     {"numa-aware", "weight: -2", `weight must be an integer between 0 and 1000000, found int -2`},
-		"a service without a host":  {"extender", "extender.urlPrefix: /predicates", `extender.urlPrefix must be a URL such as "http://prometheus.monitoring:9090", found string "/predicates"`},
-		"a path without a service":  {"extender", "extender.predicateVerb: predicate", `extender.predicateVerb needs extender.urlPrefix beside it`},
-		"no time for an answer":     {"extender", "{extender.urlPrefix: http://x, extender.httpTimeout: 0s}", `extender.httpTimeout must be a duration over zero such as "30s", found string "0s"`},
-		"evictions without a pause": {"rescheduling", "interval: -5m", `interval must be a duration over zero such as "30s", found string "-5m"`},
-		"no time to wait":           {"sla", "sla-waiting-time: -1h", `sla-waiting-time must be a duration over zero such as "30s", found string "-1h"`},
-		"a shape without points":    {"predicates", "volumebinding.shape: []", `volumebinding.shape must have an item at least`},
-		"a shape that falls":        {"predicates", "volumebinding.shape: [{utilization: 50, score: 1}, {utilization: 20, score: 2}]", `volumebinding.shape[1].utilization must be more than the 50 before it, found int 20`},
-		"a shape with equal points": {"predicates", "volumebinding.shape: [{score: 1}, {score: 2}]", `volumebinding.shape[1].utilization must be more than the 0 before it, found int 0`},
-		"a shape over its score":    {"predicates", "volumebinding.shape: [{utilization: 0, score: 100}]", `volumebinding.shape[0].score must be an integer between 0 and 10, found int 100`},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			text := with(tc.plugin, tc.arguments)
-			if tc.plugin == usageName {
-				text += "metrics: {type: prometheus_adaptor}\n"
-			}
-			_, err := Parse([]byte(text), NewCatalogue())
-			want := fmt.Sprintf("line 6: plugin %q: %s", tc.plugin, tc.want)
-			if diff := cmp.Diff(want, fmt.Sprint(err)); diff != "" {
-				t.Errorf("Parse error (-want +got):\n%s", diff)
-			}
-		})
 	}
 }
 

@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// quiet is how long the folder must be unchanged before the file is read, so that a write in several steps is read
-	// once. restless bounds the wait if the folder keeps changing.
+	// quiet is how long the folder must be still before the file is read, so that a write in several steps is
+	// read once; restless bounds the wait when it is never still.
 	quiet    = 50 * time.Millisecond
 	restless = 10 * quiet
-	// recheck is how often the file is read without a notification. It covers file systems without notifications, and
-	// links in the middle of the path.
+	// recheck is how often the file is read without a notice: file systems without notices, and links in the
+	// middle of the path, are noticed late, not never.
 	recheck = 30 * time.Second
-	// rearm is the delay before a folder that cannot be watched, or a file that cannot be read, is tried again.
+	// rearm is how soon a folder that cannot be watched, or a file that cannot be read, is tried again.
 	rearm = time.Second
 	// missing is how long a file must be unreadable before that is reported: it may be about to be replaced.
 	missing = time.Second
@@ -30,18 +30,18 @@ const (
 // WatchOption refines Watch.
 type WatchOption func(*watch)
 
-// WithSeen sets the content that the caller has already read. Any difference from it counts as a change, even one that
-// came before the watch began. Without it, the first content that is read counts as seen.
+// WithSeen gives the content that the caller has read already. What differs from it is a change, even one
+// that came before the watch began. Without it, the content at the beginning is the one seen.
 func WithSeen(data []byte) WatchOption {
 	return func(w *watch) { w.seen, w.seenGiven = hashOf(data), true }
 }
 
-// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It detects the
-// symlink swap of a ConfigMap mount, a rename over the file and a write in place. A write that leaves the content
-// unchanged is not a change. If the file cannot be read for some time, because it was deleted or is not a regular file,
-// onChange gets an error, once. When the file can be read again, onChange gets its content, even if it is unchanged.
+// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It follows the swap
+// of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content unchanged
+// is no change. If the file cannot be read for a while, because it was deleted or is no regular file, onChange gets an
+// error, once; when the file can be read again, onChange gets its content, even if it is unchanged.
 //
-// onChange is called on the goroutine that calls Watch. Watch returns an error only if it cannot start watching.
+// onChange is called from the goroutine that calls Watch. The error is of starting to watch.
 func Watch(ctx context.Context, path string, onChange func([]byte, error), opts ...WatchOption) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -67,7 +67,7 @@ type watch struct {
 	onChange  func([]byte, error)
 	seen      string
 	seenGiven bool
-	// missed is when the file became unreadable; zero while it can be read. told is the last reported error since then.
+	// missed is when the file became unreadable; zero while it can be read. told is the error that was reported since.
 	missed time.Time
 	told   string
 	// bases are the names, within the watched folders, of the file and of its link target.
@@ -96,7 +96,7 @@ func (w *watch) run(ctx context.Context) {
 			}
 		case err := <-w.notify.Errors:
 			// Notices may be lost, so look at the file itself.
-			klog.FromContext(ctx).V(2).Info("Lost notices of the configuration's folder", "path", w.path, "err", err)
+			klog.FromContext(ctx).V(2).Info("Lost change notifications of the configuration's directory", "path", w.path, "err", err)
 			wake()
 		case <-timer.C:
 			since = time.Time{}
@@ -105,7 +105,7 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// look reads the file and reports a change. It returns when to read again if no notification comes.
+// look reads the file and reports a change. It returns when to look again if there is no notice until then.
 func (w *watch) look() time.Duration {
 	next := recheck
 	if !w.arm() {
@@ -124,7 +124,7 @@ func (w *watch) look() time.Duration {
 	return next
 }
 
-// miss reports an unreadable file after some time, and again when the reason changes.
+// miss reports a file that cannot be read, once that has lasted, and again when the reason changes.
 func (w *watch) miss(err error) {
 	if w.missed.IsZero() {
 		w.missed = time.Now()
@@ -133,12 +133,12 @@ func (w *watch) miss(err error) {
 		return
 	}
 	w.told = err.Error()
-	w.seen = "" // any content that is read next counts as a change
+	w.seen = "" // whatever is read next is news
 	w.onChange(nil, err)
 }
 
-// arm watches the folder of the file and the folder of its link target, and reports whether both are watched. Watching
-// a folder again is cheap, and is needed if the folder was replaced.
+// arm watches the folder of the file and the folder of its link target. Watching a folder again costs nothing, and is
+// needed when it was replaced. It reports whether both are watched.
 func (w *watch) arm() bool {
 	w.bases = map[string]bool{filepath.Base(w.path): true}
 	folders := map[string]bool{filepath.Dir(w.path): true}
@@ -155,7 +155,7 @@ func (w *watch) arm() bool {
 	}
 	for _, folder := range w.notify.WatchList() {
 		if !folders[folder] {
-			// The watch may already have ended by itself.
+			// It may have gone by itself.
 			_ = w.notify.Remove(folder)
 		}
 	}
