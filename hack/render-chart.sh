@@ -20,7 +20,7 @@ cat <<'HEADER'
 #
 # Install config/crd first (kubectl apply --server-side -f config/crd), then this file. The admission webhooks need the
 # secret volcano-prebind-admission-tls with ca.crt, tls.crt and tls.key for volcano-prebind-admission.volcano-system.svc;
-# the chart itself makes one.
+# the chart itself generates one.
 apiVersion: v1
 kind: Namespace
 metadata:

@@ -159,4 +159,6 @@ func (w *world) claimMinimum(ctx context.Context, pod, minimum string, dryRun ..
 }
 
 // refused is what the chart's policy answers.
-func refused() OmegaMatcher { return MatchError(ContainSubstring("is the scheduler's; leave it")) }
+func refused() OmegaMatcher {
+	return MatchError(ContainSubstring("can be written by the scheduler only; leave it"))
+}

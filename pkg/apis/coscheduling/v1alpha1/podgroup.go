@@ -7,13 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodGroup is a gang as its user writes it down. Pods belong to it by the label pod-group.scheduling.sigs.k8s.io. Its status is
-// written with the object, since there is no status subresource.
+// PodGroup defines a gang. Pods belong to it by the label pod-group.scheduling.sigs.k8s.io. It has no status subresource: the status is
+// written with the object.
 //
 // +genclient
 // +genclient:noStatus
 // +kubebuilder:object:root=true
-// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, for those who come from Koordinator"
+// +kubebuilder:metadata:annotations="api-approved.kubernetes.io=unapproved, for users of Koordinator"
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name=MinMember,type=integer,JSONPath=`.spec.minMember`
 // +kubebuilder:printcolumn:name=Scheduled,type=integer,JSONPath=`.status.scheduled`
@@ -37,43 +37,43 @@ type PodGroupList struct {
 	Items []PodGroup `json:"items"`
 }
 
-// PodGroupSpec is what the user asks for.
+// PodGroupSpec defines the gang.
 type PodGroupSpec struct {
-	// How many members run, or none does. One below 1 is taken as 1.
+	// Number of members that must be scheduled together. A value below 1 counts as 1.
 	MinMember int32 `json:"minMember,omitempty"`
-	// Nobody reads it here: what members ask for is in the pods.
+	// Ignored: the requests of the pods count.
 	MinResources v1.ResourceList `json:"minResources,omitempty"`
-	// How long the gang waits for its members and for room before it is sent back, in seconds.
+	// How long the gang may wait for its members and for resources before it returns to Pending, in seconds.
 	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
 }
 
-// PodGroupPhase is how far the gang is.
+// PodGroupPhase is the progress of the gang.
 type PodGroupPhase string
 
 // The phases.
 const (
-	// PodGroupPending: there are fewer members than the minimum, and none of them has a node.
+	// PodGroupPending: fewer members than the minimum exist, and none has a node.
 	PodGroupPending PodGroupPhase = "Pending"
-	// PodGroupPreScheduling: there are enough, and not all of them have been handed to the scheduler.
+	// PodGroupPreScheduling: enough members exist, and not all have been handed to the scheduler.
 	PodGroupPreScheduling PodGroupPhase = "PreScheduling"
-	// PodGroupScheduling: there are enough, and fewer than the minimum have a node; or there are too few, and some have one.
+	// PodGroupScheduling: fewer members than the minimum have a node, and enough exist or some have a node.
 	PodGroupScheduling PodGroupPhase = "Scheduling"
-	// PodGroupScheduled: as many as the minimum have a node.
+	// PodGroupScheduled: the minimum of members have a node.
 	PodGroupScheduled PodGroupPhase = "Scheduled"
-	// PodGroupRunning: as many run, or have succeeded.
+	// PodGroupRunning: the minimum of members run or have succeeded.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupFinished: as many have succeeded.
+	// PodGroupFinished: the minimum of members have succeeded.
 	PodGroupFinished PodGroupPhase = "Finished"
-	// PodGroupFailed: one has failed, of as many that ran.
+	// PodGroupFailed: a member has failed, after the minimum ran.
 	PodGroupFailed PodGroupPhase = "Failed"
 )
 
-// PodGroupStatus is how far the gang is.
+// PodGroupStatus is the observed state of the gang.
 type PodGroupStatus struct {
 	Phase PodGroupPhase `json:"phase,omitempty"`
-	// Who owns the members, namespace/name.
+	// Owners of the members, as namespace/name.
 	OccupiedBy string `json:"occupiedBy,omitempty"`
-	// How many members have a node.
+	// Number of members that have a node.
 	Scheduled int32 `json:"scheduled,omitempty"`
 	Running   int32 `json:"running,omitempty"`
 	Succeeded int32 `json:"succeeded,omitempty"`

@@ -7,8 +7,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // DefaultTopologyName is the name of the one ClusterNetworkTopology that is read.
 const DefaultTopologyName = "default"
 
-// ClusterNetworkTopology says by which labels of nodes the layers of the cluster's network are told: which nodes share a switch, and
-// which switches share the next wider one.
+// ClusterNetworkTopology defines the layers of the cluster's network by labels of nodes: which nodes share a switch, and which switches
+// share the next wider one.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -20,7 +20,7 @@ type ClusterNetworkTopology struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec ClusterNetworkTopologySpec `json:"spec,omitempty"`
-	// Nobody reads or writes it here: what the domains are follows from the spec and the nodes' labels.
+	// Ignored: the domains follow from the spec and the labels of nodes.
 	Status ClusterNetworkTopologyStatus `json:"status,omitempty"`
 }
 
@@ -44,21 +44,21 @@ type TopologyLayer string
 
 // The layers that every cluster has.
 const (
-	// ClusterTopologyLayer is around all others; its one domain is the cluster.
+	// ClusterTopologyLayer contains all others; its only domain is the cluster.
 	ClusterTopologyLayer TopologyLayer = "ClusterTopologyLayer"
-	// NodeTopologyLayer is within all others; its domains are the nodes.
+	// NodeTopologyLayer is the lowest; its domains are the nodes.
 	NodeTopologyLayer TopologyLayer = "NodeTopologyLayer"
 )
 
 // NetworkTopologySpec is one layer.
 type NetworkTopologySpec struct {
-	// Its name, unique in the object.
+	// Name of the layer, unique in the object.
 	TopologyLayer TopologyLayer `json:"topologyLayer"`
-	// The next wider layer; absent for the widest.
+	// Name of the next wider layer; absent for the widest.
 	//
 	// +optional
 	ParentTopologyLayer TopologyLayer `json:"parentTopologyLayer,omitempty"`
-	// The labels of nodes whose value names the node's domain in the layer: the first of them that a node has.
+	// Keys of node labels. The value of the first one that a node has names its domain in the layer.
 	//
 	// +optional
 	LabelKey []string `json:"labelKey,omitempty"`
@@ -73,19 +73,19 @@ type ClusterNetworkTopologyStatus struct {
 // ClusterNetworkTopologyDetailStatus is one domain.
 type ClusterNetworkTopologyDetailStatus struct {
 	TopologyInfo TopologyInfo `json:"topologyInfo"`
-	// The domain around it; absent for the cluster.
+	// Domain that contains this one; absent for the cluster.
 	//
 	// +optional
 	ParentTopologyInfo *TopologyInfo `json:"parentTopologyInfo,omitempty"`
-	// The layer of the domains right in it.
+	// Layer of the domains directly in this one.
 	//
 	// +optional
 	ChildTopologyLayer TopologyLayer `json:"childTopologyLayer,omitempty"`
-	// The names of these, unless they are nodes.
+	// Names of the domains directly in this one, unless they are nodes.
 	//
 	// +optional
 	ChildTopologyNames []string `json:"childTopologyNames,omitempty"`
-	// How many nodes lie in it.
+	// Number of nodes in the domain.
 	NodeNum int `json:"nodeNum"`
 }
 

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Device tells of all devices of one node, whose name it has. The node's agent writes it.
+// Device lists the devices of the node with the same name. The node's agent writes it.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -19,7 +19,7 @@ type Device struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Spec DeviceSpec `json:"spec,omitempty"`
-	// Nobody reads it here: who has what is in the annotations of pods.
+	// Ignored: annotations of pods list their devices.
 	Status DeviceStatus `json:"status,omitempty"`
 }
 
@@ -33,7 +33,7 @@ type DeviceList struct {
 	Items []Device `json:"items"`
 }
 
-// DeviceSpec is what the node has.
+// DeviceSpec lists the devices of the node.
 type DeviceSpec struct {
 	Devices []DeviceInfo `json:"devices,omitempty"`
 }
@@ -41,7 +41,7 @@ type DeviceSpec struct {
 // DeviceType is a kind of device.
 type DeviceType string
 
-// The types of devices that pods can ask for.
+// The types of devices that pods can request.
 const (
 	GPU  DeviceType = "gpu"
 	RDMA DeviceType = "rdma"
@@ -51,72 +51,72 @@ const (
 // DeviceInfo is one device.
 type DeviceInfo struct {
 	Type DeviceType `json:"type,omitempty"`
-	// The device's own identity: a GPU's UUID, a NIC's bus ID.
+	// Unique identity of the device: the UUID of a GPU, the bus ID of a NIC.
 	UUID string `json:"id,omitempty"`
-	// The number by which the node's driver knows the device, unique among the node's devices of its type; from 0.
+	// Number of the device for the node's driver, unique among devices of its type, from 0.
 	Minor *int32 `json:"minor,omitempty"`
-	// The slot of the board that the device sits in.
+	// Slot of the device on the board.
 	ModuleID *int32 `json:"moduleID,omitempty"`
-	// A device that is not healthy is given to nobody; who has it keeps it.
+	// Whether the device is healthy. Unhealthy devices are not allocated; pods keep the ones that they have.
 	//
 	// +kubebuilder:default=false
 	Health bool `json:"health"`
-	// What the selectors of pods' hints choose by.
+	// Labels that selectors of pods' hints match.
 	Labels map[string]string `json:"labels,omitempty"`
-	// How much of each resource the device has.
+	// Capacity of the device for each resource.
 	Resources v1.ResourceList `json:"resources,omitempty"`
-	// Where on the board the device is; absent when nobody knows.
+	// Location of the device on the board; absent if unknown.
 	Topology *DeviceTopology `json:"topology,omitempty"`
-	// The virtual functions of a NIC.
+	// Virtual functions of a NIC.
 	VFGroups []VirtualFunctionGroup `json:"vfGroups,omitempty"`
-	// Why the device is as healthy as it is.
+	// Conditions that explain the health of the device.
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// DeviceTopology is where on the board a device is.
+// DeviceTopology is the location of a device on the board.
 type DeviceTopology struct {
-	// The CPU socket.
+	// CPU socket.
 	SocketID int32 `json:"socketID"`
-	// The NUMA node, numbered over all sockets.
+	// NUMA node, numbered across all sockets.
 	NodeID int32 `json:"nodeID"`
-	// The PCIe switch or root, named over all NUMA nodes.
+	// PCIe switch or root, unique across NUMA nodes.
 	PCIEID string `json:"pcieID"`
-	// The device's address, domain:bus:device.function.
+	// Address of the device, domain:bus:device.function.
 	BusID string `json:"busID,omitempty"`
 }
 
-// VirtualFunctionGroup is virtual functions with labels in common.
+// VirtualFunctionGroup is a set of virtual functions with the same labels.
 type VirtualFunctionGroup struct {
-	// What the VF selectors of pods' hints choose by.
+	// Labels that VF selectors of pods' hints match.
 	Labels map[string]string `json:"labels,omitempty"`
 	VFs    []VirtualFunction `json:"vfs,omitempty"`
 }
 
 // VirtualFunction is one virtual function of a NIC.
 type VirtualFunction struct {
-	// Its number among those of the NIC, from 0.
+	// Number of the virtual function on the NIC, from 0.
 	Minor int32 `json:"minor"`
-	// Its address, domain:bus:device.function.
+	// Address of the virtual function, domain:bus:device.function.
 	BusID string `json:"busID,omitempty"`
 }
 
-// DeviceStatus is who has the devices, if anybody notes it there.
+// DeviceStatus lists the pods that use the devices, if an agent records them.
 type DeviceStatus struct {
 	Allocations []DeviceAllocation `json:"allocations,omitempty"`
 }
 
-// DeviceAllocation is who has the devices of a type.
+// DeviceAllocation lists the pods that use devices of a type.
 type DeviceAllocation struct {
 	Type    DeviceType             `json:"type,omitempty"`
 	Entries []DeviceAllocationItem `json:"entries,omitempty"`
 }
 
-// DeviceAllocationItem is the devices of one pod.
+// DeviceAllocationItem lists the devices of one pod.
 type DeviceAllocationItem struct {
-	// The pod's.
+	// Name, namespace and UID of the pod.
 	Name      string `json:"name,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	UUID      string `json:"uuid,omitempty"`
-	// The devices'.
+	// Minors of the devices.
 	Minors []int32 `json:"minors,omitempty"`
 }

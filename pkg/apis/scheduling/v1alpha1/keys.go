@@ -4,17 +4,17 @@ package v1alpha1
 
 // Annotations of pods. Their values are JSON.
 const (
-	// DeviceAllocatedAnnotation is which devices a pod has: lists by type, one entry a device. The scheduler sets it in the write that binds the pod.
+	// DeviceAllocatedAnnotation lists the devices of a pod by type, one entry per device. The scheduler sets it in the write that binds the pod.
 	DeviceAllocatedAnnotation = GroupName + "/device-allocated"
 	// DeviceAllocateHintAnnotation narrows which devices a pod may have, by type.
 	DeviceAllocateHintAnnotation = GroupName + "/device-allocate-hint"
-	// DeviceJointAllocateAnnotation names types of devices that a pod wants close together.
+	// DeviceJointAllocateAnnotation names types of devices that a pod requests close together.
 	DeviceJointAllocateAnnotation = GroupName + "/device-joint-allocate"
-	// GPUPartitionSpecAnnotation asks for GPUs that are one entry of the node's partition table.
+	// GPUPartitionSpecAnnotation requests GPUs that are one entry of the node's partition table.
 	GPUPartitionSpecAnnotation = GroupName + "/gpu-partition-spec"
 )
 
-// GPUPartitionsAnnotation of a Device object is the node's partition table, in JSON: by number of GPUs, the sets of them that may be given together.
+// GPUPartitionsAnnotation of a Device object is the node's partition table, in JSON: by number of GPUs, the sets of them that may be allocated together.
 const GPUPartitionsAnnotation = GroupName + "/gpu-partitions"
 
 // Labels of nodes and of their Device objects.
@@ -22,7 +22,7 @@ const (
 	GPUVendorLabel        = "node.koordinator.sh/gpu-vendor"
 	GPUModelLabel         = "node.koordinator.sh/gpu-model"
 	GPUDriverVersionLabel = "node.koordinator.sh/gpu-driver-version"
-	// GPUPartitionPolicyLabel says whether GPUs are given only as the partition table has them (PartitionHonor) or where possible (PartitionPrefer).
+	// GPUPartitionPolicyLabel says whether GPUs are allocated only as the partition table has them (PartitionHonor) or where possible (PartitionPrefer).
 	GPUPartitionPolicyLabel = "node.koordinator.sh/gpu-partition-policy"
 )
 
@@ -32,5 +32,5 @@ const (
 	PartitionPrefer = "Prefer"
 )
 
-// GPUIsolationProviderLabel names what keeps shares of a GPU apart: on a node what it has, on a pod what it needs.
+// GPUIsolationProviderLabel names the software that isolates shares of a GPU: on a node the installed one, on a pod the required one.
 const GPUIsolationProviderLabel = "koordinator.sh/gpu-isolation-provider"
