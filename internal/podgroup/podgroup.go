@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podgroup converts PodGroups between the API server's version and the internal version of upstream's
-// scheduler.
+// Package podgroup converts PodGroups between the version that the API server has and the one that upstream's scheduler works
+// with.
 package podgroup
 
 import (
@@ -12,7 +12,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Internal returns the PodGroup in the scheduler's internal version. It shares with pg only what a conversion shares.
+// Internal returns the PodGroup as the scheduler has it. It shares no more with pg than a conversion does.
 func Internal(pg *v1beta1.PodGroup) (*scheduling.PodGroup, error) {
 	out := &scheduling.PodGroup{}
 	if err := scheme.Scheme.Convert(pg, out, nil); err != nil {

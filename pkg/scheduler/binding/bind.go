@@ -149,7 +149,7 @@ func (r *run) lookup(m *member) (PodBinding, error) {
 			return fate, nil
 		}
 		r.roster.notBound(m, err)
-		klog.Background().Error(err, "Cannot read whether a pod is bound, trying again", "pod", m.key(), "node", m.Node)
+		klog.Background().Error(err, "Reading whether a pod is bound failed, retrying", "pod", m.key(), "node", m.Node)
 		pauses.pause(e.ctx, err)
 	}
 	return PodBinding{}, errUnsettled

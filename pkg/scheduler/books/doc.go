@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package books holds the scheduler's view of the cluster: jobs with their tasks, nodes with the tasks on them, and
-// small tables (queues, priority classes, quotas, NUMA topologies, CSI nodes).
+// Package books holds the scheduler's view of the cluster: jobs with their tasks, nodes with the tasks on them, and the small tables
+// beside them (queues, priority classes, quotas, NUMA topologies, CSI nodes).
 //
 // # States
 //
@@ -12,13 +12,12 @@
 //	hold     transaction   Pods.Reserve, Pods.Bind   Pods.Release; Pods.Bind once the watch shows the pod on a node, or its end
 //	victim   eviction      Pods.Evict                Pods.Spare, or the end of the pod
 //
-// Only Pods moves tasks in Jobs and on Nodes. The place and the status of a task depend on these inputs only
-// (record.place). Every transition changes one input and books the record again. Nothing has to be repaired later,
-// because no other code writes to the books:
+// Pods moves tasks in Jobs and on Nodes; it alone does. Where a task is and which status it has is a function of these inputs only (record.place). Every transition changes one input and
+// books the record again. Nothing is repaired later, because no other code writes to the books:
 //
 //	shown without node, no hold       Pending, on no node; Releasing if the pod is being deleted
 //	shown without node, hold          Binding or Bound on the hold's node
-//	shown with a node, no victim      the status of the pod's phase, on that node; a finished pod is in its job and on no node
+//	shown with a node, no victim      what the pod's phase says, on that node; a finished pod is in its job and on no node
 //	shown with a node, victim         Releasing on that node
 //	shown with a node, being deleted  Releasing in its job; on that node Releasing while it leaves, and Unknown while it stays (leaving.go)
 //	not shown                         in no job and on no node; a hold only keeps the pod's name from another transaction
@@ -28,12 +27,11 @@
 //	   ▲                          │ Release
 //	   └──────────────────────────┘
 //
-// A job stays in its queue while one of its tasks holds resources, whatever queue its PodGroup names now; only a
-// snapshot moves a job (jobqueue.go). A task that has a node is not moved to a job of another queue.
+// A job stays in its queue while a task of it holds resources, whatever queue its PodGroup names now; only a snapshot moves a job (jobqueue.go).
+// A task that has a node does not go to a job of another queue.
 //
-// A node has an entry while a Node object is shown, or a task or a NUMA topology names it. If a Node is deleted, its
-// tasks stay on the entry, so that a Node that is registered again has them at once. A job has an entry while its
-// PodGroup is shown or a pod names it.
+// A node has an entry while a Node object is shown, or a task or a NUMA topology names it. A Node that is deleted leaves its tasks
+// on the entry, so a Node that is registered again has them at once. A job has an entry while its PodGroup is shown or a pod names it.
 //
 // # Copies
 //
@@ -45,10 +43,9 @@
 //
 // # Rules
 //
-// One mutex guards all of it. No method calls the API server or waits while it holds the mutex. Lock and Unlock are
-// exported for readers, which must not change the values that they get. Objects of informers are read-only, for the
-// books too: an entry that needs another annotation or quantity has a copy.
+// One mutex guards all of it. No method calls the API server or waits while it holds the mutex. Lock and Unlock are exported for
+// readers; readers must not write to what they are given. Objects of informers are read-only, also for the books: an entry that needs another
+// annotation or quantity has a copy.
 //
-// The package depends on upstream's package api, whose types sessions use, and neither on informers nor on the API
-// server.
+// The package knows upstream's types of package api, which sessions consist of, and neither informers nor the API server.
 package books

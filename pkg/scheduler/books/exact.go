@@ -21,7 +21,7 @@ func (j *job) take(task *api.TaskInfo) {
 	info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()
 	within := info.TaskToSubJob[task.UID]
 	if err := info.DeleteTaskInfo(task); err != nil {
-		logger().Error(err, "Taking a task out of its job", "pod", task.Namespace+"/"+task.Name)
+		logger().Error(err, "Removing a task from its job failed", "pod", task.Namespace+"/"+task.Name)
 	}
 	info.TotalRequest, info.Allocated = api.EmptyResource(), api.EmptyResource()
 	if sub := info.SubJobs[within]; sub != nil && len(sub.Tasks) == 0 {
@@ -38,7 +38,7 @@ func (n *node) take(task *api.TaskInfo) {
 		info.Used, info.Releasing = task.Resreq.Clone(), task.Resreq.Clone()
 	}
 	if err := withoutNUMA(info, func() error { return info.RemoveTask(task) }); err != nil {
-		logger().Error(err, "Taking a task off its node", "pod", task.Namespace+"/"+task.Name, "node", info.Name)
+		logger().Error(err, "Removing a task from its node failed", "pod", task.Namespace+"/"+task.Name, "node", info.Name)
 	}
 }
 

@@ -10,14 +10,14 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// A pod that is being deleted still runs for its grace period, which a tenant chooses and which may be a year, or
-// longer if it cannot be ended. So a pod counts as leaving, which means that its resources are released soon, only
+// A pod that is being deleted runs on for its grace period, which a tenant chooses and which may be a year, and for longer if nothing ends it. So
+// it leaves, and its resources are counted as released soon, only
 //
 //   - from leavesBefore the end of its grace period until leavesAfter that end, and
 //   - as the victim of an eviction, for victimLeaves from the eviction, however long its grace period is.
 //
-// At all other times it stays. Its status in its job is Releasing in both cases, because its gang cannot rely on it.
-// While it stays, its status on its node is Unknown, with which no action evicts it again.
+// At all other times it stays. It is Releasing in its job in both cases, because its gang cannot rely on it, but while it stays it is on its
+// node as a task that does not go. Its status there is Unknown, with which no action evicts it once more.
 //
 // A pod that is being deleted counts against its queue until it is gone, because a tenant could otherwise run any number of pods that it deletes as
 // soon as they start. Pods that ran for at least ranLong before they were deleted do not count while they leave, so that the next gang of the queue can
@@ -25,7 +25,7 @@ import (
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
-	// victimLeaves is the longest time that the plugin evictions waits for a victim.
+	// victimLeaves is as long as the plugin evictions waits for a victim at most.
 	victimLeaves = 11 * time.Minute
 	ranLong      = 10 * time.Minute
 )
@@ -54,7 +54,7 @@ func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 // isVictim reports whether the pod of the record was evicted.
 func (r *record) isVictim() bool { return r.victim == r.shown.UID }
 
-// paid reports whether the pod ran for at least ranLong before it was deleted. The kubelet writes when it started.
+// paid reports whether the pod ran for long before it was deleted. The kubelet writes when it started.
 func (r *record) paid() bool {
 	due, grace, start := r.shown.DeletionTimestamp, r.shown.DeletionGracePeriodSeconds, r.shown.Status.StartTime
 	if due == nil || grace == nil || start == nil {
@@ -64,8 +64,7 @@ func (r *record) paid() bool {
 	return deleted.Sub(start.Time) >= ranLong
 }
 
-// judge computes whether the task of the record stays and whether it counts against its queue as a deleted pod. It
-// records when that changes.
+// judge decides whether the task of the record stays and whether it counts against its queue as a deleted one, and notes when that changes.
 func (p *Pods) judge(key api.TaskID, r *record) {
 	r.stays = false
 	delete(p.deleted, key)
@@ -84,7 +83,7 @@ func (p *Pods) judge(key api.TaskID, r *record) {
 
 // lapse books the records again whose time has come. The mutex is held.
 func (p *Pods) lapse() {
-	for len(p.changes) > 0 && !p.now().Before(p.changes[0].at) { // books.now may be earlier than before, if the clock was set back
+	for len(p.changes) > 0 && !p.now().Before(p.changes[0].at) { // the clock may be set back meanwhile
 		p.move(p.changes[0].record)
 	}
 }
@@ -100,7 +99,7 @@ func (p *Pods) Deleted() iter.Seq[*api.TaskInfo] {
 	}
 }
 
-// onNode returns its node's copy of the task.
+// onNode returns the task as its node has it.
 func (r *record) onNode() *api.TaskInfo {
 	if !r.stays {
 		return r.task
@@ -110,13 +109,13 @@ func (r *record) onNode() *api.TaskInfo {
 	return task
 }
 
-// change is the time when a record has to be booked again.
+// change is when a record has to be booked again.
 type change struct {
 	at     time.Time
 	record *record
 }
 
-// changes is a heap, the earliest first. Each record stores its index.
+// changes are a heap, the earliest first. A record knows its place in it.
 type changes []change
 
 // set records when the record changes next, and replaces an earlier time; a zero time removes the record.

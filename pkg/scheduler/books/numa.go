@@ -91,7 +91,7 @@ func numaInfo(shown *nodeinfov1alpha1.Numatopology) *api.NumatopoInfo {
 	for name, resource := range shown.Spec.NumaResMap {
 		cpus, err := cpuset.Parse(resource.Allocatable)
 		if err != nil {
-			logger().Error(err, "Reading the CPUs of a node", "numatopology", shown.Name, "resource", name)
+			logger().Error(err, "Reading the CPUs of a node failed", "numatopology", shown.Name, "resource", name)
 		}
 		info.NumaResMap[name] = &api.ResourceInfo{Capacity: resource.Capacity, Allocatable: cpus}
 	}
@@ -102,7 +102,7 @@ func numaInfo(shown *nodeinfov1alpha1.Numatopology) *api.NumatopoInfo {
 	}
 	reserved, err := api.ParseResourceList(shown.Spec.ResReserved)
 	if err != nil {
-		logger().Error(err, "Reading what a node reserves", "numatopology", shown.Name)
+		logger().Error(err, "Reading the reserved resources of a node failed", "numatopology", shown.Name)
 		return info
 	}
 	info.ResReserved = reserved

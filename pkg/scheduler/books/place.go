@@ -51,7 +51,7 @@ func put(info *api.NodeInfo, task *api.TaskInfo) {
 	err := withoutNUMA(info, func() error { return info.AddTask(task) })
 	task.Status = status
 	if err != nil {
-		logger().Error(err, "Entering a task on its node", "pod", task.Namespace+"/"+task.Name, "node", info.Name)
+		logger().Error(err, "Adding a task to its node failed", "pod", task.Namespace+"/"+task.Name, "node", info.Name)
 		return
 	}
 	info.Tasks[api.PodKey(task.Pod)].Status = status

@@ -198,7 +198,7 @@ func (c *Cache) awaitInitialLists(ctx context.Context) error {
 func (c *Cache) NotSynced() []string {
 	kinds := c.sources.notSynced()
 	if len(c.plugins.unlisted()) > 0 {
-		kinds = append(kinds, "what plugins watch")
+		kinds = append(kinds, "objects that plugins watch")
 	}
 	slices.Sort(kinds)
 	return kinds

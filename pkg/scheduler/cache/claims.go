@@ -53,7 +53,7 @@ func (s *storageChanges) podsWith(index string, claim metav1.Object) map[api.Job
 	name := claim.GetNamespace() + "/" + claim.GetName()
 	pods, err := s.kube.Core().V1().Pods().Informer().GetIndexer().ByIndex(index, name)
 	if err != nil {
-		logger().Error(err, "Listing the pods of a claim", "claim", name)
+		logger().Error(err, "Listing the pods of a claim failed", "claim", name)
 	}
 	found := map[api.JobID][]*v1.Pod{}
 	for _, object := range pods {

@@ -50,13 +50,13 @@ func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vccl
 	proto := rest.CopyConfig(config)
 	proto.ContentType = "application/vnd.kubernetes.protobuf"
 	if kube, err = kubernetes.NewForConfig(proto); err != nil {
-		return nil, nil, nil, fmt.Errorf("making the Kubernetes client: %w", err)
+		return nil, nil, nil, fmt.Errorf("creating the Kubernetes client: %w", err)
 	}
 	if forEvents, err = kubernetes.NewForConfig(proto); err != nil {
-		return nil, nil, nil, fmt.Errorf("making the client for events: %w", err)
+		return nil, nil, nil, fmt.Errorf("creating the client for events: %w", err)
 	}
 	if vc, err = vcclient.NewForConfig(config); err != nil {
-		return nil, nil, nil, fmt.Errorf("making the Volcano client: %w", err)
+		return nil, nil, nil, fmt.Errorf("creating the Volcano client: %w", err)
 	}
 	return kube, forEvents, vc, nil
 }
@@ -79,7 +79,7 @@ func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string
 				return false, err
 			case err.Error() != last && ctx.Err() == nil:
 				last = err.Error()
-				logger().Info("Creating a queue failed, the start waits for it", "queue", name, "reason", last)
+				logger().Info("Creating a queue failed, retrying; scheduling starts once it exists", "queue", name, "reason", last)
 			}
 			return false, nil
 		})

@@ -65,7 +65,7 @@ func (k *known) note(informer toolscache.SharedIndexInformer) toolscache.SharedI
 	}
 	k.informers[informer] = true
 	if err := outage.RelistSoon(informer); err != nil {
-		logger().Error(err, "Making an informer return soon")
+		logger().Error(err, "Setting the watch error handler of an informer failed")
 	}
 	return informer
 }

@@ -22,14 +22,14 @@ func (ch *changes) showGroup(shown *v1beta1.PodGroup) {
 		return
 	}
 	if err := ch.books.Jobs.ShowGroup(shown); err != nil {
-		logger().Error(err, "Reading a PodGroup")
+		logger().Error(err, "Reading a PodGroup failed")
 	}
 }
 
 func (ch *changes) showQueue(shown *v1beta1.Queue) {
 	queue := &scheduling.Queue{}
 	if err := scheme.Scheme.Convert(shown, queue, nil); err != nil {
-		logger().Error(err, "Reading a queue", "queue", shown.Name)
+		logger().Error(err, "Reading a queue failed", "queue", shown.Name)
 		return
 	}
 	books := ch.books

@@ -68,7 +68,7 @@ func (h *Handle) HyperNodes() *api.HyperNodesInfo { return h.hyperNodes.current(
 func (h *Handle) PodsOn(node string) []*v1.Pod {
 	shown, err := h.sources.kube.Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByNode, node)
 	if err != nil {
-		logger().Error(err, "Listing the pods on a node", "node", node)
+		logger().Error(err, "Listing the pods of a node failed", "node", node)
 	}
 	pods := make([]*v1.Pod, 0, len(shown))
 	for _, object := range shown {

@@ -80,7 +80,7 @@ func handle(informer toolscache.SharedIndexInformer, added func(any), updated fu
 		},
 	})
 	if err != nil {
-		logger().Error(err, "Watching for changes")
+		logger().Error(err, "Adding event handlers failed")
 		return nil
 	}
 	return handler

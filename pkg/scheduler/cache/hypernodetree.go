@@ -62,7 +62,7 @@ func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	case member.Type == topologyv1alpha1.MemberTypeHyperNode:
 		return fmt.Errorf("a member of type HyperNode needs selector.exactMatch.name")
 	case member.Type != topologyv1alpha1.MemberTypeNode:
-		return fmt.Errorf("type is %s, it must be Node or HyperNode", brief.Value(string(member.Type)))
+		return fmt.Errorf("type is %s, must be Node or HyperNode", brief.Value(string(member.Type)))
 	case selector.RegexMatch != nil:
 		pattern, err := regexp.Compile(selector.RegexMatch.Pattern)
 		if err != nil {
@@ -81,7 +81,7 @@ func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 		c.named.Insert(selector.ExactMatch.Name)
 		return nil
 	}
-	return fmt.Errorf("the selector selects nothing, it needs exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions")
+	return fmt.Errorf("the selector selects nothing; set exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions")
 }
 
 // look matches a new or changed node, or removes a deleted one (nil), and reports whether the claim's nodes changed.
@@ -150,7 +150,7 @@ func (c *claim) contradictions(parents map[string]string) (wrong []string) {
 	for _, child := range c.children {
 		switch parent := parents[child]; {
 		case parent != "":
-			wrong = append(wrong, fmt.Sprintf("member HyperNode %s already belongs to HyperNode %s, and a HyperNode can have one parent only",
+			wrong = append(wrong, fmt.Sprintf("member HyperNode %s already belongs to HyperNode %s; a HyperNode can have one parent only",
 				brief.Value(child), brief.Value(parent)))
 		case around.Has(child):
 			wrong = append(wrong, fmt.Sprintf("member HyperNode %s is this HyperNode or contains it; members must not form a cycle",

@@ -65,7 +65,7 @@ func (p *pluginInformers) run(informers []toolscache.SharedIndexInformer) error 
 		}
 		own := &ownInformer{SharedIndexInformer: informer}
 		if err := informer.SetWatchErrorHandlerWithContext(outage.Relist(own.isRefused)); err != nil {
-			return fmt.Errorf("making an informer return soon: %w", err)
+			return fmt.Errorf("setting the watch error handler of an informer: %w", err)
 		}
 		p.known[informer] = true
 		p.own = append(p.own, own)
@@ -115,7 +115,7 @@ func (p *pluginInformers) await(ctx context.Context) error {
 		for _, i := range p.unlisted() {
 			i.givenUp.Store(true)
 		}
-		return fmt.Errorf("reading what plugins watch: %w", err)
+		return fmt.Errorf("listing the objects that plugins watch: %w", err)
 	}
 	return nil
 }

@@ -178,7 +178,7 @@ func TestWhatPluginsWatchIsNamedWhileItIsWaitedFor(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Start(ctx, t.Context()) }()
-	eventually(t, "the start says what it waits for", func() bool { return slices.Equal([]string{"what plugins watch"}, c.NotSynced()) })
+	eventually(t, "the start says what it waits for", func() bool { return slices.Equal([]string{"objects that plugins watch"}, c.NotSynced()) })
 	cancel()
 	if err := <-done; err == nil {
 		t.Error("the start has gone on")

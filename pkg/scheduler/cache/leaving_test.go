@@ -99,7 +99,7 @@ func TestDeletedPodsOfADeadNodeLeaveTheirQueue(t *testing.T) {
 				if node := w.nodeOf("next-0"); node != "" {
 					t.Fatalf("the next gang runs on %s beside a pod that fills the queue", node)
 				}
-				const why = "queue q has reached its capability: cpu 4 of 4 in use (4 by pods being deleted) and 4 asked for"
+				const why = "queue q has reached its capability: cpu 4 of 4 in use (4 by pods being deleted), 4 requested"
 				if conditions := w.cluster.PodGroup("next").Status.Conditions; len(conditions) != 1 || conditions[0].Message != why {
 					t.Errorf("the conditions of the next gang are %v, want one that says %q", conditions, why)
 				}

@@ -62,7 +62,7 @@ func (l *load) run(ctx context.Context) {
 func (l *load) measure(ctx context.Context, conf map[string]string) {
 	client, err := source.NewMetricsClient(l.rest, conf)
 	if err != nil {
-		logger().Error(err, "Making the client that measures nodes", "type", conf["type"])
+		logger().Error(err, "Creating the client for node metrics failed", "type", conf["type"])
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
@@ -72,7 +72,7 @@ func (l *load) measure(ctx context.Context, conf map[string]string) {
 		measured[name] = &source.NodeMetrics{}
 	}
 	if err := client.NodesMetricsAvg(ctx, measured); err != nil {
-		logger().Error(err, "Measuring nodes", "type", conf["type"])
+		logger().Error(err, "Reading node metrics failed", "type", conf["type"])
 		return
 	}
 	usage := make(map[string]*api.NodeUsage, len(measured))

@@ -31,7 +31,7 @@ func (ch *changes) dropNUMA(node string) {
 		defer cancel()
 		err := ch.vc.NodeinfoV1alpha1().Numatopologies().Delete(ctx, node, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			logger().Error(err, "Deleting the Numatopology of a node that was deleted", "node", node)
+			logger().Error(err, "Deleting the Numatopology of a deleted node failed", "node", node)
 		}
 	}()
 }

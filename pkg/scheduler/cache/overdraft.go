@@ -12,24 +12,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A user who may create pods can give them any node name and any request, and the API server accepts that. Upstream
-// counts such a pod as holding its request: a pod of 1e15 cpu on a node that does not exist used up the share of its
-// whole queue, and on an existing node everything that the cluster can admit. A kubelet would reject the pod, but late,
-// or never if the node has no kubelet.
+// A user who may create pods may write any node's name and any request into them, and the API server accepts that.
+// Upstream counts such a pod as holding its request: a pod of 1e15 cpu on a node that does not exist used up the share of
+// its whole queue, and on an existing node all that the cluster can admit. A kubelet would reject it, but late, or never
+// if there is none.
 //
-// So in a session the pods on a node together hold at most the node's resources, the oldest pods first, and pods on a
-// node that does not exist hold nothing. They are still members of their gangs. Pods that a kubelet has started count
-// in full: the kubelet has checked them, and a node whose kubelet or device plugin restarts reports no devices for a
-// while, although they are in use.
+// So in sessions the pods on a node hold together at most the node's resources, the oldest pods first, and pods on a node
+// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started are held in
+// full: the kubelet has checked them, and a node whose kubelet or device plugin restarts reports no devices for a while,
+// although they are in use.
 
-// share is the amount that a task holds on its node.
+// share is how much of a node a task holds.
 type share struct {
 	task api.TaskID
 	node string
 	held *api.Resource
 }
 
-// onNoNode returns, by gang, the shares of tasks on nodes that do not exist. The books' mutex is held.
+// onNoNode returns the shares, by gang, of tasks on nodes that do not exist. The books' mutex is held.
 func (s *snapshots) onNoNode() map[api.JobID][]share {
 	lost := map[api.JobID][]share{}
 	for name, node := range s.books.Nodes.All() {
@@ -37,7 +37,7 @@ func (s *snapshots) onNoNode() map[api.JobID][]share {
 			continue
 		}
 		if _, err := s.nodes.Get(name); !apierrors.IsNotFound(err) {
-			continue // the books do not have it yet, or it belongs to another scheduler
+			continue // the books are about to have it, or it is another scheduler's
 		}
 		for _, task := range node.Tasks {
 			lost[task.Job] = append(lost[task.Job], share{task.UID, name, api.EmptyResource()})

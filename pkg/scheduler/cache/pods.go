@@ -26,7 +26,7 @@ func indexPods(pods cache.SharedIndexInformer, schedulerNames []string) {
 		podsByNode: nodeOf, podsByClaim: claimsOf, podsByDeviceClaim: deviceClaimsOf, framework.ForeignPods: foreignTo(schedulerNames),
 	})
 	if err != nil {
-		logger().Error(err, "Indexing pods by node and claim") // the indexes exist already
+		logger().Error(err, "Adding indexes of pods by node and claim failed") // the indexes exist already
 	}
 }
 

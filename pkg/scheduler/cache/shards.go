@@ -107,7 +107,7 @@ func (s *shards) sessionCloses() {
 // it.
 func (s *shards) report() {
 	if err := s.write(s.own); err != nil {
-		logger().Error(err, "Reporting the nodes of the shard")
+		logger().Error(err, "Updating the status of the NodeShard failed")
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.pending = true

@@ -34,7 +34,7 @@ func (c *Cache) Run(stop <-chan struct{}) {
 		end()
 	}()
 	if err := c.Start(ctx, ctx); err != nil {
-		logger().Error(err, "Starting the cache")
+		logger().Error(err, "Starting the cache failed")
 	}
 }
 

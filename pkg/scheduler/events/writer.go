@@ -127,7 +127,7 @@ func (w *Writer) Stop(ctx context.Context) {
 func (w *Writer) Send(e Notice, done func(there bool)) {
 	about, err := reference.GetReference(scheme.Scheme, e.Object)
 	if err != nil {
-		klog.Background().WithName("events").Error(err, "An event is about an object of unknown kind", "reason", e.Reason, "message", e.Message)
+		klog.Background().WithName("events").Error(err, "Dropped an event of an object of unknown kind", "reason", e.Reason, "message", e.Message)
 		done(true)
 		return
 	}
@@ -214,7 +214,7 @@ func (w *Writer) nextRetry() <-chan struct{} {
 // again.
 func (w *Writer) settle(l *letter, result string, err error) {
 	if err != nil {
-		klog.Background().WithName("events").Error(err, "An event is not written", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
+		klog.Background().WithName("events").Error(err, "Dropped an event", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
 			"reason", l.reason, "message", l.message)
 	}
 	w.observe(result)

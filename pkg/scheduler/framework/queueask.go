@@ -36,7 +36,7 @@ func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 	return ask
 }
 
-// With returns an ask that includes these tasks, too, before the others.
+// With returns an ask for these tasks too, which come first.
 func (a *QueueAsk) With(tasks ...*api.TaskInfo) *QueueAsk {
 	with := *a
 	with.Tasks, with.request = slices.Concat(tasks, a.Tasks), a.request.Clone()
@@ -106,8 +106,7 @@ func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 	})
 }
 
-// Asked returns the tasks that the task represents while Admits passes it to a plugin, and the gone tasks. Any other
-// task represents only itself.
+// Asked returns the tasks for which the task stands when Admits hands it to a plugin, and the gone tasks. Any other task stands for itself.
 func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	if u.asked != nil && u.askedBy == task {
 		return u.asked.Tasks, u.asked.Gone

@@ -16,17 +16,17 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// QueueUse holds the resources used by the tasks of each queue, child queues included, and by all tasks. It is computed
-// at most once in a session, on first use, and then kept up to date.
+// QueueUse is the resources held by the tasks of each queue, child queues included, and by all tasks. It is computed at most once
+// a session, on first use, and kept up to date from then on.
 type QueueUse struct {
 	upstream *vcframework.Session
 	used     map[api.QueueID]*api.Resource
 	all      *api.Resource
-	// promised is the resources of admitted gangs that have no placed tasks.
+	// promised is the resources of admitted gangs that have no tasks placed.
 	promised *api.Resource
 	// nested reports whether the limits of a queue hold for the queues in it too.
 	nested bool
-	// asked is the ask of the current Admits, and askedBy the task that it passes to plugins; nil otherwise.
+	// asked is what Admits asks now, and askedBy the task that it hands to plugins; nil otherwise.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
 }
@@ -127,7 +127,7 @@ func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 	for _, name := range resourceNames(amount) {
 		share, limited := u.share(queue, name)
 		if would := used.Get(name) + amount.Get(name); limited && would > share+1e-6 {
-			return fmt.Errorf("queue %s would hold %s %s with them, and its share is %s", queue.Name, name, Quantity(name, would), Quantity(name, share))
+			return fmt.Errorf("queue %s would use %s %s, its share is %s", queue.Name, name, Quantity(name, would), Quantity(name, share))
 		}
 	}
 	return nil
@@ -165,7 +165,7 @@ func parentOf(queue *api.QueueInfo) string { return cmp.Or(queue.Queue.Spec.Pare
 
 // resourceNames returns the requested resources, by name.
 func resourceNames(request *api.Resource) []v1.ResourceName {
-	names := request.ResourceNames().FilteredIgnoredScalarResources() // upstream counts pods as a resource that each pod requests
+	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod requests one of these
 	slices.Sort(names)
 	return names
 }

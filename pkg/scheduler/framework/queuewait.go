@@ -13,11 +13,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// counting are upstream's plugins that account for admitted gangs when they vote. On a second vote they may refuse a
-// gang that they admitted before, so the other plugins are asked first.
+// counting are upstream's plugins that account for admitted gangs when they vote. When they vote again, they may refuse a gang
+// that they admitted before, so the others are asked first.
 var counting = []string{"capacity", "proportion", "resourcequota"}
 
-// notEnqueued returns which plugin keeps the PodGroup Pending, if any. It repeats the vote of each plugin.
+// notEnqueued returns which plugin keeps the PodGroup Pending, if one does. It repeats the vote of each plugin.
 func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 	queue := ssn.Queues[job.Queue]
 	if queue == nil {
@@ -33,7 +33,7 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 	if plugin == "" {
 		return Wait{}, false
 	}
-	if wait, ok := ssn.waits[job.UID]; ok && wait.Reason == NotEnqueued { // the plugin has given the reason itself
+	if wait, ok := ssn.waits[job.UID]; ok && wait.Reason == NotEnqueued { // it has given the reason itself
 		return wait, true
 	}
 	request := job.GetMinResources()
@@ -47,7 +47,7 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
 		text, amountsOf(ssn.TotalResource, request), amountsOf(use.all, request), amountsOf(use.promised, request))}, true
 }
 
-// Wait explains why a plugin refused the request in the queue. refused repeats the vote that was refused.
+// Wait explains why a plugin refused the request for the queue. refused repeats the refused vote.
 func (u *QueueUse) Wait(queue *api.QueueInfo, request *api.Resource, refused func() bool) Wait {
 	if wait, closed := notOpen(queue); closed {
 		return wait
@@ -75,7 +75,7 @@ func notOpen(queue *api.QueueInfo) (Wait, bool) {
 	if state == scheduling.QueueStateOpen || state == "" {
 		return Wait{}, false
 	}
-	return Wait{QueueNotOpen, fmt.Sprintf("queue %s is %s: it takes no pods", queue.Name, state)}, true
+	return Wait{QueueNotOpen, fmt.Sprintf("queue %s is %s and accepts no pods", queue.Name, state)}, true
 }
 
 // refuser returns the first plugin in the conf that refuses alone; empty when there is none. Plugins that account for admitted
@@ -87,7 +87,7 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	for _, counts := range []bool{false, true} {
 		for _, tier := range all {
 			for _, option := range tier.Plugins {
-				if AsksServer(option.Name) { // servers are not asked again for an explanation
+				if AsksServer(option.Name) { // a server is not asked again for an explanation
 					last = option.Name
 					continue
 				}
@@ -117,7 +117,7 @@ func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) s
 		var parts []string
 		for _, name := range resourceNames(request) {
 			if _, limited := q.Queue.Spec.Capability[name]; limited && used.Get(name)+request.Get(name) > capability.Get(name) {
-				parts = append(parts, fmt.Sprintf("%s %s of %s in use%s and %s asked for", name,
+				parts = append(parts, fmt.Sprintf("%s %s of %s in use%s, %s requested", name,
 					Quantity(name, used.Get(name)), Quantity(name, capability.Get(name)), u.ofDeleted(id, name), Quantity(name, request.Get(name))))
 			}
 		}

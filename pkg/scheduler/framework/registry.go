@@ -25,12 +25,12 @@ type Registry struct {
 	actions map[string]Action
 
 	explanations Explanations
-	// told holds the last reports to waiting gangs, from the closing of sessions.
+	// told holds the last reports to gangs that wait, from when sessions closed.
 	told tellings
 	// clocks measure how long gangs wait for each reason, and observer receives the results; both outlive a configuration.
 	clocks   waitClocks
 	observer GangObserver
-	// waitReasons are the wait reasons of all plugins.
+	// waitReasons are those of all plugins.
 	waitReasons map[string]WaitReason
 	// turnBegins is called with each turn of a job in sessions.
 	turnBegins func()
@@ -41,7 +41,7 @@ type Registry struct {
 	mu sync.Mutex
 	// views maps upstream's open sessions to ours.
 	views map[*vcframework.Session]*Session
-	// opening is the cache of the session that upstream is opening, and profile is that session's profile.
+	// opening is the cache of the session whose upstream half is being opened, and profile that session's.
 	opening *sessionCache
 	profile *Profile
 	// pods are the placed pods of the session that was opened last.
@@ -92,7 +92,7 @@ func (r *Registry) Waits() map[api.JobID]Wait {
 	return r.waits
 }
 
-// Explanations returns the explanations of the last closed session.
+// Explanations returns the explanations of the last session that was closed.
 func (r *Registry) Explanations() *Explanations { return &r.explanations }
 
 // Profile is a configuration that is ready to run: its plugins are built and its order is fixed.
@@ -105,7 +105,7 @@ type Profile struct {
 
 	plugins     map[string]Plugin
 	pluginOrder []string
-	// known reports whether all plugins and actions are known to change placed tasks only by methods of jobs and nodes.
+	// known reports whether all plugins and actions are known to change placed tasks only by the methods of jobs and nodes.
 	known        bool
 	preBindOrder []string
 }
@@ -119,8 +119,8 @@ type ProfileInput struct {
 	PreBindDisabled map[string]bool
 }
 
-// Build builds the plugins of a configuration. It returns an error for an unknown action or a plugin that refuses its
-// arguments; the current profile is then unaffected, and the plugins built so far are closed.
+// Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an error; the profile
+// in force is not affected, and plugins built so far are closed.
 func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	switches := devices.Switches(in.Tiers)
 	if r.built {
@@ -171,7 +171,7 @@ func (p *Profile) opensWithOurs() bool {
 	return len(p.pluginOrder) > 0 && p.plugins[p.pluginOrder[0]] != nil
 }
 
-// Close closes the plugins that are Closers, the last one first. A panic in one does not affect the others.
+// Close closes the plugins that are Closers, the last first. A panic in one does not affect the others.
 func (p *Profile) Close() {
 	for _, name := range slices.Backward(p.pluginOrder) {
 		if closer, ok := p.plugins[name].(Closer); ok {
@@ -200,7 +200,7 @@ func (p *Profile) Recoverers() []NamedRecoverer {
 	return out
 }
 
-// NewRecoverers returns the Recoverers whose plugins the former profile lacks, and that are not running already.
+// NewRecoverers returns the Recoverers whose plugin the former profile does not have, and that do not run already.
 func (p *Profile) NewRecoverers(former *Profile, atWork map[string]bool) []NamedRecoverer {
 	return slices.DeleteFunc(p.Recoverers(), func(r NamedRecoverer) bool {
 		return former.plugins[r.Plugin] != nil || atWork[r.Plugin]

@@ -195,7 +195,7 @@ func TestKindsOfDevicesStayAsTheyAre(t *testing.T) {
 			t.Error(err)
 		}
 		_, err := r.Build(shares(true), nil)
-		const want = "found Device objects, deviceshare.VGPUEnable switched on, and the scheduler began with Device objects switched on"
+		const want = "found Device objects, deviceshare.VGPUEnable enabled, but the scheduler started with Device objects enabled"
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Build returned %v, want an error that says %q", err, want)
 		}

@@ -61,7 +61,7 @@ func missingPods(job *api.JobInfo) Wait {
 		wait.Reason = NotEnoughPods
 		part := fmt.Sprintf("minMember is %d and there %s", spec.MinMember, number(total, "pod"))
 		if failed > 0 {
-			part += fmt.Sprintf(", beside %d that failed", failed)
+			part += fmt.Sprintf(" (and %d failed)", failed)
 		}
 		parts = append(parts, part)
 	}
@@ -113,7 +113,7 @@ func subGroupsText(job *api.JobInfo) string {
 	}
 	var parts []string
 	for _, gid := range short.Items() {
-		parts = append(parts, fmt.Sprintf("sub-group policy %s wants %d sub-groups and there %s",
+		parts = append(parts, fmt.Sprintf("sub-group policy %s requires %d sub-groups and there %s",
 			brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)], number(whole[api.SubJobGID(gid)], "whole one")))
 	}
 	return strings.Join(parts, "; ") + short.More()
@@ -164,7 +164,7 @@ func gatesText(job *api.JobInfo) string {
 	for gate := range gates {
 		names.Add(brief.Part(gate))
 	}
-	return text + " for their scheduling gates: " + strings.Join(names.Items(), ", ") + names.More()
+	return text + " for scheduling gates: " + strings.Join(names.Items(), ", ") + names.More()
 }
 
 // gatedSubGroupsText names the sub-group policy that has too few sub-groups that are complete without the gated pods.
@@ -178,7 +178,7 @@ func gatedSubGroupsText(job *api.JobInfo, gatedPods int) string {
 	}
 	text := ""
 	for _, gid := range short.Items() {
-		text = fmt.Sprintf("sub-group policy %s wants %d sub-groups and there %s without the %d %s that %s", brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)],
+		text = fmt.Sprintf("sub-group policy %s requires %d sub-groups and there %s without the %d %s that %s", brief.Value(gid), job.MinSubJobs[api.SubJobGID(gid)],
 			number(whole[api.SubJobGID(gid)], "whole one"), gatedPods, pods(gatedPods), wait(gatedPods))
 	}
 	return text

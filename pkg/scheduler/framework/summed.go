@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// addingPlugins are upstream's plugins that add up the requests of all tasks when a session opens, and read nothing
-// else of placed tasks at that time.
+// addingPlugins are upstream's plugins that add up the requests of all tasks when a session opens, and read nothing else of
+// placed tasks then.
 var addingPlugins = [...]string{"capacity", "drf", "overcommit", "proportion"}
 
 // summedPlugin is an upstream plugin that opens on summaries of jobs. Its functions that are called later see the complete jobs.
@@ -48,8 +48,8 @@ func (r *Registry) sumFor(tiers []conf.Tier) {
 	}
 }
 
-// closingJobs are the jobs of a closing session, which are shown as summaries once their verdicts are written: upstream
-// then adds up the allocated resources of queues, and reads nothing else of jobs. It is safe for concurrent use.
+// closingJobs are the jobs of a session that closes, shown as summaries once their verdicts are written: upstream then adds up
+// the allocated resources of queues, and reads nothing else of jobs. It is safe for concurrent use.
 type closingJobs struct {
 	mu        sync.Mutex
 	summaries snapshot.Summaries

@@ -183,7 +183,7 @@ func TestAQueueIsFullBeyondItsCapability(t *testing.T) {
 	ssn.QueueUse.count()
 	ssn.QueueUse.add("inner", &api.Resource{MilliCPU: 4000})
 	for cpu, want := range map[float64]string{
-		3000: "", 4000: "", 4001: "queue outer has reached its capability: cpu 4 of 8 in use and 4001m asked for",
+		3000: "", 4000: "", 4001: "queue outer has reached its capability: cpu 4 of 8 in use, 4001m requested",
 	} {
 		if diff := cmp.Diff(want, ssn.QueueUse.overCapability(ssn.Queues["inner"], &api.Resource{MilliCPU: cpu})); diff != "" {
 			t.Errorf("what %g thousandths of cpu exceed (-want +got):\n%s", cpu, diff)
@@ -231,7 +231,7 @@ func TestTooFewSubGroups(t *testing.T) {
 	for i, sub := range []string{"a", "a", "b", "b", "b", "c"} {
 		job.AddTaskInfo(api.NewTaskInfo(schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Label("sub", sub).Obj()))
 	}
-	want := Wait{NotEnoughPodsOfTask, `sub-group policy "ns/g/racks" wants 3 sub-groups and there are 2 whole ones`}
+	want := Wait{NotEnoughPodsOfTask, `sub-group policy "ns/g/racks" requires 3 sub-groups and there are 2 whole ones`}
 	wait, _ := lacksPods(job)
 	if diff := cmp.Diff(want, wait); diff != "" {
 		t.Errorf("what the gang lacks (-want +got):\n%s", diff)
@@ -254,7 +254,7 @@ func TestASubGroupThatWaitsForGates(t *testing.T) {
 		}
 		job.AddTaskInfo(api.NewTaskInfo(pod.Obj()))
 	}
-	want := Wait{SchedulingGated, `sub-group policy "ns/g/racks" wants 2 sub-groups and there is 1 whole one without the 1 pod that waits for their scheduling gates: quota`}
+	want := Wait{SchedulingGated, `sub-group policy "ns/g/racks" requires 2 sub-groups and there is 1 whole one without the 1 pod that waits for scheduling gates: quota`}
 	wait, _ := lacksPods(job)
 	if diff := cmp.Diff(want, wait); diff != "" {
 		t.Errorf("what the gang lacks (-want +got):\n%s", diff)

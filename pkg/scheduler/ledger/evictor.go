@@ -82,7 +82,7 @@ func (e *Evictor) explain(pod *v1.Pod, message string) error {
 	})
 	changed = podutil.UpdatePodCondition(&live.Status, &v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonPreemptionByScheduler,
-		Message: live.Spec.SchedulerName + ": frees resources for other pods",
+		Message: live.Spec.SchedulerName + ": evicted to free resources for other pods",
 	}) || changed
 	if !changed {
 		return nil

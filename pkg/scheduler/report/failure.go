@@ -22,26 +22,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Limits, in bytes, of the first failure and of the gang's shortage in a gang's message, so that the end of the
-// message, the outcome for the gang, is not cut off.
+// How much of a gang's message the first failure and what the gang lacks may take, in bytes, so that the end of the message, the
+// outcome for the gang, is not cut off.
 const (
 	mostOfCause = 560
 	mostOfLack  = 320
 )
 
-// Failure is the reason why a gang's last transaction failed.
+// Failure is why a gang's last transaction failed.
 type Failure struct {
-	// Reason and Message are shown to users. The message contains nothing that varies between attempts with the same
-	// cause.
+	// Reason and Message are what users read. The message contains nothing that changes by itself from try to try.
 	Reason, Message string
-	// Nodes are the nodes on which members failed.
+	// Nodes are the nodes that members failed on.
 	Nodes []string
 
-	// others is the message of all members that did not fail themselves.
+	// others is what the members read that were well: one text for all of them.
 	others string
-	// causes are sorted digests of the errors of the failed members, without the parts that differ between pods. It is
-	// chance which of a gang's equal pods is placed on a node that refuses it, and how many fail before the rest is
-	// cancelled.
+	// causes are digests of the culprits' errors, sorted, without what distinguishes pods: which of a gang's equal pods lands on a
+	// node that refuses it, and how many of them failed before the rest was given up, is chance.
 	causes []uint64
 	// lead is the cause that the message names.
 	lead uint64
@@ -52,18 +50,18 @@ type Failure struct {
 	// reported is the message that each pod has.
 	reported map[types.UID]string
 
-	// gang, repeated and notices are the input of Publish.
+	// gang, repeated and notices are what Publish reports.
 	gang     api.JobID
 	repeated bool
 	notices  []podNotice
 }
 
-// podNotice is the report on a pod that was not bound.
+// podNotice is what is reported on a pod that was not bound.
 type podNotice struct {
 	binding.Failure
 	message string
-	// news reports whether the pod does not have the message yet. The event is recorded in both cases, because it may
-	// have been lost, and the recorder drops it if it can still be read. The condition is written only if it is news.
+	// news reports whether the pod does not have the message yet. An event may have been lost, so it is recorded again, and the recorder
+	// drops it if it can be read; the condition is not written again.
 	news bool
 }
 
@@ -120,8 +118,8 @@ func newFailure(r binding.Result, failed []binding.Failure) Failure {
 	return f
 }
 
-// markReported returns the notice for each failed member. A member keeps its first message across attempts. Entries of
-// pods that no longer belong to the gang are dropped.
+// markReported returns the notice for each failed member. A member keeps its first message across attempts. Pods that are no longer
+// among the gang's are forgotten.
 func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool) (notices []podNotice) {
 	maps.DeleteFunc(f.reported, func(uid types.UID, _ string) bool { return !pods[uid] })
 	for _, member := range failed {
@@ -142,8 +140,8 @@ func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool
 	return notices
 }
 
-// repeats reports whether the failure has the cause that the last one named, and no cause that the last one lacked.
-// Such a failure is not reported again as long as the events of the last one can still be read.
+// repeats reports whether the failure has the cause that the last one named, and none that the last one did not have. It is
+// not reported again then, as long as the events of the last one can still be read.
 func (f *Failure) repeats(last Failure) bool {
 	if time.Since(last.since) >= events.Lifetime {
 		return false
@@ -157,26 +155,33 @@ func (f *Failure) repeats(last Failure) bool {
 	})
 }
 
-// culpritsOf returns the failures of members that failed themselves, not only with their gang, sorted by pod name.
+// culpritsOf leaves out the members that were well and failed with their gang, and sorts the rest by pod name.
 func culpritsOf(failed []binding.Failure) []binding.Failure {
 	culprits := slices.DeleteFunc(slices.Clone(failed), func(f binding.Failure) bool { return errors.Is(f.Err, binding.ErrNoQuorum) })
 	slices.SortFunc(culprits, func(a, b binding.Failure) int { return strings.Compare(a.Member.Task.Name, b.Member.Task.Name) })
 	return culprits
 }
 
-// failureMessage states the first failure by pod name, the number of others, and the outcome for the gang.
+// failureMessage states what failed first by pod name, how many more failed, and what became of the gang.
 func failureMessage(r binding.Result, culprits []binding.Failure) string {
 	var parts []string
 	if len(culprits) > 0 {
 		parts = append(parts, brief.Cut(culprits[0].Err.Error(), mostOfCause))
 	}
 	if len(culprits) > 1 {
-		parts[0] += fmt.Sprintf(" (and %d more pods failed)", len(culprits)-1)
+		parts[0] += fmt.Sprintf(" (and %s failed)", brief.Count(len(culprits)-1, "more pod"))
 	}
 	if r.QuorumErr != nil {
-		parts = append(parts, fmt.Sprintf("%s, rolled back all %d pods", brief.Cut(r.QuorumErr.Error(), mostOfLack), len(r.Failed)))
+		parts = append(parts, fmt.Sprintf("%s, rolled back %s", brief.Cut(r.QuorumErr.Error(), mostOfLack), all(len(r.Failed))))
 	}
 	return brief.Text(cmp.Or(strings.Join(parts, "; "), binding.ErrNoQuorum.Error()))
+}
+
+func all(pods int) string {
+	if pods == 1 {
+		return "1 pod"
+	}
+	return "all " + brief.Count(pods, "pod")
 }
 
 // failureReason is PreBindFailed, unless every culprit is a bind that the API server refused.

@@ -27,32 +27,32 @@ import (
 const (
 	// statusRefused is the reason of the event that reports a status that the API server refused.
 	statusRefused = "StatusRefused"
-	// hyperNodeInvalid is the reason of the event of a HyperNode that sessions leave out.
+	// hyperNodeInvalid is the reason of the event of a HyperNode that sessions do without.
 	hyperNodeInvalid = "HyperNodeInvalid"
 	// evicted is the reason of the events of an eviction.
 	evicted = "Evict"
 )
 
-// Config holds the dependencies of a Reporter.
+// Config is what a Reporter reads and writes with.
 type Config struct {
 	Kube    kubernetes.Interface
 	Volcano vcclient.Interface
 	Books   *books.Books
-	// Pods, PodGroups and Queues list the objects that the watch shows.
+	// Pods, PodGroups and Queues are what the watch shows.
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
-	// Events receives the events. An *events.Writer is started and stopped with the reporter.
+	// Events is where events go. A *events.Writer is started and stopped with the reporter.
 	Events events.Outlet
 	// OwnPod copies a pod that the watch shows so that it can be written to.
 	OwnPod func(*v1.Pod) *v1.Pod
 	// StatusRefused counts a status of an object of that kind that the API server refused for good.
 	StatusRefused func(kind string)
-	// WakeSoon requests another session within a moment, because something is to be reported then.
+	// WakeSoon asks for another session within a moment, because something is to be reported then.
 	WakeSoon func()
 }
 
-// Reporter reports to users. It keeps what it has reported of a gang until Forget.
+// Reporter reports to users. It remembers of a gang what it has reported, until Forget.
 type Reporter struct {
 	outlet   outlet
 	books    *books.Books
@@ -63,7 +63,7 @@ type Reporter struct {
 	wakeSoon func()
 }
 
-// New returns a reporter. Its writers are not started.
+// New returns a reporter whose writers do not work yet.
 func New(config Config) *Reporter {
 	r := &Reporter{
 		books: config.Books, memory: newMemory(config.PodGroups), delays: newDelays(), unseen: newUnseen(), wakeSoon: config.WakeSoon,
@@ -110,15 +110,15 @@ func (r *Reporter) Start(ctx context.Context) {
 	}
 }
 
-// Stop writes the last reports, as far as the context allows.
+// Stop writes what was reported last, as far as the context lets it.
 func (r *Reporter) Stop(ctx context.Context) {
 	r.outlet.status.Stop(ctx)
 	if r.writer != nil {
-		r.writer.Stop(ctx) // last, because a refused status causes an event
+		r.writer.Stop(ctx) // last: a refused status is an event
 	}
 }
 
-// RetryNow retries the failed writes that wait for a retry.
+// RetryNow retries the writes that have failed and wait to be retried.
 func (r *Reporter) RetryNow() {
 	r.outlet.status.RetryNow()
 	if r.writer != nil {
@@ -141,12 +141,12 @@ func (r *Reporter) Evicted(pod *v1.Pod, message string) {
 	r.outlet.recorder.Event(pod, v1.EventTypeWarning, evicted, message)
 }
 
-// SetAside reports that the gang is quarantined from now on.
+// SetAside reports that sessions do without the gang from now on.
 func (r *Reporter) SetAside(gang api.JobID, why setaside.Verdict) {
 	r.outlet.gangUnschedulable(gang, why.Reason, why.Message)
 }
 
-// Panicked reports objects that are quarantined because of a panic.
+// Panicked reports objects that are set aside because of a panic.
 func (r *Reporter) Panicked(found []setaside.Held) {
 	for _, held := range found {
 		logger().Error(nil, "Quarantined an object with which scheduling cycles panic", "kind", held.Kind, "name", held.Name, "panic", held.Message)
@@ -159,9 +159,9 @@ func (r *Reporter) Panicked(found []setaside.Held) {
 	}
 }
 
-// InvalidHyperNode reports why sessions leave out the HyperNode.
+// InvalidHyperNode reports why sessions do without the HyperNode.
 func (r *Reporter) InvalidHyperNode(hyperNode *topologyv1alpha1.HyperNode, message string) {
-	named := *hyperNode // objects from watches have no kind, and the recorder's scheme does not know this one
+	named := *hyperNode // what watches bring does not say its kind, and the recorder's scheme does not know it
 	named.SetGroupVersionKind(topologyv1alpha1.SchemeGroupVersion.WithKind("HyperNode"))
 	r.outlet.recorder.Event(&named, v1.EventTypeWarning, hyperNodeInvalid, message)
 }
@@ -171,7 +171,7 @@ func (r *Reporter) Observe(next binding.Observer) binding.Observer {
 	return delayObserver{next, r}
 }
 
-// HasFailed reports whether the gang's last transaction failed and nothing else has prevented its placement since.
+// HasFailed reports whether the gang's last transaction failed and nothing else has kept the gang from being placed since.
 func (r *Reporter) HasFailed(gang api.JobID) bool {
 	_, failed := r.memory.failure(gang)
 	return failed
@@ -183,13 +183,13 @@ func (r *Reporter) FailedWithClaims() []api.JobID { return r.memory.failedWithCl
 // ForgetFailure is called when the gang's last transaction no longer counts as failed.
 func (r *Reporter) ForgetFailure(gang api.JobID) { r.memory.forgetFailure(gang) }
 
-// Forget drops the data of a gang whose PodGroup was deleted.
+// Forget drops what is remembered of a gang whose PodGroup was deleted.
 func (r *Reporter) Forget(namespace, name string) {
 	r.outlet.status.ForgetPodGroup(namespace, name)
 	r.memory.forget(api.JobID(namespace + "/" + name))
 }
 
-// Remembered returns the number of entries about gangs, their pods, and waiting members; 0 in a cluster without gangs.
+// Remembered returns how many things are remembered of gangs, their pods, and members that wait: none of a cluster without gangs.
 func (r *Reporter) Remembered() int { return r.memory.size() + r.delays.size() }
 
 func logger() klog.Logger { return klog.Background().WithName("report") }

@@ -10,8 +10,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Trim makes informers drop fields that the scheduler does not read, and limit quantities to values that do not
-// overflow.
+// Trim makes informers drop fields that the scheduler does not read, and limit quantities to values that do not overflow.
 //
 // Managed fields are a large part of a pod, and every garbage collection scans them. The API server keeps its own when an object
 // is updated without them. The scheduler never writes the requests of pods or the resources of nodes back. It may write the phase
@@ -25,12 +24,12 @@ func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	}
 	for _, informer := range informers {
 		if err := informer.SetTransform(trimmed); err != nil {
-			klog.Background().WithName("setaside").Error(err, "Trimming objects") // the informer has started already
+			klog.Background().WithName("setaside").Error(err, "Setting the transform of an informer failed") // the informer has started already
 		}
 	}
 }
 
-// Trimmed applies Trim to an object, without count: it changes the object and returns it. It never fails.
+// Trimmed applies Trim to an object, without counting: it changes the object and returns it. It never fails.
 func Trimmed(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -57,7 +56,7 @@ func trimPod(pod *v1.Pod) {
 	if pod.Spec.NodeName == "" && pod.Status.Phase == v1.PodRunning {
 		pod.Status.Phase = v1.PodPending
 	}
-	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // one for the overhead
+	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // the overhead
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			trimRequirements(&containers[i].Resources, parts)

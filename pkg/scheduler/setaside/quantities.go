@@ -32,7 +32,7 @@ func most(name v1.ResourceName, parts int) *resource.Quantity {
 func negative(field string, list v1.ResourceList) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if q := list[name]; q.Sign() < 0 {
-			wrong = append(wrong, fmt.Sprintf("%s[%s] is %s, it must be 0 or more", field, name, q.String()))
+			wrong = append(wrong, fmt.Sprintf("%s[%s] is %s, must be 0 or more", field, name, q.String()))
 		}
 	}
 	return wrong

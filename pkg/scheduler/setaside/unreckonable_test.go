@@ -64,14 +64,14 @@ func TestQueuesAreMended(t *testing.T) {
 		"well":   {has: specs{"root": root, "a": spec("root", most, "0", "3"), "b": spec("a", "1", "2", "3")}, want: specs{"root": root, "a": spec("root", most, "0", "3"), "b": spec("a", "1", "2", "3")}},
 		"beyond": {has: specs{"a": spec("", beyond, "2", "3"), "b": spec("", "1", beyond, "3"), "c": spec("", "1", "2", beyond)}, want: specs{"a": spec("", most, "2", "3"), "b": spec("", "1", most, "3"), "c": spec("", "1", "2", most)}},
 		"below 0": {has: specs{"a": spec("", "-1", "2", "3"), "b": spec("", "1", "-2", "3"), "c": spec("", "1", "2", "-3")}, want: specs{"a": spec("", "0", "2", "3"), "b": spec("", "1", "0", "3"), "c": spec("", "1", "2", "0")},
-			wrong: map[api.QueueID]string{"a": "queue a: spec.capability[cpu] is -1, it must be 0 or more", "b": "queue b: spec.deserved[cpu] is -2, it must be 0 or more",
-				"c": "queue c: spec.guarantee.resource[cpu] is -3, it must be 0 or more"}},
+			wrong: map[api.QueueID]string{"a": "queue a: spec.capability[cpu] is -1, must be 0 or more", "b": "queue b: spec.deserved[cpu] is -2, must be 0 or more",
+				"c": "queue c: spec.guarantee.resource[cpu] is -3, must be 0 or more"}},
 		"below a root that is not there": {has: specs{"a": spec("root", "1", "2", "3")}, want: specs{"a": spec("root", "1", "2", "3")}},
 		"two below 0, and none": {has: specs{"a": spec("", "-1", "0", "-3")}, want: specs{"a": spec("", "0", "0", "0")},
-			wrong: map[api.QueueID]string{"a": "queue a: spec.capability[cpu] is -1, it must be 0 or more (and 1 more)"}},
+			wrong: map[api.QueueID]string{"a": "queue a: spec.capability[cpu] is -1, must be 0 or more (and 1 more)"}},
 		"without a parent": {has: specs{"a": spec("gone", "1", "2", "3"), "b": spec("a", "1", "-2", "3")}, want: specs{"a": spec("", "1", "2", "3"), "b": spec("", "1", "0", "3")},
 			wrong: map[api.QueueID]string{"a": "queue a: spec.parent leads to queue gone, which does not exist",
-				"b": "queue b: spec.deserved[cpu] is -2, it must be 0 or more (and 1 more)"}},
+				"b": "queue b: spec.deserved[cpu] is -2, must be 0 or more (and 1 more)"}},
 		"a circle": {has: specs{"a": spec("b", "1", "2", "3"), "b": spec("a", "1", "2", "3"), "c": spec("", "1", "2", "3")}, want: specs{"a": spec("", "1", "2", "3"), "b": spec("", "1", "2", "3"), "c": spec("", "1", "2", "3")},
 			wrong: map[api.QueueID]string{"a": "queue a: spec.parent is b, which forms a cycle; it must lead to queue root", "b": "queue b: spec.parent is a, which forms a cycle; it must lead to queue root"}},
 	}
@@ -99,8 +99,8 @@ func TestQueuesAreMended(t *testing.T) {
 
 // TestGangsAreMendedOrLeftOut: a gang that is wrong is left out, and when it holds resources it stays, mended.
 func TestGangsAreMendedOrLeftOut(t *testing.T) {
-	wrongQueue := Verdict{InvalidResources, "queue q: spec.capability[cpu] is -1, it must be 0 or more"}
-	wrongGang := Verdict{InvalidResources, "spec.minResources[cpu] is -5, it must be 0 or more"}
+	wrongQueue := Verdict{InvalidResources, "queue q: spec.capability[cpu] is -1, must be 0 or more"}
+	wrongGang := Verdict{InvalidResources, "spec.minResources[cpu] is -5, must be 0 or more"}
 	large := Verdict{ObjectTooLarge, "pod old: spec.tolerations: 1001, must be at most 1000"}
 	tests := map[string]struct {
 		queue, cpu string

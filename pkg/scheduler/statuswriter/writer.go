@@ -30,16 +30,16 @@ const (
 	workers = 8
 	// timeout bounds one status write.
 	timeout = 15 * time.Second
-	// firstRetry and LastRetry are the first and the last wait between tries of a write. The wait doubles.
+	// firstRetry and LastRetry are the waits between tries of a write, which double.
 	firstRetry = 20 * time.Millisecond
 	LastRetry  = 30 * time.Second
 	// unseenPoll is how often a write checks whether the watch has shown the last one.
 	unseenPoll = 100 * time.Millisecond
 	// unseenLimit bounds that wait: after etcd was restored from a backup, versions are lower than before.
 	unseenLimit = time.Minute
-	// flushPoll is how often a scheduler that shuts down checks whether its statuses are written.
+	// flushPoll is how often a scheduler that ends checks whether its statuses are written.
 	flushPoll = 10 * time.Millisecond
-	// FlushLimit bounds how long a scheduler that shuts down waits for its statuses and events to be written.
+	// FlushLimit bounds how long a scheduler that ends waits for its statuses and events to be written.
 	FlushLimit = 5 * time.Second
 	// Settle is the delay of a write that may soon be superseded: a pod found unschedulable while its gang is still arriving,
 	// counters of a PodGroup whose pods are just starting.
@@ -66,7 +66,7 @@ type Dependencies struct {
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
-	// Tells reports whether a desired condition of the gang's pod without a node must still be written. It need not
+	// Tells reports whether a desired condition of the gang's pod without a node is still to be written. It is of no interest
 	// once the pod is being bound.
 	Tells func(gang api.JobID, pod types.UID) bool
 	// OwnPod copies a pod that the watch shows so that it can be written to.

@@ -186,7 +186,7 @@ func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 		},
 		"one member": {
 			requests: []string{"8"}, nodes: []*v1.Node{node("a1", "ib-a", "4")},
-			want: "no node group holds the 1 member needed: ib-a 0/1: 1 node short of cpu; a member asks for more than any node has: cpu 8 of at most 4",
+			want: "no node group holds the 1 member needed: ib-a 0/1: 1 node short of cpu; a member requests more than any node has: cpu 8 of at most 4",
 		},
 	}
 	for name, tt := range tests {

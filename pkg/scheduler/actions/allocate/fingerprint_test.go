@@ -314,7 +314,7 @@ func TestALargerNodeElsewhereChangesWhatAGangIsTold(t *testing.T) {
 	registry.RegisterPlugin(ibcluster.Spec())
 	trials := 0
 	action := counted(registry, &trials)
-	const more = "asks for more than any node has"
+	const more = "requests more than any node has"
 	if got := session(cluster, registry, action, w).Says["g"]; !strings.Contains(got, more) {
 		t.Errorf("the gang is told %q, want %q in it", got, more)
 	}

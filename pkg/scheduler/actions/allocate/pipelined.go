@@ -30,7 +30,7 @@ func takeBack(ssn *framework.Session) {
 	for _, task := range pipelined {
 		task.Pod.Spec.NodeName = task.NodeName // event handlers release claims there
 		if err := statement.UnPipeline(task); err != nil {
-			klog.ErrorS(err, "Taking back a placement failed", "pod", klog.KObj(task.Pod))
+			klog.ErrorS(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
 		}
 		task.Pod.Spec.NodeName = ""
 	}

@@ -89,7 +89,7 @@ func TestAGroupSaysWhatIdleRoomItLacks(t *testing.T) {
 	c.world.PodGroups[1].Spec.MinMember = 1
 	c.look(func(ssn *sessiontest.Session) {
 		a, b := ssn.Jobs["ns/a"].JobFitErrors, ssn.Jobs["ns/b"].JobFitErrors
-		if !strings.HasPrefix(a, "does not fit beside 1 placed gangs of its group: 0/1 members fit") || !strings.Contains(b, "gang ns/a does not fit: 0/1 members fit") {
+		if !strings.HasPrefix(a, "does not fit beside 1 placed gang of its group: 0/1 members fit") || !strings.Contains(b, "gang ns/a does not fit: 0/1 members fit") {
 			t.Errorf("the gangs say %q and %q, want why a, which is tried after the larger b, finds no room", a, b)
 		}
 	})

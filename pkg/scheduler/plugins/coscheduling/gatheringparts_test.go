@@ -117,49 +117,6 @@ func TestHomesOfGangs(t *testing.T) {
 	}
 }
 
-// TestNodesThatAGatheredGangIsRefused wherever they are, and gangs that are not gathered never.
-func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
-	for name, tt := range map[string]struct {
-		gathered *gathered
-		action   string
-		want     string
-		binds    bool
-	}{
-		"not gathered":                     {nil, "preempt", "", false},
-		"gathered anywhere":                {&gathered{}, "preempt", "", false},
-		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "network topology requested by the gang cannot be used", true},
-		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
-		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "preemption is not supported for gangs with podCountMultiple", false},
-		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "preemption is not supported for gangs with podCountMultiple", false},
-		"in one domain, none by now":       {&gathered{must: 1, rules: make([]gather.Layer, 4)}, "allocate", "", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			n := networkWith(map[api.JobID]*gathered{"ns/g": {}})
-			n.asking["ns/g"], n.Action = tt.gathered, tt.action
-			got := ""
-			if err := n.predicate(memberOn("ns/g", 0, api.Pending, "", ""), n.NodeList[0]); err != nil {
-				got = err.Error()
-			}
-			if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
-				t.Errorf("it is refused for %q, want %q", got, tt.want)
-			}
-			if binds := n.jobKey(n.Jobs["ns/g"]) != ""; binds != tt.binds {
-				t.Errorf("there are nodes that it may not go on: %t, want %t", binds, tt.binds)
-			}
-			if err := n.mistaken(n.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
-				t.Errorf("it is mistaken: %v", err)
-			}
-		})
-	}
-	var none *network
-	if none.jobKey(api.NewJobInfo("ns/g")) != "" || none.mistaken(api.NewJobInfo("ns/g")) != nil || none.domainsFor(api.NewJobInfo("ns/g")) != nil || none.predicate(memberOn("ns/g", 0, api.Pending, "", ""), nil) != nil {
-		t.Error("without a gang that is gathered something is refused")
-	}
-	if networkWith(nil).jobKey(nil) != "" {
-		t.Error("a job that the session does not have has a key")
-	}
-}
-
 // TestCompany: pods of the namespace with the selector that the gang's first pod names, by node, also those placed in the session.
 func TestCompany(t *testing.T) {
 	n := networkWith(map[api.JobID]*gathered{"ns/g": {}, "ns/alone": {}})

@@ -10,6 +10,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
@@ -45,9 +46,9 @@ func (s *session) noteSatisfied() {
 		}
 		if g.MatchPolicy == gangs.OnceSatisfied {
 			s.setCondition(g, Satisfied, "GangSatisfied",
-				fmt.Sprintf("Minimum reached (%d pods); further pods are bound individually", g.alive()))
+				fmt.Sprintf("Minimum reached (%s); further pods are bound individually", brief.Count(g.alive(), "pod")))
 		} else if known := g.condition(Whole); known == nil || known.Reason != wholeReasons[g.MatchPolicy] {
-			s.setCondition(g, Whole, wholeReasons[g.MatchPolicy], fmt.Sprintf("Minimum was reached once, with %d pods on nodes", g.alive()))
+			s.setCondition(g, Whole, wholeReasons[g.MatchPolicy], fmt.Sprintf("Minimum was reached once, with %s on nodes", brief.Count(g.alive(), "pod")))
 		}
 	}
 	for _, g := range s.gangs {

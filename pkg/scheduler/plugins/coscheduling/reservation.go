@@ -264,8 +264,8 @@ func (s *session) end(r *reservation, how gangs.ReservationEnd, why string, now 
 		until = latest(until, known.pauses[of].until)
 	}
 	if job := s.Jobs[r.gang]; job != nil && job.PodGroup != nil && job.PodGroup.UID == r.uid && why != "" {
-		s.reportReservation(job, reservationEnded, fmt.Sprintf("Released %d reserved nodes, no new reservation before %s: %s",
-			len(r.nodes), clockTime(until), why))
+		s.reportReservation(job, reservationEnded, fmt.Sprintf("Released %s, no new reservation before %s: %s",
+			brief.Count(len(r.nodes), "reserved node"), clockTime(until), why))
 	}
 }
 
@@ -316,8 +316,8 @@ func (s *session) report(r *reservation) {
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		names.Add(name)
 	}
-	s.reportReservation(s.Jobs[r.gang], nodesReserved, fmt.Sprintf("Reserved %d nodes for at most %s, after waiting longer than %s (%s): %s",
-		len(r.nodes), s.plugin.terms.drain+idleLimit, argStarves, s.plugin.terms.after, listed(names)))
+	s.reportReservation(s.Jobs[r.gang], nodesReserved, fmt.Sprintf("Reserved %s for at most %s, after waiting longer than %s (%s): %s",
+		brief.Count(len(r.nodes), "node"), s.plugin.terms.drain+idleLimit, argStarves, s.plugin.terms.after, listed(names)))
 }
 
 // reportReservation sets the condition and sends an event.

@@ -11,9 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
-	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
@@ -22,51 +20,6 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
-
-// TestWhyNoNodesAreReserved is reported on the gang.
-func TestWhyNoNodesAreReserved(t *testing.T) {
-	for name, tt := range map[string]struct {
-		percent int
-		cpu     string
-		group   func(*schedtest.PodGroupBuilder)
-		want    string
-	}{
-		"more than may be reserved": {percent: 25, cpu: "4", want: "the gang needs more than 25% of the cluster, the limit for reservations (reservedPercent)"},
-		"more than a node has":      {percent: 100, cpu: "5", want: "2 of its pods fit no node even when drained, or exceed the limits of the queue"},
-		"more than its members":     {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "minResources exceeds the cpu requests of the pods that the minimum needs"},
-		"more pods than it has": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(schedtest.Resources{"cpu": "8", "pods": "3"}) },
-			want: "minResources exceeds the pods requests of the pods that the minimum needs"},
-		"as much as its members":     {percent: 50, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("8")) }},
-		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "queue small or a parent queue can never admit the gang's minimum"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			given := nodes(4, "4")
-			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(cores("7")).Obj()}
-			in(t, given, after5m(tt.percent), func(t *testing.T, w *world) {
-				w.full()
-				group := schedtest.MakePodGroup().Name("big").MinMember(2)
-				if tt.group != nil {
-					tt.group(group)
-				}
-				made := group.Obj()
-				made.CreationTimestamp = metav1.Now()
-				w.cluster.Cache().AddPodGroupV1beta1(made)
-				w.add(members(schedtest.MakePod().Req(cores(tt.cpu)), "big", 2)...)
-				w.pass(8*time.Minute, time.Minute)
-				got := w.condition("big", Reserved)
-				if tt.want == "" {
-					if len(w.reserved()) != 2 {
-						t.Errorf("reserved are %v: %s", w.reserved(), got.Message)
-					}
-					return
-				}
-				if want := "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: " + tt.want; got.Reason != noNodesToReserve || got.Message != want {
-					t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
-				}
-			})
-		})
-	}
-}
 
 // TestSmallMembersFillTheNodesOfLargeOnes: that a member of one size finds no room on a node says nothing of another size.
 func TestSmallMembersFillTheNodesOfLargeOnes(t *testing.T) {

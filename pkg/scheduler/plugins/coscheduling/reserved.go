@@ -48,14 +48,14 @@ func (s *session) keepReserved() *reservationFilter {
 			k.asks[queue] = s.ask(r)
 		}
 		if job.IsPending() && r.demand == demandOf(job) {
-			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the resources being released are for the gang
+			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the resources being released are the gang's
 		}
 	}
 	s.AddAllocatableFn(Name, k.allocatable)
 	return k
 }
 
-// ask returns the ask for the members that the gang's minimum needs, as if the pods on its nodes were gone.
+// ask returns the ask whether the queue would admit the members that the gang's minimum needs if the pods on its nodes were gone.
 func (s *session) ask(r *reservation) *framework.QueueAsk {
 	return s.QueueUse.Ask(s.Queues[r.queue], s.leaving(r)).With(needed(s.Jobs[r.gang])...)
 }
@@ -70,8 +70,7 @@ func (s *session) leaving(r *reservation) (tasks []*api.TaskInfo) {
 	return tasks
 }
 
-// admits reports whether, if the nodes were drained, the queue would admit the gang and the queue's share would cover
-// the nodes.
+// admits reports whether the queue would admit the gang, and its share hold the nodes, if the nodes were drained.
 func (s *session) admits(r *reservation) bool {
 	queue := s.Queues[r.queue]
 	if queue == nil || !s.QueueUse.MayAdmit(queue, r.request) || s.withinShare(r) != nil {
@@ -97,7 +96,7 @@ func (s *session) withinShare(r *reservation) error {
 	return s.QueueUse.FitsShare(s.Queues[r.queue], nodes)
 }
 
-// lost reports whether a reserved node no longer takes pods.
+// lost reports whether a reserved node takes no pods.
 func (s *session) lost(r *reservation) bool {
 	for name := range r.nodes {
 		if node := s.Nodes[name]; node == nil || !healthy(node) {
@@ -107,8 +106,7 @@ func (s *session) lost(r *reservation) bool {
 	return false
 }
 
-// passes reports whether the reservation is open to the job: to the gang itself, to jobs of a higher priority, and to
-// pods of DaemonSets.
+// passes reports whether the reservation is open to the job: to the gang itself, to a higher priority, and to pods of DaemonSets.
 func (r *reservation) passes(job *api.JobInfo) bool {
 	if job.UID == r.gang || job.Priority > r.priority {
 		return true
@@ -122,11 +120,10 @@ func (r *reservation) passes(job *api.JobInfo) bool {
 	return len(tasks) > 0
 }
 
-// refusedNode is the message for other gangs. It leaves out the name of the reservation's gang, which may be in another
-// namespace.
+// refusedNode is the message that other gangs get. It leaves out the gang's name, because the gang may be of another namespace.
 var refusedNode = []*api.Status{{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) reserved for a starving gang"}}
 
-// predicate refuses reserved nodes. No eviction can resolve that.
+// predicate refuses reserved nodes. No eviction helps against that.
 func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if k == nil {
 		return nil
@@ -138,10 +135,10 @@ func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) er
 	return api.NewFitErrWithStatus(task, node, refusedNode...)
 }
 
-// mark identifies the reservation in keys. No queue's name contains a comma.
+// mark identifies the reservation in keys. No queue's name has a comma.
 func mark(r *reservation) string { return "," + string(r.queue) + "," }
 
-// jobKey returns the reservations whose nodes are closed to the job, as a key.
+// jobKey names the reservations whose nodes are closed to the job.
 func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 	if k == nil || job == nil {
 		return ""

@@ -50,7 +50,7 @@ func (t *topologies) of(h framework.Handle) (*v1alpha1.ClusterNetworkTopology, e
 func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInformer, error) {
 	client, err := clientset.NewForConfig(h.RestConfig())
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a client for %s: %w", topologyLabel, err)
+		return nil, nil, fmt.Errorf("creating a client for %s: %w", topologyLabel, err)
 	}
 	objects := externalversions.NewSharedInformerFactory(client, 0).Scheduling().V1alpha1().ClusterNetworkTopologies()
 	informer := objects.Informer()
@@ -117,7 +117,7 @@ func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 		}
 	}
 	if seen < len(said) {
-		return wrong("%d layers are not connected to a layer without parent", len(said)-seen)
+		return wrong("%s not connected to a layer without parent", brief.Count(len(said)-seen, "layer"))
 	}
 	return layers, nil
 }

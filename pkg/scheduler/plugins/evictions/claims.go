@@ -78,7 +78,7 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 func (p *plugin) note(ssn *framework.Session, e framework.Eviction) {
 	if job := ssn.Jobs[e.Task.Job]; e.Action == reclaim && job != nil && !p.taken[job.Queue] {
 		p.taken[job.Queue] = true
-		p.queues.Failed(api.JobID(job.Queue), "pods of its queue were evicted for another queue a moment ago")
+		p.queues.Failed(api.JobID(job.Queue), "reclaim has just evicted pods of queue "+string(job.Queue)+" for another queue")
 	}
 	node := ssn.Nodes[e.Task.NodeName]
 	if node == nil {
@@ -92,7 +92,7 @@ func (p *plugin) note(ssn *framework.Session, e framework.Eviction) {
 		if !p.noted[job.UID] {
 			p.noted[job.UID] = true
 			p.claims[job.UID] = newClaim()
-			p.gangs.Failed(job.UID, "it has had pods evicted and is not placed yet")
+			p.gangs.Failed(job.UID, "pods were evicted for the gang, and it is not placed yet")
 		}
 		p.claims[job.UID].add(job, e.Task)
 	}

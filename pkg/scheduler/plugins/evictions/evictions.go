@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evictions is the built-in plugin that prevents repeated evictions. It is not named in the conf: the scheduler
-// puts it before the first tier of every configuration.
+// Package evictions is the built-in plugin that keeps evictions from repeating. It is not named in the conf: the scheduler puts it
+// before the first tier of every configuration.
 //
-// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later one. If another gang
-// has taken the resources first, they evict again, in session after session. So
+// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later one. If another gang has taken the resources first, they evict again, in session after session. So
 //
 //   - resources released for a gang stay with it: its nominees are placed first until the victims have terminated, or should have;
 //   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;
@@ -13,8 +12,8 @@
 //   - victims count in their queue for all but the gang that they were evicted for: see [rooms];
 //   - a gang that allocate places on idle resources only uses no node where resources are being released: see [pauses].
 //
-// An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one
-// gang's search. These gangs take turns: see [turns].
+// An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one gang's search.
+// These gangs take turns: see [turns].
 //
 // The first eviction for a gang is never delayed. It takes as few pods as it can: see [victims].
 package evictions
@@ -32,7 +31,7 @@ import (
 // Name is the plugin's name in metrics and logs.
 const Name = "evictions"
 
-// The first and the last pause of a gang that evicted pods, and of a queue that lost pods. The pause doubles each time.
+// How long a gang that evicted, and a queue that lost pods, pauses: from firstWait, doubling to lastWait.
 const (
 	firstWait = time.Second
 	lastWait  = 60 * time.Second
@@ -45,16 +44,16 @@ const (
 )
 
 type plugin struct {
-	framework.NoVerdicts // its scores are only for the actions that evict
+	framework.NoVerdicts // its scores are for the actions that evict
 
 	// gangs pause after they evicted, queues after they lost pods. Both outlive sessions, and are kept by name.
 	gangs, queues *binding.Backoff
 	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
-	// promised are the nominees of each claim that had victims when the session opened, or lost its last victim since
-	// the previous one opened.
+	// promised has the nominees of each claim that had victims when the session opened, or lost its last victim since the previous
+	// one opened.
 	promised map[api.JobID]map[api.TaskID]bool
-	// noted are the gangs that have claims from this session's evictions. taken are the queues that lost pods in it.
+	// noted are the gangs with claims of this session's evictions, taken the queues that lost pods in it.
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool
 	turns *turns
@@ -76,8 +75,8 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// Tier is the tier before all others. Resources that were released for a gang must not go to a partially bound gang
-// either: it may be partially bound because its own members were evicted.
+// Tier is the tier before all others. Resources that were released for one gang are not for a gang that is bound in part either: it
+// may be so because its members were evicted.
 func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
@@ -87,7 +86,7 @@ func Tier() conf.Tier {
 
 func newPlugin() *plugin {
 	return &plugin{
-		gangs:  binding.NewBackoff(firstWait, lastWait, 0, func() {}), // no wake-up is needed, because a cycle runs every period while a gang waits
+		gangs:  binding.NewBackoff(firstWait, lastWait, 0, func() {}), // a cycle runs every period while a gang waits
 		queues: binding.NewBackoff(firstWait, lastWait, 0, func() {}),
 		claims: map[api.JobID]*claim{},
 		turns:  newTurns(),
@@ -126,7 +125,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		paused.begin(task)
 		return p.searches.admit(task)
 	})
-	ssn.Session.AddPredicateFn(Name, paused.accepts) // on upstream's session, so that allocate does not call it
+	ssn.Session.AddPredicateFn(Name, paused.accepts) // not through our session: allocate does not ask it
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || !evicts(ssn.Action) {
@@ -156,6 +155,6 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 		for _, task := range nominees {
 			p.claims[uid].nominees[task.UID] = true
 		}
-		p.gangs.Failed(uid, "what could be evicted for it would not be enough for all gangs of its group")
+		p.gangs.Failed(uid, "evictions would not free enough for all gangs of its group")
 	}
 }

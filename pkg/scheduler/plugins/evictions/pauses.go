@@ -44,6 +44,6 @@ func (p *pauses) accepts(task *api.TaskInfo, node *api.NodeInfo) error {
 		return nil
 	}
 	return api.NewFitErrWithStatus(task, node, &api.Status{
-		Code: api.UnschedulableAndUnresolvable, Reason: "resources are being released on the node, and only idle ones count for the gang now",
+		Code: api.UnschedulableAndUnresolvable, Reason: "resources are being released on the node, but only idle resources count for the gang now",
 	})
 }

@@ -17,7 +17,7 @@ const searchTime = 100 * time.Millisecond
 
 const waitsForTurn = "WaitingForTurnToEvict"
 
-var errWaitsForTurn = errors.New("the search for pods to evict goes on with this gang in a later cycle: it took its time for other gangs of the namespace")
+var errWaitsForTurn = errors.New("the time of this cycle to search for pods to evict is used up by other gangs of the namespace; retrying in a later cycle")
 
 // round is an action's search for all gangs of a namespace, which may take several cycles.
 type round struct{ action, namespace string }

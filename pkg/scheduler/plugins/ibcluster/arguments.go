@@ -63,19 +63,19 @@ type settings struct {
 func arguments() []framework.Argument {
 	return []framework.Argument{
 		{Name: sourceArgument, Type: framework.String, Default: fromLabels, Enum: sources,
-			Doc: "What names the groups of nodes: labels of the nodes, or HyperNodes."},
+			Doc: "Source of the node groups: labels of nodes, or HyperNodes."},
 		{Name: presetArgument, Type: framework.String, Default: defaultPreset, Enum: presetNames(),
 			Doc: "A known set of label keys to read as levels; see docs/plugins/ibcluster.md."},
 		{Name: levelsArgument, Type: framework.Strings,
-			Doc: "Instead of a preset, label keys from the widest level to the narrowest, which differ behind the slash; with HyperNodes, numbers or names of tiers, all tiers when absent."},
+			Doc: "Label keys from the widest level to the narrowest, instead of a preset; they must differ after the slash. With HyperNodes, numbers or names of tiers; all tiers if absent."},
 		{Name: modeArgument, Type: framework.String, Default: modeNone, Enum: modes,
-			Doc: "What becomes of a gang whose PodGroup does not say: it must lie in one group, should, or may lie anywhere."},
+			Doc: "Mode of gangs whose PodGroup sets none: `required` to be in one group, `preferred` to be in one, or `none`."},
 		{Name: triggerArgument, Type: framework.Strings, Default: "[]",
-			Doc: "Extended resources, such as rdma/hca: a gang that asks for one is required by default."},
+			Doc: "Extended resources, such as rdma/hca: a gang that requests one has mode `required` by default."},
 		{Name: strategyArgument, Type: framework.String, Default: tightest, Enum: strategies,
-			Doc: "Which of the groups that can hold a gang is preferred: the one with the least room, or the one with the most."},
+			Doc: "Which group is preferred of those that fit a gang: the one with the least free resources, or with the most."},
 		{Name: weightArgument, Type: framework.Number, Default: "1",
-			Doc: "Multiplies the plugin's scores of groups, which are added to other plugins' scores; 0 to 1000000."},
+			Doc: "Weight of the plugin's scores of groups, beside other plugins' scores; 0 to 1000000."},
 	}
 }
 

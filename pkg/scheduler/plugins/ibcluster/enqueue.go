@@ -11,6 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/plugins/util"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -127,6 +128,6 @@ func (w *wantedMembers) bestLacks(groups []*topology.Group) string {
 			best, most = group, room
 		}
 	}
-	return fmt.Sprintf("none of %d node groups fits the %d pods needed, even when idle: %s %s",
-		len(groups), w.needed, best.Path(), w.describe(most, w.of(best)))
+	return fmt.Sprintf("none of %s fits the %s needed, even when idle: %s %s",
+		brief.Count(len(groups), "node group"), brief.Count(w.needed, "pod"), best.Path(), w.describe(most, w.of(best)))
 }

@@ -14,14 +14,13 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// UseBooks decides whether, from the next Load on, sessions open on snapshots of package books, as in production: a
-// session gets the copies of the previous one again, unless the cluster or that session has changed them. Upstream's
-// cache copies everything for each session.
+// UseBooks decides whether sessions open on snapshots of package books from the next Load on, as in production: a session is given the copies of
+// the one before again, where neither the world nor that session has changed them. Upstream's cache makes all of them again for each session.
 //
-// The books contain the objects of Load and AddPod. They do not see changes through Cache, and count no volumes.
+// The books see what Load and AddPod show. They do not see changes through Cache, and count no volumes.
 func (c *Cluster) UseBooks(on bool) { c.cache.wantsBooks = on }
 
-// fillBooks adds the objects of the world to new books, if books are enabled.
+// fillBooks shows the world to new books, if they are wanted.
 func (c *recordingCache) fillBooks(w World) {
 	c.books = nil
 	if !c.wantsBooks {
@@ -58,15 +57,15 @@ type onBooks struct{ *recordingCache }
 
 var _ framework.Snapshotter = onBooks{}
 
-// Snapshot reuses unchanged copies of the last session, even if the session's first plugin is upstream's: the scheduler
-// itself puts its own plugins before the conf's.
+// Snapshot reuses the copies of the last session that have not changed, also for a session whose first plugin is upstream's: the
+// scheduler itself puts its own plugins before the conf's.
 func (c onBooks) Snapshot() *api.ClusterInfo {
 	c.books.Lock()
 	defer c.books.Unlock()
 	return prepared(c.books.Snapshot(c.HyperNodesInfo))
 }
 
-// SessionSnapshot returns the result of Snapshot, and the view of the nodes for Kubernetes' plugins.
+// SessionSnapshot returns the same, and what Kubernetes' plugins see of the nodes.
 func (c onBooks) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	given := c.Snapshot()
 	return given, c.books.Copies().NodeMap()

@@ -230,7 +230,7 @@ func tooLarge(s *state.Run, d *state.Demand) string {
 			parts = append(parts, fmt.Sprintf("%s %s of at most %s", name,
 				framework.AmountOf(class.Task().InitResreq, name), framework.AmountOf(largest, name)))
 		}
-		return "; a member asks for more than any node has: " + strings.Join(parts, ", ")
+		return "; a member requests more than any node has: " + strings.Join(parts, ", ")
 	}
 	return ""
 }

@@ -139,7 +139,7 @@ func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *trial.Resu
 		unfit[task.UID] = true
 	}
 	if more := len(unfit) - 1; more > 0 {
-		reason += fmt.Sprintf(" (and %d more such %s)", more, explain.Plural(more, "pod"))
+		reason += fmt.Sprintf(" (and %s)", brief.Count(more, "more such pod"))
 	}
 	return unfit, reason
 }

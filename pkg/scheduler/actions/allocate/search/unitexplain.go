@@ -29,7 +29,7 @@ func (u *Unit) Explain(failed *Misfit, why string) {
 		if failed != nil && failed.job == job {
 			wait = failed.wait
 			if failed.beside > 0 {
-				wait.Message = fmt.Sprintf("does not fit beside %d placed gangs of its group: %s", failed.beside, wait.Message)
+				wait.Message = fmt.Sprintf("does not fit beside %s of its group: %s", brief.Count(failed.beside, "placed gang"), wait.Message)
 			}
 		}
 		waits[job.UID] = wait

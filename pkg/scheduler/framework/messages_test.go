@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestMessages has the texts of this package that users read on gangs that wait.
+func TestMessages(t *testing.T) {
+	const pending, failed = api.Pending, api.Failed
+	lacks := func(group *schedtest.PodGroupBuilder, pods ...*schedtest.PodBuilder) string {
+		job := api.NewJobInfo("ns/g")
+		converted := &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
+		if err := scheme.Scheme.Convert(group.Name("g").Obj(), &converted.PodGroup, nil); err != nil {
+			t.Fatal(err)
+		}
+		job.SetPodGroup(converted)
+		for i, pod := range pods {
+			job.AddTaskInfo(api.NewTaskInfo(pod.Name(fmt.Sprint("p", i)).Group("g").Obj()))
+		}
+		wait, _ := lacksPods(job)
+		return wait.Reason + ": " + wait.Message
+	}
+	pod, group := schedtest.MakePod, func(minMember int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().MinMember(minMember) }
+	withFailed, _ := lacksPods(jobOf(t, 3, 0, pending, failed))
+	released := jobOf(t, 2, 0, api.Pipelined, api.Pipelined)
+	releases, _ := awaitsRelease(released)
+	untried, unadmitted := jobOf(t, 1, 0, pending), jobOf(t, 1, 0, pending)
+	untried.PodGroup.Status.Phase, unadmitted.PodGroup.Status.Phase = scheduling.PodGroupInqueue, scheduling.PodGroupPending
+
+	ssn := bare()
+	queue := func(name string, spec scheduling.QueueSpec, state scheduling.QueueState) *api.QueueInfo {
+		info := api.NewQueueInfo(&scheduling.Queue{Spec: spec, Status: scheduling.QueueStatus{State: state}})
+		info.UID, info.Name = api.QueueID(name), name
+		ssn.Queues[info.UID] = info
+		return info
+	}
+	eight := v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
+	closed := queue("closed", scheduling.QueueSpec{}, scheduling.QueueStateClosed)
+	capped := queue("capped", scheduling.QueueSpec{Capability: eight}, "")
+	deserves := queue("deserves", scheduling.QueueSpec{Deserved: eight}, "")
+	ssn.TotalResource = &api.Resource{MilliCPU: 64_000}
+	ssn.QueueUse.count()
+	ssn.QueueUse.add("capped", &api.Resource{MilliCPU: 4000})
+	ssn.QueueUse.add("deserves", &api.Resource{MilliCPU: 4000})
+	refused := func() bool { return true }
+	asks := &api.Resource{MilliCPU: 5000}
+	notOpenText, _ := notOpen(closed)
+
+	got := map[string]string{
+		"pods are missing":                   lacks(group(4), pod(), pod()),
+		"no pod exists":                      lacks(group(4)),
+		"a pod failed":                       withFailed.Reason + ": " + withFailed.Message,
+		"pods of a role are missing":         lacks(group(2).MinTaskMember("worker", 1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("worker")),
+		"pods of five roles are missing":     lacks(group(6).MinTaskMember("a", 1).MinTaskMember("b", 2).MinTaskMember("c", 1).MinTaskMember("d", 1).MinTaskMember("e", 1)),
+		"sub-groups are missing":             lacks(group(2).SubGroups("racks", "sub", 3, 2), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b")),
+		"pods have gates":                    lacks(group(3), pod(), pod().Gate("example.com/quota"), pod().Gate("example.com/quota")),
+		"a pod of a role has a gate":         lacks(group(1).MinTaskMember("launcher", 1), pod().Role("worker"), pod().Role("launcher").Gate("quota")),
+		"a pod of a sub-group has a gate":    lacks(group(2).SubGroups("racks", "sub", 2, 1), pod().Label("sub", "a"), pod().Label("sub", "a"), pod().Label("sub", "b").Gate("quota")),
+		"room is being made":                 releases.Reason + ": " + releases.Message,
+		"no action tried it":                 untold(untried),
+		"enqueue did not admit it yet":       untold(unadmitted),
+		"the queue is closed":                notOpenText.Reason + ": " + notOpenText.Message,
+		"the queue is at its capability":     ssn.QueueUse.Wait(capped, asks, refused).Message,
+		"the queue has no room in its share": ssn.QueueUse.Wait(deserves, asks, refused).Message,
+		"a reservation exceeds the share":    fmt.Sprint(ssn.QueueUse.FitsShare(deserves, asks)),
+	}
+	want := map[string]string{
+		"pods are missing":                   "NotEnoughTasks: minMember is 4 and there are 2 pods",
+		"no pod exists":                      "NotEnoughTasks: minMember is 4 and there is no pod",
+		"a pod failed":                       "NotEnoughTasks: minMember is 3 and there is 1 pod (and 1 failed)",
+		"pods of a role are missing":         `NotEnoughPodsOfTask: minTaskMember of "launcher" is 1 and there is no such pod`,
+		"pods of five roles are missing":     `NotEnoughTasks: minMember is 6 and there is no pod; minTaskMember of "a" is 1 and there is no such pod; minTaskMember of "b" is 2 and there is no such pod; minTaskMember of "c" is 1 and there is no such pod and 2 more`,
+		"sub-groups are missing":             `NotEnoughPodsOfTask: sub-group policy "ns/g/racks" requires 3 sub-groups and there is 1 whole one`,
+		"pods have gates":                    "SchedulingGated: minMember is 3 and of the 3 pods 2 wait for scheduling gates: example.com/quota",
+		"a pod of a role has a gate":         `SchedulingGated: minTaskMember of "launcher" is 1 and of the 1 such pods 1 waits for scheduling gates: quota`,
+		"a pod of a sub-group has a gate":    `SchedulingGated: sub-group policy "ns/g/racks" requires 2 sub-groups and there is 1 whole one without the 1 pod that waits for scheduling gates: quota`,
+		"room is being made":                 "NotEnoughResources: 2 of its members wait for resources that are being released",
+		"no action tried it":                 "no action of the configuration has tried to place it yet",
+		"enqueue did not admit it yet":       "action enqueue has not admitted it yet",
+		"the queue is closed":                "QueueNotOpen: queue closed is Closed and accepts no pods",
+		"the queue is at its capability":     "queue capped has reached its capability: cpu 4 of 8 in use, 5 requested",
+		"the queue has no room in its share": "queue deserves has no room in its share of the cluster for cpu 5: the queue uses cpu 4, the cluster has cpu 64, spec.deserved is cpu 8",
+		"a reservation exceeds the share":    "queue deserves would use cpu 9, its share is 8",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}

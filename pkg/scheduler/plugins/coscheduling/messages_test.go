@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestMessages has the texts that users read on PodGroups of this plugin, of groups, settings and minima; further tests in this file have
+// those of reservations, and of the network topology.
+func TestMessages(t *testing.T) {
+	xy := says(gangs.GroupsAnnotation, groupOf("x", "y"))
+	// waits is why x waits.
+	waits := func(room string, list ...gangOf) string {
+		ssn := open(t, room, list)
+		job := ssn.Jobs[api.JobID(schedtest.Namespace+"/x")]
+		wait, _ := ssn.Wait(job.UID)
+		if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass {
+			wait.Reason, wait.Message = verdict.Reason, verdict.Message
+		}
+		return wait.Reason + ": " + wait.Message
+	}
+	// condition is a condition of x.
+	condition := func(kind string, list ...gangOf) string {
+		for _, c := range open(t, "9", list).Jobs[api.JobID(schedtest.Namespace+"/x")].PodGroup.Status.Conditions {
+			if string(c.Type) == kind {
+				return c.Reason + ": " + c.Message
+			}
+		}
+		return "none"
+	}
+	x := gangOf{name: "x", minimum: 2, waiting: 2, annotations: xy}
+	y := func(change func(*gangOf)) gangOf {
+		g := gangOf{name: "y", minimum: 3, waiting: 3, annotations: xy}
+		change(&g)
+		return g
+	}
+	policy := func(name string, running, waiting int) gangOf {
+		return gangOf{name: "x", minimum: 2, running: running, waiting: waiting, annotations: says(gangs.MatchPolicyAnnotation, name)}
+	}
+	got := map[string]string{
+		"a gang of the group does not exist": waits("9", x),
+		"a gang of another namespace":        waits("9", gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, `["ns/x","other/y"]`)}),
+		"a gang does not list it":            waits("9", x, gangOf{name: "y", minimum: 1, waiting: 1}),
+		"a gang lacks pods":                  waits("9", x, y(func(g *gangOf) { g.waiting = 2 })),
+		"a gang lacks pods of a role":        waits("9", x, y(func(g *gangOf) { g.roles, g.waitingFor = map[string]int32{"ps": 2}, []string{"w", "w", "w"} })),
+		"a gang lacks pending pods": waits("9", x, y(func(g *gangOf) {
+			g.running, g.waiting, g.annotations = 2, 1, says(gangs.GroupsAnnotation, groupOf("x", "y"), gangs.MatchPolicyAnnotation, "only-waiting")
+		})),
+		"the list is invalid":                       waits("9", gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, "[ns/x]")}),
+		"the group has room for the other gang":     waits("3", x, y(func(*gangOf) {})),
+		"an invalid setting":                        condition(string(Mistaken), gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.ModeAnnotation, "strict")}),
+		"the minimum is reached":                    condition(string(Satisfied), policy("once-satisfied", 2, 1)),
+		"the minimum is reached, by another policy": condition(string(Whole), policy("waiting-and-running", 2, 1)),
+	}
+	want := map[string]string{
+		"a gang of the group does not exist":        "WaitingForGroup: gang group ns/x,ns/y: gangs that do not exist or belong to another scheduler: ns/y",
+		"a gang of another namespace":               "WaitingForGroup: gang group ns/x,other/y: gangs that do not exist, belong to another scheduler, or do not list the same gangs: other/y",
+		"a gang does not list it":                   "InvalidGangGroup: gang group ns/x,ns/y: annotation gang.scheduling.koordinator.sh/groups differs on ns/y; all gangs of a group must list the same gangs",
+		"a gang lacks pods":                         "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 2 of 3 pods",
+		"a gang lacks pods of a role":               "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 3 of 3 pods, but too few of a role or sub-group",
+		"a gang lacks pending pods":                 "WaitingForGroup: gang group ns/x,ns/y: incomplete gangs: ns/y has 3 of 5 pods",
+		"the list is invalid":                       `InvalidGangGroup: gang.scheduling.koordinator.sh/groups: invalid value "[ns/x]", must be a JSON list of "namespace/name", such as ["default/trainer","default/ps"]; the gang is not scheduled until this is corrected`,
+		"the group has room for the other gang":     "NotEnoughResources: does not fit beside 1 placed gang of its group: 0/2 members fit: 1 node short of cpu",
+		"an invalid setting":                        `InvalidGangSettings: gang.scheduling.koordinator.sh/mode: invalid value "strict", must be Strict or NonStrict; using NonStrict`,
+		"the minimum is reached":                    "GangSatisfied: Minimum reached (2 pods); further pods are bound individually",
+		"the minimum is reached, by another policy": "WaitingAndRunning: Minimum was reached once, with 2 pods on nodes",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhyNoNodesAreReserved is reported on the gang.
+func TestWhyNoNodesAreReserved(t *testing.T) {
+	for name, tt := range map[string]struct {
+		percent int
+		cpu     string
+		group   func(*schedtest.PodGroupBuilder)
+		want    string
+	}{
+		"more than may be reserved": {percent: 25, cpu: "4", want: "the gang needs more than 25% of the cluster, the limit for reservations (reservedPercent)"},
+		"more than a node has":      {percent: 100, cpu: "5", want: "2 of its pods fit no node even when drained, or exceed the limits of the queue"},
+		"more than its members":     {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "minResources exceeds the cpu requests of the pods that the minimum needs"},
+		"more pods than it has": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(schedtest.Resources{"cpu": "8", "pods": "3"}) },
+			want: "minResources exceeds the pods requests of the pods that the minimum needs"},
+		"as much as its members":     {percent: 50, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("8")) }},
+		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "queue small or a parent queue can never admit the gang's minimum"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := nodes(4, "4")
+			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(cores("7")).Obj()}
+			in(t, given, after5m(tt.percent), func(t *testing.T, w *world) {
+				w.full()
+				group := schedtest.MakePodGroup().Name("big").MinMember(2)
+				if tt.group != nil {
+					tt.group(group)
+				}
+				made := group.Obj()
+				made.CreationTimestamp = metav1.Now()
+				w.cluster.Cache().AddPodGroupV1beta1(made)
+				w.add(members(schedtest.MakePod().Req(cores(tt.cpu)), "big", 2)...)
+				w.pass(8*time.Minute, time.Minute)
+				got := w.condition("big", Reserved)
+				if tt.want == "" {
+					if len(w.reserved()) != 2 {
+						t.Errorf("reserved are %v: %s", w.reserved(), got.Message)
+					}
+					return
+				}
+				if want := "Waiting longer than starvationAfter (5m0s), but no nodes can be reserved: " + tt.want; got.Reason != noNodesToReserve || got.Message != want {
+					t.Errorf("the condition is %s: %s, want %s", got.Reason, got.Message, want)
+				}
+			})
+		})
+	}
+}
+
+// TestNodesThatAGatheredGangIsRefused wherever they are, and gangs that are not gathered never.
+func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		gathered *gathered
+		action   string
+		want     string
+		binds    bool
+	}{
+		"not gathered":                     {nil, "preempt", "", false},
+		"gathered anywhere":                {&gathered{}, "preempt", "", false},
+		"not now":                          {&gathered{err: errors.New("why")}, "allocate", "network topology requested by the gang cannot be used", true},
+		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
+		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "preemption is not supported for gangs with podCountMultiple", false},
+		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "preemption is not supported for gangs with podCountMultiple", false},
+		"in one domain, none by now":       {&gathered{must: 1, rules: make([]gather.Layer, 4)}, "allocate", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := networkWith(map[api.JobID]*gathered{"ns/g": {}})
+			n.asking["ns/g"], n.Action = tt.gathered, tt.action
+			got := ""
+			if err := n.predicate(memberOn("ns/g", 0, api.Pending, "", ""), n.NodeList[0]); err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+				t.Errorf("it is refused for %q, want %q", got, tt.want)
+			}
+			if binds := n.jobKey(n.Jobs["ns/g"]) != ""; binds != tt.binds {
+				t.Errorf("there are nodes that it may not go on: %t, want %t", binds, tt.binds)
+			}
+			if err := n.mistaken(n.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
+				t.Errorf("it is mistaken: %v", err)
+			}
+		})
+	}
+	var none *network
+	if none.jobKey(api.NewJobInfo("ns/g")) != "" || none.mistaken(api.NewJobInfo("ns/g")) != nil || none.domainsFor(api.NewJobInfo("ns/g")) != nil || none.predicate(memberOn("ns/g", 0, api.Pending, "", ""), nil) != nil {
+		t.Error("without a gang that is gathered something is refused")
+	}
+	if networkWith(nil).jobKey(nil) != "" {
+		t.Error("a job that the session does not have has a key")
+	}
+}
+
+// TestMembersWhoseNodeLeftTheDomainAreRefused: before they are bound, and as long as a layer's labels tell the domain.
+func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asks []string
+		now  []*v1.Node
+		want string
+	}{
+		"nothing changed":          {[]string{"Block must"}, tree(), "goes on"},
+		"the node is elsewhere":    {[]string{"Block must"}, networkOf("a2 s1 b9 5"), "node a2 moved from Block s1/b1 to s1/b9 after the gang was placed"},
+		"the spine has a new name": {[]string{"Block must"}, networkOf("a2 s9 b1 5"), "to s9/b1 after"},
+		"the node is gone":         {[]string{"Block must"}, networkOf("a1 s1 b1 3"), "does not exist"},
+		"without its label":        {[]string{"Block must"}, networkOf("a2 s1 - 5"), "to s1/node/a2 after"},
+		"within its spine":         {[]string{"Spine must"}, networkOf("a2 s1 b9 5"), "goes on"},
+		"on its one node":          {[]string{"NodeTopologyLayer must"}, networkOf("a2 s9 b9 5"), "goes on"},
+		"preferred only":           {[]string{"Block prefer"}, networkOf("a2 s9 b9 5"), "goes on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, ssn := gatherWorld(t, sessiontest.World{Nodes: tree(), Pods: waiting("g", 0, 5), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 5, asks(tt.asks...))}}, gatherConf, spines, true)
+			if got := bindings(ssn, "g"); got != "a2: 0,1,2,3,4" {
+				t.Fatalf("bound: %s", got)
+			}
+			cluster.Load(sessiontest.World{Nodes: tt.now})
+			bind := ssn.Handed()["ns/g-0"]
+			said := "goes on"
+			for _, step := range bind.Steps {
+				if step.Plugin != Name {
+					continue
+				}
+				err := step.PreBind(t.Context(), bind.Task, bind.Node)
+				if err != nil {
+					said = err.Error()
+				}
+				if last := step.LastLook(bind.Task, bind.Node); fmt.Sprint(last) != fmt.Sprint(err) {
+					t.Errorf("the last look says %v, not %v", last, err)
+				}
+			}
+			if !strings.Contains(said, tt.want) {
+				t.Errorf("it says %q, want %q in it", said, tt.want)
+			}
+		})
+	}
+}
+
+// TestLayersOfTopologies are read in any order, and what is no chain is told.
+func TestLayersOfTopologies(t *testing.T) {
+	spec := func(texts ...string) *v1alpha1.ClusterNetworkTopology {
+		topology := &v1alpha1.ClusterNetworkTopology{}
+		for _, text := range texts {
+			f := strings.Split(text, " ")
+			layer := v1alpha1.NetworkTopologySpec{TopologyLayer: v1alpha1.TopologyLayer(f[0]), ParentTopologyLayer: v1alpha1.TopologyLayer(f[1])}
+			if f[2] != "" {
+				layer.LabelKey = strings.Split(f[2], ",")
+			}
+			topology.Spec.NetworkTopologySpec = append(topology.Spec.NetworkTopologySpec, layer)
+		}
+		return topology
+	}
+	var many []string
+	for i := range maxLayers + 1 {
+		many = append(many, fmt.Sprintf("l%d l%d k", i, i-1))
+	}
+	for name, tt := range map[string]struct {
+		topology *v1alpha1.ClusterNetworkTopology
+		want     string
+	}{
+		"in any order":                  {spec("NodeTopologyLayer Block ", "Block Spine b,c", "Spine ClusterTopologyLayer s"), "Spine[s] Block[b c]"},
+		"without the nodes' own":        {spec("Spine  s", "Block Spine b"), "Spine[s] Block[b]"},
+		"none":                          {spec(), ""},
+		"one twice":                     {spec("Spine  s", "Spine Block s"), `found layer "Spine" twice`},
+		"two beside each other":         {spec("Spine  s", "Rack  r"), `layers "Spine" and "Rack" have the same parent`},
+		"one whose parent is not there": {spec("Spine  s", "Block Row b"), " not connected to a layer without parent"},
+		"a ring":                        {spec("Spine Block s", "Block Spine b"), "2 layers not connected to"},
+		"one within nodes":              {spec("NodeTopologyLayer  ", "GPU NodeTopologyLayer g"), "NodeTopologyLayer has a child layer"},
+		"one without labels":            {spec("Spine  "), `layer "Spine" has 0 label keys`},
+		"one without name":              {spec("  s"), `a layer named ""`},
+		"the cluster's":                 {spec("ClusterTopologyLayer  s"), `a layer named "ClusterTopologyLayer"`},
+		"very many":                     {spec(many...), "found 17 layers"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			layers, err := layersOf(tt.topology)
+			var parts []string
+			for _, l := range layers {
+				parts = append(parts, l.name+fmt.Sprint(l.keys))
+			}
+			got := strings.Join(parts, " ")
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.want && (err == nil || !strings.Contains(got, tt.want)) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

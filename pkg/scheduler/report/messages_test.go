@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/scheme"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestMessages has the texts that users read on gangs and pods after a transaction, and on PodGroups with fields without effect.
+func TestMessages(t *testing.T) {
+	member := func(name string) *binding.Member {
+		return &binding.Member{Task: api.NewTaskInfo(schedtest.MakePod().Name(name).Group("g").Obj()), Node: "n"}
+	}
+	fails := func(quorum error, names ...string) Failure {
+		result := binding.Result{QuorumErr: quorum}
+		for _, name := range names {
+			result.Failed = append(result.Failed, binding.Failure{Member: member(name), Err: &binding.StepError{Plugin: "p", Pod: "ns/" + name, Node: "n", Err: errors.New("no room")}})
+		}
+		return newFailure(result, result.Failed)
+	}
+	short := errors.New("only 1 of minMember 2 can be bound")
+	pending := func(pods ...string) string {
+		d := newDelays()
+		for _, name := range pods {
+			d.add(member(name), binding.Delay{Kind: binding.StepWaits, Plugin: "p", Node: "n", Since: time.Unix(0, 0).UTC()})
+		}
+		status := &scheduling.PodGroupStatus{}
+		d.correct("ns/g", status)
+		return status.Conditions[0].Reason + ": " + status.Conditions[0].Message
+	}
+	ineffective := func(group *schedtest.PodGroupBuilder, lacksHyperNodes bool) (text string) {
+		inWorld(t, func(t *testing.T, w *world) {
+			job, converted := api.NewJobInfo("ns/g"), &api.PodGroup{Version: api.PodGroupVersionV1Beta1}
+			if err := scheme.Scheme.Convert(group.Name("g").Obj(), &converted.PodGroup, nil); err != nil {
+				t.Fatal(err)
+			}
+			job.SetPodGroup(converted)
+			text = strings.Join(w.ineffective(job, lacksHyperNodes), "; ")
+		})
+		return text
+	}
+	got := map[string]string{
+		"one of two failed, on the gang":   fails(short, "p0").Reason + ": " + fails(short, "p0").Message,
+		"one of two failed, on the other":  fails(short, "p0").others,
+		"both failed":                      fails(short, "p0", "p1").Message,
+		"three failed":                     fails(short, "p0", "p1", "p2").Message,
+		"a pre-bind step runs for long":    pending("p0"),
+		"pre-bind steps run for long":      pending("p0", "p1"),
+		"minTaskMember exceeds minMember":  ineffective(schedtest.MakePodGroup().MinMember(2).MinTaskMember("a", 2).MinTaskMember("b", 2), false),
+		"hard topology without HyperNodes": ineffective(schedtest.MakePodGroup().MinMember(2), true),
+	}
+	want := map[string]string{
+		"one of two failed, on the gang":   "PreBindFailed: pre-bind plugin p failed for pod ns/p0 on node n: no room; only 1 of minMember 2 can be bound, rolled back 1 pod",
+		"one of two failed, on the other":  "Gang could not be bound: pre-bind plugin p failed for pod ns/p0 on node n: no room; only 1 of minMember 2 can be bound, rolled back 1 pod",
+		"both failed":                      "pre-bind plugin p failed for pod ns/p0 on node n: no room (and 1 more pod failed); only 1 of minMember 2 can be bound, rolled back all 2 pods",
+		"three failed":                     "pre-bind plugin p failed for pod ns/p0 on node n: no room (and 2 more pods failed); only 1 of minMember 2 can be bound, rolled back all 3 pods",
+		"a pre-bind step runs for long":    "PreBindPending: pod p0: pre-bind plugin p is running on node n since 1970-01-01T00:00:00Z",
+		"pre-bind steps run for long":      "PreBindPending: pod p0: pre-bind plugin p is running on node n since 1970-01-01T00:00:00Z (and other pods)",
+		"minTaskMember exceeds minMember":  "minTaskMember has no effect, because its sum 4 exceeds minMember 2; set minMember to 4 to require the minimum of every role",
+		"hard topology without HyperNodes": "networkTopology of mode hard has no effect, because the cluster has no HyperNodes: the gang may be placed on any nodes",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
