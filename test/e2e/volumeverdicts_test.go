@@ -245,7 +245,7 @@ var _ = Describe("A gang with claims", func() {
 		w.eventuallyBound(g, 1)
 		together := withClaim(gang{name: "together", size: 2, min: 2}, own)
 		w.submit(ctx, together)
-		w.eventuallyFailed(together, "NotEnoughResources", "one pod at a time")
+		w.eventuallyFailed(together, "NotEnoughResources", "is ReadWriteOncePod and in use by pod")
 		Expect(w.everBound(together)).To(BeZero())
 	})
 })
