@@ -75,7 +75,7 @@ var _ = Describe("The configuration", func() {
 		Expect(os.Remove(scheduler.ConfPath())).To(Succeed())
 		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("no such file"))
 		Expect(syscall.Mkfifo(scheduler.ConfPath(), 0o600)).To(Succeed())
-		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("no regular file"))
+		Eventually(func() string { return w.refusals(ctx) }).Should(ContainSubstring("not a regular file"))
 		text, err := scheduler.Metrics(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(metric(string(text), `volcano_scheduler_conf_reloads_total{result="error"}`)).To(Equal("2"))
