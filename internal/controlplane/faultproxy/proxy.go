@@ -192,9 +192,9 @@ func (p *Proxy) apply(w http.ResponseWriter, r *http.Request, rule *ActiveRule) 
 	case delay:
 		timer := time.NewTimer(action.delay)
 		defer timer.Stop()
-		wait(r.Context(), timer.C)
+		wait(r.Context(), rule, timer.C)
 	case hold:
-		wait(r.Context(), rule.released)
+		wait(r.Context(), rule, rule.released)
 	}
 	p.reverse.ServeHTTP(w, r)
 }
@@ -204,13 +204,4 @@ func (p *Proxy) forwardAndDrop(r *http.Request) {
 	request := r.WithContext(context.WithoutCancel(r.Context()))
 	p.reverse.ServeHTTP(&blackHole{header: http.Header{}}, request)
 	panic(http.ErrAbortHandler)
-}
-
-// wait returns when the channel is ready. If the client gives up first, it aborts the exchange.
-func wait[T any](ctx context.Context, ch <-chan T) {
-	select {
-	case <-ch:
-	case <-ctx.Done():
-		panic(http.ErrAbortHandler)
-	}
 }

@@ -3,6 +3,7 @@
 package faultproxy
 
 import (
+	"context"
 	"net/http"
 	"regexp"
 	"sync"
@@ -73,8 +74,8 @@ func DropAfter() Action { return Action{kind: dropAfter} }
 // Delay forwards the request after d.
 func Delay(d time.Duration) Action { return Action{kind: delay, delay: d} }
 
-// Hold keeps requests from the server until the rule's Release. A request whose client gives up meanwhile never reaches
-// the server.
+// Hold keeps requests from the server until the rule's Release. A request whose client gave up never reaches the server,
+// if the proxy noticed that before the Release: see Abandoned.
 func Hold() Action { return Action{kind: hold} }
 
 // ActiveRule is an active rule. Its methods are safe for concurrent use.
@@ -82,25 +83,31 @@ type ActiveRule struct {
 	rule Rule
 	path *regexp.Regexp
 
-	mu       sync.Mutex
-	seen     int
-	hits     int
-	over     bool
-	reached  chan struct{}
-	released chan struct{}
+	mu        sync.Mutex
+	seen      int
+	hits      int
+	over      bool
+	reached   chan struct{}
+	released  chan struct{}
+	abandoned chan struct{}
 }
 
 func newActiveRule(r Rule) *ActiveRule {
 	return &ActiveRule{
-		rule:     r,
-		path:     regexp.MustCompile(r.Path),
-		reached:  make(chan struct{}),
-		released: make(chan struct{}),
+		rule:      r,
+		path:      regexp.MustCompile(r.Path),
+		reached:   make(chan struct{}),
+		released:  make(chan struct{}),
+		abandoned: make(chan struct{}),
 	}
 }
 
 // Reached returns a channel that is closed when the rule is first applied to a request.
 func (r *ActiveRule) Reached() <-chan struct{} { return r.reached }
+
+// Abandoned returns a channel that is closed when the proxy first notices that a client gave up a request held or
+// delayed by the rule. The client itself learns of its end earlier.
+func (r *ActiveRule) Abandoned() <-chan struct{} { return r.abandoned }
 
 // Release forwards the requests held by the rule, and ends the rule: later requests pass.
 func (r *ActiveRule) Release() {
@@ -155,6 +162,28 @@ func (r *ActiveRule) applies(req Request, chance func() float64) bool {
 		r.over = true
 	}
 	return true
+}
+
+// wait returns when the channel is ready. If the client gives up first, it aborts the exchange.
+func wait[T any](ctx context.Context, r *ActiveRule, ch <-chan T) {
+	select {
+	case <-ch:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // also if both were ready
+		r.abandon()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (r *ActiveRule) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.abandoned:
+	default:
+		close(r.abandoned)
+	}
 }
 
 // isWrite reports whether the request is a write, whose body a rule may read.
