@@ -44,7 +44,7 @@ func (k *twoKinds) askAlways(ctx context.Context, t *testing.T, path string) {
 			t.Error(err)
 			return
 		}
-		response, err := (&patientTransport{k, k.Outage}).RoundTrip(request)
+		response, err := (&outageTransport{k, k.Outage}).RoundTrip(request)
 		if err == nil {
 			if response.StatusCode == http.StatusForbidden {
 				k.refused.Add(1)
@@ -102,7 +102,7 @@ func TestAKindThatStaysBrokenHidesNoOutage(t *testing.T) {
 	}{
 		"it was broken for long":        {before: time.Minute, soon: 5 * time.Second},
 		"it broke a moment ago":         {before: 5 * time.Second, soon: 5 * time.Second},
-		"it comes broken of the outage": {before: 0, soon: ownTrouble + 5*time.Second},
+		"it comes broken of the outage": {before: 0, soon: pathFailureGrace + 5*time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -30,12 +30,12 @@ const (
 	// starting is for how long after an outage an API server may refuse requests that it allows otherwise, since it has
 	// not loaded its roles yet.
 	starting = 5 * time.Second
-	// ownTrouble is the time after which a path that fails, while others are answered, no longer counts as an outage of
+	// pathFailureGrace is the time after which a path that fails, while others are answered, no longer counts as an outage of
 	// the API server.
-	ownTrouble = 30 * time.Second
-	// staleWatch is for how long a watch is retried. An API server that recovers later than that would reject the
+	pathFailureGrace = 30 * time.Second
+	// watchExpiry is for how long a watch is retried. An API server that recovers later than that would reject the
 	// watch's version as too old, and the informer would have to list.
-	staleWatch = 2 * time.Second
+	watchExpiry = 2 * time.Second
 	// briefWatch is the shortest duration of a watch that an informer does not treat as a failure: slightly more than
 	// one second.
 	briefWatch = 1100 * time.Millisecond
@@ -103,7 +103,7 @@ func (o *Outage) WhenOver(f func()) {
 // at once, and their callers decide. Only the Retry-After of a starting API server is shortened for them.
 func (o *Outage) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &patientTransport{next, o} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &outageTransport{next, o} })
 	return config
 }
 
@@ -121,15 +121,15 @@ func (o *Outage) Refused() string {
 
 // failed records a failure, and logs the first one of an outage. A refusal counts as an answer: it may end an outage.
 func (o *Outage) failed(path, reason string, passing bool) {
-	o.note(path, &failure{since: time.Now(), reason: reason, passing: passing})
+	o.record(path, &failure{since: time.Now(), reason: reason, passing: passing})
 }
 
 // succeeded records that a request for the path succeeded.
-func (o *Outage) succeeded(path string) { o.note(path, nil) }
+func (o *Outage) succeeded(path string) { o.record(path, nil) }
 
-// gaveUp records that a request for the path ended without an answer. The outage ends without an answer to it, unless
+// abandoned records that a request for the path ended without an answer. The outage ends without an answer to it, unless
 // another request is sent for it.
-func (o *Outage) gaveUp(path string) {
+func (o *Outage) abandoned(path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if f, known := o.failing[path]; known {
@@ -138,8 +138,8 @@ func (o *Outage) gaveUp(path string) {
 	}
 }
 
-// note records a failure of requests for the path, or nil for a success, and reports the end of an outage.
-func (o *Outage) note(path string, f *failure) {
+// record records a failure of requests for the path, or nil for a success, and reports the end of an outage.
+func (o *Outage) record(path string, f *failure) {
 	if over := o.put(path, f); over != nil {
 		over()
 	}
@@ -172,7 +172,7 @@ func (o *Outage) put(path string, f *failure) (over func()) {
 	case before && !away:
 		lasted := time.Since(o.began)
 		klog.InfoS("The API server is available again", "after", lasted.Round(time.Millisecond))
-		if lasted >= staleWatch {
+		if lasted >= watchExpiry {
 			return o.over
 		}
 	}
@@ -186,7 +186,7 @@ func (f failure) after(former failure) failure {
 	}
 	if f.passing && former.passing {
 		f.alone = former.alone
-		f.own = !f.alone.IsZero() && time.Since(f.alone) >= ownTrouble
+		f.own = !f.alone.IsZero() && time.Since(f.alone) >= pathFailureGrace
 	}
 	return f
 }

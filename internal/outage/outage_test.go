@@ -70,7 +70,7 @@ func ask(ctx context.Context, t *testing.T, o *Outage, s *server, method, url st
 		t.Fatal(err)
 	}
 	s.begin = time.Now()
-	response, err := (&patientTransport{s, o}).RoundTrip(request)
+	response, err := (&outageTransport{s, o}).RoundTrip(request)
 	if err != nil {
 		return 0, time.Since(s.begin)
 	}
@@ -186,7 +186,7 @@ func TestAnAnswerOfAnyKindEndsAnOutage(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					response, err := (&patientTransport{transport, o}).RoundTrip(request)
+					response, err := (&outageTransport{transport, o}).RoundTrip(request)
 					if err != nil {
 						t.Error(err)
 						return

@@ -6,5 +6,5 @@
 // PodGroups. The scheduler reads only Volcano PodGroups; the controller in pkg/controllers/gangs converts all other
 // declarations of a gang to them.
 //
-// An invalid setting is a Mistake, which says what applies instead. No invalid setting is ignored silently.
+// An invalid setting is an InvalidSetting, which says what applies instead. No invalid setting is ignored silently.
 package gangs

@@ -89,9 +89,9 @@ func (r *reader) multiple(layer, text string) int {
 }
 
 func (r *reader) gatherMistake(found, want, taken string) {
-	r.mistakes = append(r.mistakes, Mistake{Field: TopologyAnnotation, Found: found, Want: want, Taken: taken})
+	r.invalid = append(r.invalid, InvalidSetting{Field: TopologyAnnotation, Value: found, Expected: want, Used: taken})
 }
 
 func (r *reader) gatherIgnored(found, want, effect string) {
-	r.mistakes = append(r.mistakes, Mistake{Field: TopologyAnnotation, Found: found, Want: want, Effect: effect})
+	r.invalid = append(r.invalid, InvalidSetting{Field: TopologyAnnotation, Value: found, Expected: want, Effect: effect})
 }

@@ -29,7 +29,7 @@ func TestMessages(t *testing.T) {
 		"match policy by its alias": of(MatchPolicyAlias, "ONLY"),
 		"waiting time":              of(WaitingTimeAnnotation, "5"),
 		"groups, no JSON":           of(GroupsAnnotation, "[a/x]"),
-		"groups, no JSON, the wait": broken.Broken.Error(),
+		"groups, no JSON, the wait": broken.InvalidGroup.Error(),
 		"groups, an invalid name":   of(GroupsAnnotation, `["a/x","B/y"]`),
 		"groups, without itself":    of(GroupsAnnotation, `["a/y","a/z"]`),
 		"groups, itself alone":      of(GroupsAnnotation, `["a/x"]`),

@@ -69,8 +69,8 @@ type Settings struct {
 	// Group are the gangs that are placed and bound together, including this one, sorted by name; nil if it has no
 	// group.
 	Group []Name
-	// Broken is why the gang's group is invalid. Such a gang is not placed, because it might be only a part of a group.
-	Broken error
+	// InvalidGroup is why the gang's group is invalid. Such a gang is not placed, because it might be only a part of a group.
+	InvalidGroup error
 	// Gather are its rules for layers of the network, at most one for each layer.
 	Gather []GatherRule
 }
@@ -87,20 +87,20 @@ func (s *Settings) GroupID(self Name) string {
 	return strings.Join(names, ",")
 }
 
-// Mistake is an invalid setting.
-type Mistake struct {
+// InvalidSetting is a setting with an invalid value, and the consequence.
+type InvalidSetting struct {
 	// Field is the annotation or field. Found is its value, Want are the valid values, and Taken is the value used
 	// instead. Effect is the consequence if no value is used.
-	Field, Found, Want, Taken, Effect string
+	Field, Value, Expected, Used, Effect string
 }
 
 // String returns a sentence for users.
-func (m Mistake) String() string {
+func (m InvalidSetting) String() string {
 	effect := m.Effect
 	if effect == "" {
-		effect = "using " + m.Taken
+		effect = "using " + m.Used
 	}
-	return fmt.Sprintf("%s: invalid value %s, must be %s; %s", m.Field, brief.Value(m.Found), m.Want, effect)
+	return fmt.Sprintf("%s: invalid value %s, must be %s; %s", m.Field, brief.Value(m.Value), m.Expected, effect)
 }
 
 // Said reports whether the annotations of a PodGroup contain settings of a gang.
@@ -121,26 +121,26 @@ var settings = []string{
 
 // Read parses the settings of the named gang from the annotations of its PodGroup or of one of its pods. Missing and
 // invalid settings get their defaults. minMember is the gang's minimum.
-func Read(self Name, minMember int32, annotations map[string]string, defaults Settings) (Settings, []Mistake) {
+func Read(self Name, minMember int32, annotations map[string]string, defaults Settings) (Settings, []InvalidSetting) {
 	r := reader{annotations: annotations, settings: defaults}
-	r.settings.Group, r.settings.Broken, r.settings.Gather = nil, nil, nil
+	r.settings.Group, r.settings.InvalidGroup, r.settings.Gather = nil, nil, nil
 	r.total(minMember)
 	r.mode()
 	r.matchPolicy()
 	r.waitingTime()
 	r.group(self)
 	r.gather()
-	return r.settings, r.mistakes
+	return r.settings, r.invalid
 }
 
 type reader struct {
 	annotations map[string]string
 	settings    Settings
-	mistakes    []Mistake
+	invalid     []InvalidSetting
 }
 
 func (r *reader) mistake(field, want, taken string) {
-	r.mistakes = append(r.mistakes, Mistake{Field: field, Found: r.annotations[field], Want: want, Taken: taken})
+	r.invalid = append(r.invalid, InvalidSetting{Field: field, Value: r.annotations[field], Expected: want, Used: taken})
 }
 
 func (r *reader) total(minMember int32) {
@@ -224,8 +224,8 @@ func (r *reader) group(self Name) {
 		wrong := list[slices.IndexFunc(list, impossible)]
 		r.broken(fmt.Sprintf("a list of namespace/name, and %s is not valid", brief.Value(wrong)))
 	case len(list) == 1:
-		r.mistakes = append(r.mistakes, Mistake{
-			Field: GroupsAnnotation, Found: text, Want: "a list of two or more gangs", Effect: "the gang is scheduled without a group",
+		r.invalid = append(r.invalid, InvalidSetting{
+			Field: GroupsAnnotation, Value: text, Expected: "a list of two or more gangs", Effect: "the gang is scheduled without a group",
 		})
 	default:
 		for _, item := range list {
@@ -239,10 +239,10 @@ func (r *reader) tooLarge() {
 }
 
 func (r *reader) broken(want string) {
-	r.mistakes = append(r.mistakes, Mistake{
-		Field: GroupsAnnotation, Found: r.annotations[GroupsAnnotation], Want: want, Effect: "the gang is not scheduled until this is corrected",
+	r.invalid = append(r.invalid, InvalidSetting{
+		Field: GroupsAnnotation, Value: r.annotations[GroupsAnnotation], Expected: want, Effect: "the gang is not scheduled until this is corrected",
 	})
-	r.settings.Broken = errors.New(r.mistakes[len(r.mistakes)-1].String())
+	r.settings.InvalidGroup = errors.New(r.invalid[len(r.invalid)-1].String())
 }
 
 // impossible reports whether no PodGroup can have the item as its namespace and name.

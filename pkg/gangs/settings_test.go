@@ -111,16 +111,16 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, mistakes := Read(self, 3, test.annotations, koordinator)
 			broken := len(test.mistaken) > 0 && test.mistaken[0][1] == notPlaced
-			if (got.Broken != nil) != broken {
-				t.Errorf("broken: %v, want it to be %t", got.Broken, broken)
+			if (got.InvalidGroup != nil) != broken {
+				t.Errorf("broken: %v, want it to be %t", got.InvalidGroup, broken)
 			}
-			got.Broken = nil
+			got.InvalidGroup = nil
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("settings (-want +got):\n%s", diff)
 			}
 			var mistaken [][2]string
 			for _, m := range mistakes {
-				mistaken = append(mistaken, [2]string{m.Field, m.Taken + m.Effect})
+				mistaken = append(mistaken, [2]string{m.Field, m.Used + m.Effect})
 				if len(m.String()) > 600 || !strings.Contains(m.String(), m.Field) {
 					t.Errorf("mistake: %s", m)
 				}
@@ -151,7 +151,7 @@ func TestTheLongestList(t *testing.T) {
 	if settings, mistakes := Read(names[0], 1, map[string]string{GroupsAnnotation: list}, koordinator); len(settings.Group) != MaxGroup {
 		t.Errorf("of a list of %d bytes %d gangs are taken, mistakes %v", len(list), len(settings.Group), mistakes)
 	}
-	if settings, _ := Read(names[0], 1, map[string]string{GroupsAnnotation: list + " "}, koordinator); settings.Broken == nil {
+	if settings, _ := Read(names[0], 1, map[string]string{GroupsAnnotation: list + " "}, koordinator); settings.InvalidGroup == nil {
 		t.Errorf("a list of %d bytes is taken", len(list)+1)
 	}
 }
@@ -169,8 +169,8 @@ func TestGroupsThatCannotBeSayWhy(t *testing.T) {
 		`["a/trainer-00000","b/Größe","c/ps"]`: `must be a list of namespace/name, and "b/Größe" is not valid`,
 	} {
 		settings, _ := Read(many[0], 1, map[string]string{GroupsAnnotation: groups}, koordinator)
-		if settings.Broken == nil || !strings.Contains(settings.Broken.Error(), want) {
-			t.Errorf("told %v, want %q in it", settings.Broken, want)
+		if settings.InvalidGroup == nil || !strings.Contains(settings.InvalidGroup.Error(), want) {
+			t.Errorf("told %v, want %q in it", settings.InvalidGroup, want)
 		}
 	}
 }

@@ -53,7 +53,7 @@ type world struct {
 // place places a gang of so many members, which all draw 400 W, on a node in each of so many racks with 1000 W.
 func place(t *testing.T, members, least, racks int) *world {
 	t.Helper()
-	in := sessiontest.World{}
+	in := sessiontest.ClusterSpec{}
 	in.PodGroups = append(in.PodGroups, schedtest.MakePodGroup().Name("g").MinMember(int32(least)).Obj())
 	for i := range members {
 		pod := schedtest.MakePod().Group("g").Name(fmt.Sprintf("g-%d", i)).Annotation(WattsAnnotation, strconv.Itoa(watts))

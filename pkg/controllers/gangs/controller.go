@@ -142,7 +142,7 @@ func (c *controller) Run(stop <-chan struct{}) {
 	c.factory.Start(stop)
 	c.volcanoFactory.Start(stop)
 	for _, s := range c.sources {
-		if err := s.begin(ctx, c.sourceHandler(), c.owned.Go, c.enqueueParked); err != nil {
+		if err := s.start(ctx, c.sourceHandler(), c.owned.Go, c.enqueueParked); err != nil {
 			return // the context has ended
 		}
 	}

@@ -459,7 +459,7 @@ func TestAMinimumOfBillionsThatAskForTerabytes(t *testing.T) {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{name: resource.MustParse(request)},
 		}}}}}
-		w := &want{minMember: math.MaxInt32, minResources: askedFor([]*corev1.Pod{pod}, math.MaxInt32), annotations: map[string]string{}}
+		w := &desired{minMember: math.MaxInt32, minResources: askedFor([]*corev1.Pod{pod}, math.MaxInt32), annotations: map[string]string{}}
 		text, err := json.Marshal(w.apply(&v1beta1.PodGroup{}, nil))
 		if err != nil {
 			t.Fatal(err)

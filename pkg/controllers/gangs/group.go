@@ -45,7 +45,7 @@ func (c *controller) syncGroup(ctx context.Context, g *gang) error {
 func speaks(pod *corev1.Pod) bool { return !needsObject(pod) }
 
 func (c *controller) createGroup(ctx context.Context, g *gang) error {
-	w := c.want(g)
+	w := c.desired(g)
 	empty := &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: g.Namespace, Name: g.Name.Name}}
 	inherited, err := c.inherited(ctx, g, empty)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *controller) createGroup(ctx context.Context, g *gang) error {
 }
 
 func (c *controller) updateGroup(ctx context.Context, g *gang) error {
-	w := c.want(g)
+	w := c.desired(g)
 	if w.settled(g.group) {
 		return nil
 	}
@@ -130,13 +130,13 @@ func (c *controller) dropOwnGroups(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// want returns the Volcano PodGroup that the gang's declaration asks for.
-func (c *controller) want(g *gang) *want {
+// desired returns the Volcano PodGroup that the gang's declaration asks for.
+func (c *controller) desired(g *gang) *desired {
 	var now []metav1.OwnerReference
 	if g.group != nil {
 		now = g.group.OwnerReferences
 	}
-	w := &want{
+	w := &desired{
 		minMember: g.minMember, queue: c.queueOf(g), minResources: askedFor(g.members, g.minMember),
 		owners: ownersOf(g.object, g.source, g.members, now), annotations: map[string]string{}, labels: map[string]string{},
 	}
@@ -159,7 +159,7 @@ func (c *controller) want(g *gang) *want {
 	}
 	maps.Copy(w.annotations, g.taken)
 	w.annotations[gangs.SourceAnnotation], w.annotations[schedulerAnnotation] = source, schedulerOf(g)
-	if text := g.mistaken(); text != "" {
+	if text := g.invalidSettings(); text != "" {
 		w.annotations[messageAnnotation] = text
 	}
 	return w

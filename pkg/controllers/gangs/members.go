@@ -62,7 +62,7 @@ func (c *controller) syncPods(ctx context.Context, g *gang) error {
 		}
 		patch := &podPatch{pod: pod, annotations: map[string]*string{}}
 		placed := pod.Spec.NodeName != ""
-		if g.group != nil && g.parked == "" && !astray(pod) && (!placed || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == "") {
+		if g.group != nil && g.parked == "" && !inOtherPodGroup(pod) && (!placed || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == "") {
 			patch.set(v1beta1.KubeGroupNameAnnotationKey, g.Name.Name)
 			patch.set(gangAnnotation, g.Name.Name)
 		}
@@ -116,16 +116,16 @@ func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	mistakes := misnamed(pod)
 	switch {
-	case astray(pod):
+	case inOtherPodGroup(pod):
 		group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
-		mistakes = append(mistakes, gangs.Mistake{
-			Field: namesOf(pod)[0].field, Found: g.Name.Name, Taken: brief.Value(group),
-			Want: fmt.Sprintf("absent or %s as in %s", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
+		mistakes = append(mistakes, gangs.InvalidSetting{
+			Field: namesOf(pod)[0].field, Value: g.Name.Name, Used: brief.Value(group),
+			Expected: fmt.Sprintf("absent or %s as in %s", brief.Value(group), v1beta1.KubeGroupNameAnnotationKey),
 		})
 	case g.parked != "":
 		return sentences(mistakes, g.parked), true
 	case pod == g.decider:
-		mistakes = append(mistakes, g.mistakes...)
+		mistakes = append(mistakes, g.invalid...)
 	default:
 		disagreements := g.disagreements(pod)
 		mistakes, shared = append(mistakes, disagreements...), len(disagreements) > 0
@@ -143,8 +143,8 @@ func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 		g.Name, messageAnnotation, reportingMembers))
 }
 
-// mistaken returns which of the gang's settings are invalid, and which members have different ones.
-func (g *gang) mistaken() string {
+// invalidSettings returns which of the gang's settings are invalid, and which members have different ones.
+func (g *gang) invalidSettings() string {
 	others := brief.List{First: namedPods}
 	for _, pod := range g.members {
 		if pod != g.decider && len(g.disagreements(pod)) > 0 {
@@ -152,12 +152,12 @@ func (g *gang) mistaken() string {
 		}
 	}
 	if len(others.Items()) == 0 {
-		return sentences(g.mistakes)
+		return sentences(g.invalid)
 	}
-	return sentences(g.mistakes, fmt.Sprintf("conflicting settings: %s overrides %s%s", g.by, strings.Join(others.Items(), ", "), others.More()))
+	return sentences(g.invalid, fmt.Sprintf("conflicting settings: %s overrides %s%s", g.by, strings.Join(others.Items(), ", "), others.More()))
 }
 
-func sentences(mistakes []gangs.Mistake, more ...string) string {
+func sentences(mistakes []gangs.InvalidSetting, more ...string) string {
 	all := make([]string, 0, len(mistakes)+len(more))
 	for _, m := range mistakes {
 		all = append(all, m.String())

@@ -70,9 +70,9 @@ func needsObject(pod *corev1.Pod) bool {
 	return len(names) > 0 && (names[0].field == gangs.PodGroupLabel || names[0].field == pluginsLabel)
 }
 
-// astray reports whether the user put the pod into another PodGroup with Volcano's annotation, which is explicit and
+// inOtherPodGroup reports whether the user put the pod into another PodGroup with Volcano's annotation, which is explicit and
 // takes precedence. Values that this controller or upstream's wrote there do not count.
-func astray(pod *corev1.Pod) bool {
+func inOtherPodGroup(pod *corev1.Pod) bool {
 	group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
 	return group != "" && group != nameOf(pod) && group != pod.Annotations[gangAnnotation] && group != helpers.GeneratePodgroupName(pod)
 }

@@ -34,7 +34,7 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	if g.source.hasStatus {
 		status.Scheduled = 0 // the field does not exist
 	}
-	mistaken := g.mistaken()
+	mistaken := g.invalidSettings()
 	if g.parked != "" {
 		mistaken = g.parked
 	} else if g.group != nil && !c.ourGroup(g) {

@@ -39,11 +39,11 @@ type settings struct {
 	// said holds the original texts by annotation, including that of the minimum. taken holds the texts for the Volcano
 	// PodGroup.
 	said, taken map[string]string
-	mistakes    []gangs.Mistake
+	invalid     []gangs.InvalidSetting
 }
 
-// settle parses the declared settings.
-func settle(name gangs.Name, by string, minMember int32, said map[string]string, defaults gangs.Settings) settings {
+// parseSettings parses the declared settings.
+func parseSettings(name gangs.Name, by string, minMember int32, said map[string]string, defaults gangs.Settings) settings {
 	s := settings{by: by, minMember: minMember, said: said, taken: map[string]string{}}
 	read, mistakes := gangs.Read(name, minMember, said, defaults)
 	for _, key := range settingKeys {
@@ -54,9 +54,9 @@ func settle(name gangs.Name, by string, minMember int32, said map[string]string,
 	for _, m := range mistakes {
 		switch m.Field {
 		case gangs.TotalNumberAnnotation:
-			s.taken[m.Field] = m.Taken
+			s.taken[m.Field] = m.Used
 		case gangs.GroupsAnnotation:
-			if read.Broken == nil {
+			if read.InvalidGroup == nil {
 				delete(s.taken, m.Field)
 			}
 		case gangs.TopologyAnnotation:
@@ -65,9 +65,9 @@ func settle(name gangs.Name, by string, minMember int32, said map[string]string,
 			}
 		case gangs.WaitingTimeAnnotation, gangs.MatchPolicyAnnotation:
 			delete(s.taken, m.Field)
-			m.Taken = byDefault
+			m.Used = byDefault
 		}
-		s.mistakes = append(s.mistakes, m)
+		s.invalid = append(s.invalid, m)
 	}
 	s.taken[gangs.ModeAnnotation] = string(read.Mode)
 	return s
@@ -123,17 +123,17 @@ func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *core
 		return settings{}, nil
 	}
 	said := saidBy(decider)
-	return settle(name, "Pod "+decider.Name, minimumOf(said), said, koordinator), decider
+	return parseSettings(name, "Pod "+decider.Name, minimumOf(said), said, koordinator), decider
 }
 
 // fromObject returns the settings of the PodGroup that the user wrote.
 func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) settings {
 	said := settingsOf(object.Annotations)
-	var mistakes []gangs.Mistake
+	var mistakes []gangs.InvalidSetting
 	minMember, defaults := object.Spec.MinMember, koordinator
 	if minMember < 1 {
-		mistakes = append(mistakes, gangs.Mistake{
-			Field: "spec.minMember", Found: strconv.Itoa(int(minMember)), Want: "a positive number", Taken: "1",
+		mistakes = append(mistakes, gangs.InvalidSetting{
+			Field: "spec.minMember", Value: strconv.Itoa(int(minMember)), Expected: "a positive number", Used: "1",
 		})
 		minMember, defaults.Mode = 1, gangs.NonStrict // Koordinator places such pods one by one
 	}
@@ -142,18 +142,18 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 		said[gangs.WaitingTimeAnnotation] = (time.Duration(*seconds) * time.Second).String()
 	} else if seconds != nil {
 		delete(said, gangs.WaitingTimeAnnotation)
-		mistakes = append(mistakes, gangs.Mistake{
-			Field: "spec.scheduleTimeoutSeconds", Found: strconv.Itoa(int(*seconds)), Want: "a positive number", Taken: byDefault,
+		mistakes = append(mistakes, gangs.InvalidSetting{
+			Field: "spec.scheduleTimeoutSeconds", Value: strconv.Itoa(int(*seconds)), Expected: "a positive number", Used: byDefault,
 		})
 	}
-	s := settle(name, kind+" "+object.Name, minMember, said, defaults)
-	s.mistakes = append(mistakes, s.mistakes...)
+	s := parseSettings(name, kind+" "+object.Name, minMember, said, defaults)
+	s.invalid = append(mistakes, s.invalid...)
 	return s
 }
 
 // disagreements returns the pod's settings that differ from the gang's.
-func (s *settings) disagreements(pod *corev1.Pod) []gangs.Mistake {
-	var mistakes []gangs.Mistake
+func (s *settings) disagreements(pod *corev1.Pod) []gangs.InvalidSetting {
+	var mistakes []gangs.InvalidSetting
 	said := saidBy(pod)
 	for _, key := range append([]string{gangs.MinAvailableAnnotation}, settingKeys...) {
 		text, ok := said[key]
@@ -167,7 +167,7 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.Mistake {
 		if value, ok := s.taken[key]; ok {
 			taken = brief.Value(value)
 		}
-		mistakes = append(mistakes, gangs.Mistake{Field: key, Found: text, Want: want, Taken: taken})
+		mistakes = append(mistakes, gangs.InvalidSetting{Field: key, Value: text, Expected: want, Used: taken})
 	}
 	return mistakes
 }
@@ -200,14 +200,14 @@ func canonical(key, text string) string {
 }
 
 // misnamed reports a pod that names several gangs.
-func misnamed(pod *corev1.Pod) []gangs.Mistake {
-	var mistakes []gangs.Mistake
+func misnamed(pod *corev1.Pod) []gangs.InvalidSetting {
+	var mistakes []gangs.InvalidSetting
 	names := namesOf(pod)
 	for _, other := range names[1:] {
 		if other.name != names[0].name {
-			mistakes = append(mistakes, gangs.Mistake{
-				Field: other.field, Found: other.name, Want: fmt.Sprintf("%s as in %s", brief.Value(names[0].name), names[0].field),
-				Taken: brief.Value(names[0].name),
+			mistakes = append(mistakes, gangs.InvalidSetting{
+				Field: other.field, Value: other.name, Expected: fmt.Sprintf("%s as in %s", brief.Value(names[0].name), names[0].field),
+				Used: brief.Value(names[0].name),
 			})
 		}
 	}

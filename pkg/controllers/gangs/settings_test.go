@@ -85,13 +85,13 @@ func TestSettingsOfAnnotationGangs(t *testing.T) {
 			}
 			got, decider := fromPods(gangs.Name{Namespace: "a", Name: "x"}, pods)
 			var told []string
-			tell := func(pod *corev1.Pod, mistakes []gangs.Mistake) {
+			tell := func(pod *corev1.Pod, mistakes []gangs.InvalidSetting) {
 				for _, m := range mistakes {
 					told = append(told, pod.Name+" "+m.Field)
 				}
 			}
 			if decider != nil {
-				tell(decider, got.mistakes)
+				tell(decider, got.invalid)
 				for _, pod := range pods {
 					tell(pod, got.disagreements(pod))
 				}
@@ -151,11 +151,11 @@ func TestLongListsAreCheap(t *testing.T) {
 				}
 				return testing.AllocsPerRun(1, func() {
 					g.settings, g.decider = fromPods(g.Name, g.members)
-					_ = g.mistaken() // for the Volcano PodGroup
+					_ = g.invalidSettings() // for the Volcano PodGroup
 					for _, pod := range g.members {
 						_, _ = g.messageFor(pod)
 					}
-					_ = g.mistaken() // for the user's
+					_ = g.invalidSettings() // for the user's
 				})
 			}
 			const most = 12_000 // each list is read about once; reading one costs up to 100
@@ -190,7 +190,7 @@ func TestSettingsOfObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := fromObject(gangs.Name{Namespace: "a", Name: "x"}, "PodGroup", &test.object)
 			var told []string
-			for _, m := range got.mistakes {
+			for _, m := range got.invalid {
 				told = append(told, m.Field)
 			}
 			if got.minMember != test.min {

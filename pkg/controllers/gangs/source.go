@@ -55,10 +55,10 @@ func (s *source) get(namespace, name string) *v1alpha1.PodGroup {
 // kind returns the PodGroup's kind and group for messages.
 func (s *source) kind() string { return "PodGroup." + s.version.Group }
 
-// begin waits for the PodGroups if the API server serves them. Otherwise it keeps checking in the background, and calls
+// start waits for the PodGroups if the API server serves them. Otherwise it keeps checking in the background, and calls
 // late once they have been listed. It returns as soon as it knows which case applies. The handler also gets PodGroups
 // that come later.
-func (s *source) begin(ctx context.Context, handler cache.ResourceEventHandler, owned func(func()), late func()) error {
+func (s *source) start(ctx context.Context, handler cache.ResourceEventHandler, owned func(func()), late func()) error {
 	for {
 		served, err := s.served()
 		switch {

@@ -25,7 +25,7 @@ const grace = 10 * time.Second
 // gang is the input of one sync.
 type gang struct {
 	gangs.Name
-	// members are the gang's pods, oldest first. strays name the gang but are in another PodGroup.
+	// members are the gang's pods, oldest first. strays are pods that name the gang but are in another PodGroup.
 	members, strays []*corev1.Pod
 	// object is the PodGroup that the user wrote in the source; nil if the gang is declared only by its pods.
 	object *v1alpha1.PodGroup
@@ -69,7 +69,7 @@ func (c *controller) sync(ctx context.Context, name gangs.Name) error {
 func (c *controller) read(name gangs.Name) (*gang, error) {
 	g := &gang{Name: name}
 	for _, pod := range c.indexed(byGang, name.Namespace, name.Name) {
-		if astray(pod) {
+		if inOtherPodGroup(pod) {
 			g.strays = append(g.strays, pod)
 		} else {
 			g.members = append(g.members, pod)
@@ -94,12 +94,12 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 	if err == nil {
 		g.group = group
 	}
-	c.settle(g)
+	c.resolveDeclaration(g)
 	return g, nil
 }
 
-// settle decides which object or pod declares the gang, and parses its settings.
-func (c *controller) settle(g *gang) {
+// resolveDeclaration decides which object or pod declares the gang, and parses its settings.
+func (c *controller) resolveDeclaration(g *gang) {
 	switch {
 	case g.group != nil && !c.ourGroup(g):
 		if scheduler := g.group.Annotations[schedulerAnnotation]; scheduler != "" {
@@ -132,8 +132,8 @@ func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 		if !ok {
 			return fmt.Sprintf("no pod of gang %s sets %s; set a positive number on at least one pod to have the gang scheduled", g.Name, gangs.MinAvailableAnnotation)
 		}
-		return gangs.Mistake{
-			Field: gangs.MinAvailableAnnotation, Found: found, Want: "a positive number on at least one pod", Effect: "the gang is not scheduled until one sets it",
+		return gangs.InvalidSetting{
+			Field: gangs.MinAvailableAnnotation, Value: found, Expected: "a positive number on at least one pod", Effect: "the gang is not scheduled until one sets it",
 		}.String()
 	}
 	label, group := gangs.PodGroupLabel, v1alpha1.GroupName

@@ -27,8 +27,8 @@ var podKeys = []string{
 	v1beta1.PodPreemptable, v1beta1.CooldownTime, v1beta1.RevocableZone, v1beta1.JDBMinAvailable, v1beta1.JDBMaxUnavailable,
 }
 
-// want holds the desired fields of the Volcano PodGroup. All other fields are left unchanged.
-type want struct {
+// desired holds the desired fields of the Volcano PodGroup. All other fields are left unchanged.
+type desired struct {
 	minMember     int32
 	queue         string // empty leaves it unchanged
 	priorityClass string
@@ -57,7 +57,7 @@ func managed(key string) bool {
 }
 
 // fromPod copies the fields that upstream also copies from a pod to its PodGroup.
-func (w *want) fromPod(pod *corev1.Pod) {
+func (w *desired) fromPod(pod *corev1.Pod) {
 	w.priorityClass = pod.Spec.PriorityClassName
 	w.topology = topologyOf(pod)
 	for _, key := range podKeys {
@@ -76,7 +76,7 @@ func (w *want) fromPod(pod *corev1.Pod) {
 }
 
 // fromGroup keeps the fields that the PodGroup of a gang without members got from earlier members.
-func (w *want) fromGroup(group *v1beta1.PodGroup) {
+func (w *desired) fromGroup(group *v1beta1.PodGroup) {
 	w.priorityClass, w.topology = group.Spec.PriorityClassName, group.Spec.NetworkTopology
 	for _, key := range podKeys {
 		if value, ok := group.Annotations[key]; ok {
@@ -131,7 +131,7 @@ func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 }
 
 // apply returns the PodGroup with the desired fields. inherited are the annotations of workloads that own the gang.
-func (w *want) apply(group *v1beta1.PodGroup, inherited map[string]string) *v1beta1.PodGroup {
+func (w *desired) apply(group *v1beta1.PodGroup, inherited map[string]string) *v1beta1.PodGroup {
 	group = group.DeepCopy()
 	if !equality.Semantic.DeepEqual(group.OwnerReferences, w.owners) {
 		group.OwnerReferences = w.owners
@@ -167,6 +167,6 @@ func (w *want) apply(group *v1beta1.PodGroup, inherited map[string]string) *v1be
 
 // settled reports whether the PodGroup is correct, apart from its workloads' annotations. They are read only if another field must
 // be written, or if the PodGroup has annotations that may be theirs.
-func (w *want) settled(group *v1beta1.PodGroup) bool {
+func (w *desired) settled(group *v1beta1.PodGroup) bool {
 	return equality.Semantic.DeepEqual(group, w.apply(group, nil))
 }

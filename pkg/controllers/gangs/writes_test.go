@@ -228,7 +228,7 @@ func TestOneChangedMemberCostsFewPatches(t *testing.T) {
 
 // TestDisruptionBudgetsOfPods: as with upstream the least available counts where a pod says both.
 func TestDisruptionBudgetsOfPods(t *testing.T) {
-	w := &want{annotations: map[string]string{}, labels: map[string]string{}}
+	w := &desired{annotations: map[string]string{}, labels: map[string]string{}}
 	w.fromPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta1.JDBMinAvailable: "2", v1beta1.JDBMaxUnavailable: "1"}}})
 	if diff := cmp.Diff(map[string]string{v1beta1.JDBMinAvailable: "2"}, w.annotations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -70,7 +70,7 @@ func FuzzNobodyStopsOthers(f *testing.F) {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	forGood.Do(keepGoing)
-	caught := &strays{}
+	caught := &orphanPanics{}
 	caught.catch()
 	var confs []*config.Config
 	for _, text := range fuzzConfs {
@@ -83,9 +83,9 @@ func FuzzNobodyStopsOthers(f *testing.F) {
 			schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "1000", "memory": "1000Gi", "pods": "1000"}).Obj())
 		innocents(cluster)
 		innocentInHyperNode(cluster)
-		evil(d, cluster)
+		addHostileObjects(d, cluster)
 		s := newTestScheduler(t, cluster, confs[conf])
-		s.strays = caught
+		s.orphanPanics = caught
 		var waiting []api.JobID
 		for range fuzzCycles {
 			inTime(t, s)

@@ -90,9 +90,9 @@ func (d *dice) annotations() map[string]string {
 	return annotations
 }
 
-// evil makes PodGroups, pods, queues, nodes, HyperNodes and priority classes that the API server takes, none of which asks for room that the
+// addHostileObjects makes PodGroups, pods, queues, nodes, HyperNodes and priority classes that the API server takes, none of which asks for room that the
 // innocent gangs need.
-func evil(d *dice, cluster *schedtest.Cluster) {
+func addHostileObjects(d *dice, cluster *schedtest.Cluster) {
 	for i := range d.below(maxEvil + 1) {
 		cluster.Put(evilQueue(d, i))
 	}

@@ -36,7 +36,7 @@ type refusals struct{ since time.Time }
 // Get implements resourcelock.Interface.
 func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
-	l.note(&l.reading, err, apierrors.IsForbidden(err))
+	l.record(&l.reading, err, apierrors.IsForbidden(err))
 	return record, raw, err
 }
 
@@ -44,7 +44,7 @@ func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	begun := now()
 	err := l.Interface.Create(ctx, record)
-	l.note(&l.writing, err, apierrors.IsForbidden(err) || apierrors.IsNotFound(err))
+	l.record(&l.writing, err, apierrors.IsForbidden(err) || apierrors.IsNotFound(err))
 	l.written(record, begun, err)
 	return err
 }
@@ -56,7 +56,7 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 	}
 	begun := now()
 	err := l.Interface.Update(ctx, record)
-	l.note(&l.writing, err, apierrors.IsForbidden(err))
+	l.record(&l.writing, err, apierrors.IsForbidden(err))
 	l.written(record, begun, err)
 	return err
 }
@@ -70,7 +70,7 @@ func (l *guardedLock) written(record resourcelock.LeaderElectionRecord, begun mo
 	l.fence.held(begun)
 }
 
-func (l *guardedLock) note(calls *refusals, err error, refusal bool) {
+func (l *guardedLock) record(calls *refusals, err error, refusal bool) {
 	switch {
 	case l.held || l.ended:
 	case !refusal:

@@ -35,7 +35,7 @@ func keepGoing() {
 func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	what = describePanic(s.registry.Action(), what, stack)
 	klog.ErrorS(nil, "Scheduling cycle panicked", "panic", what, "turn", turn, "stack", string(stack))
-	s.registry.GiveBack()
+	s.registry.UndoPlacements()
 	s.cache.SealTransactions()
 	s.watchdog.panicked(what)
 	s.metrics.Cycle("panic")
@@ -63,21 +63,21 @@ func describePanic(action, what string, stack []byte) string {
 	return fmt.Sprintf("scheduling panicked (%s): %s", where, brief.Part(what))
 }
 
-// strays are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries report a panic only after
-// they have released the waiting goroutine, when the cycle may already process another gang. So a stray panic is not
+// orphanPanics are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries report a panic only after
+// they have released the waiting goroutine, when the cycle may already process another gang. So an orphan panic is not
 // attributed to a gang.
-type strays struct {
+type orphanPanics struct {
 	mu    sync.Mutex
-	first *stray
+	first *orphanPanic
 }
 
-type stray struct {
+type orphanPanic struct {
 	what  string
 	stack []byte
 }
 
 const (
-	// straggling is how long no stray panic may be reported before the next cycle runs, so that a late report is not
+	// straggling is how long no orphan panic may be reported before the next cycle runs, so that a late report is not
 	// attributed to that cycle.
 	straggling = 20 * time.Millisecond
 	// stragglers bounds how often this wait is repeated.
@@ -85,15 +85,15 @@ const (
 )
 
 // catch records panics that Kubernetes' libraries recover.
-func (s *strays) catch() {
+func (s *orphanPanics) catch() {
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, p any) {
-		s.note(stray{fmt.Sprint(p), debug.Stack()})
+		s.record(orphanPanic{fmt.Sprint(p), debug.Stack()})
 	})
 }
 
-// note records the first panic of a cycle. Later ones are mostly the same: parallel work of a cycle, by upstream and by
+// record records the first panic of a cycle. Later ones are mostly the same: parallel work of a cycle, by upstream and by
 // Kubernetes' plugins, runs one function for many items.
-func (s *strays) note(p stray) {
+func (s *orphanPanics) record(p orphanPanic) {
 	if !strings.Contains(string(p.stack), "workqueue.ParallelizeUntil") {
 		return
 	}
@@ -106,14 +106,14 @@ func (s *strays) note(p stray) {
 
 // all returns the first panic of a cycle that has ended; nil if there was none. If there was one, or if it matters
 // because the cause of panics is being searched for, it waits until no more are reported.
-func (s *strays) all(matters bool) *stray {
-	first := s.take()
+func (s *orphanPanics) all(matters bool) *orphanPanic {
+	first := s.takeRecorded()
 	for range stragglers {
 		if first == nil && !matters {
 			break
 		}
 		<-time.After(straggling)
-		next := s.take()
+		next := s.takeRecorded()
 		if next == nil {
 			break
 		}
@@ -122,8 +122,8 @@ func (s *strays) all(matters bool) *stray {
 	return first
 }
 
-// take returns the recorded panic, if any, and clears it.
-func (s *strays) take() *stray {
+// takeRecorded returns the recorded panic, if any, and clears it.
+func (s *orphanPanics) takeRecorded() *orphanPanic {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	first := s.first

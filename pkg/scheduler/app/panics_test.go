@@ -196,7 +196,7 @@ func TestAPanicOnAnothersGoroutineEndsNoProcess(t *testing.T) {
 			workqueue.ParallelizeUntil(context.Background(), 4, 8, func(int) { panic("oh no") })
 		}
 	}})
-	s.strays.catch()
+	s.orphanPanics.catch()
 	eventually(t, func() bool {
 		s.cycle()
 		return cmp.Equal([]string{"n", "n"}, nodesOf(cluster, 2)) && strings.Contains(unschedulableMessage(cluster.PodGroup("evil-3")), "oh no")
@@ -222,9 +222,9 @@ func TestWhichPanicsAreOfACycle(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var s *scheduler
 			s = newTestScheduler(t, gangOf(1), builtIn(t, "trap"), action{"trap", func(*framework.Session) {
-				s.strays.note(stray{what: "during", stack: tt.during})
+				s.orphanPanics.record(orphanPanic{what: "during", stack: tt.during})
 			}})
-			s.strays.note(stray{what: "before", stack: tt.before})
+			s.orphanPanics.record(orphanPanic{what: "before", stack: tt.before})
 			s.cycle()
 			if s.watchdog.panics != tt.want || tt.want > 0 && !strings.HasSuffix(s.watchdog.what, "during") {
 				t.Errorf("the cycle has %d panics, %q, want %d", s.watchdog.panics, s.watchdog.what, tt.want)
@@ -241,8 +241,8 @@ func TestWhichPanicsAreOfACycle(t *testing.T) {
 func TestASearchWaitsForPanicsThatAreToldLate(t *testing.T) {
 	for searching, want := range map[bool]bool{true: true, false: false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &strays{}
-			time.AfterFunc(straggling/2, func() { s.note(stray{what: "late", stack: []byte("workqueue.ParallelizeUntil")}) })
+			s := &orphanPanics{}
+			time.AfterFunc(straggling/2, func() { s.record(orphanPanic{what: "late", stack: []byte("workqueue.ParallelizeUntil")}) })
 			start := time.Now()
 			if late := s.all(searching); (late != nil) != want {
 				t.Errorf("while a culprit is searched for (%t) it is told of %v", searching, late)

@@ -46,7 +46,7 @@ func TestPluginsRegisterInOurSession(t *testing.T) {
 			if predicate && !ssn.Verdicts.Judges(name) && name != evictions.Name {
 				t.Errorf("plugin %s has a predicate in upstream's session that ours has not seen", name)
 			}
-			if score && !ssn.Verdicts.MayScore(name) {
+			if score && !ssn.Verdicts.HasScore(name) {
 				t.Errorf("plugin %s has a score in upstream's session that ours has not seen", name)
 			}
 			if predicate || score {

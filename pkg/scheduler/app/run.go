@@ -27,12 +27,12 @@ import (
 func Run(ctx context.Context, opts *Options) error {
 	p := &process{
 		opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer),
-		watchdog: newWatchdog(), strays: &strays{},
+		watchdog: newWatchdog(), orphanPanics: &orphanPanics{},
 	}
 	p.shown.explanations = p.registry.Explanations()
 	p.registry.Observe(p.metrics)
 	p.watchdog.waits = p.starting.waitsFor
-	p.strays.catch()
+	p.orphanPanics.catch()
 	for _, spec := range opts.Plugins {
 		p.registry.RegisterPlugin(spec)
 	}
@@ -82,18 +82,18 @@ func clientConfig(opts *Options) (*rest.Config, error) {
 // process holds everything that exists in this process whether it leads or not. The configuration is read and checked
 // at start, again when the process begins to lead, and then whenever the file changes.
 type process struct {
-	opts     *Options
-	rest     *rest.Config
-	registry *framework.Registry
-	metrics  *metrics.Metrics
-	watchdog *watchdog
-	strays   *strays
-	loader   *config.Loader
-	outage   *outage.Outage
-	fence    fence
-	starting startup
-	leading  *scheduler
-	shown    debugged
+	opts         *Options
+	rest         *rest.Config
+	registry     *framework.Registry
+	metrics      *metrics.Metrics
+	watchdog     *watchdog
+	orphanPanics *orphanPanics
+	loader       *config.Loader
+	outage       *outage.Outage
+	fence        fence
+	starting     startup
+	leading      *scheduler
+	shown        debugged
 }
 
 // accept checks that the plugins of a valid configuration can be built. Before this process leads, it has nothing to

@@ -39,15 +39,15 @@ const reloadRecovery = time.Minute
 
 // scheduler is the state of a leader.
 type scheduler struct {
-	opts     *Options
-	registry *framework.Registry
-	metrics  *metrics.Metrics
-	outage   *outage.Outage
-	starting *startup
-	cache    *cache.Cache
-	loop     *loop
-	watchdog *watchdog
-	strays   *strays
+	opts         *Options
+	registry     *framework.Registry
+	metrics      *metrics.Metrics
+	outage       *outage.Outage
+	starting     *startup
+	cache        *cache.Cache
+	loop         *loop
+	watchdog     *watchdog
+	orphanPanics *orphanPanics
 
 	mu      sync.Mutex
 	profile *framework.Profile
@@ -63,7 +63,7 @@ type scheduler struct {
 func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 	s := &scheduler{
 		opts: p.opts, registry: p.registry, metrics: p.metrics,
-		outage: p.outage, starting: &p.starting, watchdog: p.watchdog, strays: p.strays,
+		outage: p.outage, starting: &p.starting, watchdog: p.watchdog, orphanPanics: p.orphanPanics,
 	}
 	s.loop = newLoop(s, p.opts.SchedulePeriod)
 	c, err := cache.New(ctx, p.rest, p.opts.ServerOption, p.metrics, s.loop.wake)
@@ -271,7 +271,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 		}
 		s.metrics.SetAside(s.cache.Quarantine().Counts())
 	}()
-	s.strays.take()
+	s.orphanPanics.takeRecorded()
 	conf.EnabledActionMap = map[string]bool{}
 	for _, action := range profile.Actions {
 		conf.EnabledActionMap[action.Name()] = true
@@ -287,7 +287,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 	unsettled = profile.TimeDriven || hasWork(ssn.Jobs)
 	s.registry.CloseSession(ssn)
 	vcmetrics.UpdateE2eDuration(time.Since(start))
-	if stray := s.strays.all(s.cache.Quarantine().Searching()); stray != nil {
+	if stray := s.orphanPanics.all(s.cache.Quarantine().Searching()); stray != nil {
 		s.panicked("", stray.what, stray.stack)
 		return true
 	}

@@ -177,7 +177,7 @@ func newIdleScheduler(t *testing.T, cluster *schedtest.Cluster, own ...framework
 	kubeMetrics()
 	s := &scheduler{
 		opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()),
-		outage: outage.New(t.Context()), starting: &startup{}, watchdog: newWatchdog(), strays: &strays{},
+		outage: outage.New(t.Context()), starting: &startup{}, watchdog: newWatchdog(), orphanPanics: &orphanPanics{},
 	}
 	s.loop = newLoop(s, time.Second)
 	c, err := cache.On(cluster.Kube, cluster.Volcano, cache.Settings{

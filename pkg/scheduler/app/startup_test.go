@@ -134,7 +134,7 @@ func TestTheSchedulerIsConnected(t *testing.T) {
 	defer server.Close()
 	p := &process{
 		opts: parse(t), registry: framework.NewRegistry(), metrics: metrics.New(prometheus.NewRegistry()),
-		watchdog: newWatchdog(), strays: &strays{}, outage: outage.New(t.Context()), rest: &rest.Config{Host: server.URL},
+		watchdog: newWatchdog(), orphanPanics: &orphanPanics{}, outage: outage.New(t.Context()), rest: &rest.Config{Host: server.URL},
 	}
 	s, err := newScheduler(t.Context(), p)
 	if err != nil {

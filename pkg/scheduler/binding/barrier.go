@@ -22,7 +22,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 		}
 		r.roster.forgetChange()
 		chosen, lost := r.roster.alive()
-		r.adoptOrphans() // after alive, so that every member lost so far has a rollback
+		r.startPendingRollbacks() // after alive, so that every member lost so far has a rollback
 		err := r.quorum(chosen, quorumAttempts)
 		if errors.Is(err, errFewer) {
 			continue
@@ -37,7 +37,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 		slot := r.e.slots.join(r.slots)
 		select {
 		case <-slot.granted:
-			r.lookAgain(chosen)
+			r.checkBeforeCommit(chosen)
 			if r.roster.commit(r.e.ctx, chosen, lost) {
 				return chosen, slot
 			}
@@ -46,12 +46,12 @@ func (r *run) barrier() ([]*member, *waiter) {
 		r.e.slots.leave(slot)
 	}
 	r.roster.enter(phaseRollback)
-	r.adoptOrphans()
+	r.startPendingRollbacks()
 	return nil, nil
 }
 
-// abortIfHopeless fails the remaining members when even all of them together are below the minimum.
-func (r *run) abortIfHopeless() {
+// abortIfBelowMinimum fails the remaining members when even all of them together are below the minimum.
+func (r *run) abortIfBelowMinimum() {
 	alive, _ := r.roster.alive()
 	if err := r.quorum(alive, 1); err != nil && !transient(err) {
 		r.refuseAll(err)

@@ -43,7 +43,7 @@ func (r *run) bind(m *member, slot *waiter) {
 	case err == nil:
 		r.roster.settleDelay(m)
 		r.e.ledger.Bound(m.Member)
-		r.roster.settle(m, stateBound)
+		r.roster.enterFinalState(m, stateBound)
 		r.notifyBound(m)
 	case errors.Is(err, errUnsettled):
 		r.roster.abandon(m, err)
@@ -93,7 +93,7 @@ func (r *run) place(m *member, slot *waiter) error {
 		final := tries.last(err)
 		if doubt {
 			pauses.atLeast(e.ctx, err, e.retry.Duration) // time for a write that is still on its way to arrive
-			held, lost := r.settle(m)
+			held, lost := r.settleBinding(m)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
 			}
@@ -115,9 +115,9 @@ func (r *run) place(m *member, slot *waiter) error {
 	}
 }
 
-// settle reads whether a Binding of the member holds. The error lost says that none does and none will, or that Abort
+// settleBinding reads whether a Binding of the member holds. The error lost says that none does and none will, or that Abort
 // came first.
-func (r *run) settle(m *member) (held bool, lost error) {
+func (r *run) settleBinding(m *member) (held bool, lost error) {
 	fate, err := r.lookup(m)
 	switch {
 	case err != nil:

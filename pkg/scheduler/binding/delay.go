@@ -54,7 +54,7 @@ func (d Delay) String() string {
 	return fmt.Sprintf("rollback of pre-bind plugin %s on node %s failing since %s: %v; retrying, the pod's resources stay reserved", d.Plugin, d.Node, since, d.Err)
 }
 
-// delayOf returns the long wait of a member, or nil if it has none. While cutShort is set, any wait counts. It is called with
+// delayOf returns the long wait of a member, or nil if it has none. While draining is set, any wait counts. It is called with
 // mu held.
 func (s *roster) delayOf(m *member) *Delay {
 	d := &Delay{Node: m.Node, Since: m.since}
@@ -73,7 +73,7 @@ func (s *roster) delayOf(m *member) *Delay {
 	default:
 		return nil
 	}
-	if time.Since(waits) < s.stuckAfter && !s.cutShort {
+	if time.Since(waits) < s.stuckAfter && !s.draining {
 		return nil
 	}
 	return d
@@ -142,7 +142,7 @@ func (s *roster) reportEnd(m *member) {
 // reportUnfinished reports the waits of all members, however short: Abort is about to leave them.
 func (s *roster) reportUnfinished() {
 	s.mu.Lock()
-	s.cutShort = true
+	s.draining = true
 	s.mu.Unlock()
 	for _, m := range s.members {
 		s.report(m)

@@ -10,13 +10,13 @@
 //   - Bind. Members that passed are bound in parallel, or, when they are too few, none is.
 //
 // A member that is not bound is rolled back, the last step first, before its resources are released in the Ledger. This covers
-// every step that began, and every step that undoes something its plugin did when the member was placed (Step.RollbackUnbegun).
+// every step that began, and every step that undoes something its plugin did when the member was placed (Step.RollbackIfNotRun).
 // Invariants:
 //
 //   - No Binding of a transaction is sent before the Gatekeeper has found the members that have not failed at that moment
 //     to be enough. A later loss (a Binding refused for good, a pod or node deleted) fails its member alone.
 //   - A bound member is never rolled back. One that is not bound has each step that has begun, or is marked with
-//     RollbackUnbegun, rolled back successfully exactly once, while none of its steps runs.
+//     RollbackIfNotRun, rolled back successfully exactly once, while none of its steps runs.
 //   - Whether a member is bound is never guessed: an unclear answer to a Binding is settled by reading the pod.
 //   - Ledger.Bound or Ledger.Released is called once for each member, and then Ledger.Ended once. Only Abort leaves
 //     members without either, and lists them in Result.Abandoned.

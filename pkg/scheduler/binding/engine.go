@@ -71,9 +71,9 @@ func (e *Engine) Submit(t *Transaction) error {
 		r.stop()
 		return ErrDraining
 	}
-	r.roster.loseEarly(t.Lost)
+	r.roster.failStaleMembers(t.Lost)
 	e.submitted++
-	r.slots = newContender(t.Gang, e.submitted)
+	r.slots = newRequester(t.Gang, e.submitted)
 	for _, gang := range t.Gangs() {
 		former := e.gangs[gang]
 		if len(former) > 0 {

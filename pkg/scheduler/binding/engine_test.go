@@ -376,7 +376,7 @@ func TestUndoIsBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		m := w.member(gang, "p0", "n", script{})
 		m.Steps = []Step{{
-			Plugin: "v", RollbackUnbegun: true, Timeout: time.Hour,
+			Plugin: "v", RollbackIfNotRun: true, Timeout: time.Hour,
 			Rollback: func(ctx context.Context, _ *api.TaskInfo, _ string) error {
 				<-ctx.Done()
 				return ctx.Err()

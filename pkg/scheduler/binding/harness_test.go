@@ -137,7 +137,7 @@ func (w *world) member(gang api.JobID, name, node string, s script) *Member {
 	p := &pod{script: s, held: true, undone: map[int]bool{}, undos: map[int]int{}}
 	var steps []Step
 	for i, a := range s.steps {
-		step := Step{Plugin: a.plugin, Timeout: a.timeout, PreBind: w.preBind(p, i, a), RollbackUnbegun: a.placed}
+		step := Step{Plugin: a.plugin, Timeout: a.timeout, PreBind: w.preBind(p, i, a), RollbackIfNotRun: a.placed}
 		if !a.noUndo {
 			step.Rollback = w.rollback(p, i, a)
 		}

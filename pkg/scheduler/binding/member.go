@@ -33,7 +33,7 @@ const (
 //	   ▼                         ▼              ▼                      ▼
 //	failed ◄─────────────────────┴──────────────┴──────────────────────┘
 //	   │
-//	   ├───────► released     every step that has begun, or is marked with RollbackUnbegun, is rolled back
+//	   ├───────► released     every step that has begun, or is marked with RollbackIfNotRun, is rolled back
 //	   └───────► abandoned    Abort came before that, or before the bind was settled
 //
 // A member without steps goes from waiting to passed at once, and one whose bind Abort left unsettled goes from
@@ -85,7 +85,7 @@ func newMember(ctx context.Context, m *Member) *member {
 // owed returns the index of the last step to roll back if the member is not bound; -1 when there is none.
 func (m *member) owed() int {
 	for i := m.kept - 1; i >= 0; i-- {
-		if m.Steps[i].Rollback != nil && (i < m.begun || m.Steps[i].RollbackUnbegun) {
+		if m.Steps[i].Rollback != nil && (i < m.begun || m.Steps[i].RollbackIfNotRun) {
 			return i
 		}
 	}

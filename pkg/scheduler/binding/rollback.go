@@ -9,10 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// adoptOrphans handles the failed members that no goroutine rolls back yet: it releases members with nothing to undo, and
+// startPendingRollbacks handles the failed members that no goroutine rolls back yet: it releases members with nothing to undo, and
 // starts the rollback of the others.
-func (r *run) adoptOrphans() {
-	for _, m := range r.roster.takeOrphans() {
+func (r *run) startPendingRollbacks() {
+	for _, m := range r.roster.takePendingRollbacks() {
 		if r.roster.lastOwed(m) == nil {
 			r.release(m)
 			continue
@@ -73,7 +73,7 @@ func (r *run) tryRollback(m *member, s *Step) error {
 	return protect(s, m, func() error { return s.Rollback(ctx, m.Task, m.Node) })
 }
 
-// Undo rolls back, once and synchronously, the steps marked with RollbackUnbegun of a member whose transaction Submit
+// Undo rolls back, once and synchronously, the steps marked with RollbackIfNotRun of a member whose transaction Submit
 // refused, the last one first. The first failure ends it, and after Abort it undoes nothing: the member must then not be
 // placed again.
 func (e *Engine) Undo(m *Member) error {
@@ -98,5 +98,5 @@ func (e *Engine) Undo(m *Member) error {
 func (r *run) release(m *member) {
 	m.stuck.stop()
 	r.e.ledger.Released(m.Member, m.err)
-	r.roster.settle(m, stateReleased)
+	r.roster.enterFinalState(m, stateReleased)
 }

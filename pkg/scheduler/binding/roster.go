@@ -37,8 +37,8 @@ type roster struct {
 	ready time.Time
 	// gateErr is why the last read of the gang's minimum failed.
 	gateErr error
-	// cutShort reports whether a Drain is about to abort: every wait is then reported.
-	cutShort bool
+	// draining reports whether a Drain is about to abort: every wait is then reported.
+	draining bool
 	// orphans are failed members that no goroutine is rolling back yet.
 	orphans []*member
 }

@@ -43,7 +43,7 @@ type run struct {
 	roster    *roster
 	submitted time.Time
 	// slots are the transaction's share of the engine's slots.
-	slots *contender
+	slots *requester
 	// former are the earlier transactions of the gangs that were in flight at submission. Each channel is closed when its
 	// transaction ends.
 	former []<-chan struct{}
@@ -75,7 +75,7 @@ func newRun(e *Engine, t *Transaction) *run {
 // run takes the transaction from its submission to its end.
 func (r *run) run() {
 	r.e.reportInFlight()
-	r.awaitTurn()
+	r.awaitPreviousTransactions()
 	r.prepare()
 	late := r.roster.setReady()
 	if chosen, slot := r.barrier(); len(chosen) > 0 {
@@ -86,10 +86,10 @@ func (r *run) run() {
 	r.end()
 }
 
-// awaitTurn waits for the gangs' earlier transactions. Members that fail meanwhile are released at once.
-func (r *run) awaitTurn() {
+// awaitPreviousTransactions waits for the gangs' earlier transactions. Members that fail meanwhile are released at once.
+func (r *run) awaitPreviousTransactions() {
 	for len(r.former) > 0 {
-		r.adoptOrphans()
+		r.startPendingRollbacks()
 		select {
 		case <-r.former[0]:
 			r.former = r.former[1:]
@@ -113,7 +113,7 @@ func (r *run) prepare() {
 	)
 	defer func() { again.stop() }()
 	for {
-		r.adoptOrphans()
+		r.startPendingRollbacks()
 		undecided, lost := r.roster.progress()
 		if undecided == 0 {
 			return
@@ -121,7 +121,7 @@ func (r *run) prepare() {
 		if early := judgeEvery - time.Since(asked); lost > judged && early <= 0 {
 			again.stop()
 			again = nil
-			r.abortIfHopeless()
+			r.abortIfBelowMinimum()
 			judged, asked = lost, time.Now()
 		} else if lost > judged && again == nil {
 			again = after(early, r.roster.notify)

@@ -56,10 +56,10 @@ const (
 	kept = 8
 )
 
-// contender is a transaction that asks for slots.
-type contender struct {
+// requester is a transaction that asks for slots.
+type requester struct {
 	namespace string
-	// age orders contenders: a smaller value is older. All values differ.
+	// age orders requesters: a smaller value is older. All values differ.
 	age int64
 
 	// The fields below are guarded by the semaphore's mu.
@@ -71,7 +71,7 @@ type contender struct {
 
 // waiter is one call that waits for its slot, or has it.
 type waiter struct {
-	*contender
+	*requester
 	// granted is closed once the waiter has its slot.
 	granted chan struct{}
 	// element is the waiter's place in the line; nil when it is not in it.
@@ -84,12 +84,12 @@ type waiter struct {
 type namespaceSlots struct {
 	name       string
 	held, lent int
-	// waiters counts the waiters of all contenders of the namespace.
+	// waiters counts the waiters of all requesters of the namespace.
 	waiters int
 	window  int
 	// turn is the logical time when the namespace last released a slot, or was created.
 	turn int64
-	// holders are the contenders that hold slots; newcomers are the contenders that wait and hold none.
+	// holders are the requesters that hold slots; newcomers are the requesters that wait and hold none.
 	holders, newcomers byAge
 	// place is its index among the namespaces that wait; -1 when it does not wait.
 	place int
@@ -99,13 +99,13 @@ func newPrioritySemaphore(slots int) *prioritySemaphore {
 	return &prioritySemaphore{slots: slots, free: slots, namespaces: map[string]*namespaceSlots{}}
 }
 
-func newContender(gang api.JobID, age int64) *contender {
+func newRequester(gang api.JobID, age int64) *requester {
 	namespace, _, _ := strings.Cut(string(gang), "/")
-	return &contender{namespace: namespace, age: age}
+	return &requester{namespace: namespace, age: age}
 }
 
 // acquire waits for a slot, and returns nil when ctx ended first.
-func (s *prioritySemaphore) acquire(ctx context.Context, c *contender) *waiter {
+func (s *prioritySemaphore) acquire(ctx context.Context, c *requester) *waiter {
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (s *prioritySemaphore) acquire(ctx context.Context, c *contender) *waiter {
 }
 
 // join asks for a slot. The caller then waits for granted and calls release, or calls leave.
-func (s *prioritySemaphore) join(c *contender) *waiter {
+func (s *prioritySemaphore) join(c *requester) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, ok := s.namespaces[c.namespace]
@@ -129,13 +129,13 @@ func (s *prioritySemaphore) join(c *contender) *waiter {
 		n = &namespaceSlots{name: c.namespace, turn: s.turns, window: openWindow, place: -1}
 		s.namespaces[n.name] = n
 	}
-	w := &waiter{contender: c, granted: make(chan struct{})}
+	w := &waiter{requester: c, granted: make(chan struct{})}
 	w.element = c.line.PushBack(w)
 	n.waiters++
 	if c.held == 0 && c.line.Len() == 1 {
 		n.newcomers.add(c)
 	}
-	s.settle(n)
+	s.reorder(n)
 	s.serve()
 	return w
 }
@@ -146,15 +146,15 @@ func (s *prioritySemaphore) leave(w *waiter) {
 	defer s.mu.Unlock()
 	n := s.namespaces[w.namespace]
 	if w.element == nil {
-		s.giveBack(n, w.contender)
+		s.returnSlot(n, w.requester)
 		return
 	}
 	w.line.Remove(w.element)
 	n.waiters--
 	if w.held == 0 && w.line.Len() == 0 {
-		n.newcomers.drop(w.contender)
+		n.newcomers.drop(w.requester)
 	}
-	s.settle(n)
+	s.reorder(n)
 }
 
 // lend releases the slot of a call that hangs.
@@ -172,7 +172,7 @@ func (s *prioritySemaphore) lend(w *waiter) {
 	w.lent = true
 	s.lent++
 	n.lent++
-	s.giveBack(n, w.contender)
+	s.returnSlot(n, w.requester)
 }
 
 // release ends a call, and releases its slot if it still has one.
@@ -183,17 +183,17 @@ func (s *prioritySemaphore) release(w *waiter) {
 	w.ended = true
 	n.window = min(n.window+1, s.slots)
 	if !w.lent {
-		s.giveBack(n, w.contender)
+		s.returnSlot(n, w.requester)
 		return
 	}
 	s.lent--
 	n.lent--
-	s.settle(n)
+	s.reorder(n)
 	s.serve()
 }
 
-// giveBack is called with mu held, like all functions below.
-func (s *prioritySemaphore) giveBack(n *namespaceSlots, c *contender) {
+// returnSlot is called with mu held, like all functions below.
+func (s *prioritySemaphore) returnSlot(n *namespaceSlots, c *requester) {
 	s.free++
 	s.turns++
 	n.turn = s.turns
@@ -205,21 +205,21 @@ func (s *prioritySemaphore) giveBack(n *namespaceSlots, c *contender) {
 			n.newcomers.add(c)
 		}
 	}
-	s.settle(n)
+	s.reorder(n)
 	s.serve()
 }
 
-// serve grants slots as long as a contender may have one.
+// serve grants slots as long as a requester may have one.
 func (s *prioritySemaphore) serve() {
 	for n, c := s.next(); c != nil; n, c = s.next() {
 		s.grant(n, c)
 	}
 }
 
-// next returns the contender to serve next, and its namespace; nil when none may have a slot. A namespace whose window is closed
+// next returns the requester to serve next, and its namespace; nil when none may have a slot. A namespace whose window is closed
 // is passed over. There are few of these, because each holds slots itself.
-func (s *prioritySemaphore) next() (*namespaceSlots, *contender) {
-	var found *contender
+func (s *prioritySemaphore) next() (*namespaceSlots, *requester) {
+	var found *requester
 	for found == nil && len(s.waiting) > 0 && s.waiting[0].held < s.free {
 		n := s.waiting[0]
 		if found = n.next(s.free, s.lent > 0); found == nil {
@@ -237,7 +237,7 @@ func (s *prioritySemaphore) next() (*namespaceSlots, *contender) {
 	return s.namespaces[found.namespace], found
 }
 
-func (s *prioritySemaphore) grant(n *namespaceSlots, c *contender) {
+func (s *prioritySemaphore) grant(n *namespaceSlots, c *requester) {
 	w := c.line.Remove(c.line.Front()).(*waiter)
 	w.element = nil
 	if c.held == 0 {
@@ -248,12 +248,12 @@ func (s *prioritySemaphore) grant(n *namespaceSlots, c *contender) {
 	n.held++
 	n.waiters--
 	c.held++
-	s.settle(n)
+	s.reorder(n)
 	close(w.granted)
 }
 
-// settle restores the namespace's place in the heap after a change.
-func (s *prioritySemaphore) settle(n *namespaceSlots) {
+// reorder restores the namespace's place in the heap after a change.
+func (s *prioritySemaphore) reorder(n *namespaceSlots) {
 	switch {
 	case n.waiters > 0 && n.place < 0:
 		heap.Push(&s.waiting, n)
@@ -267,9 +267,9 @@ func (s *prioritySemaphore) settle(n *namespaceSlots) {
 	}
 }
 
-// next returns the namespace's contender to serve next from the free slots; nil when none may have one.
-func (n *namespaceSlots) next(free int, hanging bool) *contender {
-	var newcomer *contender
+// next returns the namespace's requester to serve next from the free slots; nil when none may have one.
+func (n *namespaceSlots) next(free int, hanging bool) *requester {
+	var newcomer *requester
 	if len(n.newcomers) > 0 {
 		newcomer = n.newcomers[0]
 	}
@@ -287,21 +287,21 @@ func (n *namespaceSlots) next(free int, hanging bool) *contender {
 	return newcomer
 }
 
-// byAge are contenders, the oldest first.
-type byAge []*contender
+// byAge are requesters, the oldest first.
+type byAge []*requester
 
-func (b *byAge) add(c *contender) {
+func (b *byAge) add(c *requester) {
 	i, _ := b.find(c)
 	*b = slices.Insert(*b, i, c)
 }
 
-func (b *byAge) drop(c *contender) {
+func (b *byAge) drop(c *requester) {
 	i, _ := b.find(c)
 	*b = slices.Delete(*b, i, i+1)
 }
 
-func (b *byAge) find(c *contender) (int, bool) {
-	return slices.BinarySearchFunc(*b, c.age, func(other *contender, age int64) int { return cmp.Compare(other.age, age) })
+func (b *byAge) find(c *requester) (int, bool) {
+	return slices.BinarySearchFunc(*b, c.age, func(other *requester, age int64) int { return cmp.Compare(other.age, age) })
 }
 
 // namespaceHeap is a heap of namespaces with the next one to serve on top.

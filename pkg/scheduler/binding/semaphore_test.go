@@ -13,20 +13,20 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// crowd are contenders, by gang, and who of them was granted a slot, in the order of it.
+// crowd are requesters, by gang, and who of them was granted a slot, in the order of it.
 type crowd struct {
 	*prioritySemaphore
-	gangs   map[api.JobID]*contender
+	gangs   map[api.JobID]*requester
 	waiters []*waiter
 	calls   map[api.JobID][]*waiter
 	granted []api.JobID
-	gangOf  map[*contender]api.JobID
+	gangOf  map[*requester]api.JobID
 }
 
 func newCrowd(slots int) *crowd {
 	return &crowd{
 		prioritySemaphore: newPrioritySemaphore(slots),
-		gangs:             map[api.JobID]*contender{}, calls: map[api.JobID][]*waiter{}, gangOf: map[*contender]api.JobID{},
+		gangs:             map[api.JobID]*requester{}, calls: map[api.JobID][]*waiter{}, gangOf: map[*requester]api.JobID{},
 	}
 }
 
@@ -44,7 +44,7 @@ func (c *crowd) want(gang api.JobID, slots int) {
 // came makes the gangs, that many, which ask for nothing yet, the oldest first.
 func (c *crowd) came(gangs ...api.JobID) {
 	for _, gang := range gangs {
-		c.gangs[gang] = newContender(gang, int64(len(c.gangs)))
+		c.gangs[gang] = newRequester(gang, int64(len(c.gangs)))
 		c.gangOf[c.gangs[gang]] = gang
 	}
 }
@@ -54,7 +54,7 @@ func (c *crowd) note() {
 	c.waiters = slices.DeleteFunc(c.waiters, func(w *waiter) bool {
 		select {
 		case <-w.granted:
-			gang := c.gangOf[w.contender]
+			gang := c.gangOf[w.requester]
 			c.granted = append(c.granted, gang)
 			c.calls[gang] = append(c.calls[gang], w)
 			return true
@@ -86,9 +86,9 @@ func (c *crowd) hang(gang api.JobID) {
 // held is what each gang that holds slots has.
 func (c *crowd) held() map[api.JobID]int {
 	held := map[api.JobID]int{}
-	for gang, contender := range c.gangs {
-		if contender.held > 0 {
-			held[gang] = contender.held
+	for gang, requester := range c.gangs {
+		if requester.held > 0 {
+			held[gang] = requester.held
 		}
 	}
 	return held
@@ -199,7 +199,7 @@ func TestNamespacesAreServedInTurn(t *testing.T) {
 
 func TestSemaphoreGivesUpWithoutLosingASlot(t *testing.T) {
 	s := newPrioritySemaphore(1)
-	of := func(age int64) *contender { return newContender(gang, age) }
+	of := func(age int64) *requester { return newRequester(gang, age) }
 	holder := s.acquire(t.Context(), of(1))
 	if holder == nil {
 		t.Fatal("the only slot was free and not granted")
@@ -277,7 +277,7 @@ func (c *crowd) act(d *rand.Rand, gang api.JobID) {
 func (c *crowd) check(t *testing.T, slots int) {
 	t.Helper()
 	total, held, lent := 0, map[string]int{}, 0
-	for gang, contender := range c.gangs {
+	for gang, requester := range c.gangs {
 		own := 0
 		for _, w := range c.calls[gang] {
 			if w.lent {
@@ -286,11 +286,11 @@ func (c *crowd) check(t *testing.T, slots int) {
 				own++
 			}
 		}
-		if own != contender.held {
-			t.Errorf("%s holds %d slots, for %d calls", gang, contender.held, own)
+		if own != requester.held {
+			t.Errorf("%s holds %d slots, for %d calls", gang, requester.held, own)
 		}
 		total += own
-		held[contender.namespace] += own
+		held[requester.namespace] += own
 	}
 	if total+c.free != slots || c.free < 0 || lent != c.lent || lent > slots {
 		t.Errorf("%d slots are held, %d free and %d lent, of %d", total, c.free, c.lent, slots)
@@ -299,12 +299,12 @@ func (c *crowd) check(t *testing.T, slots int) {
 		if n > (slots+1)/2 {
 			t.Errorf("namespace %s holds %d of %d slots", namespace, n, slots)
 		}
-		for gang, contender := range c.gangs {
-			if contender.namespace != namespace || contender.line.Len() == 0 || n >= c.free {
+		for gang, requester := range c.gangs {
+			if requester.namespace != namespace || requester.line.Len() == 0 || n >= c.free {
 				continue
 			}
-			if contender.held == 0 || lent == 0 || n < openWindow {
-				t.Errorf("%s waits with %d slots, its namespace holds %d, and %d are free", gang, contender.held, n, c.free)
+			if requester.held == 0 || lent == 0 || n < openWindow {
+				t.Errorf("%s waits with %d slots, its namespace holds %d, and %d are free", gang, requester.held, n, c.free)
 			}
 		}
 	}

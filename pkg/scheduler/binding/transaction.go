@@ -40,14 +40,14 @@ type Step struct {
 	// Rollback undoes PreBind, also one that failed half-way; nil when there is nothing to undo. It is retried with backoff until
 	// it returns nil or a NotFound API error.
 	Rollback func(ctx context.Context, task *api.TaskInfo, node string) error
-	// LastLook checks a passed member again, right before it is bound and after the whole gang has passed; an error fails the
+	// PreCommitCheck checks a passed member again, right before it is bound and after the whole gang has passed; an error fails the
 	// member. It covers changes made while other members were prepared. It must be quick and make no calls, and may run several
 	// times. It may be nil.
-	LastLook func(task *api.TaskInfo, node string) error
-	// RollbackUnbegun reports whether the plugin did something for the task before the chain, when the session placed it, such as
+	PreCommitCheck func(task *api.TaskInfo, node string) error
+	// RollbackIfNotRun reports whether the plugin did something for the task before the chain, when the session placed it, such as
 	// assuming its volumes. Rollback undoes that too, so it is called for every member that is not bound, even if PreBind never
 	// began.
-	RollbackUnbegun bool
+	RollbackIfNotRun bool
 	// Bound is called after Ledger.Bound when the member is bound; it may be nil. Like a successful Rollback, it ends the state
 	// that the step keeps for the member. Its context has a deadline, and other members wait for it to return.
 	Bound func(ctx context.Context, task *api.TaskInfo, node string)
@@ -138,7 +138,7 @@ type PodBinding struct {
 type Ledger interface {
 	// Bound records that the member's pod is known to be bound.
 	Bound(m *Member)
-	// Released records that the member will not be bound, and that every step that began or is marked with RollbackUnbegun is
+	// Released records that the member will not be bound, and that every step that began or is marked with RollbackIfNotRun is
 	// rolled back: its resources are free.
 	Released(m *Member, cause error)
 	// Ended records that every member of the transaction was bound, released, or abandoned by Abort. Engine.InFlight no longer

@@ -71,8 +71,8 @@ func (s *roster) failAll(err error) {
 	s.notify()
 }
 
-// loseEarly fails the members that were lost before the transaction was submitted.
-func (s *roster) loseEarly(early map[*Member]error) {
+// failStaleMembers fails the members that were lost before the transaction was submitted.
+func (s *roster) failStaleMembers(early map[*Member]error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.members {
@@ -199,8 +199,8 @@ func (s *roster) commit(ctx context.Context, chosen []*member, lost int) bool {
 	return true
 }
 
-// settle enters the final state of a member, after Ledger.Bound or Ledger.Released.
-func (s *roster) settle(m *member, final memberState) {
+// enterFinalState enters the final state of a member, after Ledger.Bound or Ledger.Released.
+func (s *roster) enterFinalState(m *member, final memberState) {
 	s.mu.Lock()
 	s.move(m, final)
 	s.mu.Unlock()
@@ -233,8 +233,8 @@ func (s *roster) notBound(m *member, err error) {
 	m.bindErr = err
 }
 
-// takeOrphans returns the failed members that no goroutine rolls back yet, for the caller to roll back.
-func (s *roster) takeOrphans() []*member {
+// takePendingRollbacks returns the failed members that no goroutine rolls back yet, for the caller to roll back.
+func (s *roster) takePendingRollbacks() []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	orphans := s.orphans

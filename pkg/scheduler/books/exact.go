@@ -15,8 +15,8 @@ func (j *job) put(task *api.TaskInfo) {
 	j.info.TotalRequest, j.info.Allocated = api.EmptyResource(), api.EmptyResource()
 }
 
-// take removes the task from the job. Upstream subtracts the task's request, so the sum is set to it first.
-func (j *job) take(task *api.TaskInfo) {
+// removeTask removes the task from the job. Upstream subtracts the task's request, so the sum is set to it first.
+func (j *job) removeTask(task *api.TaskInfo) {
 	info := j.info
 	info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()
 	within := info.TaskToSubJob[task.UID]
@@ -29,9 +29,9 @@ func (j *job) take(task *api.TaskInfo) {
 	}
 }
 
-// take removes the task from the node. Sums that lost precision are recomputed before they are read (countNode), not at each
+// removeTask removes the task from the node. Sums that lost precision are recomputed before they are read (countNode), not at each
 // event.
-func (n *node) take(task *api.TaskInfo) {
+func (n *node) removeTask(task *api.TaskInfo) {
 	info := n.info
 	n.inexact = n.inexact || large(info.Used)
 	if n.inexact {

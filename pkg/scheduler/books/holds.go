@@ -111,7 +111,7 @@ func (p *Pods) Bind(key api.TaskID, owner any) {
 	r.hold.status = api.Bound
 	if r.hold.isOver(r.shown) {
 		r.hold = nil
-		p.settle(key, r)
+		p.settleRecord(key, r)
 		return
 	}
 	p.move(r)
@@ -123,7 +123,7 @@ func (p *Pods) Release(key api.TaskID, owner any) {
 	defer p.lock.Unlock()
 	if r := p.heldBy(key, owner); r != nil {
 		r.hold = nil
-		p.settle(key, r)
+		p.settleRecord(key, r)
 	}
 }
 
@@ -148,7 +148,7 @@ func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 func (p *Pods) move(r *record) {
 	p.strike(r)
 	r.place()
-	p.judge(api.PodKey(r.shown), r)
+	p.updateDeleted(api.PodKey(r.shown), r)
 	p.book(r)
 	p.tidy(r.task)
 }
@@ -181,7 +181,7 @@ func (p *Pods) Spare(pod *v1.Pod) {
 	key := api.PodKey(pod)
 	if r := p.records[key]; r != nil && r.victim == pod.UID {
 		r.victim = ""
-		p.settle(key, r)
+		p.settleRecord(key, r)
 	}
 }
 

@@ -64,8 +64,8 @@ func (r *record) paid() bool {
 	return deleted.Sub(start.Time) >= ranLong
 }
 
-// judge decides whether the task of the record stays and whether it counts against its queue as a deleted one, and notes when that changes.
-func (p *Pods) judge(key api.TaskID, r *record) {
+// updateDeleted decides whether the task of the record stays and whether it counts against its queue as a deleted one, and notes when that changes.
+func (p *Pods) updateDeleted(key api.TaskID, r *record) {
 	r.stays = false
 	delete(p.deleted, key)
 	var changes time.Time

@@ -18,7 +18,7 @@ import (
 // Nodes are the nodes with the tasks on them.
 type Nodes struct {
 	// Sums lets a plugin supply capacity and usage of resources. It is set up before the first object is shown.
-	Sums sums.Books
+	Sums sums.NodeCapacityOverride
 
 	lock    sync.Locker
 	last    *generations

@@ -22,10 +22,10 @@ func (p *Pods) strike(r *record) {
 		return
 	}
 	if task.Job != "" {
-		p.jobs.of(task.Job).take(task)
+		p.jobs.of(task.Job).removeTask(task)
 	}
 	if holdsNode(task) {
-		p.nodes.of(task.NodeName).take(task)
+		p.nodes.of(task.NodeName).removeTask(task)
 	}
 }
 

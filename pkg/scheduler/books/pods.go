@@ -70,7 +70,7 @@ func (p *Pods) Show(pod *v1.Pod) {
 	if r.hold.isOver(pod) {
 		r.hold = nil
 	}
-	p.settle(key, r)
+	p.settleRecord(key, r)
 }
 
 // Hide is called when the watch shows that the pod was deleted. It ignores a pod other than the one that is shown.
@@ -92,7 +92,7 @@ func (p *Pods) hide(key api.TaskID) {
 	if r.hold.isOver(nil) {
 		r.hold = nil
 	}
-	p.settle(key, r)
+	p.settleRecord(key, r)
 }
 
 // Unread reports whether a claim of the pod could not be read yet. The mutex is held.
@@ -108,7 +108,7 @@ func (p *Pods) ReadClaims(pod *v1.Pod) {
 	defer p.lock.Unlock()
 	if p.Unread(pod) {
 		key := api.PodKey(pod)
-		p.settle(key, p.records[key])
+		p.settleRecord(key, p.records[key])
 	}
 }
 
@@ -118,7 +118,7 @@ func (p *Pods) ReadClaimsAgain() {
 	defer p.lock.Unlock()
 	for key, r := range p.records {
 		if r.unread {
-			p.settle(key, r)
+			p.settleRecord(key, r)
 		}
 	}
 }
@@ -131,8 +131,8 @@ func (p *Pods) Task(key api.TaskID, uid types.UID) *api.TaskInfo {
 	return nil
 }
 
-// settle books the record according to its inputs. Only settle and move write the tasks of jobs and nodes.
-func (p *Pods) settle(key api.TaskID, r *record) {
+// settleRecord books the record according to its inputs. Only settleRecord and move write the tasks of jobs and nodes.
+func (p *Pods) settleRecord(key api.TaskID, r *record) {
 	former := r.task
 	p.strike(r)
 	r.task, r.unread = nil, false
@@ -140,7 +140,7 @@ func (p *Pods) settle(key api.TaskID, r *record) {
 		p.makeTask(r)
 		p.keepGang(r.task, former)
 	}
-	p.judge(key, r)
+	p.updateDeleted(key, r)
 	if r.task != nil {
 		p.book(r)
 	}

@@ -223,7 +223,7 @@ func (c *Cache) Abort() {
 
 // RetryAll ends every gang's wait and readmits quarantined objects, for example when a new configuration takes effect.
 func (c *Cache) RetryAll() {
-	c.quarantine.aside.Forgive()
+	c.quarantine.aside.Readmit()
 	c.ledger.Backoff().RetryAll()
 }
 
@@ -243,7 +243,7 @@ func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	if c.ledger.Failing(gang) {
 		return "previous bind attempt failed; rollback in progress", true
 	}
-	if c.quarantine.aside.Pausing(gang) {
+	if c.quarantine.aside.IsPaused(gang) {
 		return "scheduling of this queue is paused while the scheduler isolates an object that makes it panic", true
 	}
 	reason, _, blocked = c.ledger.Backoff().Blocked(gang)

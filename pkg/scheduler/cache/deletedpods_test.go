@@ -279,7 +279,7 @@ func TestTheUndoOfAPodThatIsGoneIsTriedAgain(t *testing.T) {
 		w.gangOf(2, 1)
 		tries := 0
 		step := binding.Step{
-			Plugin: "p", RollbackUnbegun: true,
+			Plugin: "p", RollbackIfNotRun: true,
 			PreBind: func(context.Context, *api.TaskInfo, string) error { return nil },
 			Rollback: func(context.Context, *api.TaskInfo, string) error {
 				if tries++; tries < 3 {

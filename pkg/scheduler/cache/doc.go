@@ -5,7 +5,7 @@
 //
 //   - Informers (sources.go, factories.go, informers.go) show objects to the handlers (handlers.go, eventhandlers.go, claims.go, storage.go), which
 //     write them to the books (package books) and then wake the loop, end waits and cancel members.
-//   - Sessions call the methods in session.go: they get a snapshot (snapshot.go, orphans.go, overdraft.go), and hand over placed tasks, evictions and
+//   - Sessions call the methods in session.go: they get a snapshot (snapshot.go, orphans.go, overcommit.go), and hand over placed tasks, evictions and
 //     their verdicts on gangs. Package ledger carries out the first two, package report publishes the third.
 //   - Objects that would break or slow cycles are left out of snapshots (package setaside, quarantine.go), and so are HyperNodes that are faulty or
 //     contradict others (hypernodes.go).

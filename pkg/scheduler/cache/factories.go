@@ -53,8 +53,8 @@ type known struct {
 	informers map[toolscache.SharedIndexInformer]bool
 }
 
-// note adds the error handler to an informer that is new.
-func (k *known) note(informer toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
+// addErrorHandler adds the error handler to an informer that is new.
+func (k *known) addErrorHandler(informer toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.informers[informer] {
@@ -84,7 +84,7 @@ type kubeFactory struct {
 
 // InformerFor implements informers.SharedInformerFactory.
 func (f kubeFactory) InformerFor(object runtime.Object, newInformer internalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
-	return f.known.note(f.SharedInformerFactory.InformerFor(object, newInformer))
+	return f.known.addErrorHandler(f.SharedInformerFactory.InformerFor(object, newInformer))
 }
 
 // Admissionregistration implements informers.SharedInformerFactory, as the methods below.
@@ -121,7 +121,7 @@ type volcanoFactory struct {
 
 // InformerFor implements vcinformers.SharedInformerFactory.
 func (f volcanoFactory) InformerFor(object runtime.Object, newInformer vcinternalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
-	return f.known.note(f.SharedInformerFactory.InformerFor(object, newInformer))
+	return f.known.addErrorHandler(f.SharedInformerFactory.InformerFor(object, newInformer))
 }
 
 // Batch implements vcinformers.SharedInformerFactory, as the methods below.

@@ -30,7 +30,7 @@ type Handle struct {
 	plugins    *pluginInformers
 	changes    *changes
 	hyperNodes *hyperNodes
-	count      func(sums.Counter)
+	count      func(sums.ResourceCounter)
 	wake       func(Urgency)
 }
 
@@ -80,7 +80,7 @@ func (h *Handle) PodsOn(node string) []*v1.Pod {
 }
 
 // CountResources sets the Counter that supplies capacity and usage of resources that Node and Pod objects do not report.
-func (h *Handle) CountResources(counter sums.Counter) { h.count(counter) }
+func (h *Handle) CountResources(counter sums.ResourceCounter) { h.count(counter) }
 
 // Wake requests a cycle, because a change may let a pending task be placed.
 func (h *Handle) Wake() { h.wake(WakeNow) }

@@ -85,7 +85,7 @@ func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 			node = nil // it was deleted
 		}
 		for _, c := range h.claims {
-			touched = c.look(name, node) || touched
+			touched = c.matchNode(name, node) || touched
 		}
 	}
 	return touched
@@ -109,7 +109,7 @@ func (h *hyperNodes) read() {
 		if c == nil || c.hyperNode != hyperNode {
 			c = readClaim(hyperNode)
 			for _, node := range nodes {
-				c.look(node.Name, node)
+				c.matchNode(node.Name, node)
 			}
 		}
 		h.claims[hyperNode.Name], byAge[i] = c, c

@@ -160,7 +160,7 @@ func TestHyperNodesAreUpstreams(t *testing.T) {
 			}
 			c := readClaim(hyperNode)
 			for _, node := range list {
-				c.look(node.Name, node)
+				c.matchNode(node.Name, node)
 			}
 			claims = append(claims, c)
 		}

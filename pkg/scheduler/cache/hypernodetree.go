@@ -84,8 +84,8 @@ func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	return fmt.Errorf("the selector selects nothing; set exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions")
 }
 
-// look matches a new or changed node, or removes a deleted one (nil), and reports whether the claim's nodes changed.
-func (c *claim) look(name string, node *v1.Node) (changed bool) {
+// matchNode matches a new or changed node, or removes a deleted one (nil), and reports whether the claim's nodes changed.
+func (c *claim) matchNode(name string, node *v1.Node) (changed bool) {
 	mine := c.named.Has(name) || node != nil && slices.ContainsFunc(c.match, func(match func(*v1.Node) bool) bool { return match(node) })
 	if mine == c.nodes.Has(name) {
 		return false

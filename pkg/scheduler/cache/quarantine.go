@@ -18,7 +18,7 @@ var errSearching = errors.New("evictions are paused while the scheduler isolates
 
 // Quarantine keeps objects out of sessions that would break or slow them (package setaside), and reports them.
 type Quarantine struct {
-	aside   *setaside.Aside
+	aside   *setaside.Quarantine
 	reports *report.Reporter
 }
 
@@ -46,7 +46,7 @@ func (q *Quarantine) Counts() map[string]int { return q.aside.Counts() }
 
 // takeFrom removes quarantined objects from the snapshot, and reports new ones.
 func (q *Quarantine) takeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies) {
-	for gang, why := range q.aside.TakeFrom(snapshot, by, time.Now()) {
+	for gang, why := range q.aside.RemoveFrom(snapshot, by, time.Now()) {
 		q.reports.SetAside(gang, why)
 	}
 }

@@ -21,7 +21,7 @@ import (
 //
 //   - Pods that hold nodes count when their PodGroup does not exist, or when they are being deleted and stay (orphans.go).
 //   - Objects that make sums wrong, or made sessions panic, are quarantined (quarantine.go).
-//   - Pods hold no more than their node has (overdraft.go).
+//   - Pods hold no more than their node has (overcommit.go).
 //   - Nodes have device ledgers of their own.
 //   - A job has the minima of binding.ApplyMinimum.
 //   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
@@ -72,7 +72,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 	}
 	s.quarantine.takeFrom(snapshot, by)
 	boundByNodes(snapshot, lost)
-	s.quarantine.aside.ReckonWithHoldings(snapshot)
+	s.quarantine.aside.CapMinResources(snapshot)
 	devices.Own(snapshot.Nodes)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {

@@ -281,7 +281,7 @@ func TestAMemberThatIsNotUndoneIsNotReleased(t *testing.T) {
 		w.gangOf(1, 1)
 		w.Abort()
 		w.mustPlace("n", []binding.Step{{
-			Plugin: "storage", RollbackUnbegun: true, PreBind: failing("storage").PreBind,
+			Plugin: "storage", RollbackIfNotRun: true, PreBind: failing("storage").PreBind,
 			Rollback: func(context.Context, *api.TaskInfo, string) error { return errBroken },
 		}}, "p0")
 		w.SealTransactions()

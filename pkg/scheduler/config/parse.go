@@ -35,7 +35,7 @@ func Parse(data []byte, cat *Catalogue) (*Config, error) {
 	}
 	p := &parser{cat: cat, preBindDisabled: map[string]bool{}, pluginLines: map[string]int{}, given: map[string]map[string]field{}, text: data}
 	p.root(root)
-	p.together()
+	p.checkCombinations()
 	if err := p.err(); err != nil {
 		return nil, err
 	}

@@ -68,14 +68,14 @@ type watch struct {
 	seen      string
 	seenGiven bool
 	// missed is when the file became unreadable; zero while it can be read. told is the error that was reported since.
-	missed time.Time
-	told   string
+	missed   time.Time
+	reported string
 	// bases are the names, within the watched folders, of the file and of its link target.
 	bases map[string]bool
 }
 
 func (w *watch) run(ctx context.Context) {
-	timer := time.NewTimer(w.look())
+	timer := time.NewTimer(w.readFile())
 	defer timer.Stop()
 	var since time.Time
 	wake := func() {
@@ -100,13 +100,13 @@ func (w *watch) run(ctx context.Context) {
 			wake()
 		case <-timer.C:
 			since = time.Time{}
-			timer.Reset(w.look())
+			timer.Reset(w.readFile())
 		}
 	}
 }
 
-// look reads the file and reports a change. It returns when to look again if there is no notice until then.
-func (w *watch) look() time.Duration {
+// readFile reads the file and reports a change. It returns when to look again if there is no notice until then.
+func (w *watch) readFile() time.Duration {
 	next := recheck
 	if !w.arm() {
 		next = rearm
@@ -116,7 +116,7 @@ func (w *watch) look() time.Duration {
 		w.miss(err)
 		return rearm
 	}
-	w.missed, w.told = time.Time{}, ""
+	w.missed, w.reported = time.Time{}, ""
 	if hash := hashOf(data); hash != w.seen {
 		w.seen = hash
 		w.onChange(data, nil)
@@ -129,10 +129,10 @@ func (w *watch) miss(err error) {
 	if w.missed.IsZero() {
 		w.missed = time.Now()
 	}
-	if time.Since(w.missed) < missing || err.Error() == w.told {
+	if time.Since(w.missed) < missing || err.Error() == w.reported {
 		return
 	}
-	w.told = err.Error()
+	w.reported = err.Error()
 	w.seen = "" // whatever is read next is news
 	w.onChange(nil, err)
 }

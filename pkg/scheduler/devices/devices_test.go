@@ -139,7 +139,7 @@ func in(t *testing.T, locks bool, pods func(s sharing) []*v1.Pod, test func(t *t
 			s.switchOn(t, locks)
 			list := pods(s)
 			w := &world{t: t, registry: framework.NewRegistry(), conf: confOf(s, locks)}
-			w.Cluster = sessiontest.New(sessiontest.World{
+			w.Cluster = sessiontest.New(sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{s.node().Obj()}, Pods: list,
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
 			})
@@ -413,7 +413,7 @@ func TestClientOfAClosedSession(t *testing.T) {
 // change.
 func TestNodeWithoutALedgerTakesNoPod(t *testing.T) {
 	s := sharings["vGPU"]
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{s.node().Obj()}, Pods: []*v1.Pod{schedtest.MakePod().Name("p").Limit(s.asks).Group("g").Obj()},
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
 	})

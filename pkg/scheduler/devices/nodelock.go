@@ -42,8 +42,8 @@ func newNodeLocks(kinds []kind) *nodeLocks {
 	return &nodeLocks{kinds: withLock, held: map[api.TaskID][]nodeLock{}}
 }
 
-// settle assigns to the task the locks that were taken since the last call.
-func (l *nodeLocks) settle(task api.TaskID) {
+// assignLocks assigns to the task the locks that were taken since the last call.
+func (l *nodeLocks) assignLocks(task api.TaskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.taken) > 0 {

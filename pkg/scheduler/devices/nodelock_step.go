@@ -54,8 +54,8 @@ func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(
 	return written, err
 }
 
-// GiveBack removes the lock if it has the holder's value.
-func (l NodeLock) GiveBack(ctx context.Context, nodeName string, isHolders func(value string) bool) error {
+// Release removes the lock if it has the holder's value.
+func (l NodeLock) Release(ctx context.Context, nodeName string, isHolders func(value string) bool) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := l.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
 		if err != nil || !isHolders(node.Annotations[l.Annotation]) {
@@ -71,7 +71,7 @@ func (l NodeLock) GiveBack(ctx context.Context, nodeName string, isHolders func(
 // as briefly as possible; the device plugin releases it. If the scheduler dies in between, the lock expires.
 func lockStep(kube kubernetes.Interface, annotation string) binding.Step {
 	l := &lockHolder{lock: NodeLock{kube, annotation}}
-	return binding.Step{Plugin: "deviceshare", PreBind: l.take, Rollback: l.giveBack}
+	return binding.Step{Plugin: "deviceshare", PreBind: l.acquire, Rollback: l.release}
 }
 
 // lockHolder takes upstream's locks, whose value is the time at which they were taken.
@@ -81,7 +81,7 @@ type lockHolder struct {
 	written string
 }
 
-func (l *lockHolder) take(ctx context.Context, _ *api.TaskInfo, name string) error {
+func (l *lockHolder) acquire(ctx context.Context, _ *api.TaskInfo, name string) error {
 	now := time.Now().Format(time.RFC3339)
 	written, err := l.lock.Take(ctx, name, now, func(since string) (bool, error) { return !expired(since), nil })
 	if written {
@@ -97,9 +97,9 @@ func expired(since string) bool {
 	return err == nil && time.Since(t) > NodeLockLife
 }
 
-func (l *lockHolder) giveBack(ctx context.Context, _ *api.TaskInfo, name string) error {
+func (l *lockHolder) release(ctx context.Context, _ *api.TaskInfo, name string) error {
 	if l.written == "" {
 		return nil
 	}
-	return l.lock.GiveBack(ctx, name, func(value string) bool { return value == l.written })
+	return l.lock.Release(ctx, name, func(value string) bool { return value == l.written })
 }

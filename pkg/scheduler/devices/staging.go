@@ -106,7 +106,7 @@ func (s *Staging) allocated(event *vcframework.Event) {
 	if node == nil || !s.asks(task.Pod) {
 		return
 	}
-	s.locks.settle(task.UID)
+	s.locks.assignLocks(task.UID)
 	switch {
 	case !s.own(task):
 		delete(s.evicted, task.UID)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// letter is an event that waits to be written.
-type letter struct {
+// queuedEvent is an event that waits to be written.
+type queuedEvent struct {
 	about                      v1.ObjectReference
 	annotations                map[string]string
 	eventType, reason, message string
@@ -32,7 +32,7 @@ func subjectOf(about v1.ObjectReference) subject {
 	return subject{about.Kind, about.Namespace, about.Name, about.UID}
 }
 
-type letterKey struct {
+type queuedEventKey struct {
 	about           subject
 	reason, message string
 }
@@ -51,24 +51,26 @@ type mailbox struct {
 	some  *sync.Cond
 	total int
 	// waiting are the events of each namespace that has some, or whose event is being written.
-	waiting map[string][]*letter
+	waiting map[string][]*queuedEvent
 	// turns are the namespaces that have waiting events and no write under way.
 	turns  []string
-	known  map[letterKey]*letter
+	known  map[queuedEventKey]*queuedEvent
 	closed bool
 }
 
 func newMailbox(most int) *mailbox {
-	m := &mailbox{most: most, waiting: map[string][]*letter{}, known: map[letterKey]*letter{}}
+	m := &mailbox{most: most, waiting: map[string][]*queuedEvent{}, known: map[queuedEventKey]*queuedEvent{}}
 	m.some = sync.NewCond(&m.mu)
 	return m
 }
 
-func (l *letter) key() letterKey { return letterKey{subjectOf(l.about), l.reason, l.message} }
+func (l *queuedEvent) key() queuedEventKey {
+	return queuedEventKey{subjectOf(l.about), l.reason, l.message}
+}
 
 // post adds the event; false when there is no room for it. If an equal event waits already, its count is increased
 // instead.
-func (m *mailbox) post(l *letter) bool {
+func (m *mailbox) post(l *queuedEvent) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if same, ok := m.known[l.key()]; ok {
@@ -96,8 +98,8 @@ func (m *mailbox) post(l *letter) bool {
 	return true
 }
 
-// take waits for the next event; nil when the mailbox is closed and empty, or the context ended.
-func (m *mailbox) take(ctx context.Context) *letter {
+// next waits for the next event; nil when the mailbox is closed and empty, or the context ended.
+func (m *mailbox) next(ctx context.Context) *queuedEvent {
 	defer context.AfterFunc(ctx, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -126,7 +128,7 @@ func (m *mailbox) take(ctx context.Context) *letter {
 }
 
 // written records that the event has been written, so that its namespace may have its next turn.
-func (m *mailbox) written(l *letter) {
+func (m *mailbox) written(l *queuedEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	namespace := l.about.Namespace

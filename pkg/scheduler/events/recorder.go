@@ -66,8 +66,8 @@ type eventKey struct {
 	eventType, reason string
 }
 
-// telling is the last event of a key. Its message is stored as a digest.
-type telling struct {
+// lastEvent is the last event of a key. Its message is stored as a digest.
+type lastEvent struct {
 	message uint64
 	at      time.Time
 }
@@ -79,7 +79,7 @@ func NewRecorder(out Outlet) *Recorder {
 	return &Recorder{out: out, last: lru.New(rememberedEvents)}
 }
 
-func (r *Recorder) tell(e Notice) {
+func (r *Recorder) record(e Notice) {
 	e.Reason, e.Message = brief.Cut(e.Reason, mostOfReason), brief.Text(e.Message)
 	accessor, err := meta.Accessor(e.Object)
 	if err != nil || e.Reason == "Evict" {
@@ -91,7 +91,7 @@ func (r *Recorder) tell(e Notice) {
 	if !r.isNews(key, message) {
 		return
 	}
-	r.out.Send(e, func(there bool) { r.settle(key, message, there) })
+	r.out.Send(e, func(there bool) { r.recordDelivery(key, message, there) })
 }
 
 // isNews reports whether the message differs from the last one, and records it as the last.
@@ -100,23 +100,23 @@ func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if last, ok := r.last.Get(key); ok {
-		if last := last.(telling); last.message == message && now.Sub(last.at) < Lifetime {
+		if last := last.(lastEvent); last.message == message && now.Sub(last.at) < Lifetime {
 			return false
 		}
 	}
-	r.last.Add(key, telling{message, now})
+	r.last.Add(key, lastEvent{message, now})
 	return true
 }
 
-// settle records whether an event was delivered, unless a newer one has replaced it.
-func (r *Recorder) settle(key eventKey, message uint64, there bool) {
+// recordDelivery records whether an event was delivered, unless a newer one has replaced it.
+func (r *Recorder) recordDelivery(key eventKey, message uint64, there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last, ok := r.last.Get(key); !ok || last.(telling).message != message {
+	if last, ok := r.last.Get(key); !ok || last.(lastEvent).message != message {
 		return
 	}
 	if there {
-		r.last.Add(key, telling{message, time.Now()})
+		r.last.Add(key, lastEvent{message, time.Now()})
 	} else {
 		r.last.Remove(key)
 	}
@@ -127,14 +127,14 @@ func (r *Recorder) Again(object Object, eventType, reason, message string) {
 	r.mu.Lock()
 	last, ok := r.last.Get(eventKey{object.GetUID(), eventType, reason})
 	r.mu.Unlock()
-	if !ok || last.(telling).message == apiwrite.Digest(brief.Text(message)) {
+	if !ok || last.(lastEvent).message == apiwrite.Digest(brief.Text(message)) {
 		r.Event(object, eventType, reason, message)
 	}
 }
 
 // Event records the event unless it only repeats the last one.
 func (r *Recorder) Event(object runtime.Object, eventType, reason, message string) {
-	r.tell(Notice{Object: object, Type: eventType, Reason: reason, Message: message})
+	r.record(Notice{Object: object, Type: eventType, Reason: reason, Message: message})
 }
 
 // Eventf is Event with a format. Upstream passes complete messages as the format, so a format without arguments is used
@@ -149,7 +149,7 @@ func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string
 	if len(args) > 0 {
 		message = fmt.Sprintf(format, args...)
 	}
-	r.tell(Notice{Object: object, Annotations: annotations, Type: eventType, Reason: reason, Message: message})
+	r.record(Notice{Object: object, Annotations: annotations, Type: eventType, Reason: reason, Message: message})
 }
 
 // Direct is an outlet to a recorder that never loses an event, such as one in memory.

@@ -99,7 +99,7 @@ func NewWriter(s Sink, source string, observe func(result string)) *Writer {
 func (w *Writer) Start(ctx context.Context) {
 	for range eventWorkers {
 		w.workers.Go(func() {
-			for l := w.box.take(ctx); l != nil; l = w.box.take(ctx) {
+			for l := w.box.next(ctx); l != nil; l = w.box.next(ctx) {
 				w.write(ctx, l)
 				w.box.written(l)
 			}
@@ -132,7 +132,7 @@ func (w *Writer) Send(e Notice, done func(there bool)) {
 		return
 	}
 	now := time.Now()
-	l := &letter{
+	l := &queuedEvent{
 		about: *about, annotations: e.Annotations, eventType: e.Type, reason: e.Reason, message: e.Message,
 		first: now, last: now, times: 1, done: []func(bool){done},
 	}
@@ -162,14 +162,14 @@ func (w *Writer) affords(about subject, now time.Time) bool {
 }
 
 // write writes the event, with retries and backoff.
-func (w *Writer) write(ctx context.Context, l *letter) {
+func (w *Writer) write(ctx context.Context, l *queuedEvent) {
 	event := w.event(l)
 	wait := eventFirstRetry
 	for tries := 1; ; {
 		again := w.nextRetry()
 		err := w.try(ctx, event)
 		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try was applied
-			w.settle(l, "written", nil)
+			w.endDelivery(l, "written", nil)
 			return
 		}
 		if answered(err) {
@@ -178,10 +178,10 @@ func (w *Writer) write(ctx context.Context, l *letter) {
 		last := ctx.Err() != nil || tries > eventTries
 		switch {
 		case apiwrite.RefusedForGood(err), apierrors.IsNotFound(err), last && apierrors.IsForbidden(err):
-			w.settle(l, "rejected", err)
+			w.endDelivery(l, "rejected", err)
 			return
 		case last:
-			w.settle(l, "dropped", err)
+			w.endDelivery(l, "dropped", err)
 			return
 		}
 		select {
@@ -210,9 +210,9 @@ func (w *Writer) nextRetry() <-chan struct{} {
 	return w.again
 }
 
-// settle ends the event's delivery. An event that was refused for good counts as delivered, so that it is not recorded
+// endDelivery ends the event's delivery. An event that was refused for good counts as delivered, so that it is not recorded
 // again.
-func (w *Writer) settle(l *letter, result string, err error) {
+func (w *Writer) endDelivery(l *queuedEvent, result string, err error) {
 	if err != nil {
 		klog.Background().WithName("events").Error(err, "Dropped an event", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
 			"reason", l.reason, "message", l.message)
@@ -238,7 +238,7 @@ func (w *Writer) try(ctx context.Context, event *v1.Event) error {
 	return w.sink(ctx, event)
 }
 
-func (w *Writer) event(l *letter) *v1.Event {
+func (w *Writer) event(l *queuedEvent) *v1.Event {
 	namespace := l.about.Namespace
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
@@ -254,9 +254,9 @@ func (w *Writer) event(l *letter) *v1.Event {
 }
 
 // nextStamp returns a unique time for the event's name.
-func (w *Writer) nextStamp(told time.Time) int64 {
+func (w *Writer) nextStamp(at time.Time) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stamp = max(w.stamp+1, told.UnixNano())
+	w.stamp = max(w.stamp+1, at.UnixNano())
 	return w.stamp
 }

@@ -362,7 +362,7 @@ func TestStopWritesWhatWaits(t *testing.T) {
 func TestMailboxIsBounded(t *testing.T) {
 	box := newMailbox(10)
 	post := func(namespace string, i int) bool {
-		return box.post(&letter{about: v1.ObjectReference{Namespace: namespace}, message: fmt.Sprint(i)})
+		return box.post(&queuedEvent{about: v1.ObjectReference{Namespace: namespace}, message: fmt.Sprint(i)})
 	}
 	taken := map[string]int{}
 	for _, namespace := range []string{"a", "b", "c"} {

@@ -41,12 +41,12 @@ func (c *chain) add(plugin string, step preBindStep) {
 
 // addPreBinder adds the plugin's own step. reserves reports whether the plugin is a Reserver.
 func (c *chain) addPreBinder(plugin string, pb PreBinder, reserves bool) {
-	step := preBindStep{preBind: pb.PreBind, rollback: pb.Rollback, rollbackUnbegun: reserves, timeout: DefaultStepTimeout}
+	step := preBindStep{preBind: pb.PreBind, rollback: pb.Rollback, rollbackIfNotRun: reserves, timeout: DefaultStepTimeout}
 	if timed, ok := pb.(TimedPreBinder); ok {
 		step.timeout = timed.PreBindTimeout()
 	}
-	if looker, ok := pb.(LastLooker); ok {
-		step.lastLook = looker.LastLook
+	if looker, ok := pb.(PreCommitChecker); ok {
+		step.preCommitCheck = looker.PreCommitCheck
 	}
 	if observer, ok := pb.(BoundObserver); ok {
 		step.bound = observer.Bound
@@ -65,7 +65,7 @@ func (c *chain) of(bindCtx *vccache.BindContext) []binding.Step {
 	for _, plugin := range c.order {
 		for _, s := range c.steps[plugin] {
 			steps = append(steps, binding.Step{
-				Plugin: plugin, PreBind: s.preBind, LastLook: s.lastLook, Rollback: s.rollback, RollbackUnbegun: s.rollbackUnbegun,
+				Plugin: plugin, PreBind: s.preBind, PreCommitCheck: s.preCommitCheck, Rollback: s.rollback, RollbackIfNotRun: s.rollbackIfNotRun,
 				Bound: s.bound, Timeout: s.timeout,
 			})
 		}
@@ -84,9 +84,9 @@ const upstreamStepTimeout = 11 * time.Minute
 // undoes the plugin's Reserve, which the session ran when it placed the task.
 func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindContext) binding.Step {
 	return binding.Step{
-		Plugin:          plugin,
-		Timeout:         upstreamStepTimeout,
-		RollbackUnbegun: true,
+		Plugin:           plugin,
+		Timeout:          upstreamStepTimeout,
+		RollbackIfNotRun: true,
 		PreBind: func(ctx context.Context, task *api.TaskInfo, _ string) error {
 			return pb.PreBind(ctx, &vccache.BindContext{TaskInfo: task, Extensions: bindCtx.Extensions})
 		},

@@ -89,13 +89,13 @@ type TimedPreBinder interface {
 	PreBindTimeout() time.Duration
 }
 
-// LastLooker is a PreBinder that checks a passed task again when its whole gang has passed and is about to be bound. It covers
+// PreCommitChecker is a PreBinder that checks a passed task again when its whole gang has passed and is about to be bound. It covers
 // changes made while other members were prepared, which may take minutes.
-type LastLooker interface {
+type PreCommitChecker interface {
 	PreBinder
-	// LastLook fails the task with an error, as PreBind does. It must be quick and make no remote calls. It is called for one
+	// PreCommitCheck fails the task with an error, as PreBind does. It must be quick and make no remote calls. It is called for one
 	// member after the other, and may be called several times.
-	LastLook(task *api.TaskInfo, nodeName string) error
+	PreCommitCheck(task *api.TaskInfo, nodeName string) error
 }
 
 // BoundObserver is a PreBinder that is notified of each task that is bound.
@@ -248,13 +248,13 @@ type EvictionObserver interface {
 	Evicted(eviction Eviction)
 }
 
-// Forecaster is a plugin that detects gangs that the cluster's nodes could never hold, even if all resources were released. It is
+// InfeasibilityChecker is a plugin that detects gangs that the cluster's nodes could never hold, even if all resources were released. It is
 // looked for on the plugin itself.
-type Forecaster interface {
-	// NeverFits reports whether no member of the admitted gang can be placed on the current nodes: resources promised to it would
-	// only keep other gangs out. It is called before upstream's plugins open, and possibly before the forecaster's own
+type InfeasibilityChecker interface {
+	// Infeasible reports whether no member of the admitted gang can be placed on the current nodes: resources promised to it would
+	// only keep other gangs out. It is called before upstream's plugins open, and possibly before the checker's own
 	// OnSessionOpen.
-	NeverFits(ssn *Session, job *api.JobInfo) bool
+	Infeasible(ssn *Session, job *api.JobInfo) bool
 }
 
 // find returns the implementation of an interface by the plugin's value for the session, or else by the plugin itself.

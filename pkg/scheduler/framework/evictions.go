@@ -23,8 +23,8 @@ type Eviction struct {
 	Action string
 }
 
-// heldEviction is an eviction that is sent, or dropped, when the session closes.
-type heldEviction struct {
+// deferredEviction is an eviction that is sent, or dropped, when the session closes.
+type deferredEviction struct {
 	Eviction
 	reason string
 }
@@ -37,24 +37,26 @@ type evictions struct {
 	observers []EvictionObserver
 	// send evicts a task.
 	send func(task *api.TaskInfo, reason string) error
-	// held are deferred until the session ends. withdrawn are the gangs whose evictions were dropped, with the members
+	// deferred are the evictions deferred until the session ends. cancelled are the gangs whose evictions were dropped, with the members
 	// that would have replaced the victims.
-	held      []heldEviction
-	withdrawn map[api.JobID][]*api.TaskInfo
+	deferred  []deferredEviction
+	cancelled map[api.JobID][]*api.TaskInfo
 	// groups reports whether gangs of the session are placed together, so that evictions are deferred; nil before the
 	// first eviction.
 	groups *bool
 }
 
-// Withdrawn returns the gangs whose evictions were dropped because their group has no room, with the members that would have
+// CancelledEvictions returns the gangs whose evictions were dropped because their group has no room, with the members that would have
 // taken the victims' place. It is known once the session closes.
-func (ssn *Session) Withdrawn() map[api.JobID][]*api.TaskInfo { return ssn.evictions.withdrawn }
+func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
+	return ssn.evictions.cancelled
+}
 
 // Evict evicts the task and records it, or defers the eviction if gangs of the session are placed together.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
 	eviction, e := Eviction{Task: task, Action: c.session.Action}, &c.session.evictions
 	if eviction.Action != "" && e.hasGroups() {
-		e.held = append(e.held, heldEviction{eviction, reason})
+		e.deferred = append(e.deferred, deferredEviction{eviction, reason})
 		return nil
 	}
 	return e.evict(eviction, reason)
@@ -89,18 +91,18 @@ func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
 	return Companions(e.upstream.Jobs, e.placement.Unit(job))
 }
 
-// settle sends the deferred evictions, except useless ones. On nodes where members of gangs whose group has no room
+// flush sends the deferred evictions, except useless ones. On nodes where members of gangs whose group has no room
 // were to replace victims, it keeps the victims that the remaining members do not need to be evicted, from the highest
 // priority down.
-func (e *evictions) settle() {
-	if len(e.held) == 0 {
+func (e *evictions) flush() {
+	if len(e.deferred) == 0 {
 		return
 	}
-	vain := e.withdraw()
-	slices.SortStableFunc(e.held, func(l, r heldEviction) int { return cmp.Compare(e.priorityOf(r.Task), e.priorityOf(l.Task)) })
-	var sent []heldEviction
-	for _, held := range e.held {
-		if vain[held.Task.NodeName] && e.hasRoomFor(held.Task) {
+	unsuccessful := e.cancel()
+	slices.SortStableFunc(e.deferred, func(l, r deferredEviction) int { return cmp.Compare(e.priorityOf(r.Task), e.priorityOf(l.Task)) })
+	var sent []deferredEviction
+	for _, held := range e.deferred {
+		if unsuccessful[held.Task.NodeName] && e.hasRoomFor(held.Task) {
 			e.keep(held.Task)
 		} else {
 			sent = append(sent, held)
@@ -127,20 +129,20 @@ func (e *evictions) hasRoomFor(task *api.TaskInfo) bool {
 	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
 }
 
-// withdraw makes the members of gangs whose group has no room pending again, and returns the nodes on which they were
+// cancel makes the members of gangs whose group has no room pending again, and returns the nodes on which they were
 // to replace victims.
-func (e *evictions) withdraw() map[string]bool {
-	var vain []*api.TaskInfo
+func (e *evictions) cancel() map[string]bool {
+	var unsuccessful []*api.TaskInfo
 	for _, job := range e.upstream.Jobs {
 		if pipelined := job.TaskStatusIndex[api.Pipelined]; len(pipelined) > 0 && !e.groupHasRoom(job) {
-			vain = slices.AppendSeq(vain, maps.Values(pipelined))
+			unsuccessful = slices.AppendSeq(unsuccessful, maps.Values(pipelined))
 		}
 	}
 	nodes := map[string]bool{}
-	for _, task := range vain {
+	for _, task := range unsuccessful {
 		if task.EvictionOccurred {
 			nodes[task.NodeName] = true
-			e.withdrawn[task.Job] = append(e.withdrawn[task.Job], task)
+			e.cancelled[task.Job] = append(e.cancelled[task.Job], task)
 		}
 		if err := vcframework.NewStatement(e.upstream).UnPipeline(task); err != nil {
 			klog.Background().Error(err, "Resetting a member that was to follow evicted pods to Pending failed", "pod", klog.KObj(task.Pod))

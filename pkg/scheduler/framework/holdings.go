@@ -8,14 +8,14 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// ReckonWithHoldings sets the session's minResources of the gang to the resources that it currently holds. For a running gang,
+// CapMinResources sets the session's minResources of the gang to the resources that it currently holds. For a running gang,
 // upstream's plugins keep the difference between a larger minResources and the held resources free, and give away held resources
 // above minResources, which is all of them without minResources. With equal amounts they do neither. For an admitted gang that
 // does not run yet they reserve minResources in addition to held resources, so these count twice until it runs.
-func ReckonWithHoldings(job *api.JobInfo) { ReckonWith(job, job.Allocated) }
+func CapMinResources(job *api.JobInfo) { SetMinResources(job, job.Allocated) }
 
-// ReckonWith sets the minResources that the session's plugins read for the gang.
-func ReckonWith(job *api.JobInfo, amount *api.Resource) {
+// SetMinResources sets the minResources that the session's plugins read for the gang.
+func SetMinResources(job *api.JobInfo, amount *api.Resource) {
 	list := listOf(amount)
 	job.PodGroup.Spec.MinResources = &list
 }

@@ -23,7 +23,7 @@ func TestWhatAGangHoldsIsNeitherAPromiseNorElastic(t *testing.T) {
 	job.PodGroup = &api.PodGroup{}
 	job.Allocated = api.NewResource(held)
 
-	ReckonWithHoldings(job)
+	CapMinResources(job)
 
 	got := job.GetMinResources()
 	got.MaxTaskNum = job.Allocated.MaxTaskNum

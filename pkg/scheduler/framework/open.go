@@ -88,7 +88,7 @@ func (c *sessionCache) noteAnnotations(snapshot *api.ClusterInfo) {
 func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 	decided := maps.Clone(task.Pod.Annotations)
 	maps.DeleteFunc(decided, func(key, value string) bool {
-		if _, own := c.session.decisions[task.UID][key]; own {
+		if _, own := c.session.stagedAnnotations[task.UID][key]; own {
 			return false
 		}
 		before, ok := c.annotations[task.UID][key]
@@ -162,7 +162,7 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
-	ssn.cache, ssn.forecasters = cache, p.forecasters()
+	ssn.cache, ssn.infeasibilityCheckers = cache, p.infeasibilityCheckers()
 	ssn.clocks, ssn.observer, ssn.waitReasons, ssn.turn.begins = r.clocks, r.observer, r.waitReasons, r.turnBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send = cache.Evict
@@ -200,11 +200,11 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 // CloseSession closes the session: its transactions are sealed and its verdicts are written.
 func (r *Registry) CloseSession(ssn *Session) {
 	ssn.Action = "" // plugins called from here on run outside of any action
-	ssn.evictions.settle()
+	ssn.evictions.flush()
 	ssn.seal()
-	ssn.explainWaits(r.told)
+	ssn.explainWaits(r.lastReports)
 	ssn.clocks.tick(ssn, time.Now())
-	ssn.giveBack()
+	ssn.undoPlacements()
 	vcframework.CloseSession(ssn.Session)
 	r.explanations.replace(ssn.explained)
 	r.mu.Lock()

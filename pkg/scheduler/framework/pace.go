@@ -25,13 +25,13 @@ const (
 	longestPause = 8 * time.Minute
 )
 
-// tellings are the last reports to gangs that wait. A gang that does not wait has none.
-type tellings map[api.JobID]telling
+// lastReports are the last reports to gangs that wait. A gang that does not wait has none.
+type lastReports map[api.JobID]lastReport
 
-// telling is the last report to a gang, the state of the gang at that time, and the pauses of its reasons.
-type telling struct {
+// lastReport is the last report to a gang, the state of the gang at that time, and the pauses of its reasons.
+type lastReport struct {
 	wait   Wait
-	gang   likeness
+	gang   gangFingerprint
 	pauses map[string]pause
 }
 
@@ -44,14 +44,14 @@ type pause struct {
 // pace returns the explanation to report for the gang: the current one, or the last reported one while the pause of its reason
 // lasts. The pause doubles each time. A new reason, or a change of the gang's own spec or pods, is reported at once. Each reason
 // has its own pause, because in a nearly full cluster a gang's reason may alternate with each pod of other users.
-func (t tellings) pace(job *api.JobInfo, found Wait) Wait {
+func (t lastReports) pace(job *api.JobInfo, found Wait) Wait {
 	last, known := t[job.UID]
 	if known && last.wait == found {
 		return found
 	}
-	gang := likenessOf(job)
+	gang := gangFingerprintOf(job)
 	if !known || !last.gang.equal(gang) {
-		last = telling{gang: gang, pauses: map[string]pause{}}
+		last = lastReport{gang: gang, pauses: map[string]pause{}}
 	}
 	p, again := last.pauses[found.Reason]
 	switch {
@@ -69,15 +69,15 @@ func (t tellings) pace(job *api.JobInfo, found Wait) Wait {
 }
 
 // keep drops the gangs that do not wait.
-func (t tellings) keep(waiting map[api.JobID]Wait) {
-	maps.DeleteFunc(t, func(gang api.JobID, _ telling) bool {
+func (t lastReports) keep(waiting map[api.JobID]Wait) {
+	maps.DeleteFunc(t, func(gang api.JobID, _ lastReport) bool {
 		_, waits := waiting[gang]
 		return !waits
 	})
 }
 
-// likeness is the user-controlled state of a gang. A change means that a user may have fixed a gang that waits.
-type likeness struct {
+// gangFingerprint is the user-controlled state of a gang. A change means that a user may have fixed a gang that waits.
+type gangFingerprint struct {
 	uid         types.UID
 	spec        scheduling.PodGroupSpec
 	annotations map[string]string
@@ -87,12 +87,12 @@ type likeness struct {
 
 var podSeed = maphash.MakeSeed()
 
-func likenessOf(job *api.JobInfo) likeness {
+func gangFingerprintOf(job *api.JobInfo) gangFingerprint {
 	type pod struct {
 		uid   api.TaskID
 		gated bool
 	}
-	l := likeness{uid: job.PodGroup.UID, annotations: maps.Clone(job.PodGroup.Annotations)}
+	l := gangFingerprint{uid: job.PodGroup.UID, annotations: maps.Clone(job.PodGroup.Annotations)}
 	job.PodGroup.Spec.DeepCopyInto(&l.spec)
 	delete(l.annotations, api.JobAllocatedHyperNode) // written by the scheduler itself
 	if job.PodGroup.Status.Phase != scheduling.PodGroupPending {
@@ -104,7 +104,7 @@ func likenessOf(job *api.JobInfo) likeness {
 	return l
 }
 
-func (l likeness) equal(other likeness) bool {
+func (l gangFingerprint) equal(other gangFingerprint) bool {
 	return l.uid == other.uid && l.pods == other.pods &&
 		maps.Equal(l.annotations, other.annotations) && equality.Semantic.DeepEqual(l.spec, other.spec)
 }

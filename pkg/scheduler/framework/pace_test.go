@@ -26,11 +26,11 @@ func TestWhatSessionsCountDoesNotEndAPause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := api.NewJobInfo("ns/g")
 			job.SetPodGroup(&api.PodGroup{PodGroup: scheduling.PodGroup{Status: scheduling.PodGroupStatus{Phase: tc.phase}}})
-			ReckonWith(job, api.NewResource(v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}))
-			told := tellings{}
-			told.pace(job, Wait{Reason: NotEnoughResources, Message: "1 node short of cpu"})
-			ReckonWith(job, api.EmptyResource())
-			if got := told.pace(job, Wait{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
+			SetMinResources(job, api.NewResource(v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}))
+			lastReports := lastReports{}
+			lastReports.pace(job, Wait{Reason: NotEnoughResources, Message: "1 node short of cpu"})
+			SetMinResources(job, api.EmptyResource())
+			if got := lastReports.pace(job, Wait{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
 				t.Errorf("told %q, want %q", got.Message, tc.want)
 			}
 		})

@@ -50,7 +50,7 @@ type Handle interface {
 	PodsOn(node string) []*v1.Pod
 	// CountResources sets the Counter that supplies capacity and usage of resources that Node and Pod objects do not report. A
 	// scheduler has one Counter, set before it reads any pod; another call replaces it.
-	CountResources(counter sums.Counter)
+	CountResources(counter sums.ResourceCounter)
 	// Wake requests a session soon, because a change may let a pending task be placed. It does not block.
 	Wake()
 	EventRecorder() record.EventRecorder
@@ -78,18 +78,18 @@ func WithTimeout(d time.Duration) PreBindOption {
 	return func(s *preBindStep) { s.timeout = d }
 }
 
-// WithRollbackUnbegun makes the rollback run for every task that was handed over and will not be bound, even if the step never
+// WithRollbackIfNotRun makes the rollback run for every task that was handed over and will not be bound, even if the step never
 // began for it: for a plugin that did something when the session placed the task, such as assuming a volume. Placements that the
 // session undoes before that are reported to the plugin's event handler (AddEventHandler). A Reserver needs neither.
-func WithRollbackUnbegun() PreBindOption {
-	return func(s *preBindStep) { s.rollbackUnbegun = true }
+func WithRollbackIfNotRun() PreBindOption {
+	return func(s *preBindStep) { s.rollbackIfNotRun = true }
 }
 
-// WithLastLook sets a function that checks a passed task again when its whole gang has passed and is about to be bound; an error
+// WithPreCommitCheck sets a function that checks a passed task again when its whole gang has passed and is about to be bound; an error
 // fails the task, as an error of the step does. It covers changes made while other members were prepared, which may take minutes.
 // It must be quick and make no remote calls. It is called for one member after the other, and may be called several times.
-func WithLastLook(fn PreBindFn) PreBindOption {
-	return func(s *preBindStep) { s.lastLook = fn }
+func WithPreCommitCheck(fn PreBindFn) PreBindOption {
+	return func(s *preBindStep) { s.preCommitCheck = fn }
 }
 
 // BoundFn is called when a task has been bound to the node.
@@ -103,10 +103,10 @@ func WithBound(fn BoundFn) PreBindOption {
 }
 
 type preBindStep struct {
-	preBind         func(ctx context.Context, task *api.TaskInfo, nodeName string) error
-	rollback        RollbackFn
-	rollbackUnbegun bool
-	bound           BoundFn
-	lastLook        PreBindFn
-	timeout         time.Duration
+	preBind          func(ctx context.Context, task *api.TaskInfo, nodeName string) error
+	rollback         RollbackFn
+	rollbackIfNotRun bool
+	bound            BoundFn
+	preCommitCheck   PreBindFn
+	timeout          time.Duration
 }

@@ -77,7 +77,7 @@ func TestTasksThatAreGoneFreeTheQueuesThatCountThem(t *testing.T) {
 			}
 			three := schedtest.MakePod().Node("n").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"})
 			four := schedtest.MakePod().Group("g").Req(schedtest.Resources{"cpu": "4"})
-			cluster := sessiontest.New(sessiontest.World{
+			cluster := sessiontest.New(sessiontest.ClusterSpec{
 				Nodes:  []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "64", "pods": "9"}).Obj()},
 				Queues: []*v1beta1.Queue{queue("root", "", "64"), queue("p", "root", tt.p), queue("q", "p", tt.q), queue("sibling", "p", "64")},
 				PodGroups: []*v1beta1.PodGroup{

@@ -87,7 +87,7 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	for _, counts := range []bool{false, true} {
 		for _, tier := range all {
 			for _, option := range tier.Plugins {
-				if AsksServer(option.Name) { // a server is not asked again for an explanation
+				if CallsServer(option.Name) { // a server is not asked again for an explanation
 					last = option.Name
 					continue
 				}

@@ -25,8 +25,8 @@ type Registry struct {
 	actions map[string]Action
 
 	explanations Explanations
-	// told holds the last reports to gangs that wait, from when sessions closed.
-	told tellings
+	// lastReports holds the last reports to gangs that wait, from when sessions closed.
+	lastReports lastReports
 	// clocks measure how long gangs wait for each reason, and observer receives the results; both outlive a configuration.
 	clocks   waitClocks
 	observer GangObserver
@@ -55,11 +55,11 @@ type Registry struct {
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	return &Registry{
-		specs:    map[string]PluginSpec{},
-		actions:  map[string]Action{},
-		told:     tellings{},
-		clocks:   waitClocks{},
-		observer: unobserved{},
+		specs:       map[string]PluginSpec{},
+		actions:     map[string]Action{},
+		lastReports: lastReports{},
+		clocks:      waitClocks{},
+		observer:    unobserved{},
 
 		waitReasons: map[string]WaitReason{},
 		turnBegins:  func() {},

@@ -121,8 +121,8 @@ func (r namedReserver) unreserve(task *api.TaskInfo) (err error) {
 	return nil
 }
 
-// giveBack undoes all reservations of tasks that were not handed over.
-func (r *reservers) giveBack() {
+// undoAll undoes all reservations of tasks that were not handed over.
+func (r *reservers) undoAll() {
 	for _, task := range r.reserved {
 		r.unreserve(task)
 	}

@@ -210,7 +210,7 @@ func TestWhatIsHandedOverIsTheStepsToUndo(t *testing.T) {
 	}
 	registry.CloseSession(ssn)
 	for _, step := range k.members["p0"] {
-		if !step.RollbackUnbegun {
+		if !step.RollbackIfNotRun {
 			t.Errorf("step of %s is not undone for members that it has not begun for", step.Plugin)
 		}
 	}
@@ -227,7 +227,7 @@ func TestReservationsOfASessionThatPanickedAreGivenBack(t *testing.T) {
 	if err := vcframework.NewStatement(ssn.Session).Allocate(taskNamed(ssn, "p0"), ssn.Nodes["n"]); err != nil {
 		t.Fatal(err)
 	}
-	registry.GiveBack()
+	registry.UndoPlacements()
 	if diff := cmp.Diff([]string{"a: p0 on n", "b: p0 on n", "b: not p0", "a: not p0"}, tr.list); diff != "" {
 		t.Errorf("reserved (-want +got):\n%s", diff)
 	}

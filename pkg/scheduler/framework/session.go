@@ -31,8 +31,8 @@ type Session struct {
 	// Verdicts describes the plugins' predicates and node scores.
 	Verdicts  Verdicts
 	reservers reservers
-	// decisions are the values that annotations had before Decide; nil where there was none.
-	decisions map[api.TaskID]map[string]*string
+	// stagedAnnotations are the values that annotations had before StageAnnotation; nil where there was none.
+	stagedAnnotations map[api.TaskID]map[string]*string
 	// explained are the gangs that were not placed.
 	explained map[api.JobID]GangExplanation
 	waits     map[api.JobID]Wait
@@ -42,8 +42,8 @@ type Session struct {
 	waitReasons map[string]WaitReason
 	// QueueUse holds the resources that queues use, and their limits.
 	QueueUse QueueUse
-	// forecasters are the plugins that detect admitted gangs that never fit.
-	forecasters []Forecaster
+	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
+	infeasibilityCheckers []InfeasibilityChecker
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
 	evictions  evictions
@@ -54,9 +54,9 @@ type Session struct {
 
 func newSession(order []string) *Session {
 	ssn := &Session{
-		turn:      &turn{begins: func() {}},
-		Verdicts:  newVerdicts(),
-		decisions: map[api.TaskID]map[string]*string{},
+		turn:              &turn{begins: func() {}},
+		Verdicts:          newVerdicts(),
+		stagedAnnotations: map[api.TaskID]map[string]*string{},
 
 		explained:  map[api.JobID]GangExplanation{},
 		waits:      map[api.JobID]Wait{},
@@ -65,7 +65,7 @@ func newSession(order []string) *Session {
 		observer:   unobserved{},
 		chain:      newChain(order),
 	}
-	ssn.evictions = evictions{placement: &ssn.Placement, withdrawn: map[api.JobID][]*api.TaskInfo{}}
+	ssn.evictions = evictions{placement: &ssn.Placement, cancelled: map[api.JobID][]*api.TaskInfo{}}
 	return ssn
 }
 
@@ -93,7 +93,7 @@ func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOpt
 // AddPredicateFn adds a predicate. A panic in it counts as a refusal of that node, with the plugin's name, and does not
 // end the cycle.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
-	ssn.Verdicts.note(plugin, added{predicate: true})
+	ssn.Verdicts.recordAdded(plugin, added{predicate: true})
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -110,7 +110,7 @@ func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
 
 // AddNodeOrderFn adds a node score; a panic in it is an error with the plugin's name.
 func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
-	ssn.Verdicts.note(plugin, added{score: true})
+	ssn.Verdicts.recordAdded(plugin, added{score: true})
 	ssn.Session.AddNodeOrderFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (score float64, err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -120,7 +120,7 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 // AddBatchNodeOrderFn adds a score of all candidate nodes at once; a panic in it is an error with the plugin's name. The
 // map it returns is only read.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
-	ssn.Verdicts.note(plugin, added{score: true})
+	ssn.Verdicts.recordAdded(plugin, added{score: true})
 	ssn.AddEvictionNodeOrderFn(plugin, fn)
 }
 
@@ -136,19 +136,19 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 // AddBestNodeFn adds a plugin's choice among the scored nodes. It is called for every task: the plugin counts as Uncached,
 // whatever it signs.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
-	ssn.Verdicts.note(plugin, added{score: true, choice: true})
+	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddBestNodeFn(plugin, fn)
 }
 
 // AddNodeMapFn adds a score of a node that the plugin's NodeReduceFn scales. The plugin counts as Uncached.
 func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
-	ssn.Verdicts.note(plugin, added{score: true, choice: true})
+	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeMapFn(plugin, fn)
 }
 
 // AddNodeReduceFn adds a function that scales the scores of the plugin's NodeMapFn. The plugin counts as Uncached.
 func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
-	ssn.Verdicts.note(plugin, added{score: true, choice: true})
+	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeReduceFn(plugin, fn)
 }
 

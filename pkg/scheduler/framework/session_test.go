@@ -118,9 +118,9 @@ func TestStepOptions(t *testing.T) {
 				t.Fatalf("%d steps, want 1", len(chain))
 			}
 			got := chain[0]
-			if got.Plugin != "p" || got.Timeout != tt.timeout || (got.Rollback != nil) != tt.rollback || got.RollbackUnbegun != tt.unbegun {
+			if got.Plugin != "p" || got.Timeout != tt.timeout || (got.Rollback != nil) != tt.rollback || got.RollbackIfNotRun != tt.unbegun {
 				t.Errorf("step of %s, time-out %v, undo %v, unbegun %v; want p, %v, %v, %v",
-					got.Plugin, got.Timeout, got.Rollback != nil, got.RollbackUnbegun, tt.timeout, tt.rollback, tt.unbegun)
+					got.Plugin, got.Timeout, got.Rollback != nil, got.RollbackIfNotRun, tt.timeout, tt.rollback, tt.unbegun)
 			}
 		})
 	}

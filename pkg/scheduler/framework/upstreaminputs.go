@@ -15,10 +15,10 @@ type verdictInputs struct {
 	ofQueue bool
 	// onlyScores reports whether the plugin has no predicate.
 	onlyScores bool
-	// onTheClock reports whether the plugin's refusals depend on the time of day, or on the age of its measurements.
-	onTheClock bool
-	// asksServer reports whether the plugin makes a call to a server for each verdict.
-	asksServer bool
+	// timeDependent reports whether the plugin's refusals depend on the time of day, or on the age of its measurements.
+	timeDependent bool
+	// callsServer reports whether the plugin makes a call to a server for each verdict.
+	callsServer bool
 	// ordersTasks reports whether the plugin orders tasks by anything but their priorities.
 	ordersTasks bool
 }
@@ -38,7 +38,7 @@ var upstreamInputs = map[string]verdictInputs{
 	"conformance":            perTaskClass(),
 	"drf":                    perTaskClass(),
 	"gang":                   perTaskClass(),
-	"extender":               {scope: Uncached, asksServer: true}, // sends the whole pod to its servers
+	"extender":               {scope: Uncached, callsServer: true}, // sends the whole pod to its servers
 	"network-topology-aware": {scope: Uncached, reads: SomePodKeys(), onlyScores: true},
 	"nodegroup":              {scope: PerJob, reads: SomePodKeys(), ofQueue: true}, // the affinity is that of the queue
 	"nodeorder":              perTaskClass(),
@@ -53,9 +53,9 @@ var upstreamInputs = map[string]verdictInputs{
 	"resourcequota":          perTaskClass(),
 	"sla":                    perTaskClass(),
 	"task-topology":          {scope: Uncached, reads: SomePodKeys(), onlyScores: true, ordersTasks: true}, // the role is part of the task class
-	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true},                // the revocable zone is a property of the task
-	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), onTheClock: true},
+	"tdm":                    {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},             // the revocable zone is a property of the task
+	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},
 }
 
-// AsksServer reports whether the upstream plugin makes a call to a server for each verdict.
-func AsksServer(plugin string) bool { return upstreamInputs[plugin].asksServer }
+// CallsServer reports whether the upstream plugin makes a call to a server for each verdict.
+func CallsServer(plugin string) bool { return upstreamInputs[plugin].callsServer }

@@ -83,8 +83,8 @@ func (v *Verdicts) add(name string, plugin, inSession any) {
 	}
 }
 
-// note records a function that a plugin has added.
-func (v *Verdicts) note(plugin string, one added) {
+// recordAdded records a function that a plugin has added.
+func (v *Verdicts) recordAdded(plugin string, one added) {
 	known := v.added[plugin]
 	v.added[plugin] = added{known.predicate || one.predicate, known.score || one.score, known.choice || one.choice}
 }
@@ -178,21 +178,21 @@ func (v *Verdicts) Judges(plugin string) bool {
 	return ours && (s.tasks == nil || v.added[plugin].predicate)
 }
 
-// MayScore reports whether the plugin may affect which of the feasible nodes is best. Only a Signer is known not to.
-func (v *Verdicts) MayScore(plugin string) bool {
+// HasScore reports whether the plugin may affect which of the feasible nodes is best. Only a Signer is known not to.
+func (v *Verdicts) HasScore(plugin string) bool {
 	return !v.Signs(plugin) || v.added[plugin].score
 }
 
-// MayRefuse reports whether the plugin may refuse a node.
-func (v *Verdicts) MayRefuse(plugin string) bool {
+// HasFilter reports whether the plugin may refuse a node.
+func (v *Verdicts) HasFilter(plugin string) bool {
 	_, ours := v.ours[plugin]
 	return ours || !upstreamInputs[plugin].onlyScores
 }
 
-// OnTheClock reports whether the plugin's verdicts may differ in the next session although nothing has changed.
-func (v *Verdicts) OnTheClock(plugin string) bool {
+// TimeDependent reports whether the plugin's verdicts may differ in the next session although nothing has changed.
+func (v *Verdicts) TimeDependent(plugin string) bool {
 	_, ours := v.ours[plugin]
-	return !ours && upstreamInputs[plugin].onTheClock
+	return !ours && upstreamInputs[plugin].timeDependent
 }
 
 // IsShortageExplained reports whether a ShortageExplainer names the resource.

@@ -65,7 +65,7 @@ func TestScope(t *testing.T) {
 	}
 	v.add("ported", &fake{}, nil)
 	v.add("binpack", &fake{}, nil)
-	v.note("chooses", added{choice: true})
+	v.recordAdded("chooses", added{choice: true})
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
 	for plugin, want := range map[string]VerdictScope{
 		"per job": PerJob, "skips": NoVerdict, "panics": Uncached, "chooses": Uncached, "class": PerTaskClass,
@@ -101,10 +101,10 @@ func TestMayScore(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			ssn := opened(t, "p", !tc.elsewhere, tc.open)
-			if got := ssn.Verdicts.MayScore("p"); got != tc.want {
+			if got := ssn.Verdicts.HasScore("p"); got != tc.want {
 				t.Errorf("MayScore is %v, want %v", got, tc.want)
 			}
-			if !ssn.Verdicts.MayScore("binpack") {
+			if !ssn.Verdicts.HasScore("binpack") {
 				t.Error("a plugin of upstream's may score")
 			}
 		})
@@ -144,7 +144,7 @@ func TestMayRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			has := reflect.ValueOf(ssn.Session).Elem().FieldByName("predicateFns").MapIndex(reflect.ValueOf(name)).IsValid()
-			if has && !ssn.Verdicts.MayRefuse(name) {
+			if has && !ssn.Verdicts.HasFilter(name) {
 				t.Error("it has a predicate and is listed as only scoring")
 			}
 			if name == "predicates" && !has {

@@ -59,7 +59,7 @@ func (ssn *Session) Wait(job api.JobID) (Wait, bool) {
 // from the actions that tried to place it. It costs a pass over the gang's tasks and, for a PodGroup that was not admitted,
 // another round of its plugins' votes. Plugins that write conditions of their own when they close find the same text, instead
 // of the verdicts of every node for every pod. The last reports to gangs limit how often the text changes.
-func (ssn *Session) explainWaits(told tellings) {
+func (ssn *Session) explainWaits(lastReports lastReports) {
 	var waiting []*api.JobInfo
 	for uid, job := range ssn.Jobs {
 		if Waits(job) {
@@ -73,12 +73,12 @@ func (ssn *Session) explainWaits(told tellings) {
 	for _, job := range waiting {
 		wait := ssn.waitOf(job)
 		wait.Message = brief.Text(wait.Message)
-		wait = told.pace(job, wait)
+		wait = lastReports.pace(job, wait)
 		ssn.waits[job.UID] = wait
 		job.JobFitErrors = wait.Message
 		clear(job.NodesFitErrors)
 	}
-	told.keep(ssn.waits)
+	lastReports.keep(ssn.waits)
 }
 
 // Waits reports whether members of the gang wait or are missing. A completed gang misses none, but upstream also calls
@@ -117,11 +117,11 @@ func (ssn *Session) waitOf(job *api.JobInfo) Wait {
 	if wait, ok := ssn.waits[job.UID]; ok {
 		return wait
 	}
-	return Wait{NotEnoughResources, untold(job)}
+	return Wait{NotEnoughResources, unexplained(job)}
 }
 
-// untold returns an explanation for a gang that no action has explained.
-func untold(job *api.JobInfo) string {
+// unexplained returns an explanation for a gang that no action has explained.
+func unexplained(job *api.JobInfo) string {
 	if job.JobFitErrors != "" {
 		return job.JobFitErrors
 	}

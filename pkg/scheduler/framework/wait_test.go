@@ -90,7 +90,7 @@ func TestExplanationsAreOfGangsThatWait(t *testing.T) {
 		ssn.Jobs[job.UID] = job
 		ssn.ExplainWait(job.UID, Wait{NotEnoughResources, "no room"})
 	}
-	ssn.explainWaits(tellings{})
+	ssn.explainWaits(lastReports{})
 	want := map[api.JobID]Wait{"ns/w": {NotEnoughPods, "minMember is 3 and there is 1 pod"}}
 	if diff := cmp.Diff(want, ssn.waits); diff != "" {
 		t.Errorf("explanations (-want +got):\n%s", diff)
@@ -302,15 +302,15 @@ func TestAChangedAnnotationIsDecided(t *testing.T) {
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Annotation("old", "1").Annotation("changed", "2").Annotation("new", "3").Annotation("same", "4").Obj())
 	before := map[string]string{"old": "1", "changed": "1", "same": "4"}
 	c := &sessionCache{session: bare(), annotations: map[api.TaskID]map[string]string{task.UID: before}}
-	c.session.Decide(task, "same", "4")
-	c.session.Decide(task, "own", "5")
+	c.session.StageAnnotation(task, "same", "4")
+	c.session.StageAnnotation(task, "own", "5")
 	if diff := cmp.Diff(map[string]string{"changed": "2", "new": "3", "same": "4", "own": "5"}, c.decided(task)); diff != "" {
 		t.Errorf("decided (-want +got):\n%s", diff)
 	}
-	c.session.Decide(task, "own", "6")
-	c.session.Undecide(task, "own")
-	c.session.Undecide(task, "same")
-	c.session.Undecide(task, "never")
+	c.session.StageAnnotation(task, "own", "6")
+	c.session.UnstageAnnotation(task, "own")
+	c.session.UnstageAnnotation(task, "same")
+	c.session.UnstageAnnotation(task, "never")
 	if diff := cmp.Diff(map[string]string{"changed": "2", "new": "3"}, c.decided(task)); diff != "" {
 		t.Errorf("taken back, decided (-want +got):\n%s", diff)
 	}

@@ -37,7 +37,7 @@ var States = []State{Waiting, Admitted, TimedOut, InFlight, Partial, Bound, Runn
 
 // stateOf returns the state of a gang in the cache. sentBack reports whether, according to the last session, the gang
 // is in a backoff.
-func stateOf(job *api.JobInfo, sentBack bool) State {
+func stateOf(job *api.JobInfo, timedOut bool) State {
 	count := func(statuses ...api.TaskStatus) (n int) {
 		for _, status := range statuses {
 			n += len(job.TaskStatusIndex[status])
@@ -55,7 +55,7 @@ func stateOf(job *api.JobInfo, sentBack bool) State {
 		return Bound
 	case placed > 0:
 		return Partial
-	case sentBack:
+	case timedOut:
 		return TimedOut
 	case job.PodGroup != nil && job.PodGroup.Status.Phase == scheduling.PodGroupInqueue:
 		return Admitted

@@ -47,7 +47,7 @@ func (v *View) Count() metrics.GangCounts {
 	}
 	waits := v.waits()
 	v.gangs.View(v.gangs.IDs(), func(job *api.JobInfo) {
-		counts.ByState[string(stateOf(job, isSentBack(waits[job.UID])))]++
+		counts.ByState[string(stateOf(job, isTimedOut(waits[job.UID])))]++
 	})
 	return counts
 }
@@ -82,7 +82,7 @@ func (v *View) List(q Query) Page {
 	v.gangs.View(shown, func(job *api.JobInfo) {
 		wait := waits[job.UID]
 		gang, said := see(job)
-		gang.State, gang.Waits = stateOf(job, isSentBack(wait)), verdict(wait)
+		gang.State, gang.Waits = stateOf(job, isTimedOut(wait)), verdict(wait)
 		page.Gangs, annotations = append(page.Gangs, gang), append(annotations, said)
 	})
 	if defaults, read := v.defaults(); read {
@@ -95,4 +95,4 @@ func (v *View) List(q Query) Page {
 	return page
 }
 
-func isSentBack(wait framework.Wait) bool { return wait.Reason == gangs.TimedOut }
+func isTimedOut(wait framework.Wait) bool { return wait.Reason == gangs.TimedOut }

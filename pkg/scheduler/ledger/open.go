@@ -71,8 +71,8 @@ func (o *openTransactions) listLocked() []*binding.Transaction {
 	return slices.DeleteFunc(slices.Clone(o.inOrder), func(tx *binding.Transaction) bool { return o.byGang[tx.Gang] != tx })
 }
 
-// take removes the given transactions from the open ones.
-func (o *openTransactions) take(those []*binding.Transaction) {
+// remove removes the given transactions from the open ones.
+func (o *openTransactions) remove(those []*binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, tx := range those {

@@ -103,7 +103,7 @@ func (l *Ledger) ReleaseIncomplete() map[api.JobID][]api.TaskID {
 			taken = append(taken, tx)
 		}
 	}
-	l.open.take(taken)
+	l.open.remove(taken)
 	released := map[api.JobID][]api.TaskID{}
 	for _, tx := range taken {
 		for _, m := range tx.Members {
@@ -144,12 +144,12 @@ func (l *Ledger) submit(tx *binding.Transaction, givenUp error) {
 	}
 	logger().Info("Starting a bind transaction failed, released its members", "gang", tx.Gang, "members", len(tx.Members), "reason", err.Error())
 	for _, m := range tx.Members {
-		l.giveBack(m, err)
+		l.releaseMember(m, err)
 	}
 }
 
-// giveBack releases a member that the engine has not accepted.
-func (l *Ledger) giveBack(m *binding.Member, cause error) {
+// releaseMember releases a member that the engine has not accepted.
+func (l *Ledger) releaseMember(m *binding.Member, cause error) {
 	if err := l.engine.Undo(m); err != nil {
 		logger().Error(err, "Releasing a member outside of a transaction failed")
 		return

@@ -147,7 +147,7 @@ func (r *Reporter) SetAside(gang api.JobID, why setaside.Verdict) {
 }
 
 // Panicked reports objects that are set aside because of a panic.
-func (r *Reporter) Panicked(found []setaside.Held) {
+func (r *Reporter) Panicked(found []setaside.Culprit) {
 	for _, held := range found {
 		logger().Error(nil, "Quarantined an object with which scheduling cycles panic", "kind", held.Kind, "name", held.Name, "panic", held.Message)
 		if held.Kind == setaside.PodGroup {

@@ -3,11 +3,11 @@
 // Package setaside (quarantine) keeps objects out of sessions that would make a cycle fail or stall, so that one tenant's object
 // cannot affect others.
 //
-//   - Amounts that overflow upstream's arithmetic are corrected when the informer receives the object (intake.go, quantities.go) and in
-//     each snapshot, and so are queues whose parents do not lead to the root (unreckonable.go).
-//   - Objects with too many parts (toolarge.go), and gangs that name kinds of resources which no node or queue has (kinds.go), are left out.
-//   - Objects that make cycles panic are searched for, left out, and tried again later (hunt.go, held.go, mark.go).
+//   - Amounts that overflow upstream's arithmetic are corrected when the informer receives the object (normalize.go, quantity.go) and in
+//     each snapshot, and so are queues whose parents do not lead to the root (invalidresources.go).
+//   - Objects with too many parts (limits.go), and gangs that name kinds of resources which no node or queue has (unknownresources.go), are left out.
+//   - Objects that make cycles panic are searched for, left out, and tried again later (bisector.go, quarantined.go, fingerprint.go).
 //
-// Aside (setaside.go) is the state that the cache keeps. It changes a snapshot before a session sees it; package report reports
+// Quarantine (setaside.go) is the state that the cache keeps. It changes a snapshot before a session sees it; package report reports
 // it.
 package setaside

@@ -51,15 +51,15 @@ func TestMessages(t *testing.T) {
 	queue := func(name string, spec scheduling.QueueSpec) string {
 		object := &scheduling.Queue{Spec: spec}
 		object.Name = name
-		return mendQueues(&api.ClusterInfo{Queues: map[api.QueueID]*api.QueueInfo{api.QueueID(name): api.NewQueueInfo(object)}})[api.QueueID(name)]
+		return correctQueues(&api.ClusterInfo{Queues: map[api.QueueID]*api.QueueInfo{api.QueueID(name): api.NewQueueInfo(object)}})[api.QueueID(name)]
 	}
 	unknown := kindsWorld(mostUnknown)
 	askFor(unknown, "young", time.Unix(2, 0), "example.com/other")
 	quarantined := func(with int) string {
-		h := newHunt()
+		h := newBisector()
 		h.what = "scheduling panicked (action allocate): oh no"
-		h.hold(item{PodGroup, "ns/g"}, time.Unix(0, 0), with)
-		return h.held[item{PodGroup, "ns/g"}].message
+		h.quarantine(object{PodGroup, "ns/g"}, time.Unix(0, 0), with)
+		return h.quarantined[object{PodGroup, "ns/g"}].message
 	}
 	got := map[string]string{
 		"minResources below 0":           strings.Join(negative("spec.minResources", cpu("-5")), "; "),
@@ -81,7 +81,7 @@ func TestMessages(t *testing.T) {
 		"many tolerations":   pod(func(spec *v1.PodSpec) { spec.Tolerations = make([]v1.Toleration, mostTerms+1) }),
 		"many volumes":       pod(func(spec *v1.PodSpec) { spec.Volumes = make([]v1.Volume, mostTerms+1) }),
 		"many containers":    pod(func(spec *v1.PodSpec) { spec.InitContainers = make([]v1.Container, mostTerms+1) }),
-		"an unknown kind":    unreckonable(unknown, nil)["young"].Message,
+		"an unknown kind":    checkObjects(unknown, nil)["young"].Message,
 		"cycles panic":       quarantined(0),
 		"cycles panic by 40": quarantined(40),
 	}

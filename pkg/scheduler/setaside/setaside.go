@@ -20,32 +20,32 @@ const (
 	SchedulerPanic   = "SchedulerPanic"
 )
 
-// Aside is the quarantine. It holds amounts that overflow, objects with too many parts (toolarge.go), and objects that
-// made cycles panic (hunt.go).
+// Quarantine holds the objects that sessions leave out: because of amounts that overflow, of too many parts (limits.go), or because they
+// made cycles panic (bisector.go).
 //
 // Too large objects, negative amounts, and queues without a path to the root are detected in each snapshot. A gang with
 // such a fault, or in such a queue, is not placed. It is left out of the session unless it already holds resources.
 // Then it stays, without the faulty amounts, so that its queue's sums are correct; if it is too large, its minResources
 // are set to its held resources.
-type Aside struct {
-	mu    sync.Mutex
-	hunt  *hunt
-	wrong map[api.JobID]Verdict
+type Quarantine struct {
+	mu       sync.Mutex
+	bisector *bisector
+	wrong    map[api.JobID]Verdict
 	// paused are the gangs that are not placed because the search leaves out part of their queue's sums.
 	paused map[api.JobID]bool
 }
 
-// New returns an empty Aside.
-func New() *Aside { return &Aside{hunt: newHunt(), wrong: map[api.JobID]Verdict{}} }
+// New returns an empty Quarantine.
+func New() *Quarantine { return &Quarantine{bisector: newBisector(), wrong: map[api.JobID]Verdict{}} }
 
 // Why returns why the gang is quarantined, if it is.
-func (a *Aside) Why(gang api.JobID) (reason, message string, is bool) {
+func (a *Quarantine) Why(gang api.JobID) (reason, message string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if wrong, is := a.wrong[gang]; is {
 		return wrong.Reason, wrong.Message, true
 	}
-	if held, is := a.hunt.held[item{PodGroup, string(gang)}]; is {
+	if held, is := a.bisector.quarantined[object{PodGroup, string(gang)}]; is {
 		return SchedulerPanic, held.message, true
 	}
 	return "", "", false
@@ -55,11 +55,11 @@ func (a *Aside) Why(gang api.JobID) (reason, message string, is bool) {
 type Verdict struct{ Reason, Message string }
 
 // Gangs returns the verdict on each quarantined gang.
-func (a *Aside) Gangs() map[api.JobID]Verdict {
+func (a *Quarantine) Gangs() map[api.JobID]Verdict {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	why := maps.Clone(a.wrong)
-	for it, held := range a.hunt.held {
+	for it, held := range a.bisector.quarantined {
 		if it.kind == PodGroup {
 			why[api.JobID(it.name)] = Verdict{SchedulerPanic, held.message}
 		}
@@ -67,27 +67,27 @@ func (a *Aside) Gangs() map[api.JobID]Verdict {
 	return why
 }
 
-// Forgive readmits all objects that are quarantined because of a panic.
-func (a *Aside) Forgive() {
+// Readmit returns to sessions all objects that are quarantined because of a panic.
+func (a *Quarantine) Readmit() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.hunt = newHunt()
+	a.bisector = newBisector()
 }
 
-// Pausing reports whether sessions see only part of the gang's queue.
-func (a *Aside) Pausing(gang api.JobID) bool {
+// IsPaused reports whether sessions see only part of the gang's queue.
+func (a *Quarantine) IsPaused(gang api.JobID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.paused[gang]
 }
 
-// TakeFrom removes the quarantined objects from the snapshot, and returns new verdicts by gang.
-func (a *Aside) TakeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now time.Time) (news map[api.JobID]Verdict) {
-	wrong := unreckonable(snapshot, by)
+// RemoveFrom removes the quarantined objects from the snapshot, and returns new verdicts by gang.
+func (a *Quarantine) RemoveFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now time.Time) (news map[api.JobID]Verdict) {
+	wrong := checkObjects(snapshot, by)
 	a.mu.Lock()
 	before := a.wrong
 	a.wrong = wrong
-	a.paused = a.hunt.leaveOut(snapshot, now)
+	a.paused = a.bisector.leaveOut(snapshot, now)
 	a.mu.Unlock()
 	news = map[api.JobID]Verdict{}
 	for gang, why := range wrong {
@@ -98,66 +98,66 @@ func (a *Aside) TakeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now tim
 	return news
 }
 
-// ReckonWithHoldings sets the minResources of gangs that are quarantined as too large, and stay because they hold resources, to
+// CapMinResources sets the minResources of gangs that are quarantined as too large, and stay because they hold resources, to
 // the known kinds of these resources. Otherwise their queue's sums would contain all kinds that they name. It is called once the
 // held resources are known.
-func (a *Aside) ReckonWithHoldings(snapshot *api.ClusterInfo) {
+func (a *Quarantine) CapMinResources(snapshot *api.ClusterInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var known kinds
+	var known resourceNames
 	for gang, why := range a.wrong {
 		if job := snapshot.Jobs[gang]; job != nil && why.Reason == ObjectTooLarge {
 			if known == nil {
 				known = kindsOf(snapshot)
 			}
 			withKnownKinds(job, known)
-			framework.ReckonWithHoldings(job)
+			framework.CapMinResources(job)
 		}
 	}
 }
 
-// Held is an object that is quarantined because cycles panicked, with the message of the panic for users.
-type Held struct{ Kind, Name, Message string }
+// Culprit is an object that is quarantined because cycles panicked, with the message of the panic for users.
+type Culprit struct{ Kind, Name, Message string }
 
-// Panicked processes a cycle that panicked, as hunt.panicked does, and returns the objects that it quarantines.
-func (a *Aside) Panicked(now time.Time, turn api.JobID, what string) (found []Held, another bool) {
+// Panicked processes a cycle that panicked, as bisector.panicked does, and returns the objects that it quarantines.
+func (a *Quarantine) Panicked(now time.Time, turn api.JobID, what string) (found []Culprit, another bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	items, another := a.hunt.panicked(now, turn, what)
-	return a.held(items), another
+	items, another := a.bisector.panicked(now, turn, what)
+	return a.culprits(items), another
 }
 
 // Succeeded processes a cycle that ended normally. It returns the objects that it quarantines, and reports whether
 // objects are quarantined or searched for.
-func (a *Aside) Succeeded() (found []Held, busy bool) {
+func (a *Quarantine) Succeeded() (found []Culprit, busy bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	items, busy := a.hunt.succeeded()
-	return a.held(items), busy
+	items, busy := a.bisector.succeeded()
+	return a.culprits(items), busy
 }
 
-func (a *Aside) held(items []item) (all []Held) {
+func (a *Quarantine) culprits(items []object) (all []Culprit) {
 	for _, it := range items {
-		if held, is := a.hunt.held[it]; is {
-			all = append(all, Held{it.kind, it.name, held.message})
+		if held, is := a.bisector.quarantined[it]; is {
+			all = append(all, Culprit{it.kind, it.name, held.message})
 		}
 	}
 	return all
 }
 
 // Searching reports whether the object that makes cycles panic is being searched for.
-func (a *Aside) Searching() bool {
+func (a *Quarantine) Searching() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.hunt.searching()
+	return a.bisector.searching()
 }
 
 // Counts returns the number of quarantined objects, by kind.
-func (a *Aside) Counts() map[string]int {
+func (a *Quarantine) Counts() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	counts := map[string]int{PodGroup: len(a.wrong), queueItem: 0, nodeItem: 0}
-	for it := range a.hunt.held {
+	counts := map[string]int{PodGroup: len(a.wrong), queueObject: 0, nodeObject: 0}
+	for it := range a.bisector.quarantined {
 		counts[it.kind]++
 	}
 	return counts

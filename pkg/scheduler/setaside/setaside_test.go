@@ -17,7 +17,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// asideState is all that an Aside says of itself, with the reason of each gang and the beginning of its message.
+// asideState is all that a Quarantine says of itself, with the reason of each gang and the beginning of its message.
 type asideState struct {
 	Gangs     map[api.JobID]string
 	Counts    map[string]int
@@ -25,7 +25,7 @@ type asideState struct {
 	Searching bool
 }
 
-func stateOf(t *testing.T, a *Aside) asideState {
+func stateOf(t *testing.T, a *Quarantine) asideState {
 	t.Helper()
 	state := asideState{Gangs: map[api.JobID]string{}, Counts: a.Counts(), Searching: a.Searching()}
 	all := a.Gangs()
@@ -37,7 +37,7 @@ func stateOf(t *testing.T, a *Aside) asideState {
 		if is {
 			state.Gangs[gang] = reason + " " + message[:min(len(message), 20)]
 		}
-		if a.Pausing(gang) {
+		if a.IsPaused(gang) {
 			state.Paused = append(state.Paused, gang)
 		}
 	}
@@ -65,7 +65,7 @@ func asideWorld() *api.ClusterInfo {
 func TestAsideSaysWhatItDoes(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	const wrong, held = "InvalidResources spec.minResources[cp", "SchedulerPanic Quarantined for up t"
-	counts := func(gangs int) map[string]int { return map[string]int{PodGroup: gangs, queueItem: 0, nodeItem: 0} }
+	counts := func(gangs int) map[string]int { return map[string]int{PodGroup: gangs, queueObject: 0, nodeObject: 0} }
 	quiet := asideState{Gangs: map[api.JobID]string{"ns/bad": wrong}, Counts: counts(1)}
 	holding := asideState{Gangs: map[api.JobID]string{"ns/bad": wrong, "ns/evil": held}, Counts: counts(2)}
 	searching := func(paused ...api.JobID) asideState {
@@ -100,7 +100,7 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 	for i, step := range steps {
 		now = now.Add(step.later)
 		session := asideWorld()
-		news := a.TakeFrom(session, nil, now)
+		news := a.RemoveFrom(session, nil, now)
 		if (len(news) == 1) != (i == 0) {
 			t.Errorf("%s: news are %v, want them in the first session alone", step.name, news)
 		}
@@ -112,7 +112,7 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 			t.Errorf("%s: gangs in the session (-want +got):\n%s", step.name, diff)
 		}
 		var got outcome
-		var found []Held
+		var found []Culprit
 		if step.panics {
 			found, got.Another = a.Panicked(now, step.turn, "oh no")
 		} else {
@@ -131,7 +131,7 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 			t.Errorf("%s: state (-want +got):\n%s", step.name, diff)
 		}
 		if step.forgives {
-			if a.Forgive(); !cmp.Equal(quiet, stateOf(t, a)) {
+			if a.Readmit(); !cmp.Equal(quiet, stateOf(t, a)) {
 				t.Errorf("%s: when it is forgiven the state is %v, want %v", step.name, stateOf(t, a), quiet)
 			}
 		}
@@ -142,14 +142,14 @@ func TestAsideSaysWhatItDoes(t *testing.T) {
 func TestAsideIsAskedWhileSessionsRun(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	calls := []func(){
-		func() { a.TakeFrom(asideWorld(), nil, now) },
-		func() { a.ReckonWithHoldings(asideWorld()) },
+		func() { a.RemoveFrom(asideWorld(), nil, now) },
+		func() { a.CapMinResources(asideWorld()) },
 		func() { a.Panicked(now, "ns/evil", "oh no") },
 		func() { a.Succeeded() },
-		func() { a.Forgive() },
+		func() { a.Readmit() },
 		func() { a.Why("ns/bad") },
 		func() { a.Gangs() },
-		func() { a.Pausing("ns/good") },
+		func() { a.IsPaused("ns/good") },
 		func() { a.Counts() },
 		func() { a.Searching() },
 	}
@@ -166,12 +166,12 @@ func TestAsideIsAskedWhileSessionsRun(t *testing.T) {
 func TestEachSuspectIsReported(t *testing.T) {
 	a, now := New(), time.Unix(0, 0)
 	for _, turn := range []api.JobID{"ns/evil", "ns/good", "ns/holds"} {
-		a.TakeFrom(asideWorld(), nil, now)
+		a.RemoveFrom(asideWorld(), nil, now)
 		a.Panicked(now, turn, "oh no")
 	}
 	session := asideWorld()
 	delete(session.Jobs, "ns/good")
-	a.TakeFrom(session, nil, now)
+	a.RemoveFrom(session, nil, now)
 	found, busy := a.Succeeded()
 	var names []string
 	for _, held := range found {
@@ -180,17 +180,17 @@ func TestEachSuspectIsReported(t *testing.T) {
 	if diff := cmp.Diff([]string{"ns/evil", "ns/holds"}, names); diff != "" || !busy {
 		t.Errorf("reported (-want +got), busy: %t:\n%s", busy, diff)
 	}
-	a.Forgive()
+	a.Readmit()
 	var another []bool
 	for range 3 {
-		a.TakeFrom(asideWorld(), nil, now)
+		a.RemoveFrom(asideWorld(), nil, now)
 		_, more := a.Panicked(now, "", "oh no")
 		another = append(another, more)
 	}
 	if diff := cmp.Diff([]bool{true, true, false}, another); diff != "" {
 		t.Errorf("the hunt goes on (-want +got):\n%s", diff)
 	}
-	a.TakeFrom(asideWorld(), nil, now)
+	a.RemoveFrom(asideWorld(), nil, now)
 	if _, busy := a.Succeeded(); busy {
 		t.Error("it is busy when nothing is set aside")
 	}

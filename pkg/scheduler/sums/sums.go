@@ -6,7 +6,7 @@
 //
 // A placement is possible only if the sums suffice, but that is not enough: the plugin's own filter decides. So the
 // sums must never be lower than the plugin's real capacity. A pod counts for the requests of its containers, which the
-// Counter sets when the informer shows the pod (Count). A node has the amounts that the Counter returns instead of its
+// ResourceCounter sets when the informer shows the pod (Count). A node has the amounts that the ResourceCounter returns instead of its
 // object's amounts (Node).
 package sums
 
@@ -21,8 +21,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Counter supplies the amounts of some resources.
-type Counter interface {
+// ResourceCounter supplies the amounts of some resources.
+type ResourceCounter interface {
 	// CountPod sets the requests of the pod's containers to the amounts that the pod counts for. It is called from several
 	// goroutines, for each version of a pod before any other reader, and may be called again with its own result. It does not
 	// block.
@@ -36,23 +36,23 @@ type Counter interface {
 	ChangedNodes() []string
 }
 
-// Books applies a Counter, if one is set, to the books of a cache.
-type Books struct {
-	counter atomic.Pointer[Counter]
-	// given are the nodes' objects as last computed. unsettled are the nodes where free and used amounts do not add up to the
+// NodeCapacityOverride applies a ResourceCounter, if one is set, to the books of a cache.
+type NodeCapacityOverride struct {
+	counter atomic.Pointer[ResourceCounter]
+	// given are the nodes' objects as last computed. inconsistent are the nodes where free and used amounts do not add up to the
 	// capacity: a broken device still has users, or a pod was given more than it requests. These are checked each time. The
 	// cache's mutex guards both.
-	given     map[string]*v1.Node
-	unsettled map[string]bool
+	given        map[string]*v1.Node
+	inconsistent map[string]bool
 }
 
-// Use sets the Counter. It is called while the books are still empty.
-func (b *Books) Use(counter Counter) { b.counter.Store(&counter) }
+// Use sets the ResourceCounter. It is called while the books are still empty.
+func (b *NodeCapacityOverride) Use(counter ResourceCounter) { b.counter.Store(&counter) }
 
 // Count prepares an object when an informer shows it: a pod's requests are set to the amounts that it counts for, and a
 // node's resources to its amounts without any pods. Mostly these are already the final amounts, so that Node has
 // nothing to correct.
-func (b *Books) Count(object any) {
+func (b *NodeCapacityOverride) Count(object any) {
 	counter := b.counter.Load()
 	if counter == nil {
 		return
@@ -62,13 +62,13 @@ func (b *Books) Count(object any) {
 		(*counter).CountPod(object)
 	case *v1.Node:
 		_, all := (*counter).CountNode(object, func(func(*v1.Pod) bool) {})
-		write(object, (*counter).Names(), listOf(all))
+		setAmounts(object, (*counter).Names(), listOf(all))
 	}
 }
 
-// Changed drops the computed objects of nodes that the Counter reports as changed, and of nodes that no longer exist. The cache's
+// Changed drops the computed objects of nodes that the ResourceCounter reports as changed, and of nodes that no longer exist. The cache's
 // mutex is held.
-func (b *Books) Changed(exists func(node string) bool) {
+func (b *NodeCapacityOverride) Changed(exists func(node string) bool) {
 	counter := b.counter.Load()
 	if counter == nil {
 		return
@@ -77,14 +77,14 @@ func (b *Books) Changed(exists func(node string) bool) {
 		delete(b.given, name)
 	}
 	maps.DeleteFunc(b.given, func(name string, _ *v1.Node) bool { return !exists(name) })
-	maps.DeleteFunc(b.unsettled, func(name string, _ bool) bool { return !exists(name) })
+	maps.DeleteFunc(b.inconsistent, func(name string, _ bool) bool { return !exists(name) })
 }
 
-// Node sets the node's total to the usage of its pods plus the free amounts from the Counter, so that its idle
+// Node sets the node's total to the usage of its pods plus the free amounts from the ResourceCounter, so that its idle
 // resources are exactly these free amounts. The cache's mutex is held.
-func (b *Books) Node(node *api.NodeInfo) {
+func (b *NodeCapacityOverride) Node(node *api.NodeInfo) {
 	counter := b.counter.Load()
-	if counter == nil || node.Node == nil || b.given[node.Name] == node.Node && !b.unsettled[node.Name] && !overdrawn(node, (*counter).Names()) {
+	if counter == nil || node.Node == nil || b.given[node.Name] == node.Node && !b.inconsistent[node.Name] && !overcommitted(node, (*counter).Names()) {
 		return
 	}
 	free, all := (*counter).CountNode(node.Node, func(yield func(*v1.Pod) bool) {
@@ -95,7 +95,7 @@ func (b *Books) Node(node *api.NodeInfo) {
 		}
 	})
 	if b.given == nil {
-		b.given, b.unsettled = map[string]*v1.Node{}, map[string]bool{}
+		b.given, b.inconsistent = map[string]*v1.Node{}, map[string]bool{}
 	}
 	has, settled := map[v1.ResourceName]int64{}, true
 	for _, name := range (*counter).Names() {
@@ -104,16 +104,16 @@ func (b *Books) Node(node *api.NodeInfo) {
 		has[name] = free[name] + used
 	}
 	if settled {
-		delete(b.unsettled, node.Name)
+		delete(b.inconsistent, node.Name)
 	} else {
-		b.unsettled[node.Name] = true
+		b.inconsistent[node.Name] = true
 	}
-	give(node, (*counter).Names(), listOf(has))
+	overrideNode(node, (*counter).Names(), listOf(has))
 	b.given[node.Name] = node.Node
 }
 
-// overdrawn reports whether the node's pods use more than it has.
-func overdrawn(node *api.NodeInfo, names []v1.ResourceName) bool {
+// overcommitted reports whether the node's pods use more than it has.
+func overcommitted(node *api.NodeInfo, names []v1.ResourceName) bool {
 	for _, name := range names {
 		if node.Idle.ScalarResources[name] < 0 {
 			return true
@@ -122,9 +122,9 @@ func overdrawn(node *api.NodeInfo, names []v1.ResourceName) bool {
 	return false
 }
 
-// give sets the node's total of the resources. It replaces the Node object by a copy, because others read it, so that
+// overrideNode sets the node's total of the resources. It replaces the Node object by a copy, because others read it, so that
 // values derived from the object later agree.
-func give(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
+func overrideNode(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
 	other := false
 	for _, name := range names {
 		was, said := node.Node.Status.Allocatable[name]
@@ -135,7 +135,7 @@ func give(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
 		return
 	}
 	made := *node.Node
-	write(&made, names, has)
+	setAmounts(&made, names, has)
 	node.Node = &made
 	now, before := api.NewResource(has), node.Allocatable
 	node.Idle, node.Allocatable, node.Capacity = node.Idle.Clone(), node.Allocatable.Clone(), node.Capacity.Clone()
@@ -151,8 +151,8 @@ func give(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
 	}
 }
 
-// write sets the amounts of the resources in the Node object.
-func write(node *v1.Node, names []v1.ResourceName, has v1.ResourceList) {
+// setAmounts sets the amounts of the resources in the Node object.
+func setAmounts(node *v1.Node, names []v1.ResourceName, has v1.ResourceList) {
 	for _, list := range []*v1.ResourceList{&node.Status.Allocatable, &node.Status.Capacity} {
 		other := maps.Clone(*list)
 		if other == nil {

@@ -221,7 +221,7 @@ func (w *judged) instance() instance {
 	c.addHyperNode("leaf-0", 1, "Node", []string{"node-0", "node-1"})
 	c.addHyperNode("leaf-1", 1, "Node", []string{"node-2"})
 	c.addHyperNode("spine", 2, "HyperNode", []string{"leaf-0", "leaf-1"})
-	return instance{conf: "capacity", world: sessiontest.World{
+	return instance{conf: "capacity", world: sessiontest.ClusterSpec{
 		Nodes: w.nodes, Pods: append([]*v1.Pod{w.a, w.b}, w.rest...), HyperNodes: c.world.HyperNodes,
 		PodGroups: []*v1beta1.PodGroup{w.gang}, Queues: []*v1beta1.Queue{w.queue},
 	}}

@@ -80,7 +80,7 @@ func drawExclusion(d dice) exclusionInstance {
 }
 
 func (x exclusionInstance) instance(seed uint64) instance {
-	var w sessiontest.World
+	var w sessiontest.ClusterSpec
 	for g, nodes := range x.groups {
 		for n, node := range nodes {
 			w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("g%d-n%d", g, n)).Label("cluster", fmt.Sprintf("g%d", g)).

@@ -18,7 +18,7 @@ import (
 // instance is a random cluster with its workload, and the conf it is scheduled with.
 type instance struct {
 	seed  uint64
-	world sessiontest.World
+	world sessiontest.ClusterSpec
 	conf  string
 	// prepare changes what the World cannot say before the session opens; nil changes nothing.
 	prepare func(*sessiontest.Cluster)
@@ -101,7 +101,7 @@ func (m mix) conf(d dice) string {
 // cluster draws an instance's world.
 type cluster struct {
 	dice
-	world sessiontest.World
+	world sessiontest.ClusterSpec
 	// room and slots are what is left on each node for pods that run already.
 	room  map[string]size
 	slots map[string]int

@@ -135,7 +135,7 @@ func drawUsage(d dice, c *sessiontest.Cluster) {
 const tier = "tier"
 
 // drawSelectors gives pods labels, of which selectors of other pods refer to some values and not to others.
-func drawSelectors(d dice, w *sessiontest.World) {
+func drawSelectors(d dice, w *sessiontest.ClusterSpec) {
 	for _, pod := range w.Pods {
 		pod.Labels["of-its-own"] = pod.Name
 		if d.chance(60) {
@@ -160,7 +160,7 @@ func drawSelectors(d dice, w *sessiontest.World) {
 }
 
 // drawRevocable makes nodes revocable and lets pods run there.
-func drawRevocable(d dice, w *sessiontest.World) {
+func drawRevocable(d dice, w *sessiontest.ClusterSpec) {
 	for _, node := range w.Nodes {
 		if d.chance(20) {
 			node.Labels[v1beta1.RevocableZone] = pick(d, "rz1", "rz1", "unknown")
@@ -174,7 +174,7 @@ func drawRevocable(d dice, w *sessiontest.World) {
 }
 
 // drawStrategies has pods say how the fit of their resources is scored.
-func drawStrategies(d dice, w *sessiontest.World) {
+func drawStrategies(d dice, w *sessiontest.ClusterSpec) {
 	for _, pod := range w.Pods {
 		if d.chance(20) {
 			pod.Annotations["volcano.sh/resource-strategy-scoring-type"] = pick(d, "LeastAllocated", "MostAllocated")
@@ -184,7 +184,7 @@ func drawStrategies(d dice, w *sessiontest.World) {
 }
 
 // drawQueueGroups puts nodes into node groups and gives queues a say on them.
-func drawQueueGroups(d dice, w *sessiontest.World) {
+func drawQueueGroups(d dice, w *sessiontest.ClusterSpec) {
 	names := []string{"ga", "gb", "gc"}
 	for _, node := range w.Nodes {
 		if d.chance(90) {
@@ -210,7 +210,7 @@ func drawQueueGroups(d dice, w *sessiontest.World) {
 }
 
 // drawClusters puts nodes into clusters, and into rooms that go across them, and lets gangs wish for a cluster.
-func drawClusters(d dice, w *sessiontest.World) {
+func drawClusters(d dice, w *sessiontest.ClusterSpec) {
 	for _, node := range w.Nodes {
 		node.Labels[room] = pick(d, "room-0", "room-1")
 		for level, width := range []int{3, 2, 2} {

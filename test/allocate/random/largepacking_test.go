@@ -93,7 +93,7 @@ func (g *largeGang) fillNode(d dice, capacities []size, alike bool) {
 
 // instance is the gang, of which all members are needed, or with a surplus so many of each role as there are in the plan.
 func (g *largeGang) instance(d dice, seed uint64) instance {
-	var w sessiontest.World
+	var w sessiontest.ClusterSpec
 	for i, node := range g.nodes {
 		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("node-%03d", i)).Capacity(node.capacity(110)).Obj())
 	}

@@ -169,7 +169,7 @@ func wantPorts(d dice, tasks, nodes []amounts) {
 
 // packingInstance is a gang of the tasks, of which so many are needed, and a cluster of the nodes.
 func packingInstance(seed uint64, tasks, nodes []amounts, minimum int) instance {
-	var w sessiontest.World
+	var w sessiontest.ClusterSpec
 	for i, node := range nodes {
 		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("node-%d", i)).Capacity(node.size().capacity(node[3])).Obj())
 	}

@@ -29,7 +29,7 @@ type bench struct {
 
 // newBench makes a bench. The objects are in its API server, for all instances.
 func newBench(t *testing.T, objects ...runtime.Object) *bench {
-	cluster := sessiontest.New(sessiontest.World{Objects: objects})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects})
 	t.Cleanup(cluster.Close)
 	b := &bench{cluster: cluster, registry: framework.NewRegistry(), upstream: vcallocate.New()}
 	b.registry.RegisterAction(allocate.New())

@@ -19,7 +19,7 @@ const podNamespace = schedulertesting.Namespace
 
 // check says what is wrong with a placement: a node that holds more than it has, or that is tainted, a gang in part, one
 // that had to lie in one cluster and does not, or members on one node that had to lie apart.
-func check(w sessiontest.World, sh shape, placement map[string]string) error {
+func check(w sessiontest.ClusterSpec, sh shape, placement map[string]string) error {
 	nodes := map[string]*v1.Node{}
 	for _, node := range w.Nodes {
 		nodes[node.Name] = node

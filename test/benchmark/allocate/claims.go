@@ -101,11 +101,11 @@ func (s shape) capacityObjects() []runtime.Object {
 func (b *bench) clusterFor(sh shape) (cluster *sessiontest.Cluster, end func()) {
 	switch {
 	case sh.claims:
-		cluster = sessiontest.New(sessiontest.World{Objects: sh.claimObjects()})
+		cluster = sessiontest.New(sessiontest.ClusterSpec{Objects: sh.claimObjects()})
 	case sh.devices > 0:
-		cluster = sessiontest.New(sessiontest.World{Objects: sh.deviceObjects()})
+		cluster = sessiontest.New(sessiontest.ClusterSpec{Objects: sh.deviceObjects()})
 	case sh.gathered:
-		cluster = sessiontest.New(sessiontest.World{Topology: insession.Topology()})
+		cluster = sessiontest.New(sessiontest.ClusterSpec{Topology: insession.Topology()})
 	default:
 		return b.cluster, func() {}
 	}
@@ -131,7 +131,7 @@ func giveBack(handed map[string]sessiontest.Bind) error {
 	for _, name := range slices.Sorted(maps.Keys(handed)) {
 		bind := handed[name]
 		for _, step := range slices.Backward(bind.Steps) {
-			if step.Rollback == nil || !step.RollbackUnbegun {
+			if step.Rollback == nil || !step.RollbackIfNotRun {
 				continue
 			}
 			if err := step.Rollback(context.Background(), bind.Task, bind.Node); err != nil {

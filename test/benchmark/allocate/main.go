@@ -46,7 +46,7 @@ func compare(args []string, out, progress io.Writer) error {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	upstream, ours := newSides()
-	b := &bench{plan: p, cluster: sessiontest.New(sessiontest.World{})}
+	b := &bench{plan: p, cluster: sessiontest.New(sessiontest.ClusterSpec{})}
 	defer b.cluster.Close()
 	var comparisons []comparison
 	for _, w := range p.works {

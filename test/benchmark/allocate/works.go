@@ -207,8 +207,8 @@ func (s shape) nodeList() []*v1.Node {
 }
 
 // world makes the cluster. Groups says how a gang asks to lie in one cluster, which is not the same for both sides.
-func (s shape) world(groups insession.NodeGroups) sessiontest.World {
-	w := sessiontest.World{Nodes: s.nodeList()}
+func (s shape) world(groups insession.NodeGroups) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{Nodes: s.nodeList()}
 	for gang := range s.gangs {
 		name := gangName(gang)
 		podGroup := schedulertesting.MakePodGroup().Name(name).MinMember(int32(cmp.Or(s.minimum, s.gangSize))).Obj()
@@ -309,7 +309,7 @@ func awayFrom(gang string) v1.Affinity {
 // spoil leaves one cluster as it is. Of the others two in three have a running pod on each node that leaves 19 of 32 cpus
 // there: 2,375 in a cluster of 125 nodes, and 500 times the 4 that a pod asks for. The rest have taints on more than half
 // of their nodes.
-func (s shape) spoil(w *sessiontest.World) {
+func (s shape) spoil(w *sessiontest.ClusterSpec) {
 	perCluster := (s.nodes + s.clusters - 1) / s.clusters
 	for i, node := range w.Nodes {
 		cluster, place := i/perCluster, i%perCluster
@@ -342,7 +342,7 @@ func (s shape) cpuOf(i int) string {
 }
 
 // tellApart puts a pod onto the first node of each cluster.
-func (s shape) tellApart(w *sessiontest.World) {
+func (s shape) tellApart(w *sessiontest.ClusterSpec) {
 	perCluster := s.nodes / s.clusters
 	for i := 0; i < len(w.Nodes); i += perCluster {
 		w.Pods = append(w.Pods, schedulertesting.MakePod().Name(fmt.Sprintf("running-%04d", i)).Node(w.Nodes[i].Name).Phase(v1.PodRunning).

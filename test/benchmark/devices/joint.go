@@ -161,8 +161,8 @@ func askAll(ssn *sessiontest.Session, task *api.TaskInfo) (fits int) {
 }
 
 // jointWorld has the requests, all of 8 GPUs and 4 NICs and each of another part of the NICs, and pods of other kinds beside them.
-func jointWorld(nodes, at int) sessiontest.World {
-	world := sessiontest.World{Nodes: nodeList(nodes, 0)}
+func jointWorld(nodes, at int) sessiontest.ClusterSpec {
+	world := sessiontest.ClusterSpec{Nodes: nodeList(nodes, 0)}
 	for i, node := range world.Nodes {
 		world.Devices = append(world.Devices, board(node.Name, nicsPerNode))
 		if uses[at].pod != nil {

@@ -58,7 +58,7 @@ func (p *plan) measure(side *insession.Side, r row, progress io.Writer) (_ *resu
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	of := sessiontest.World{}
+	of := sessiontest.ClusterSpec{}
 	if side.Name == insession.Ours {
 		of.Devices = r.work.devices()
 	}

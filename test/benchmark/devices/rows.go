@@ -78,8 +78,8 @@ func (w work) devices() []*v1alpha1.Device {
 }
 
 // world is the cluster as the side of that name has it.
-func (w work) world(side string) sessiontest.World {
-	world := sessiontest.World{Nodes: nodeList(w.nodes, w.clusters)}
+func (w work) world(side string) sessiontest.ClusterSpec {
+	world := sessiontest.ClusterSpec{Nodes: nodeList(w.nodes, w.clusters)}
 	if side == insession.Upstream {
 		for _, node := range world.Nodes {
 			shareOut(node)

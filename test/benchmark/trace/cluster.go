@@ -50,7 +50,7 @@ func newCluster(t *trace, strategy string) *cluster {
 	registry.RegisterPlugin(deviceshare.Spec())
 	registry.RegisterAction(allocate.New())
 	action, _ := vcframework.GetAction("allocate")
-	c := &cluster{Cluster: sessiontest.New(sessiontest.World{Nodes: nodes, Devices: devices}), action: action, audit: newAudit(t)}
+	c := &cluster{Cluster: sessiontest.New(sessiontest.ClusterSpec{Nodes: nodes, Devices: devices}), action: action, audit: newAudit(t)}
 	options.ServerOpts.PercentageOfNodesToFind = 100 // every node is looked at for every task
 	c.scheduler = c.Scheduler(registry, fmt.Sprintf(conf, strategy))
 	return c

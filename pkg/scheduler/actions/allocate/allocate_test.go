@@ -54,7 +54,7 @@ func gang(name string, requests ...string) ([]*v1.Pod, *v1beta1.PodGroup) {
 
 func TestATaskInTheWayOfALargerOneIsPlacedElsewhere(t *testing.T) {
 	pods, podGroup := gang("g", "3", "5")
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{
 			schedtest.MakeNode().Name("n4").Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj(),
 			schedtest.MakeNode().Name("n6").Capacity(schedtest.Resources{"cpu": "6", "memory": "8Gi", "pods": "10"}).Obj(),
@@ -83,7 +83,7 @@ func TestAllNodesAreLookedAtUnlessAFlagSaysOtherwise(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pods, podGroup := gang("g", "1")
-			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			for i := range 300 {
 				w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("n%03d", i)).Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj())
 			}
@@ -116,7 +116,7 @@ tiers:
 `
 
 // ran places the world's gangs with this project's plugins and returns the session.
-func ran(t *testing.T, w sessiontest.World, conf string, plugins ...framework.PluginSpec) *sessiontest.Session {
+func ran(t *testing.T, w sessiontest.ClusterSpec, conf string, plugins ...framework.PluginSpec) *sessiontest.Session {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	t.Cleanup(cluster.Close)
@@ -131,7 +131,7 @@ func ran(t *testing.T, w sessiontest.World, conf string, plugins ...framework.Pl
 }
 
 // run places the world's gangs and returns where their pods went.
-func run(t *testing.T, w sessiontest.World, conf string) map[string]string {
+func run(t *testing.T, w sessiontest.ClusterSpec, conf string) map[string]string {
 	t.Helper()
 	return ran(t, w, conf).Binds()
 }
@@ -159,7 +159,7 @@ func TestALabelThatAffinitySelectsByTellsPodsApart(t *testing.T) {
 					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"volcano.sh/job-name": unwanted}},
 				}},
 			}}
-			w := sessiontest.World{
+			w := sessiontest.ClusterSpec{
 				Nodes:     []*v1.Node{node("n1", "c", "3"), node("n2", "c", "8")},
 				Pods:      []*v1.Pod{runs},
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("x").MinMember(1).Phase(v1beta1.PodGroupRunning).Obj()},
@@ -188,7 +188,7 @@ func TestAGroupIsNotLeftOutWhileOtherMembersMakeTheMinimum(t *testing.T) {
 			pods, podGroup := gang("g", "8", "1", "1", "1")
 			podGroup.Spec.MinMember = 2
 			podGroup.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": mode}
-			got := run(t, sessiontest.World{
+			got := run(t, sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{node("a1", "ib-a", "2"), node("a2", "ib-a", "2"), node("b1", "ib-b", "4")},
 				Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 			}, withClusters)
@@ -211,7 +211,7 @@ func TestAnExplanationSaysWhatStoppedTheTrial(t *testing.T) {
 			}},
 		}}
 	}
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")},
 		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 	})
@@ -270,7 +270,7 @@ func TestRankOrderAcrossKinds(t *testing.T) {
 				vary(rank, pod)
 				pods = append(pods, pod.Obj())
 			}
-			got := run(t, sessiontest.World{
+			got := run(t, sessiontest.ClusterSpec{
 				Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(6).Phase(v1beta1.PodGroupInqueue).Obj()},
 			}, withLeaves)
 			byRank := make([]string, 6)
@@ -314,7 +314,7 @@ func TestAPreferredGangThatNoLeafHoldsStaysInOneCluster(t *testing.T) {
 			nodes, leaves := fabric(tt.nodes...)
 			pods, podGroup := gang("g", "4", "4", "4", "4")
 			podGroup.Annotations = map[string]string{"ibcluster.volcano-prebind.io/mode": "preferred", "ibcluster.volcano-prebind.io/level": "leaf"}
-			got := run(t, sessiontest.World{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withLeaves)
+			got := run(t, sessiontest.ClusterSpec{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withLeaves)
 			for pod, node := range got {
 				if !strings.HasPrefix(leaves[node], tt.want) {
 					t.Errorf("%s is in %s, want all in %s: %v", pod, leaves[node], tt.want, got)
@@ -340,7 +340,7 @@ func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
 			}},
 		}}
 	}
-	got := run(t, sessiontest.World{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withLeaves)
+	got := run(t, sessiontest.ClusterSpec{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withLeaves)
 	if leaves[got["ns/g-0"]] != "ib-a/s1/l5" || leaves[got["ns/g-1"]] != "ib-a/s1/l5" {
 		t.Errorf("bound %v, want both on leaf l5", got)
 	}
@@ -349,7 +349,7 @@ func TestTheLeafThatHoldsCoupledMembersIsFound(t *testing.T) {
 // TestEqualGangsWithOtherMinimaOfTheirRoles: what refuses the one, two leaders that keep away from each other, does not refuse
 // the other, which needs one.
 func TestEqualGangsWithOtherMinimaOfTheirRoles(t *testing.T) {
-	w := sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "8")}}
+	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "8")}}
 	for _, g := range []struct {
 		name             string
 		leaders, workers int32
@@ -384,7 +384,7 @@ func TestAGroupIsNotLeftOutWhileFurtherMembersMakeTheMinimum(t *testing.T) {
 			pods, podGroup := gang("g", requests...)
 			podGroup.Spec.MinMember = 8
 			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
-			got := run(t, sessiontest.World{
+			got := run(t, sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 			}, withClusters)
 			if len(got) != 8 {
@@ -400,7 +400,7 @@ func TestAGangShortOfItsMinimumGoesFirst(t *testing.T) {
 	running := schedtest.MakePod().Name("a-run").Group("a").Req(schedtest.Resources{"cpu": "1"}).Node("n1").Phase(v1.PodRunning).Obj()
 	pods, a := gang("a", "1")
 	others, b := gang("b", "1")
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "2", "pods": "10"}).Obj()},
 		Pods:      append(append(pods, others...), running),
 		PodGroups: []*v1beta1.PodGroup{a, b},

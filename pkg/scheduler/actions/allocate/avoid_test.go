@@ -26,8 +26,8 @@ func TestAvoidedNodes(t *testing.T) {
 		}))}
 	}
 	const conf = plain + "\n- plugins:\n  - name: avoiding\n"
-	world := func(group *schedtest.PodGroupBuilder, list []*v1.Node, names ...string) sessiontest.World {
-		return sessiontest.World{
+	world := func(group *schedtest.PodGroupBuilder, list []*v1.Node, names ...string) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{
 			Nodes: list, PodGroups: []*v1beta1.PodGroup{group.Name("g").MinMember(int32(len(names))).Obj()},
 			Pods: each(schedtest.MakePod().Group("g").Req(cores("2")), names...),
 		}
@@ -55,7 +55,7 @@ func TestAvoidedNodes(t *testing.T) {
 		},
 		"it is nominated": {
 			conf: conf, plugins: avoiding("g", "n1"), upstreamDiffers: upstream,
-			world: func() sessiontest.World {
+			world: func() sessiontest.ClusterSpec {
 				w := world(schedtest.MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0")
 				w.Pods[0].Status.NominatedNodeName = "n1"
 				return w
@@ -89,7 +89,7 @@ func TestAvoidedNodes(t *testing.T) {
 		},
 		"room elsewhere is not waited for": {
 			conf: conf, plugins: avoiding("g", "n1"),
-			world: func() sessiontest.World {
+			world: func() sessiontest.ClusterSpec {
 				w := world(schedtest.MakePodGroup(), nodes(holds("2"), "n1", "n2"), "g-0")
 				w.Pods = append(w.Pods, leaving("n2", "2", "old-0")...)
 				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
@@ -99,7 +99,7 @@ func TestAvoidedNodes(t *testing.T) {
 		},
 		"the whole gang takes the HyperNode without it": {
 			conf: topological + "- plugins:\n  - name: avoiding\n", plugins: avoiding("g", "a2"), upstreamDiffers: upstream,
-			world: func() sessiontest.World {
+			world: func() sessiontest.ClusterSpec {
 				w := world(schedtest.MakePodGroup().Topology(hard, 1), nodes(holds("2"), "a1", "a2", "b1", "b2"), "g-0", "g-1")
 				w.HyperNodes = oneRow
 				return w

@@ -40,10 +40,10 @@ func TestAChangedPodIsNotTakenForWhatItWas(t *testing.T) {
 			_, g := gang("g", "1")
 			tainted := schedtest.MakeNode().Name("n2").Capacity(schedtest.Resources{"cpu": "8", "pods": "10"}).Obj()
 			tainted.Spec.Taints = []v1.Taint{{Key: "x", Effect: v1.TaintEffectNoSchedule}}
-			cluster := sessiontest.New(sessiontest.World{})
+			cluster := sessiontest.New(sessiontest.ClusterSpec{})
 			defer cluster.Close()
 			cluster.UseBooks(true)
-			cluster.Load(sessiontest.World{
+			cluster.Load(sessiontest.ClusterSpec{
 				Nodes:     []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj(), tainted},
 				Pods:      append(others, before),
 				PodGroups: []*v1beta1.PodGroup{g, h},

@@ -45,7 +45,7 @@ func wffcReplay(t *testing.T, bound func(behaviour) behaviour) {
 		objects = append(objects, schedtest.UnboundClaim(name, "late"))
 		members = append(members, schedtest.MakePod().Group("g").Req(cores("2")).Volume(name).Name(name).Obj())
 	}
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes: nodes(holds("2"), nodeNames...), HyperNodes: twoRows, Objects: objects,
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj()},
 		Pods:      members,
@@ -93,7 +93,7 @@ func pipelinedLeak(t *testing.T, bound func(behaviour) behaviour) {
 		schedtest.MakePod().Group("g").Req(cores("2")).Volume("c0").Name("g-0").NodeSelector("disk", "yes").Obj(),
 		schedtest.MakePod().Group("g").Req(cores("2")).Name("g-1").Obj(),
 	}
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes:     slices.Concat(nodes(holds("2"), "n1"), nodes(holds("2").Label("disk", "yes"), "n2")),
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj(), waiting},
 		Pods:      append(old, members...),
@@ -127,7 +127,7 @@ func reserveLeakOfVolumes(t *testing.T, bound func(behaviour) behaviour) {
 				schedtest.MakePod().Group("g").Req(cores("1")).Volume("c0").Name("g-0").Obj(),
 				schedtest.MakePod().Group("g").Req(cores("1")).Name("g-1").Obj(),
 			}
-			cluster := sessiontest.New(sessiontest.World{
+			cluster := sessiontest.New(sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: []*v1beta1.PodGroup{gang}, Pods: members,
 				Objects: []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.FreeVolume("v0", "late"), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")},
 			})
@@ -168,7 +168,7 @@ func releasedWithoutHavingBegun(t *testing.T, bound func(behaviour) behaviour) {
 		objects = append(objects, schedtest.UnboundClaim(name, "late"), schedtest.FreeVolume("first-"+name, "late", "n1"), schedtest.FreeVolume("second-"+name, "late", "n2"))
 		pods = append(pods, schedtest.MakePod().Group("g").Req(cores("1")).Volume(name).Name(name).Obj())
 	}
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes:     slices.Concat(nodes(holds("3"), "n1"), []*v1.Node{holds("3").Name("n2").Cordon().Obj()}),
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(members).Obj()},
 		Pods:      pods, Objects: objects,
@@ -249,7 +249,7 @@ func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
 		schedtest.MakePod().Group("g").Volume("c0").Name("g-0").Obj(),
 		schedtest.MakePod().Group("g").Req(cores("9")).Name("g-1").Obj(),
 	}
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes: nodes(holds("2"), "n1"), PodGroups: []*v1beta1.PodGroup{waiting}, Pods: members,
 		Objects: []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.FreeVolume("v0", "late"), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")},
 	})

@@ -87,7 +87,7 @@ func TestDevicePatchInTrial(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			cluster := sessiontest.New(sessiontest.World{
+			cluster := sessiontest.New(sessiontest.ClusterSpec{
 				Nodes: tc.nodes, Pods: tc.pods,
 				PodGroups: []*v1beta1.PodGroup{tc.group.Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()},
 			})
@@ -122,7 +122,7 @@ func TestDevicesOfABoundPod(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })
 	registered(t, vgpu.DeviceName)
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{gpuNode("a1"), gpuNode("a2")},
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 		Pods:      each(gpuPod("800"), "g-0", "g-1"),
@@ -149,7 +149,7 @@ func TestDevicesOfABoundPod(t *testing.T) {
 func TestSwallowedDeviceError(t *testing.T) {
 	registered(t, "broken")
 	fits := behaviour{
-		world: sessiontest.World{
+		world: sessiontest.ClusterSpec{
 			Nodes:     slices.Concat(nodes(holds("8"), "n1"), nodes(holds("2"), "n2")),
 			PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 			Pods:      each(schedtest.MakePod().Group("g").Req(cores("1")), "g-0", "g-1"),
@@ -176,7 +176,7 @@ func TestAPodWithoutItsDevicesIsNotHandedOver(t *testing.T) {
 	vgpu.VGPUEnable = true
 	t.Cleanup(func() { vgpu.VGPUEnable = false })
 	registered(t, vgpu.DeviceName)
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{gpuNode("a1")},
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 		Pods:      each(gpuPod("800"), "g-0", "g-1"),
@@ -216,7 +216,7 @@ func TestDowngradedVNPUs(t *testing.T) {
 	})
 	pod := schedtest.MakePod().Group("g").Label(vnpu.JobKindKey, vnpu.JobKind310PValue).Label(vnpu.AscendVNPULevel, vnpu.AscendVNPULevelHigh).
 		Limit(schedtest.Resources{"cpu": "1", vnpu.AscendNPUCore: "4"})
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes:     nodes(schedtest.MakeNode().Capacity(schedtest.Resources{"cpu": "8", "pods": "20", vnpu.AscendNPUCore: "8"}), "a1"),
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 		Pods:      each(pod, "g-0", "g-1"),

@@ -24,8 +24,8 @@ import (
 // A node nominated for a pod is looked at before all others, and upstream's action does so wherever the node lies.
 func TestNominatedBypass(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("2")) }
-	world := func(group *schedtest.PodGroupBuilder) sessiontest.World {
-		return sessiontest.World{
+	world := func(group *schedtest.PodGroupBuilder) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{
 			Nodes: nodes(holds("2"), "a1", "a2", "b1"), HyperNodes: oneRow,
 			PodGroups: []*v1beta1.PodGroup{group.Name("g").MinMember(2).Obj()},
 			Pods:      slices.Concat(each(member().Nominated("b1"), "g-0"), each(member(), "g-1")),
@@ -38,7 +38,7 @@ func TestNominatedBypass(t *testing.T) {
 		},
 		"out of the sub-group's HyperNode": {
 			conf: topological,
-			world: func() sessiontest.World {
+			world: func() sessiontest.ClusterSpec {
 				w := world(schedtest.MakePodGroup().Topology(hard, 2).SubGroups("pair", "pair", 1, 2).SubGroupTopology(hard, 1))
 				for _, pod := range w.Pods {
 					pod.Labels["pair"] = "0"
@@ -60,20 +60,20 @@ func TestRandomTie(t *testing.T) {
 	member := func(group string) *schedtest.PodBuilder { return schedtest.MakePod().Group(group).Req(cores("1")) }
 	worlds := map[string]struct {
 		conf  string
-		world sessiontest.World
+		world sessiontest.ClusterSpec
 	}{
-		"nodes": {plain, sessiontest.World{
+		"nodes": {plain, sessiontest.ClusterSpec{
 			Nodes:     nodes(holds("4"), "n1", "n2", "n3", "n4", "n5"),
 			PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Obj(), schedtest.MakePodGroup().Name("h").MinMember(2).Obj()},
 			Pods:      slices.Concat(each(member("g"), "g-0", "g-1", "g-2"), each(member("h"), "h-0", "h-1")),
 		}},
-		"HyperNodes": {topological, sessiontest.World{
+		"HyperNodes": {topological, sessiontest.ClusterSpec{
 			Nodes:      nodes(holds("2"), "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2"),
 			HyperNodes: twoRows,
 			PodGroups:  []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Topology(hard, 1).Obj(), schedtest.MakePodGroup().Name("h").MinMember(2).Topology(soft, 1).Obj()},
 			Pods:       slices.Concat(each(member("g"), "g-0", "g-1", "g-2"), each(member("h"), "h-0", "h-1")),
 		}},
-		"sub-groups": {topological, sessiontest.World{
+		"sub-groups": {topological, sessiontest.ClusterSpec{
 			Nodes:      nodes(holds("1"), "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2"),
 			HyperNodes: twoRows,
 			PodGroups: []*v1beta1.PodGroup{
@@ -81,7 +81,7 @@ func TestRandomTie(t *testing.T) {
 			},
 			Pods: slices.Concat(each(member("g").Label("pair", "0"), "g-0", "g-1"), each(member("g").Label("pair", "1"), "g-2", "g-3")),
 		}},
-		"queues and gangs": {plain, sessiontest.World{
+		"queues and gangs": {plain, sessiontest.ClusterSpec{
 			Nodes:  nodes(holds("3"), "n1", "n2"),
 			Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("q1").Obj(), schedtest.MakeQueue().Name("q2").Obj()},
 			PodGroups: []*v1beta1.PodGroup{
@@ -94,7 +94,7 @@ func TestRandomTie(t *testing.T) {
 	}
 	for name, tc := range worlds {
 		t.Run(name, func(t *testing.T) {
-			cluster := sessiontest.New(sessiontest.World{})
+			cluster := sessiontest.New(sessiontest.ClusterSpec{})
 			defer cluster.Close()
 			var first map[string]string
 			for i := range 100 {
@@ -131,7 +131,7 @@ func TestGreedyMiss(t *testing.T) {
 				nodeOf[fmt.Sprintf("g-%d", i)] = node
 			}
 			cases[fmt.Sprintf("%v on %v", sizes, room)] = behaviour{
-				world: sessiontest.World{
+				world: sessiontest.ClusterSpec{
 					Nodes:     slices.Concat(nodes(holds(room[0]), "n1"), nodes(holds(room[1]), "n2")),
 					PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 					Pods:      []*v1.Pod{pod("g-0", sizes[0]), pod("g-1", sizes[1])},
@@ -156,7 +156,7 @@ func TestReserveLeak(t *testing.T) {
 		"a task that was to wait": {
 			behaviour: behaviour{
 				conf: plain,
-				world: sessiontest.World{
+				world: sessiontest.ClusterSpec{
 					Nodes:     nodes(holds("2"), "n1"),
 					PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").Obj()},
 					Pods:      append(leaving("n1", "2", "old-0"), each(member(), "g-0")...),
@@ -167,7 +167,7 @@ func TestReserveLeak(t *testing.T) {
 		"a task that was to be bound": {
 			behaviour: behaviour{
 				conf: plain,
-				world: sessiontest.World{
+				world: sessiontest.ClusterSpec{
 					Nodes:     nodes(holds("2"), "n1", "n2"),
 					PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 					Pods:      each(member(), "g-0", "g-1"),
@@ -178,7 +178,7 @@ func TestReserveLeak(t *testing.T) {
 		"when the best trial is made again": {
 			behaviour: behaviour{
 				conf: topological,
-				world: sessiontest.World{
+				world: sessiontest.ClusterSpec{
 					Nodes: nodes(holds("2"), "a1", "a2", "b1", "b2"), HyperNodes: oneRow,
 					PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Topology(hard, 1).Obj()},
 					Pods:      each(member(), "g-0", "g-1"),
@@ -221,7 +221,7 @@ func TestARefusalAtTheLastMoment(t *testing.T) {
 			plugins: []framework.PluginSpec{plugin("refuser", func(ssn *framework.Session) {
 				takes(ssn, taken, func(_, node string, _ int) bool { return node == "n1" })
 			})},
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     slices.Concat(nodes(holds("8"), "n1"), nodes(holds("2"), "n2", "n3")),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      each(schedtest.MakePod().Group("g").Req(cores("2")), "g-0", "g-1"),
@@ -233,7 +233,7 @@ func TestARefusalAtTheLastMoment(t *testing.T) {
 			plugins: []framework.PluginSpec{plugin("refuser", func(ssn *framework.Session) {
 				takes(ssn, taken, func(_, node string, _ int) bool { return node == "n1" })
 			})},
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("2"), "n1", "n2"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      each(schedtest.MakePod().Group("g").Req(cores("2")).Nominated("n1"), "g-0"),

@@ -21,7 +21,7 @@ import (
 )
 
 // explained runs the action and returns what it says of the named PodGroups.
-func explained(t *testing.T, w sessiontest.World, names ...string) map[string]string {
+func explained(t *testing.T, w sessiontest.ClusterSpec, names ...string) map[string]string {
 	t.Helper()
 	ssn := ran(t, w, withClusters)
 	says := map[string]string{}
@@ -42,7 +42,7 @@ func TestAnExplanationCountsMembersOfManyShapes(t *testing.T) {
 	for i, pod := range pods {
 		pod.Labels["member"] = fmt.Sprint(i)
 	}
-	says := explained(t, sessiontest.World{
+	says := explained(t, sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{node("a1", "ib-a", "6"), node("a2", "ib-a", "6"), node("a3", "ib-a", "6")},
 		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 	}, "g")
@@ -54,7 +54,7 @@ func TestAnExplanationCountsMembersOfManyShapes(t *testing.T) {
 // TestEqualGangsAreExplainedAsThingsStand: between two gangs that fit nowhere, and share what is known of nodes, another
 // one takes a node's memory.
 func TestEqualGangsAreExplainedAsThingsStand(t *testing.T) {
-	w := sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}}
+	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}}
 	for _, g := range []struct {
 		name     string
 		members  int
@@ -88,7 +88,7 @@ func TestAnExplanationCountsWhatIsFreeInPieces(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pods, podGroup := gang("g", tt.asks)
 			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
-			w := sessiontest.World{
+			w := sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}, Pods: pods,
 				PodGroups: []*v1beta1.PodGroup{podGroup, schedtest.MakePodGroup().Name("other").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj()},
 			}
@@ -129,7 +129,7 @@ func TestANodeThatExcludesTheGangIsNotShort(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pods, podGroup := gang("g", "3")
 			podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
-			w := sessiontest.World{
+			w := sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "4")}, Pods: pods,
 				PodGroups: []*v1beta1.PodGroup{podGroup, schedtest.MakePodGroup().Name("other").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj()},
 			}
@@ -196,7 +196,7 @@ func TestAnExplanationCountsMembersThatFitTogether(t *testing.T) {
 			if tt.change != nil {
 				tt.change(pods)
 			}
-			w := sessiontest.World{Nodes: tt.nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			w := sessiontest.ClusterSpec{Nodes: tt.nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			if diff := cmp.Diff(tt.want, explained(t, w, "g")["g"]); diff != "" {
 				t.Errorf("the PodGroup says (-want +got):\n%s", diff)
 			}
@@ -217,7 +217,7 @@ func TestAnExplanationKnowsWhoseAntiAffinityKeepsAMemberAway(t *testing.T) {
 	for _, pod := range pods {
 		pod.Labels["app"] = "g"
 	}
-	says := explained(t, sessiontest.World{
+	says := explained(t, sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{node("a1", "ib-a", "6")}, Pods: append(first, pods...), PodGroups: []*v1beta1.PodGroup{single, podGroup},
 	}, "g")
 	if want := "no node group holds the 2 members needed: ib-a 0/2: 1 node didn't satisfy existing pods anti-affinity rules"; says["g"] != want {
@@ -230,7 +230,7 @@ func TestAnExplanationIsShort(t *testing.T) {
 	for name, plugin := range map[string]framework.Plugin{"no task of its own": helper{open: wordy}, "each task": &sessiontest.Plugin{Called: "helper", Open: wordy}} {
 		pods, podGroup := gang("g", "1", "1")
 		podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
-		w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+		w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 		for i := range 200 {
 			w.Nodes = append(w.Nodes, node(fmt.Sprintf("a%03d", i), "ib-a", "4"), node(fmt.Sprintf("b%03d", i), "ib-b", "4"))
 		}
@@ -255,7 +255,7 @@ func wordy(ssn *framework.Session) {
 func TestAnUrgentGangOfAnOverusedQueueIsToldSo(t *testing.T) {
 	pods, podGroup := gang("g", "1")
 	var session *framework.Session
-	bound := runWith(t, sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, askedFirst,
+	bound := runWith(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, askedFirst,
 		func(ssn *framework.Session) {
 			session = ssn
 			ssn.AddOverusedFn("helper", func(any) bool { return true })
@@ -273,7 +273,7 @@ func TestAnUrgentGangOfAnOverusedQueueIsToldSo(t *testing.T) {
 // TestAnUrgentGangsTurnIsNoted: what panics in it is blamed on it.
 func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
 	pods, podGroup := gang("g", "1")
-	cluster := sessiontest.New(sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
 	defer cluster.Close()
 	registry, action := action()
 	turn := api.JobID("nobody's")

@@ -68,7 +68,7 @@ func TestAnExtenderIsAskedForManyNodesAtATime(t *testing.T) {
 			listener := httptest.NewServer(server)
 			defer listener.Close()
 			pods, podGroup := gang("g", "1")
-			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			for i := range nodes {
 				w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(fmt.Sprintf("n%03d", i)).Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "10"}).Obj())
 			}

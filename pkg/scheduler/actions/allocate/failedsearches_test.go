@@ -98,10 +98,10 @@ func TestASearchThatSomethingElseEndedIsMadeAgain(t *testing.T) {
 
 // fastAndSlow is a rack of a fast node of so many cpus and a slow one with room for all, and a gang of which some members go to fast nodes
 // only. That these have no room there numbers alone do not tell.
-func fastAndSlow(lies func(*v1beta1.PodGroup), cpus string, fast int, members ...string) sessiontest.World {
+func fastAndSlow(lies func(*v1beta1.PodGroup), cpus string, fast int, members ...string) sessiontest.ClusterSpec {
 	pods, podGroup := gang("g", members...)
 	lies(podGroup)
-	w := sessiontest.World{Nodes: []*v1.Node{node("fast", "ib-a", cpus), node("slow", "ib-a", "16")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("fast", "ib-a", cpus), node("slow", "ib-a", "16")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 	w.Nodes[0].Labels["speed"] = "fast"
 	for _, pod := range pods[:fast] {
 		pod.Spec.NodeSelector = map[string]string{"speed": "fast"}

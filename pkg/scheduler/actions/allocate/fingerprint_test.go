@@ -39,7 +39,7 @@ type told struct {
 }
 
 // session runs the action in a session of the world.
-func session(cluster *sessiontest.Cluster, registry *framework.Registry, action vcframework.Action, w sessiontest.World) told {
+func session(cluster *sessiontest.Cluster, registry *framework.Registry, action vcframework.Action, w sessiontest.ClusterSpec) told {
 	cluster.Load(w)
 	ssn := cluster.Open(registry, withClusters)
 	defer ssn.Close()
@@ -61,7 +61,7 @@ func session(cluster *sessiontest.Cluster, registry *framework.Registry, action 
 // changing is a world that changes between sessions.
 type changing struct {
 	*rand.Rand
-	world   sessiontest.World
+	world   sessiontest.ClusterSpec
 	running int
 }
 
@@ -122,7 +122,7 @@ func (c *changing) change() {
 // TestWhatIsCarriedOverIsWhatWouldBeFound: whatever changes between sessions, an action that remembers the former ones does and
 // says what a new one does.
 func TestWhatIsCarriedOverIsWhatWouldBeFound(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	t.Cleanup(cluster.Close)
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(ibcluster.Spec())
@@ -159,7 +159,7 @@ func TestWhatIsCarriedOverIsWhatWouldBeFound(t *testing.T) {
 func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 	pods, podGroup := gang("g", "5", "3", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ModeAnnotation: "required"}
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "6"), node("a3", "ib-a", "9")},
 		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 	}
@@ -188,7 +188,7 @@ func TestAWaitingGangIsNotTriedAgainWhileNothingChanges(t *testing.T) {
 // TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges: nor is one that is equal to it, and all are told the same as if they
 // were; and it is tried when a node that may help it changes, or its releasing resources do.
 func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *testing.T) {
-	var w sessiontest.World
+	var w sessiontest.ClusterSpec
 	for _, cpu := range []string{"4", "6", "9"} {
 		w.Nodes = append(w.Nodes, node("n"+cpu, "ib-a", cpu))
 	}
@@ -248,7 +248,7 @@ func TestAWaitingGangThatMayLieAnywhereIsNotTriedAgainWhileNothingChanges(t *tes
 // may not lie on.
 func TestAWaitingGangIsToldWhatItWouldBeToldAnew(t *testing.T) {
 	podGroup := schedtest.MakePodGroup().Name("g").MinMember(4).Annotation(ibcluster.ModeAnnotation, "required").Phase(v1beta1.PodGroupInqueue).Obj()
-	w := sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, PodGroups: []*v1beta1.PodGroup{podGroup}}
 	for i, request := range []schedtest.Resources{{"cpu": "4", "memory": "1Gi"}, {"cpu": "1", "memory": "20Gi"}, {"cpu": "1", "memory": "20Gi"}, {"cpu": "1", "memory": "20Gi"}} {
 		w.Pods = append(w.Pods, schedtest.MakePod().Name(fmt.Sprint("g-", i)).Group("g").Req(request).Obj())
 	}
@@ -274,7 +274,7 @@ func TestAWaitingGangIsToldAnewWhyAClusterIsRefused(t *testing.T) {
 	pods, podGroup := gang("g", "5", "3")
 	podGroup.Annotations = map[string]string{ibcluster.ClustersAnnotation: "ib-a"}
 	kin := schedtest.MakePodGroup().Name("kin").Annotation(ibcluster.AffinityGroupAnnotation, "team").Phase(v1beta1.PodGroupRunning).Obj()
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{node("a1", "ib-a", "4"), node("b1", "ib-b", "4")},
 		Pods:      append(pods, schedtest.MakePod().Name("kin-0").Group("kin").Req(schedtest.Resources{"cpu": "1"}).Node("a1").Phase(v1.PodRunning).Obj()),
 		PodGroups: []*v1beta1.PodGroup{podGroup, kin},
@@ -304,11 +304,11 @@ func TestALargerNodeElsewhereChangesWhatAGangIsTold(t *testing.T) {
 	outside := func(name, cpu string) *v1.Node {
 		return schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": cpu, "memory": "64Gi", "pods": "110"}).Obj()
 	}
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "6"), outside("b1", "8"), outside("b2", "8")},
 		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 	}
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	t.Cleanup(cluster.Close)
 	registry := framework.NewRegistry()
 	registry.RegisterPlugin(ibcluster.Spec())

@@ -20,7 +20,7 @@ func TestGang(t *testing.T) {
 	member := func() *schedtest.PodBuilder { return schedtest.MakePod().Group("g").Req(cores("1")) }
 	runTable(t, map[string]behaviour{
 		"a whole gang is placed": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("2"), "n1", "n2"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(4).Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3"),
@@ -28,14 +28,14 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-0": "*", "g-1": "*", "g-2": "*", "g-3": "*"},
 		},
 		"a gang one node short of its minimum is not placed at all": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("1"), "n1", "n2"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2"),
 			},
 		},
 		"what is above the minimum is placed as far as it goes": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("1"), "n1", "n2", "n3"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3"),
@@ -44,7 +44,7 @@ func TestGang(t *testing.T) {
 		},
 		"why a member above the minimum fits nowhere is known although others were placed after it": {
 			upstreamDiffers: "it forgets the reasons of a job's pods when the job has its next turn",
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("2"), "n1", "n2", "n3"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), schedtest.MakePodGroup().Name("h").MinMember(1).Obj()},
 				Pods: slices.Concat(each(member(), "g-0", "g-2", "g-3"), each(schedtest.MakePod().Group("g").Req(cores("3")), "g-1"),
@@ -62,7 +62,7 @@ func TestGang(t *testing.T) {
 		},
 		"a gang that fits in no order is told what stopped it when its largest went first": {
 			upstreamDiffers: "it tries one order, that of the pods",
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(holds("4"), "n1"), nodes(holds("1"), "n2", "n3")...),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      slices.Concat(each(schedtest.MakePod().Group("g").Req(cores("2")), "g-0"), each(schedtest.MakePod().Group("g").Req(cores("3")), "g-1")),
@@ -77,7 +77,7 @@ func TestGang(t *testing.T) {
 			},
 		},
 		"a gang without a minimum is placed pod by pod": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("2"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(0).Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2"),
@@ -85,7 +85,7 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-0": "n1", "g-1": "n1"},
 		},
 		"a gang whose members run already needs no more than they": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("2"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupRunning).Obj()},
 				Pods: append(each(member().Phase(v1.PodRunning).Node("n1"), "g-0"),
@@ -94,7 +94,7 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-1": "n1"},
 		},
 		"a gang with fewer pods than its minimum is not looked at": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Obj()},
 				Pods:      each(member(), "g-0", "g-1"),
@@ -105,21 +105,21 @@ func TestGang(t *testing.T) {
 			plugins: []framework.PluginSpec{plugin("strict", func(ssn *framework.Session) {
 				ssn.AddJobValidFn("strict", func(any) *api.ValidateResult { return &api.ValidateResult{Reason: "Strict"} })
 			})},
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      each(member(), "g-0"),
 			},
 		},
 		"a gang of a queue that does not exist is not looked at": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Queue("gone").Obj()},
 				Pods:      each(member(), "g-0"),
 			},
 		},
 		"a pending gang waits for the enqueue action": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},
 				Pods:      each(member(), "g-0"),
@@ -127,7 +127,7 @@ func TestGang(t *testing.T) {
 			enqueue: true,
 		},
 		"a pending gang is let in when there is no enqueue action": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Phase(v1beta1.PodGroupPending).Obj()},
 				Pods:      each(member(), "g-0"),
@@ -142,7 +142,7 @@ func TestGang(t *testing.T) {
 			},
 		},
 		"a gated pod is left out": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      append(each(member().Gate("example.com/wait"), "g-0"), each(member(), "g-1")...),
@@ -150,14 +150,14 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-1": "n1"},
 		},
 		"a gang that needs its gated pod waits": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      append(each(member().Gate("example.com/wait"), "g-0"), each(member(), "g-1")...),
 			},
 		},
 		"best-effort pods count for the gang and are left to backfill": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      append(each(schedtest.MakePod().Group("g"), "g-0"), each(member(), "g-1")...),
@@ -165,7 +165,7 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-1": "n1"},
 		},
 		"one of two best-effort pods that are alike has a gate": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods: slices.Concat(each(schedtest.MakePod().Group("g").Gate("example.com/wait"), "g-0"), each(member(), "g-1"),
@@ -174,7 +174,7 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-1": "n1"},
 		},
 		"roles of a Volcano Job that may run with fewer are no minima, also in numbers": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:      nodes(holds("4"), "a1"),
 				HyperNodes: []*topologyv1alpha1.HyperNode{schedtest.MakeHyperNode().Name("rack-a").Nodes("a1").Obj()},
 				PodGroups:  []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").OwnedBy("batch.volcano.sh/v1alpha1", "Job").MinMember(1).MinTaskMember("a", 1).MinTaskMember("b", 1).Topology(hard, 1).Obj()},
@@ -183,7 +183,7 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-0": "a1", "g-2": "a1"},
 		},
 		"a gang that waits for backfill takes what it needs beside it before another gang, and no more": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("1"), "n1", "n2"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj(), schedtest.MakePodGroup().Name("h").MinMember(1).Obj()},
 				Pods: slices.Concat(each(member(), "g-0", "g-1"), each(schedtest.MakePod().Group("g"), "g-2"),
@@ -192,7 +192,7 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-0": "*", "h-0": "*"},
 		},
 		"a member without requests that fits nowhere is not counted on, and stays one for backfill": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      append(each(member(), "g-0", "g-1"), each(schedtest.MakePod().Group("g").NodeSelector("zone", "nowhere"), "g-2")...),
@@ -205,7 +205,7 @@ func TestGang(t *testing.T) {
 			},
 		},
 		"tainted and cordoned nodes are not used": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: slices.Concat(nodes(holds("8").Taint("example.com/kept", v1.TaintEffectNoSchedule), "n1"),
 					nodes(holds("8").Cordon(), "n2"), nodes(holds("2"), "n3")),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
@@ -214,7 +214,7 @@ func TestGang(t *testing.T) {
 			binds: map[string]string{"g-0": "n3", "g-1": "n3"},
 		},
 		"pods of one gang that want the same host port go to different nodes": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("8"), "n1", "n2"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      each(member().HostPort(8080), "g-0", "g-1", "g-2"),
@@ -227,7 +227,7 @@ func TestGang(t *testing.T) {
 			},
 		},
 		"a gang does not take more pods than a node holds": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(schedtest.MakeNode().Capacity(schedtest.Resources{"cpu": "8", "pods": "2"}), "n1", "n2"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      each(member(), "g-0", "g-1", "g-2", "g-3", "g-4"),

@@ -87,7 +87,7 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 		return func(t *testing.T) *counting {
 			requests := []string{"4", "4"}
 			pods, podGroup := gang("a", requests[:len(nodes)]...)
-			return newCounting(t, sessiontest.World{Nodes: nodes, Pods: append(pods, leaver("n2", leaving)), PodGroups: []*v1beta1.PodGroup{podGroup}})
+			return newCounting(t, sessiontest.ClusterSpec{Nodes: nodes, Pods: append(pods, leaver("n2", leaving)), PodGroups: []*v1beta1.PodGroup{podGroup}})
 		}
 	}
 	two := alone("4", node("n1", "ib-a", "4"), node("n2", "ib-a", "4"))

@@ -61,7 +61,7 @@ func annotationsOfPodGroups() []fields.Value {
 // TestVerdictsDependOnNoMoreOfAJobThanDeclared changes every field of a PodGroup, and asks each plugin for its verdict on a task of the gang and
 // for its scores. If they change, the plugin's are not kept for more jobs than those that have one key, and the key has changed too.
 func TestVerdictsDependOnNoMoreOfAJobThanDeclared(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
 	changing := map[string]bool{}
 	for _, plugin := range []string{
@@ -110,7 +110,7 @@ type answer struct {
 // askPlugin asks the plugin of a task of the PodGroup, of which one member runs.
 func askPlugin(t *testing.T, cluster *sessiontest.Cluster, plugin string, podGroup *v1beta1.PodGroup) answer {
 	podGroup.Name, podGroup.Namespace = "g", schedtest.Namespace
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{
 			holds("4").Name("a").Label("cluster", "ib-a").Label("volcano.sh/nodegroup-name", "ga").Obj(),
 			holds("4").Name("b").Label("cluster", "ib-b").Label("volcano.sh/nodegroup-name", "gb").Obj(),

@@ -27,8 +27,8 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 	names := []string{"g-0", "g-1", "g-2"}
 	old := []*v1.Pod{schedtest.MakePod().Group("old").Req(cores("1")).Phase(v1.PodRunning).Node("a1").Name("old-0").Obj()}
 	going := []*v1.Pod{schedtest.MakePod().Group("old").Req(cores("2")).Phase(v1.PodRunning).Node("a1").Terminating().Name("old-0").Obj()}
-	world := func(group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
-		return sessiontest.World{
+	world := func(group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{
 			Nodes:      slices.Concat(nodes(holds("2"), "a1", "a2"), nodes(holds("3"), "b1", "b2")), // more in sum than fits
 			HyperNodes: oneRow,
 			PodGroups: []*v1beta1.PodGroup{
@@ -49,11 +49,14 @@ func TestNothingLeaksOutOfADroppedTrial(t *testing.T) {
 		}
 		return objects
 	}
-	withObjects := func(w sessiontest.World, objects []runtime.Object) sessiontest.World { w.Objects = objects; return w }
+	withObjects := func(w sessiontest.ClusterSpec, objects []runtime.Object) sessiontest.ClusterSpec {
+		w.Objects = objects
+		return w
+	}
 	everything := "\n- plugins:\n  - name: network-topology-aware\n  - name: racks\n"
 
 	cases := map[string]struct {
-		world sessiontest.World
+		world sessiontest.ClusterSpec
 		// racks says which of the racks may hold the gang as node groups; none without.
 		racks *framework.NodeGroups
 	}{

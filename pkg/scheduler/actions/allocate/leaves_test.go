@@ -54,7 +54,7 @@ func TestTheLeavesOfAGang(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pods, podGroup := gang("g", tt.requests...)
-			w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			if tt.waits != "" {
 				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("a").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj(),
 					schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())

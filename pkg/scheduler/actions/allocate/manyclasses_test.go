@@ -21,9 +21,9 @@ import (
 )
 
 // manySizes has so many nodes of 4 cpus in two clusters, and so many pods of sizes of their own, which come before the gang z.
-func manySizes(nodes, singles int, members ...string) (sessiontest.World, *v1beta1.PodGroup) {
+func manySizes(nodes, singles int, members ...string) (sessiontest.ClusterSpec, *v1beta1.PodGroup) {
 	pods, podGroup := gang("z", members...)
-	w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 	for i := range nodes {
 		w.Nodes = append(w.Nodes, node(fmt.Sprintf("n%04d", i), fmt.Sprint("ib-", i*2/nodes), "4"))
 	}
@@ -141,7 +141,7 @@ func TestMembersHaveAHostPortOnAddressesOfTheirOwn(t *testing.T) {
 			for i, pod := range pods {
 				pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80, HostIP: tc.addresses[i]}}
 			}
-			ssn := ran(t, sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withClusters)
+			ssn := ran(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}, withClusters)
 			if got := len(ssn.Binds()); got != tc.bound {
 				t.Errorf("%d members were bound, want %d: %s", got, tc.bound, ssn.Jobs["ns/g"].JobFitErrors)
 			}
@@ -159,7 +159,7 @@ func TestMembersWithPortsOfAllAddressesArePackedApart(t *testing.T) {
 			pods[i].Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80, HostIP: address}}
 		}
 	}
-	w := sessiontest.World{Nodes: []*v1.Node{node("n0", "ib-a", "3"), node("n1", "ib-a", "3"), node("n2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n0", "ib-a", "3"), node("n1", "ib-a", "3"), node("n2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 	ssn := ran(t, w, withClusters)
 	if got := len(ssn.Binds()); got != len(pods) {
 		t.Errorf("%d members were bound, want all: 3 of .2 alone, 2 of .2 beside 1 without, 1 of all beside 3 without: %s", got, ssn.Jobs["ns/g"].JobFitErrors)
@@ -189,7 +189,7 @@ func TestAGangIsNotTakenForOneThatHasFailed(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			var w sessiontest.World
+			var w sessiontest.ClusterSpec
 			for i, of := range [][2]string{tc.first, tc.second} {
 				pods, podGroup := members([]string{"x", "y"}[i], of[0], of[1])
 				w.Pods, w.PodGroups = append(w.Pods, pods...), append(w.PodGroups, podGroup)

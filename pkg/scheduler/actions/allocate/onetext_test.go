@@ -50,7 +50,7 @@ func TestOneWorldHasOneExplanation(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(map[bool]int32{false: 2, true: 1}[tc.surplus]).Obj()}}
+			w := sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(map[bool]int32{false: 2, true: 1}[tc.surplus]).Obj()}}
 			for i := range 6 {
 				node := holds("8").Name(fmt.Sprintf("n%d", i))
 				if !tc.unlabeled {

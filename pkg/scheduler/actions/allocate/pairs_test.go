@@ -114,7 +114,7 @@ func (p pair) behaviour() behaviour {
 	return behaviour{
 		conf:    "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n- plugins:\n  - name: predicates\n" + p.plugins,
 		plugins: []framework.PluginSpec{roomsSpec(false), ibcluster.Spec()},
-		world: sessiontest.World{
+		world: sessiontest.ClusterSpec{
 			Nodes: p.nodes, Pods: slices.Concat(p.others, []*v1.Pod{g, h}), PodGroups: []*v1beta1.PodGroup{gGroup, hGroup},
 			Queues: []*v1beta1.Queue{queueOn("qa", "ga"), queueOn("qb", "gb")},
 		},

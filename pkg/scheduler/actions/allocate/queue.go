@@ -69,7 +69,7 @@ func (s *scheduler) serveQueue(queue *api.QueueInfo) {
 // whether no other job is left.
 func (s *scheduler) takeTurn(job *api.JobInfo, alone bool) {
 	pending := s.waiting.pending[job.UID]
-	if pending.Empty() || s.takeUnitTurn(job) { // it had its turn with its unit
+	if pending.Empty() || s.placeGroup(job) { // it had its turn with its unit
 		return
 	}
 	if s.placeJob(job, pending, alone) && !pending.Empty() {

@@ -28,7 +28,7 @@ func TestQueues(t *testing.T) {
 	}
 	runTable(t, map[string]behaviour{
 		"two queues of equal weight get a half each": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1"), group("b", "q2")},
 				Pods:      slices.Concat(each(member("a", "1"), "a-0", "a-1"), each(member("b", "1"), "b-0", "b-1")),
@@ -36,7 +36,7 @@ func TestQueues(t *testing.T) {
 			binds: map[string]string{"a-0": "n1", "b-0": "n1"},
 		},
 		"weights say how much each gets": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				Queues:    []*v1beta1.Queue{schedtest.MakeQueue().Name("q1").Weight(3).Obj(), schedtest.MakeQueue().Name("q2").Weight(1).Obj()},
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1"), group("b", "q2")},
@@ -46,7 +46,7 @@ func TestQueues(t *testing.T) {
 			binds: map[string]string{"a-0": "n1", "a-1": "n1", "a-2": "n1", "b-0": "n1"},
 		},
 		"what one queue does not want goes to the other": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("4"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1"), group("b", "q2")},
 				Pods:      slices.Concat(each(member("a", "1"), "a-0"), each(member("b", "1"), "b-0", "b-1", "b-2")),
@@ -54,7 +54,7 @@ func TestQueues(t *testing.T) {
 			binds: map[string]string{"a-0": "n1", "b-0": "n1", "b-1": "n1", "b-2": "n1"},
 		},
 		"a queue whose gang fits nowhere does not hold up the other": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1"), group("b", "q2")},
 				Pods:      slices.Concat(each(member("a", "3"), "a-0"), each(member("b", "1"), "b-0")),
@@ -62,7 +62,7 @@ func TestQueues(t *testing.T) {
 			binds: map[string]string{"b-0": "n1"},
 		},
 		"a queue at its capability gets no more, and its gang is not bound in part": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("8"), "n1"),
 				Queues: []*v1beta1.Queue{
 					schedtest.MakeQueue().Name("q1").Capability(schedtest.Resources{"cpu": "2", "memory": "1Gi", "pods": "10"}).Obj(), schedtest.MakeQueue().Name("q2").Obj(),
@@ -75,7 +75,7 @@ func TestQueues(t *testing.T) {
 		},
 		"the queue that holds less goes first": {
 			conf: shares,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("5"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("old", "q1"), group("a", "q1"), group("b", "q2")},
 				Pods:      slices.Concat(each(running("old", "1", "n1"), "old-0"), each(member("a", "2"), "a-0"), each(member("b", "3"), "b-0")),
@@ -84,7 +84,7 @@ func TestQueues(t *testing.T) {
 		},
 		"a queue's place is found anew after each gang": {
 			conf: shares,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("5"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("old", "q1"), group("a", "q1"), group("b", "q2"), group("c", "q2")},
 				Pods: slices.Concat(each(running("old", "1", "n1"), "old-0"), each(member("a", "2"), "a-0"),
@@ -94,7 +94,7 @@ func TestQueues(t *testing.T) {
 		},
 		"a gang without pending pods does not hold up its queue": {
 			conf: shares,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("5"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("old", "q1"), group("a", "q1")},
 				Pods:      slices.Concat(each(running("old", "1", "n1"), "old-0"), each(member("a", "2"), "a-0")),
@@ -113,50 +113,50 @@ func TestShards(t *testing.T) {
 	// The emptiest node scores best, and that is n3.
 	runTable(t, map[string]behaviour{
 		"without sharding the best node is taken": {
-			world: sessiontest.World{Nodes: sizes, PodGroups: group, Pods: pod},
+			world: sessiontest.ClusterSpec{Nodes: sizes, PodGroups: group, Pods: pod},
 			binds: map[string]string{"g-0": "n3"},
 		},
 		"hard: the best node of the shard is taken": {
-			world: sessiontest.World{Nodes: sizes, PodGroups: group, Pods: pod, Shard: hard("n1", "n4")},
+			world: sessiontest.ClusterSpec{Nodes: sizes, PodGroups: group, Pods: pod, Shard: hard("n1", "n4")},
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"hard: a pod that fits none of the shard waits": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: sizes, PodGroups: group, Shard: hard("n1", "n4"),
 				Pods: each(schedtest.MakePod().Group("g").Req(cores("15")), "g-0"),
 			},
 		},
 		"hard: a nominated node outside of the shard is passed over": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: sizes, PodGroups: group, Shard: hard("n1", "n4"),
 				Pods: each(schedtest.MakePod().Group("g").Req(cores("1")).Nominated("n3"), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"soft: the best node of the shard is taken before better ones": {
-			world: sessiontest.World{Nodes: sizes, PodGroups: group, Pods: pod, Shard: soft("n1", "n4")},
+			world: sessiontest.ClusterSpec{Nodes: sizes, PodGroups: group, Pods: pod, Shard: soft("n1", "n4")},
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"soft: of equal nodes that of the shard is taken": {
-			world: sessiontest.World{Nodes: nodes(holds("10"), "n1", "n2", "n3"), PodGroups: group, Pods: pod, Shard: soft("n2")},
+			world: sessiontest.ClusterSpec{Nodes: nodes(holds("10"), "n1", "n2", "n3"), PodGroups: group, Pods: pod, Shard: soft("n2")},
 			binds: map[string]string{"g-0": "n2"},
 		},
 		"soft: a pod that fits none of the shard goes elsewhere": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: sizes, PodGroups: group, Shard: soft("n1", "n4"),
 				Pods: each(schedtest.MakePod().Group("g").Req(cores("15")), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n3"},
 		},
 		"soft: free room elsewhere comes before room becoming free in the shard": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1", "n2"), PodGroups: group, Shard: soft("n1"),
 				Pods: append(leaving("n1", "1", "old-0"), pod...),
 			},
 			binds: map[string]string{"g-0": "n2"},
 		},
 		"soft: of rooms becoming free that in the shard is waited for": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1", "n2"), PodGroups: group, Shard: soft("n2"),
 				Pods: slices.Concat(leaving("n1", "1", "old-0"), leaving("n2", "1", "old-1"), pod),
 			},

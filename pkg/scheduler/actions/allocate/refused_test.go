@@ -68,7 +68,7 @@ func TestWhatRefusesATaskThatHasRoomIsReported(t *testing.T) {
 					t.Run(by+", a gang "+of+", "+where+", "+task, func(t *testing.T) {
 						pods, podGroup := gang("g", g.requests...)
 						podGroup.Annotations = annotations
-						w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+						w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 						for i, cpu := range g.nodes {
 							w.Nodes = append(w.Nodes, node([]string{"a1", "a2"}[i], "ib-a", cpu))
 						}

@@ -24,9 +24,9 @@ import (
 const racks = 4
 
 // rackWorld has racks, each a cluster and a HyperNode, of nodes with so many cpus, and one gang.
-func rackWorld(cpus []string, members ...string) (sessiontest.World, *v1beta1.PodGroup) {
+func rackWorld(cpus []string, members ...string) (sessiontest.ClusterSpec, *v1beta1.PodGroup) {
 	pods, podGroup := gang("g", members...)
-	w := sessiontest.World{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+	w := sessiontest.ClusterSpec{Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 	for rack := range racks {
 		var names []string
 		for i, cpu := range cpus {
@@ -52,28 +52,28 @@ func inOneCluster(podGroup *v1beta1.PodGroup) {
 func TestAGangThatNumbersRefuseIsNotTried(t *testing.T) {
 	tests := map[string]struct {
 		members []string
-		change  func(*sessiontest.World, *v1beta1.PodGroup)
+		change  func(*sessiontest.ClusterSpec, *v1beta1.PodGroup)
 	}{
-		"HyperNodes": {[]string{"5", "4", "3", "2"}, func(_ *sessiontest.World, g *v1beta1.PodGroup) { inOneHyperNode(g) }},
-		"clusters, and one is being emptied by less than is missing": {[]string{"5", "4", "3", "2"}, func(w *sessiontest.World, g *v1beta1.PodGroup) {
+		"HyperNodes": {[]string{"5", "4", "3", "2"}, func(_ *sessiontest.ClusterSpec, g *v1beta1.PodGroup) { inOneHyperNode(g) }},
+		"clusters, and one is being emptied by less than is missing": {[]string{"5", "4", "3", "2"}, func(w *sessiontest.ClusterSpec, g *v1beta1.PodGroup) {
 			inOneCluster(g)
 			w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n0-0").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Terminating().Obj())
 		}},
-		"clusters, and the smallest members of each role are too many": {[]string{"5", "5", "4", "4", "1"}, func(w *sessiontest.World, g *v1beta1.PodGroup) {
+		"clusters, and the smallest members of each role are too many": {[]string{"5", "5", "4", "4", "1"}, func(w *sessiontest.ClusterSpec, g *v1beta1.PodGroup) {
 			inOneCluster(g)
 			g.Spec.MinMember, g.Spec.MinTaskMember = 4, map[string]int32{"a": 2, "b": 1}
 			for i, role := range []string{"a", "a", "b", "b", "b"} {
 				w.Pods[i].Annotations["volcano.sh/task-spec"] = role
 			}
 		}},
-		"clusters and sub-groups": {[]string{"5", "4", "3", "2"}, func(w *sessiontest.World, g *v1beta1.PodGroup) {
+		"clusters and sub-groups": {[]string{"5", "4", "3", "2"}, func(w *sessiontest.ClusterSpec, g *v1beta1.PodGroup) {
 			inOneCluster(g)
 			g.Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
 			for i, pod := range w.Pods {
 				pod.Labels = map[string]string{"cell": fmt.Sprint(i % 2)}
 			}
 		}},
-		"clusters, and members are to be spread": {slices.Repeat([]string{"3", "2"}, 35), func(w *sessiontest.World, g *v1beta1.PodGroup) {
+		"clusters, and members are to be spread": {slices.Repeat([]string{"3", "2"}, 35), func(w *sessiontest.ClusterSpec, g *v1beta1.PodGroup) {
 			inOneCluster(g)
 			w.Nodes = slices.DeleteFunc(w.Nodes, func(n *v1.Node) bool { return n.Name[len(n.Name)-1] == '1' })
 			for _, n := range w.Nodes {
@@ -142,7 +142,7 @@ func TestAGangIsTriedAgainWhereSomethingChanged(t *testing.T) {
 
 // counting has sessions, and counts what they place.
 type counting struct {
-	world    sessiontest.World
+	world    sessiontest.ClusterSpec
 	cluster  *sessiontest.Cluster
 	registry *framework.Registry
 	action   vcframework.Action
@@ -150,8 +150,8 @@ type counting struct {
 	says     string
 }
 
-func newCounting(t *testing.T, w sessiontest.World) *counting {
-	c := &counting{world: w, cluster: sessiontest.New(sessiontest.World{}), registry: framework.NewRegistry(),
+func newCounting(t *testing.T, w sessiontest.ClusterSpec) *counting {
+	c := &counting{world: w, cluster: sessiontest.New(sessiontest.ClusterSpec{}), registry: framework.NewRegistry(),
 		conf: withClusters + "  - name: network-topology-aware\n"}
 	t.Cleanup(c.cluster.Close)
 	c.registry.RegisterPlugin(ibcluster.Spec())
@@ -205,7 +205,7 @@ func TestEachSubGroupLiesInAPartOfTheCluster(t *testing.T) {
 // cpu and its memory, are more than one session searches for to the end. The sessions after it go on, and find room for some more.
 func TestGangsThatNeedLongSearchesArePlacedThoughNothingChanges(t *testing.T) {
 	const gangs, members, clusters, nodesEach, kinds = 5, 64, 6, 16, 16
-	var w sessiontest.World
+	var w sessiontest.ClusterSpec
 	for i := range clusters * nodesEach {
 		w.Nodes = append(w.Nodes, node(fmt.Sprintf("n%03d", i), fmt.Sprint("ib-", i/nodesEach), "32"))
 	}

@@ -22,10 +22,10 @@ var everywhere = map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode,
 
 // gpuWorld has one rack, a cluster and a HyperNode, of nodes with 10 cpus and so many devices, and a gang of members that ask for so many
 // cpus and devices.
-func gpuWorld(lies func(*v1beta1.PodGroup), devices []string, members ...[2]string) sessiontest.World {
+func gpuWorld(lies func(*v1beta1.PodGroup), devices []string, members ...[2]string) sessiontest.ClusterSpec {
 	podGroup := schedtest.MakePodGroup().Name("g").MinMember(int32(len(members))).Phase(v1beta1.PodGroupInqueue).Obj()
 	lies(podGroup)
-	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{podGroup}}
+	w := sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{podGroup}}
 	var names []string
 	for i, count := range devices {
 		names = append(names, "n"+string(rune('0'+i)))
@@ -106,7 +106,7 @@ func TestRoomForPodsIsMadeByEvictions(t *testing.T) {
 			t.Run(name+", "+where, func(t *testing.T) {
 				pods, podGroup := gang("g", "3", "2")
 				lies(podGroup)
-				w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{podGroup, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}, Pods: pods}
+				w := sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{podGroup, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}, Pods: pods}
 				w.Nodes = append(w.Nodes, schedtest.MakeNode().Name("n").Label("ibcluster", "ib-a").Capacity(schedtest.Resources{"cpu": "8", "memory": "64Gi", "pods": "2"}).Obj())
 				w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name("rack").Nodes("n").Obj())
 				for _, name := range []string{"old-0", "old-1"} {

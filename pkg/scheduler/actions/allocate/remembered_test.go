@@ -52,17 +52,17 @@ func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
 	plugin := &refuser{waits: nobody}
 	tests := map[string]struct {
 		// before is what keeps gangs waiting, and after what it becomes; boundBefore is how many are bound all the same.
-		before, after func(w *sessiontest.World)
+		before, after func(w *sessiontest.ClusterSpec)
 		boundBefore   int
 	}{
-		"a gang like it has a member with a gate": {before: func(w *sessiontest.World) {
+		"a gang like it has a member with a gate": {before: func(w *sessiontest.ClusterSpec) {
 			pods, a := gang("a", "3", "2", "2", "1")
 			pods[3].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "x"}}
 			w.PodGroups[0].DeepCopy().Spec.DeepCopyInto(&a.Spec)
 			a.Spec.MinMember, a.Annotations = 4, w.PodGroups[0].Annotations
 			w.Pods, w.PodGroups = append(pods, w.Pods...), append([]*v1beta1.PodGroup{a}, w.PodGroups...)
 		}, boundBefore: 3},
-		"a sub-group like it is not complete": {before: func(w *sessiontest.World) {
+		"a sub-group like it is not complete": {before: func(w *sessiontest.ClusterSpec) {
 			pods, a := gang("a", "3", "3", "3", "3", "3", "2", "2")
 			w.PodGroups[0].DeepCopy().Spec.DeepCopyInto(&a.Spec)
 			a.Spec.MinMember, a.Annotations = 4, w.PodGroups[0].Annotations
@@ -72,30 +72,30 @@ func TestWhatNumbersAreNotToBlameForIsNotRemembered(t *testing.T) {
 			}
 			w.Pods, w.PodGroups = append(pods, w.Pods...), append([]*v1beta1.PodGroup{a}, w.PodGroups...)
 		}, boundBefore: 3},
-		"a node is another scheduler's": {before: func(w *sessiontest.World) {
+		"a node is another scheduler's": {before: func(w *sessiontest.ClusterSpec) {
 			w.Shard = &sessiontest.Shard{Mode: "hard", Nodes: []string{"n1"}}
-		}, after: func(w *sessiontest.World) {
+		}, after: func(w *sessiontest.ClusterSpec) {
 			w.Shard = &sessiontest.Shard{Mode: "hard", Nodes: []string{"n1", "n2"}}
 		}},
 		"another plugin does not call it ready": {
-			before: func(*sessiontest.World) { plugin.waits = func(name string) bool { return name == "b" } }, after: func(*sessiontest.World) { plugin.waits = nobody },
+			before: func(*sessiontest.ClusterSpec) { plugin.waits = func(name string) bool { return name == "b" } }, after: func(*sessiontest.ClusterSpec) { plugin.waits = nobody },
 		},
-		"another plugin does not call one like it ready": {before: func(w *sessiontest.World) {
+		"another plugin does not call one like it ready": {before: func(w *sessiontest.ClusterSpec) {
 			pods, a := gang("a", "3", "2", "2")
 			w.PodGroups[0].DeepCopy().Spec.DeepCopyInto(&a.Spec)
 			a.Annotations = w.PodGroups[0].Annotations
 			w.Pods, w.PodGroups = append(pods, w.Pods...), append([]*v1beta1.PodGroup{a}, w.PodGroups...)
 			plugin.waits = func(name string) bool { return name == "a" }
 		}, boundBefore: 3},
-		"no group has a score": {before: func(*sessiontest.World) { plugin.fails = true }, after: func(*sessiontest.World) { plugin.fails = false }},
+		"no group has a score": {before: func(*sessiontest.ClusterSpec) { plugin.fails = true }, after: func(*sessiontest.ClusterSpec) { plugin.fails = false }},
 	}
 	for name, tc := range tests {
 		for where, lies := range map[string]func(*v1beta1.PodGroup){"HyperNode": inOneHyperNode, "cluster": inOneCluster} {
 			t.Run(name+", "+where, func(t *testing.T) {
-				world := func(change func(*sessiontest.World)) sessiontest.World {
+				world := func(change func(*sessiontest.ClusterSpec)) sessiontest.ClusterSpec {
 					pods, b := gang("b", "3", "2", "2")
 					lies(b)
-					w := sessiontest.World{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{b}}
+					w := sessiontest.ClusterSpec{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{b}}
 					w.HyperNodes = append(w.HyperNodes, schedtest.MakeHyperNode().Name("rack").Nodes("n1", "n2").Obj())
 					if change != nil {
 						change(&w)
@@ -132,13 +132,13 @@ func TestWhatWaitsForAnotherRoleIsNotRemembered(t *testing.T) {
 	}
 	for name, member := range tests {
 		t.Run(name, func(t *testing.T) {
-			world := func(role string) sessiontest.World {
+			world := func(role string) sessiontest.ClusterSpec {
 				pods, podGroup := gang("g", "1", "9")
 				inOneCluster(podGroup)
 				podGroup.Spec.MinMember, podGroup.Spec.MinTaskMember = 2, map[string]int32{"a": 1, "b": 1}
 				pods[0].Annotations["volcano.sh/task-spec"], pods[1].Annotations["volcano.sh/task-spec"] = "a", "b"
 				other := member.Name("other-" + role).Group("g").Role(role).Obj().DeepCopy()
-				return sessiontest.World{Nodes: nodes[:1], Pods: append(pods, other), PodGroups: []*v1beta1.PodGroup{podGroup}}
+				return sessiontest.ClusterSpec{Nodes: nodes[:1], Pods: append(pods, other), PodGroups: []*v1beta1.PodGroup{podGroup}}
 			}
 			c := newCounting(t, world("a"))
 			for range 2 {
@@ -180,7 +180,7 @@ func TestWhatTheClockDecidesIsNotRemembered(t *testing.T) {
 		t.Run(plugin, func(t *testing.T) {
 			pods, podGroup := gang("g", "5", "3", "3")
 			inOneCluster(podGroup)
-			w := sessiontest.World{Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "6"), node("a3", "ib-a", "9")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
+			w := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("a1", "ib-a", "4"), node("a2", "ib-a", "6"), node("a3", "ib-a", "9")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}}
 			w.Nodes[2].Spec.Unschedulable = true
 			c := newCounting(t, w)
 			trials := 0
@@ -282,7 +282,7 @@ func TestWhatVolumesDecideIsNotRemembered(t *testing.T) {
 				objects = append(objects, schedtest.UnboundClaim(claim, "late"))
 			}
 			c := newCounting(t, w)
-			c.cluster = sessiontest.New(sessiontest.World{Objects: objects})
+			c.cluster = sessiontest.New(sessiontest.ClusterSpec{Objects: objects})
 			t.Cleanup(c.cluster.Close)
 			c.registry.RegisterPlugin(volumebinding.Spec())
 			c.conf = strings.Replace(c.conf, "- name: predicates\n", "- name: predicates\n    arguments: {predicate.VolumeBindingEnable: false}\n  - name: volumebinding\n", 1)
@@ -314,10 +314,10 @@ func TestWhatAnEarlierActionEvictsCounts(t *testing.T) {
 	pods, podGroup := gang("g", "3", "3")
 	running, other := gang("r", "4")
 	running[0].Spec.NodeName, running[0].Status.Phase = "n1", v1.PodRunning
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
 	cluster.UseBooks(true)
-	cluster.Load(sessiontest.World{
+	cluster.Load(sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{node("n1", "", "4"), node("n2", "", "4")}, Pods: append(pods, running...), PodGroups: []*v1beta1.PodGroup{podGroup, other},
 	})
 	registry, trials := framework.NewRegistry(), 0

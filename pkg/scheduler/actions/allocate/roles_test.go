@@ -27,7 +27,7 @@ func TestRoles(t *testing.T) {
 	zone := func(name, cpu string) *schedtest.NodeBuilder { return holds(cpu).Label("zone", name) }
 	runTable(t, map[string]behaviour{
 		"a role that fits nowhere does not keep another from the gang's minimum": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(zone("y", "4"), "y1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0")...),
@@ -35,7 +35,7 @@ func TestRoles(t *testing.T) {
 			binds: map[string]string{"g-worker-0": "y1"},
 		},
 		"every role gets its minimum although none gets all": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 1).Obj()},
 				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1")...),
@@ -43,14 +43,14 @@ func TestRoles(t *testing.T) {
 			binds: map[string]string{"g-leader-0": "x1", "g-worker-0": "y1"},
 		},
 		"a role short of its minimum keeps the gang out, however many of the other fit": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "4"), "y1")...),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 2).MinTaskMember("worker", 0).Obj()},
 				Pods:      append(each(leader(), "g-leader-0", "g-leader-1"), each(worker(), "g-worker-0", "g-worker-1")...),
 			},
 		},
 		"roles whose sum exceeds minMember are no minima": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(zone("y", "4"), "y1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
 				Pods:      append(each(leader(), "g-leader-0"), each(worker(), "g-worker-0", "g-worker-1")...),
@@ -59,7 +59,7 @@ func TestRoles(t *testing.T) {
 		},
 		"roles count in a gang that names its tier, too": {
 			conf: topological,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(zone("y", "4"), "a1", "a2", "b1", "b2"), HyperNodes: oneRow,
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).MinTaskMember("leader", 1).MinTaskMember("worker", 2).
 					TopologyByName(v1beta1.SoftNetworkTopologyMode, "nobody's").Obj()},
@@ -68,7 +68,7 @@ func TestRoles(t *testing.T) {
 			upstreamDiffers: "it takes a job whose tier has no known name for one without topology, or not at all",
 		},
 		"members that run count for their role": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("leader", 1).MinTaskMember("worker", 1).Obj()},
 				Pods:      append(each(leader().Phase(v1.PodRunning).Node("x1"), "g-leader-0"), each(worker(), "g-worker-0")...),
@@ -77,7 +77,7 @@ func TestRoles(t *testing.T) {
 		},
 		"with the error cache off, pods of one role are judged each by itself": {
 			conf: "configurations:\n- name: allocate\n  arguments:\n    predicateErrorCacheEnable: false\n" + plain,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(zone("x", "1"), "x1"), nodes(zone("y", "1"), "y1")...),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      append(each(leader().Role("any"), "g-any-0"), each(worker().Role("any"), "g-any-1")...),
@@ -97,7 +97,7 @@ func TestRolesThatExcludeEachOther(t *testing.T) {
 	}
 	runTable(t, map[string]behaviour{
 		"the minimum is placed": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(holds("3"), "n1", "n2"), nodes(holds("1"), "n3", "n4")...),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).MinTaskMember("worker", 1).MinTaskMember("leader", 1).Obj()},
 				Pods: append(each(member("worker"), "g-worker-0", "g-worker-1", "g-worker-2", "g-worker-3"),
@@ -119,7 +119,7 @@ func TestChoiceOfMembers(t *testing.T) {
 	}
 	runTable(t, map[string]behaviour{
 		"one that fits nowhere is left out": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("4"), "n4")...),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      sized("9", "3", "5"),
@@ -127,7 +127,7 @@ func TestChoiceOfMembers(t *testing.T) {
 			binds: map[string]string{"g-1": "n4", "g-2": "n6"}, upstreamDiffers: "it stops at the first, or puts the small one in the large one's way",
 		},
 		"roles get their minimum": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(holds("6"), "n6"), nodes(holds("3"), "n3")...), // three workers leave no room for the leader
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).MinTaskMember("leader", 1).MinTaskMember("worker", 2).Obj()},
 				Pods: slices.Concat(each(schedtest.MakePod().Group("g").Role("worker").Req(cores("9")), "g-worker-0"), each(schedtest.MakePod().Group("g").Role("leader").Req(cores("1")), "g-leader-0"),
@@ -144,8 +144,8 @@ func TestMembersThatNeedNoNode(t *testing.T) {
 	role := func(name, cpu string) *schedtest.PodBuilder {
 		return schedtest.MakePod().Group("g").Role(name).Req(cores(cpu))
 	}
-	world := func(launcher *schedtest.PodBuilder) sessiontest.World {
-		return sessiontest.World{
+	world := func(launcher *schedtest.PodBuilder) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{
 			Nodes: nodes(holds("6"), "n1", "n2"), // both leaders on the one and three workers on the other
 			PodGroups: []*v1beta1.PodGroup{
 				schedtest.MakePodGroup().Name("g").MinMember(6).MinTaskMember("launcher", 1).MinTaskMember("leader", 2).MinTaskMember("worker", 3).Obj(),
@@ -172,7 +172,7 @@ func TestOrder(t *testing.T) {
 	high := []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100)}
 	runTable(t, map[string]behaviour{
 		"the gang of higher priority goes first": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:           nodes(holds("2"), "n1"),
 				PriorityClasses: high,
 				PodGroups: []*v1beta1.PodGroup{
@@ -184,7 +184,7 @@ func TestOrder(t *testing.T) {
 			binds: map[string]string{"b-0": "n1", "b-1": "n1"},
 		},
 		"the pod of higher priority goes first in its gang": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:           nodes(holds("1"), "n1"),
 				PriorityClasses: high,
 				PodGroups:       []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("a").Obj()},
@@ -193,7 +193,7 @@ func TestOrder(t *testing.T) {
 			binds: map[string]string{"a-1": "n1"},
 		},
 		"equal pods go by their index": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("2"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("a").Obj()},
 				Pods:      each(member("a"), "a-worker-10", "a-worker-2", "a-worker-1"),
@@ -201,7 +201,7 @@ func TestOrder(t *testing.T) {
 			binds: map[string]string{"a-worker-1": "n1", "a-worker-2": "n1"},
 		},
 		"a gang that does not fit makes way for one that does": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:           nodes(holds("2"), "n1"),
 				PriorityClasses: high,
 				PodGroups: []*v1beta1.PodGroup{
@@ -213,7 +213,7 @@ func TestOrder(t *testing.T) {
 			binds: map[string]string{"a-0": "n1"},
 		},
 		"gangs below their minimum go before what others want above theirs": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("3"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{
 					schedtest.MakePodGroup().Name("a").MinMember(1).Obj(),

@@ -25,7 +25,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 	high := []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 100)}
 	runTable(t, map[string]behaviour{
 		"a pod waits on the node where room is becoming free": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("1"), "n1"),
 				PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      append(leaving("n1", "1", "old-0"), each(member("g"), "g-0")...),
@@ -33,7 +33,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 			pipelined: map[string]string{"g-0": "n1"},
 		},
 		"free room comes before room that is becoming free": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodes(holds("16"), "n1"), nodes(holds("1"), "n2")...),
 				PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").Obj()},
 				Pods:      append(leaving("n1", "16", "old-0"), each(member("g"), "g-0")...),
@@ -41,7 +41,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 			binds: map[string]string{"g-0": "n2"},
 		},
 		"a gang with one member that must wait is not bound": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("1"), "n1", "n2"),
 				PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").MinMember(2).Obj()},
 				Pods:      append(leaving("n1", "1", "old-0"), each(member("g"), "g-0", "g-1")...),
@@ -49,7 +49,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 			pipelined: map[string]string{"g-1": "n1"},
 		},
 		"a waiting gang holds its room against those that come after it": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:           nodes(holds("1"), "n1", "n2"),
 				PriorityClasses: high,
 				PodGroups: []*v1beta1.PodGroup{
@@ -60,7 +60,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 			pipelined: map[string]string{"g-1": "n1"},
 		},
 		"a gang that would not fit even then holds nothing": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:           nodes(holds("1"), "n1", "n2"),
 				PriorityClasses: high,
 				PodGroups: []*v1beta1.PodGroup{
@@ -71,7 +71,7 @@ func TestRoomThatIsBecomingFree(t *testing.T) {
 			binds: map[string]string{"h-0": "n2"},
 		},
 		"what a gang wants above its minimum does not wait": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("1"), "n1", "n2"),
 				PodGroups: []*v1beta1.PodGroup{old, schedtest.MakePodGroup().Name("g").MinMember(1).Obj()},
 				Pods:      append(leaving("n1", "1", "old-0"), each(member("g"), "g-0", "g-1")...),
@@ -87,42 +87,42 @@ func TestNominatedNodes(t *testing.T) {
 	group := []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()}
 	runTable(t, map[string]behaviour{
 		"a pod goes to its nominated node, however it scores": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: append(nodes(holds("16"), "n1"), nodes(holds("1"), "n2")...), PodGroups: group,
 				Pods: each(member().Nominated("n2"), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n2"},
 		},
 		"a nominated node without room is passed over": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: append(nodes(holds("1"), "n1"), nodes(holds("500m"), "n2")...), PodGroups: group,
 				Pods: each(member().Nominated("n2"), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"a nominated node that a predicate refuses is passed over": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: append(nodes(holds("1"), "n1"), nodes(holds("4").Cordon(), "n2")...), PodGroups: group,
 				Pods: each(member().Nominated("n2"), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"a nominated node that is gone is passed over": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1"), PodGroups: group,
 				Pods: each(member().Nominated("n2"), "g-0"),
 			},
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"a pod waits for the room made for it, although there is other room": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1", "n2"), PodGroups: group,
 				Pods: append(leaving("n2", "1", "old-0"), each(member().Nominated("n2"), "g-0")...),
 			},
 			pipelined: map[string]string{"g-0": "n2"},
 		},
 		"equal pods with different nominations go each to its own": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("4"), "n1", "n2", "n3"), PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(3).Obj()},
 				Pods: slices.Concat(each(member().Nominated("n3"), "g-0"), each(member().Nominated("n2"), "g-1"), each(member().Nominated("n3"), "g-2")),
 			},

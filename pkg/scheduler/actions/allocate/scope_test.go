@@ -59,7 +59,7 @@ func TestAVerdictHoldsForJobsOfItsScopeOnly(t *testing.T) {
 	runTable(t, map[string]behaviour{
 		"queues have node groups of their own": {
 			conf: withNodeGroups,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     append(nodesOf("ga", "4", "a1"), nodesOf("gb", "4", "b1")...),
 				Queues:    []*v1beta1.Queue{queueOn("qa", "ga"), queueOn("qb", "gb")},
 				PodGroups: []*v1beta1.PodGroup{gang("g").Queue("qa").Obj(), gang("h").Queue("qb").Obj()},
@@ -70,7 +70,7 @@ func TestAVerdictHoldsForJobsOfItsScopeOnly(t *testing.T) {
 		"gangs that are spread prefer clusters that have none in common": {
 			conf:    clustersFirst,
 			plugins: []framework.PluginSpec{ibcluster.Spec()},
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     inClusters,
 				PodGroups: []*v1beta1.PodGroup{preferring("g", "ib-a,ib-b"), preferring("h", "ib-c,ib-d")},
 				Pods:      append(pods("g"), pods("h")...),
@@ -156,7 +156,7 @@ func TestARequiredGangLiesInOneClusterBesideOtherNodeGroups(t *testing.T) {
 		cases["rooms are "+name] = behaviour{
 			conf:    roomsFirst,
 			plugins: []framework.PluginSpec{roomsSpec(required), ibcluster.Spec()},
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				// Spreading members evenly over all nodes is what scores ask for.
 				Nodes:     append(inRoom("ib-a", "a1", "a2"), inRoom("ib-b", "b1", "b2")...),
 				PodGroups: []*v1beta1.PodGroup{gang("g"), gang("h")},

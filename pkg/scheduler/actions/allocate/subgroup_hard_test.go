@@ -28,8 +28,8 @@ func TestSubGroupsInHardTopology(t *testing.T) {
 	of := func(cpu string, names ...string) []*v1.Node { return nodes(holds(cpu), names...) }
 	four, eight := of("2", "a1", "a2", "b1", "b2"), of("2", "a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
 	threeRacks := []*topologyv1alpha1.HyperNode{rack("a"), rack("b"), rack("c"), row("row", "a", "b", "c")}
-	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
-		return sessiontest.World{
+	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{
 			Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}, Pods: slices.Concat(pods...),
 		}
 	}

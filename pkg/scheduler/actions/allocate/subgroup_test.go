@@ -27,8 +27,8 @@ func TestSubGroups(t *testing.T) {
 	}
 	two := func(names ...string) []*v1.Node { return nodes(holds("2"), names...) }
 	four, eight := two("a1", "a2", "b1", "b2"), two("a1", "a2", "b1", "b2", "c1", "c2", "d1", "d2")
-	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.World {
-		w := sessiontest.World{Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}}
+	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...[]*v1.Pod) sessiontest.ClusterSpec {
+		w := sessiontest.ClusterSpec{Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}}
 		for _, list := range pods {
 			w.Pods = append(w.Pods, list...)
 		}
@@ -54,7 +54,7 @@ func TestSubGroups(t *testing.T) {
 			binds: map[string]string{"g-0": "*", "g-1": "*"},
 		},
 		"without topology: a sub-group that waits for backfill takes what it needs beside it before another gang, and no more": {
-			world: func() sessiontest.World {
+			world: func() sessiontest.ClusterSpec {
 				w := world(two("a1", "a2"), nil, gang(2).SubGroups("worker", "cell", 1, 2),
 					each(in("cell", "0"), "g-0", "g-1"), each(schedtest.MakePod().Group("g").Label("cell", "0"), "g-2"), each(schedtest.MakePod().Group("h").Req(cores("2")), "h-0"))
 				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("h").MinMember(1).Obj())

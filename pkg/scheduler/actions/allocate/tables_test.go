@@ -46,7 +46,7 @@ var implementations = []implementation{upstream, ours}
 
 // behaviour is a world and what one run of allocate makes of it.
 type behaviour struct {
-	world sessiontest.World
+	world sessiontest.ClusterSpec
 	// conf is the scheduler's configuration; plain when empty.
 	conf string
 	// plugins are the test's own, which the conf names.
@@ -111,7 +111,7 @@ func bindingVolumes(t *testing.T, test func(t *testing.T, bound func(behaviour) 
 
 func runTable(t *testing.T, cases map[string]behaviour) {
 	t.Helper()
-	shared := sessiontest.New(sessiontest.World{}) // a cluster of one's own takes 100 ms to start
+	shared := sessiontest.New(sessiontest.ClusterSpec{}) // a cluster of one's own takes 100 ms to start
 	defer shared.Close()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

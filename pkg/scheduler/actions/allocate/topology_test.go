@@ -60,8 +60,8 @@ func TestTopology(t *testing.T) {
 	gang := func(minMember int32) *schedtest.PodGroupBuilder {
 		return schedtest.MakePodGroup().Name("g").MinMember(minMember)
 	}
-	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.World {
-		return sessiontest.World{Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}, Pods: pods}
+	world := func(nodes []*v1.Node, hyperNodes []*topologyv1alpha1.HyperNode, group *schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{Nodes: nodes, HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{group.Obj()}, Pods: pods}
 	}
 	pending := func(names ...string) []*v1.Pod { return each(member(), names...) }
 	cases := map[string]behaviour{
@@ -107,7 +107,7 @@ func TestTopology(t *testing.T) {
 			world: world(four, oneRow, gang(3).Topology(hard, 1), pending("g-0", "g-1", "g-2")...),
 		},
 		"hard: nor when a rack is larger on paper but not free": {
-			world: func() sessiontest.World {
+			world: func() sessiontest.ClusterSpec {
 				w := world(eight, []*topologyv1alpha1.HyperNode{
 					schedtest.MakeHyperNode().Name("l").Nodes("a1", "a2", "b1", "b2").Obj(), schedtest.MakeHyperNode().Name("r").Nodes("c1", "c2", "d1", "d2").Obj(),
 				}, gang(3).Topology(hard, 1), pending("g-0", "g-1", "g-2")...)
@@ -198,7 +198,7 @@ func TestTopology(t *testing.T) {
 			binds: map[string]string{"g-2": "b1|b2"},
 		},
 		"hard: a gang waits in the rack where room is becoming free": {
-			world: func() sessiontest.World {
+			world: func() sessiontest.ClusterSpec {
 				w := world(nodes(holds("2"), "a1", "a2", "b1"), oneRow, gang(2).Topology(hard, 1),
 					append(leaving("a2", "2", "old-0"), pending("g-0", "g-1")...)...)
 				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj())
@@ -264,7 +264,7 @@ func TestTopologyScores(t *testing.T) {
 	runTable(t, map[string]behaviour{
 		"the fuller rack is taken": {
 			conf: topological + "  - name: binpack\n",
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:      slices.Concat(nodes(holds("4"), "a1", "b1"), nodes(holds("8"), "a2", "b2")),
 				HyperNodes: oneRow,
 				PodGroups: []*v1beta1.PodGroup{
@@ -283,7 +283,7 @@ func TestTopologyScores(t *testing.T) {
 		},
 		"a gang of two racks' size fills two racks of three": {
 			conf: topological,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:      nodes(holds("4"), "a1", "a2", "b1", "b2", "c1", "c2"),
 				HyperNodes: []*topologyv1alpha1.HyperNode{rack("a"), rack("b"), rack("c"), row("row", "a", "b", "c")},
 				PodGroups:  []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(4).Topology(hard, 2).Obj()},
@@ -298,7 +298,7 @@ func TestTopologyScores(t *testing.T) {
 		},
 		"a pod without a topology goes to the fuller rack": {
 			conf: topological,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:      nodes(holds("4"), "a1", "a2", "b1", "b2"),
 				HyperNodes: oneRow,
 				PodGroups:  []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("old").Phase(v1beta1.PodGroupRunning).Obj()},

@@ -62,7 +62,7 @@ func finish(r *state.Attempt, result trial.Result) bool {
 		r.Run.Failed.NotePlaced()
 		noteHolds(r.Run, search.PlacedGangs{{Attempt: r, Result: result}}, false)
 	default:
-		explain.RecordMisfit(r)
+		explain.RecordUnplaced(r)
 	}
 	return false
 }

@@ -72,7 +72,7 @@ func TestNamespacesOfGroupsHaveTurns(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newGroup(t, nil, nil)
-			c.world = sessiontest.World{}
+			c.world = sessiontest.ClusterSpec{}
 			for i, namespace := range []string{"many", "many", "many", "many", "one"} {
 				cluster := fmt.Sprint("ib-", i)
 				large := node("large-"+cluster, cluster, tt.large)

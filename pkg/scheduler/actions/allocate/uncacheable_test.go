@@ -50,7 +50,7 @@ func one(part []any) any {
 }
 
 // runWith places the world's gangs with a plugin of the test's, which the conf calls helper.
-func runWith(t *testing.T, w sessiontest.World, conf string, open func(*framework.Session), part ...any) map[string]string {
+func runWith(t *testing.T, w sessiontest.ClusterSpec, conf string, open func(*framework.Session), part ...any) map[string]string {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
@@ -119,7 +119,7 @@ func TestPluginsThatChooseAmongNodesAreAsked(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pods, podGroup := gang("g", "1")
-			w := sessiontest.World{
+			w := sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{node("best", "", "8"), node("worst", "", "2")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 			}
 			got := runWith(t, w, leastRequested+"  - name: helper"+tt.switches+"\n", tt.open)
@@ -148,7 +148,7 @@ func TestMembersApartTakeTheBestNodesLeft(t *testing.T) {
 	pods, podGroup := gang("g", "1", "1", "1")
 	other, otherGroup := gang("h", "1")
 	other[0].Labels["app"] = "apart"
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{node("n1", "", "2"), node("n2", "", "16"), node("n3", "", "4"), node("n4", "", "8"), node("n5", "", "1")},
 		Pods:      append(apart(pods), other...),
 		PodGroups: []*v1beta1.PodGroup{podGroup, otherGroup},
@@ -203,7 +203,7 @@ func asksAboutNodes(t *testing.T, open func(*framework.Session), want map[string
 	for _, pod := range apart(pods) {
 		pod.Spec.NodeSelector = map[string]string{"pool": "p"}
 	}
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{tainted, cordoned, labelled, good("n1").Obj(), good("n2").Obj(), good("n3").Obj()},
 		Pods:  pods, PodGroups: []*v1beta1.PodGroup{podGroup},
 	}

@@ -16,9 +16,9 @@ import (
 // A unit of several gangs is placed whole: the minimum of each of its gangs, in one trial. After that its gangs take turns of
 // their own for their remaining tasks.
 
-// takeUnitTurn gives the job's turn to its unit, if it has one of several gangs that is not placed yet. It returns false when the
+// placeGroup gives the job's turn to its unit, if it has one of several gangs that is not placed yet. It returns false when the
 // job is to have its turn by itself.
-func (s *scheduler) takeUnitTurn(job *api.JobInfo) (taken bool) {
+func (s *scheduler) placeGroup(job *api.JobInfo) (taken bool) {
 	unit := s.run.Session.Placement.Unit(job)
 	if unit == nil || len(unit.Gangs) < 2 {
 		return false
@@ -34,7 +34,7 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 	u := search.NewUnit(s.run, unit, s.waiting.pending)
 	for _, terms := range unit.Gangs {
 		job := s.run.Session.Jobs[terms.Gang]
-		reason, lacks := s.keepsUnit(terms.Gang, job)
+		reason, lacks := s.groupBlockedBy(terms.Gang, job)
 		if reason != "" {
 			u.Explain(nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
 			return unitWaits
@@ -66,10 +66,10 @@ func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
 	return unitPlaced
 }
 
-// keepsUnit returns why the gang prevents its unit from being placed now; empty if it does not. lacks reports whether
+// groupBlockedBy returns why the gang prevents its unit from being placed now; empty if it does not. lacks reports whether
 // the gang lacks members, which are then placed with the unit. A gang that counts as ready only by a best-effort member
 // that fits nowhere lacks another member.
-func (s *scheduler) keepsUnit(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
+func (s *scheduler) groupBlockedBy(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {
 		return "does not exist", false
 	}

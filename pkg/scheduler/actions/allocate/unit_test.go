@@ -23,7 +23,7 @@ import (
 // newGroup has sessions with gangs a and b, which are placed together and ask for so much, on the nodes.
 func newGroup(t *testing.T, a, b []string, nodes ...*v1.Node) *counting {
 	t.Helper()
-	w := sessiontest.World{Nodes: nodes}
+	w := sessiontest.ClusterSpec{Nodes: nodes}
 	for i, requests := range [][]string{a, b} {
 		pods, podGroup := gang([]string{"a", "b"}[i], requests...)
 		podGroup.Annotations = map[string]string{gangs.GroupsAnnotation: `["ns/a","ns/b"]`}
@@ -153,7 +153,7 @@ func TestAGangIsTriedAgainWhenTheConfChanges(t *testing.T) {
 		for _, pod := range pods {
 			pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 		}
-		c := newCounting(t, sessiontest.World{Nodes: []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+		c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "4"), node("n2", "ib-a", "4")}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
 		c.expect(t, "no node has the label", 0)
 		c.conf = strings.Replace(c.conf, "- name: predicates\n", "- name: predicates\n    arguments: {predicate.NodeAffinityEnable: false}\n", 1)
 		c.expect(t, "labels do not matter", 3)
@@ -167,7 +167,7 @@ func TestAGangThatOnlyPrefersGroupsIsTriedAgainForANodeInNone(t *testing.T) {
 	outside := node("outside", "", "9")
 	delete(outside.Labels, "ibcluster")
 	outside.Spec.Unschedulable = true
-	c := newCounting(t, sessiontest.World{Nodes: []*v1.Node{node("n1", "ib-a", "4"), outside}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
+	c := newCounting(t, sessiontest.ClusterSpec{Nodes: []*v1.Node{node("n1", "ib-a", "4"), outside}, Pods: pods, PodGroups: []*v1beta1.PodGroup{podGroup}})
 	c.expect(t, "the node in no group is cordoned", 0)
 	outside = outside.DeepCopy()
 	outside.Spec.Unschedulable = false

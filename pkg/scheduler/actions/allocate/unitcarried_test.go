@@ -31,7 +31,7 @@ type groupTold struct {
 }
 
 // groupSession runs the action in a session of the world, and counts the members that it places, also in trials.
-func groupSession(c *counting, action vcframework.Action, w sessiontest.World) (told groupTold, placed int) {
+func groupSession(c *counting, action vcframework.Action, w sessiontest.ClusterSpec) (told groupTold, placed int) {
 	c.cluster.Load(w)
 	ssn := c.cluster.Open(c.registry, c.conf)
 	defer ssn.Close()

@@ -32,7 +32,7 @@ func TestUrgentGangs(t *testing.T) {
 	runTable(t, map[string]behaviour{
 		"it goes before a queue that comes first": {
 			conf: conf, plugins: urgent, upstreamDiffers: upstream,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 2), group("u", "q2", 2)},
 				Pods:      slices.Concat(members("a", "a-0", "a-1"), members("u", "u-0", "u-1")),
@@ -41,7 +41,7 @@ func TestUrgentGangs(t *testing.T) {
 		},
 		"another gang of its queue does not": {
 			conf: conf, plugins: urgent, upstreamDiffers: upstream,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("b", "q2", 1), group("u", "q2", 1)},
 				Pods:      slices.Concat(members("a", "a-0"), members("b", "b-0"), members("u", "u-0")),
@@ -50,7 +50,7 @@ func TestUrgentGangs(t *testing.T) {
 		},
 		"its further members do not": {
 			conf: conf, plugins: urgent, upstreamDiffers: upstream,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 1)},
 				Pods:      slices.Concat(members("a", "a-0"), members("u", "u-0", "u-1")),
@@ -59,7 +59,7 @@ func TestUrgentGangs(t *testing.T) {
 		},
 		"when it fits nowhere its queue has its usual place": {
 			conf: conf, plugins: urgent, upstreamDiffers: upstream,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("b", "q2", 1), group("u", "q2", 5)},
 				Pods:      slices.Concat(members("a", "a-0"), members("b", "b-0"), members("u", "u-0", "u-1", "u-2", "u-3", "u-4")),
@@ -68,7 +68,7 @@ func TestUrgentGangs(t *testing.T) {
 		},
 		"its queue's limit holds": {
 			conf: plain + tier, plugins: urgent, upstreamDiffers: upstream,
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     nodes(holds("4"), "n1"),
 				Queues:    []*v1beta1.Queue{queues[0], schedtest.MakeQueue().Name("q2").Capability(schedtest.Resources{"cpu": "1", "memory": "1Gi", "pods": "10"}).Obj()},
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 2)},
@@ -78,7 +78,7 @@ func TestUrgentGangs(t *testing.T) {
 		},
 		"a plugin that panics calls nothing urgent": {
 			conf: conf, plugins: []framework.PluginSpec{plugin("urgent", nothing, sessiontest.UrgentFn(func(*api.JobInfo) bool { panic("test") }))},
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 1)},
 				Pods:      slices.Concat(members("a", "a-0"), members("u", "u-0")),

@@ -59,33 +59,33 @@ func TestUpstreamsPluginsAreAskedForEveryTask(t *testing.T) {
 	runTable(t, map[string]behaviour{
 		"extender": {
 			conf:            with("  - name: extender\n    arguments:\n      extender.urlPrefix: " + byName.URL + "\n      extender.httpTimeout: 10s\n      extender.predicateVerb: predicate\n"),
-			world:           sessiontest.World{Nodes: nodes(holds("4"), "a", "b"), PodGroups: two, Pods: each(member, "g-0", "g-1")},
+			world:           sessiontest.ClusterSpec{Nodes: nodes(holds("4"), "a", "b"), PodGroups: two, Pods: each(member, "g-0", "g-1")},
 			binds:           map[string]string{"g-0": "b", "g-1": "a"},
 			upstreamDiffers: "it takes one verdict for all members of a role",
 		},
 		"network-topology-aware, a gang": {
 			conf:            with("  - name: network-topology-aware\n"),
-			world:           sessiontest.World{Nodes: nodes(holds("1"), "n1", "n2", "n3", "n4"), HyperNodes: inRacks, PodGroups: two, Pods: each(member, "g-0", "g-1")},
+			world:           sessiontest.ClusterSpec{Nodes: nodes(holds("1"), "n1", "n2", "n3", "n4"), HyperNodes: inRacks, PodGroups: two, Pods: each(member, "g-0", "g-1")},
 			binds:           map[string]string{"g-0": "n1", "g-1": "n4"},
 			upstreamDiffers: "it breaks ties by chance",
 		},
 		"network-topology-aware, two gangs": {
 			conf: with("  - name: network-topology-aware\n"),
-			world: sessiontest.World{Nodes: nodes(holds("1"), "n1", "n2", "n3", "n4"), HyperNodes: inRacks, PodGroups: []*v1beta1.PodGroup{one("g"), one("h")},
+			world: sessiontest.ClusterSpec{Nodes: nodes(holds("1"), "n1", "n2", "n3", "n4"), HyperNodes: inRacks, PodGroups: []*v1beta1.PodGroup{one("g"), one("h")},
 				Pods: together(member.Name("g-0").Obj(), schedtest.MakePod().Group("h").Req(cores("1")).Name("h-0").Obj())},
 			binds:           map[string]string{"g-0": "n1", "h-0": "n4"},
 			upstreamDiffers: "it breaks ties by chance",
 		},
 		"numa-aware": { // two NUMA nodes of two cpus on a node that holds eight: a third member fits by numbers alone
 			conf: with("  - name: numa-aware\n"),
-			world: sessiontest.World{Nodes: []*v1.Node{schedtest.MakeNode().Name("a").Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "pods": "20"}).Obj()}, PodGroups: two,
+			world: sessiontest.ClusterSpec{Nodes: []*v1.Node{schedtest.MakeNode().Name("a").Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "pods": "20"}).Obj()}, PodGroups: two,
 				Pods: each(guaranteed.Annotation(v1beta1.NumaPolicyKey, "single-numa-node"), "g-0", "g-1", "g-2")},
 			prepare: func(c *sessiontest.Cluster) { giveNUMA(c, "a", 2) },
 			binds:   map[string]string{"g-0": "a", "g-1": "a"},
 		},
 		"task-topology": { // each worker scores the node of the parameter server of its own bucket
 			conf: with("  - name: task-topology\n"),
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "a", "b", "c", "d"),
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(4).
 					Annotation("volcano.sh/task-topology-affinity", "ps,worker").Annotation("volcano.sh/task-topology-anti-affinity", "ps;worker").Obj()},
@@ -116,7 +116,7 @@ func TestPodsThatWantDevicesOfAKind(t *testing.T) {
 	} {
 		cases[key] = behaviour{
 			conf: with("  - name: deviceshare\n    arguments:\n      deviceshare.VGPUEnable: true\n"),
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes:     []*v1.Node{a, b},
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj(), schedtest.MakePodGroup().Name("h").Obj()},
 				Pods:      []*v1.Pod{gpuPod("100").Annotation(key, tc.value).Name("choosy").Obj(), gpuPod("100").Group("h").Name("plain").Obj()},

@@ -35,33 +35,33 @@ func volumes(t *testing.T, bound func(behaviour) behaviour) {
 	objects := func(volumes ...runtime.Object) []runtime.Object { return slices.Concat(claims, volumes) }
 	cases := map[string]behaviour{
 		"a gang with a volume for each is placed": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: group(2), Pods: two,
 				Objects: objects(schedtest.FreeVolume("v0", "late"), schedtest.FreeVolume("v1", "late")),
 			},
 			binds: map[string]string{"g-0": "n1", "g-1": "n1"},
 		},
 		"a gang with a volume for each waits for cpu": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1"), PodGroups: group(2), Pods: two,
 				Objects: objects(schedtest.FreeVolume("v0", "late"), schedtest.FreeVolume("v1", "late")),
 			},
 		},
 		"one volume is not given to two members": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: group(2), Pods: two,
 				Objects: objects(schedtest.FreeVolume("v0", "late")),
 			},
 		},
 		"above the minimum it is given to one": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("2"), "n1"), PodGroups: group(1), Pods: two,
 				Objects: objects(schedtest.FreeVolume("v0", "late")),
 			},
 			binds: map[string]string{"g-0": "n1"},
 		},
 		"members go where their volumes are": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("4"), "n1", "n2", "n3"), PodGroups: group(2), Pods: two,
 				Objects: objects(schedtest.FreeVolume("v0", "late", "n2"), schedtest.FreeVolume("v1", "late", "n3")),
 			},
@@ -73,7 +73,7 @@ func volumes(t *testing.T, bound func(behaviour) behaviour) {
 			},
 		},
 		"a claim that does not exist keeps its pod out": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("4"), "n1"), PodGroups: group(1), Pods: []*v1.Pod{with("gone", "g-0"), with("c1", "g-1")},
 				Objects: objects(schedtest.FreeVolume("v0", "late")),
 			},
@@ -131,27 +131,27 @@ func TestResourceClaims(t *testing.T) {
 	ofDriver := class("device.driver == 'fpga.example.com'")
 	cases := map[string]behaviour{
 		"members get a device each": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("4"), "n1", "n2"), PodGroups: group(2), Pods: pods,
 				Objects: []runtime.Object{ofDriver, claim("c0"), claim("c1"), slice("n2", "d0", "d1")},
 			},
 			binds: map[string]string{"g-0": "n2", "g-1": "n2"},
 		},
 		"one device is not given to two members": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("4"), "n1", "n2"), PodGroups: group(2), Pods: pods,
 				Objects: []runtime.Object{ofDriver, claim("c0"), claim("c1"), slice("n2", "d0")},
 			},
 		},
 		"above the minimum it is given to one": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("4"), "n1", "n2"), PodGroups: group(1), Pods: pods,
 				Objects: []runtime.Object{ofDriver, claim("c0"), claim("c1"), slice("n2", "d0")},
 			},
 			binds: map[string]string{"g-0": "n2"},
 		},
 		"a class whose selector fails keeps the gang out": {
-			world: sessiontest.World{
+			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("4"), "n1"), PodGroups: group(1), Pods: pods[:1],
 				Objects: []runtime.Object{class(`device.attributes["other.example.com"].healthy`), claim("c0"), slice("n1", "d0")},
 			},

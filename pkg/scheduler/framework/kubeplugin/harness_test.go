@@ -202,7 +202,7 @@ type world struct {
 }
 
 // place opens a session with the plugin on the nodes and gang and runs allocate.
-func place(t *testing.T, s *slots, conf string, w sessiontest.World) *world {
+func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec) *world {
 	t.Helper()
 	s.taken = map[string]map[types.UID]bool{}
 	out := &world{slots: s, registry: framework.NewRegistry()}
@@ -222,8 +222,8 @@ func place(t *testing.T, s *slots, conf string, w sessiontest.World) *world {
 }
 
 // gangOf is a gang of so many members on nodes n1, n2 and so on.
-func gangOf(members, least, nodes int) sessiontest.World {
-	var w sessiontest.World
+func gangOf(members, least, nodes int) sessiontest.ClusterSpec {
+	var w sessiontest.ClusterSpec
 	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("g").MinMember(int32(least)).Obj())
 	for i := range members {
 		w.Pods = append(w.Pods, schedtest.MakePod().Group("g").Name(fmt.Sprintf("g-%d", i)).Req(schedtest.Resources{"cpu": "1"}).Obj())

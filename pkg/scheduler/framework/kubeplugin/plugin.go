@@ -174,14 +174,14 @@ func (p *plugin) Close() {
 	}
 }
 
-// hold keeps the task's state until letGo.
-func (p *plugin) hold(uid types.UID, state *taskState) {
+// remember keeps the task's state until forget.
+func (p *plugin) remember(uid types.UID, state *taskState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held[uid] = state
 }
 
-func (p *plugin) letGo(uid types.UID) {
+func (p *plugin) forget(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.held, uid)

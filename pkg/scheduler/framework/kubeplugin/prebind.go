@@ -47,13 +47,13 @@ func (p transacting) Rollback(ctx context.Context, task *api.TaskInfo, nodeName 
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	p.letGo(task.Pod.UID)
+	p.forget(task.Pod.UID)
 	return nil
 }
 
 // Bound implements framework.BoundObserver. It drops the task's state.
 func (p transacting) Bound(ctx context.Context, task *api.TaskInfo, nodeName string) {
-	defer p.letGo(task.Pod.UID)
+	defer p.forget(task.Pod.UID)
 	if state := p.heldFor(task.Pod.UID); state != nil && p.postBind != nil {
 		p.postBind.PostBind(ctx, state, task.Pod, nodeName)
 	}

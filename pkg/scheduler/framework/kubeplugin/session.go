@@ -133,7 +133,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 		return err
 	}
 	state.reservedOn = node.Name
-	s.hold(task.Pod.UID, state)
+	s.remember(task.Pod.UID, state)
 	if s.reserve == nil {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 
 // Unreserve implements framework.Reserver.
 func (s *session) Unreserve(task *api.TaskInfo) {
-	defer s.letGo(task.Pod.UID) // even if the plugin panics, because there is no second call
+	defer s.forget(task.Pod.UID) // even if the plugin panics, because there is no second call
 	if state := s.heldFor(task.Pod.UID); state != nil && s.reserve != nil {
 		s.reserve.Unreserve(background, state, task.Pod, state.reservedOn)
 	}

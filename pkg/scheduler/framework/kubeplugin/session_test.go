@@ -142,7 +142,7 @@ func TestTrialsLeaveNothing(t *testing.T) {
 func TestWhatIsNotHandedOverIsGivenBack(t *testing.T) {
 	for name, end := range map[string]func(w *world){
 		"closed":   func(w *world) { w.session.Close() },
-		"panicked": func(w *world) { w.registry.GiveBack() },
+		"panicked": func(w *world) { w.registry.UndoPlacements() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := place(t, &slots{perNode: map[string]int{"n1": 1}}, conf, gangOf(2, 2, 1))

@@ -239,7 +239,7 @@ func describe(value any) string {
 
 // joined joins the errors, up to a limit.
 func joined(errs ...error) error {
-	var told []error
+	var reported []error
 	total := 0
 	var add func(error)
 	add = func(err error) {
@@ -253,16 +253,16 @@ func joined(errs ...error) error {
 			return
 		}
 		if total++; total <= maxFindings {
-			told = append(told, errors.New(brief.Text(err.Error())))
+			reported = append(reported, errors.New(brief.Text(err.Error())))
 		}
 	}
 	for _, err := range errs {
 		add(err)
 	}
 	if total > maxFindings {
-		told = append(told, fmt.Errorf("and %d more findings", total-maxFindings))
+		reported = append(reported, fmt.Errorf("and %d more findings", total-maxFindings))
 	}
-	return errors.Join(told...)
+	return errors.Join(reported...)
 }
 
 // meant ends a message about an unknown key with the nearest known key, or with all known keys if none is near.

@@ -36,7 +36,7 @@ type policy struct {
 
 // check returns nil if the policy allows binding the task, and otherwise an error that names policy, pod and node.
 func (p *policy) check(ctx context.Context, live *view) error {
-	allowed, err := p.judge(ctx, live)
+	allowed, err := p.evaluate(ctx, live)
 	var gone *goneError
 	switch {
 	case errors.As(err, &gone):
@@ -54,8 +54,8 @@ func (p *policy) check(ctx context.Context, live *view) error {
 	return nil
 }
 
-// judge reports whether the policy allows binding the task, also because the policy does not apply to it.
-func (p *policy) judge(ctx context.Context, live *view) (bool, error) {
+// evaluate reports whether the policy allows binding the task, also because the policy does not apply to it.
+func (p *policy) evaluate(ctx context.Context, live *view) (bool, error) {
 	if p.matchCondition != nil {
 		matches, err := evaluate[bool](ctx, p.matchCondition, live)
 		if err != nil {

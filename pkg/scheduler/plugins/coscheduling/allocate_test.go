@@ -113,7 +113,7 @@ func open(t *testing.T, room string, list []gangOf) *sessiontest.Session {
 
 func openWith(t *testing.T, conf, room string, list []gangOf) *sessiontest.Session {
 	t.Helper()
-	world := sessiontest.World{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": room, "memory": "1Gi", "pods": "100"}).Obj()}}
+	world := sessiontest.ClusterSpec{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": room, "memory": "1Gi", "pods": "100"}).Obj()}}
 	for _, g := range list {
 		world.PodGroups = append(world.PodGroups, g.podGroup())
 		world.Pods = append(world.Pods, g.pods()...)
@@ -219,7 +219,7 @@ func TestWhatIsPlaced(t *testing.T) {
 func TestNobodyLearnsOfAnotherNamespacesGangs(t *testing.T) {
 	told := func(there ...*v1beta1.PodGroup) string {
 		spy := gangOf{name: "spy", minimum: 1, waiting: 1, annotations: says(gangs.GroupsAnnotation, `["ns/spy","theirs/secret"]`)}
-		cluster := sessiontest.New(sessiontest.World{PodGroups: append(there, spy.podGroup()), Pods: spy.pods()})
+		cluster := sessiontest.New(sessiontest.ClusterSpec{PodGroups: append(there, spy.podGroup()), Pods: spy.pods()})
 		t.Cleanup(cluster.Close)
 		registry := framework.NewRegistry()
 		registry.RegisterPlugin(Spec())
@@ -334,7 +334,7 @@ func TestMistakesAreTold(t *testing.T) {
 	})
 	told := func(name string) (texts []string) {
 		for _, c := range ssn.Jobs[api.JobID(schedtest.Namespace+"/"+name)].PodGroup.Status.Conditions {
-			if c.Type == Mistaken {
+			if c.Type == InvalidSettings {
 				texts = append(texts, c.Message)
 			}
 		}

@@ -51,7 +51,7 @@ func changing(t *testing.T, test func(*testing.T, *written), pairs ...string) {
 	}
 	obj := x.Obj()
 	obj.ResourceVersion = "1"
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{holds("5").Name("n").Obj()},
 		PodGroups: []*v1beta1.PodGroup{obj, y.Obj()},
 		Pods:      append(members(schedtest.MakePod().Req(cores("2")), "x", 3), members(schedtest.MakePod().Req(cores("1")), "y", 1)...),

@@ -61,7 +61,7 @@ type world struct {
 }
 
 // in runs the test with a world, in a bubble of synctest.
-func in(t *testing.T, w sessiontest.World, conf string, test func(*testing.T, *world)) {
+func in(t *testing.T, w sessiontest.ClusterSpec, conf string, test func(*testing.T, *world)) {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	defer cluster.Close()

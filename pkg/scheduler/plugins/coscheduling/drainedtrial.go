@@ -31,7 +31,7 @@ func (s *session) places(job *api.JobInfo) ([]place, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.network.mistaken(job); err != nil {
+	if err := s.network.invalidTopology(job); err != nil {
 		return nil, err
 	}
 	domains := s.network.domainsFor(job)

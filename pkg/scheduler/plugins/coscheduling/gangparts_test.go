@@ -91,7 +91,7 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 	a, b, again := of("ns/a", "group"), of("ns/b", "group"), of("ns/again", "again")
 	done := of("ns/done", "group", func(g *gang) { g.satisfied = true })
 	s := sessionOf(now)
-	s.limits = map[string]*limited{}
+	s.limits = map[string]*admissionDeadline{}
 	s.plugin.limits = map[api.JobID]knownLimit{
 		"ns/a":     {uid: "group-ns/a", reason: timedOut, since: now, tries: 2, message: "m"},
 		"ns/again": {uid: "former", reason: timedOut, since: now, tries: 5, message: "m"},
@@ -122,21 +122,21 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 	}
 
 	l := s.limits["group"]
-	a.limit, b.limit = &knownLimit{reason: letIn}, &knownLimit{reason: letIn}
-	s.setCondition(b, TimeLimit, letIn, "m")
+	a.limit, b.limit = &knownLimit{reason: gangAdmitted}, &knownLimit{reason: gangAdmitted}
+	s.setCondition(b, TimeLimit, gangAdmitted, "m")
 	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Node("n").Phase(v1.PodRunning).Obj())
 	b.AddTaskInfo(runs)
 	if next := s.limitWait(l, now); !next.IsZero() || a.limit != nil || b.limit != nil || a.hasCondition(TimeLimit) || b.hasCondition(TimeLimit) {
 		t.Errorf("when a member of the group runs its time is up at %s, and the limits are %v and %v", next, a.limit, b.limit)
 	}
 
-	back := &limited{id: "back", until: now.Add(time.Minute), gangs: []*gang{gangIn(api.Pending), gangIn(api.Pending)}}
+	back := &admissionDeadline{id: "back", until: now.Add(time.Minute), gangs: []*gang{gangIn(api.Pending), gangIn(api.Pending)}}
 	if next := s.limitWait(back, now); !next.Equal(back.until) || !back.gangs[0].IsPending() || !back.gangs[1].IsPending() {
 		t.Errorf("a group that was sent back waits until %s, and its gangs are %s and %s", next, back.gangs[0].PodGroup.Status.Phase, back.gangs[1].PodGroup.Status.Phase)
 	}
 	g := gangIn(api.Pending)
-	g.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: TimeLimit, Reason: letIn, Message: "m"}}
-	if s.setLimit(g, letIn, "m", now); g.condition(TimeLimit).LastTransitionTime.IsZero() {
+	g.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: TimeLimit, Reason: gangAdmitted, Message: "m"}}
+	if s.setLimit(g, gangAdmitted, "m", now); g.condition(TimeLimit).LastTransitionTime.IsZero() {
 		t.Error("another time of the gang has the condition of the one before")
 	}
 }

@@ -39,7 +39,7 @@ func BenchmarkGather(b *testing.B) {
 		"it does not ask":       {nil, 512},
 	} {
 		b.Run(name, func(b *testing.B) {
-			cluster := sessiontest.New(sessiontest.World{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 512, tt.asks)}})
+			cluster := sessiontest.New(sessiontest.ClusterSpec{Nodes: nodes, Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 512, tt.asks)}})
 			defer cluster.Close()
 			registry := framework.NewRegistry()
 			registry.RegisterPlugin(specWith(func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) { return spines, nil }))

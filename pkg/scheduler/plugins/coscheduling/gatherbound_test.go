@@ -23,7 +23,7 @@ func TestGangsInVainCostASessionSoMuch(t *testing.T) {
 		for i := range 100 {
 			texts = append(texts, fmt.Sprintf("n%d s b%d 60", i, i/2))
 		}
-		w := sessiontest.World{Nodes: networkOf(texts...)}
+		w := sessiontest.ClusterSpec{Nodes: networkOf(texts...)}
 		for i := range gangs {
 			name := fmt.Sprintf("g%d", i)
 			for _, pod := range waiting(name, 0, 100, func(p *schedtest.PodBuilder) { p.Label("app", name) }) {

@@ -29,13 +29,13 @@ func homeOf(domains []string, node string, must int) string {
 	return strings.Join(pathOf(domains, node, must), "/")
 }
 
-// home returns the domain that holds the gang's members, or most of them; empty if it has none. Among equals it is the first by
+// requiredDomain returns the domain that holds the gang's members, or most of them; empty if it has none. Among equals it is the first by
 // path, as in package gather.
-func (n *network) home(job *api.JobInfo, a *gathered) string {
+func (n *network) requiredDomain(job *api.JobInfo, a *gathered) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if a.known {
-		return a.home
+		return a.requiredDomain
 	}
 	counts := map[string]int{}
 	paths := map[string][]string{}
@@ -48,13 +48,13 @@ func (n *network) home(job *api.JobInfo, a *gathered) string {
 			}
 		}
 	}
-	a.home, a.known = "", true
+	a.requiredDomain, a.known = "", true
 	for name, count := range counts {
-		if cmp.Or(cmp.Compare(counts[a.home], count), slices.Compare(paths[name], paths[a.home])) < 0 {
-			a.home = name
+		if cmp.Or(cmp.Compare(counts[a.requiredDomain], count), slices.Compare(paths[name], paths[a.requiredDomain])) < 0 {
+			a.requiredDomain = name
 		}
 	}
-	return a.home
+	return a.requiredDomain
 }
 
 // domainsFor returns the domains that can hold the gang; none if the gang is not restricted.
@@ -63,7 +63,7 @@ func (n *network) domainsFor(job *api.JobInfo) []place {
 		return nil
 	}
 	a := n.asking[job.UID]
-	home := n.home(job, a)
+	home := n.requiredDomain(job, a)
 	nodes := map[string][]string{}
 	for name, domains := range n.domains {
 		if in := homeOf(domains, name, a.must); home == "" || in == home {
@@ -101,7 +101,7 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	case a.must == 0:
 		return ""
 	}
-	home := n.home(n.Jobs[task.Job], a)
+	home := n.requiredDomain(n.Jobs[task.Job], a)
 	if home == "" || homeOf(n.domains[node.Name], node.Name, a.must) == home {
 		return ""
 	}
@@ -113,7 +113,7 @@ func (n *network) jobKey(job *api.JobInfo) string {
 	if n == nil || job == nil || !n.asking[job.UID].binds() {
 		return ""
 	}
-	return string(job.UID) + " " + n.home(job, n.asking[job.UID])
+	return string(job.UID) + " " + n.requiredDomain(job, n.asking[job.UID])
 }
 
 // leftHome is the pre-bind step of one session. It outlives the session, so it holds only data that does not change.
@@ -136,7 +136,7 @@ func (n *network) addPreBind(p *plugin) {
 		return
 	}
 	step.nodes = p.nodes()
-	n.AddPreBindFn(Name, step.preBind, framework.WithLastLook(step.preBind))
+	n.AddPreBindFn(Name, step.preBind, framework.WithPreCommitCheck(step.preBind))
 }
 
 // preBind refuses a node whose labels changed after the gang was placed, so that it is no longer in the gang's domain.

@@ -39,8 +39,8 @@ type network struct {
 
 	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
 	mu sync.Mutex
-	// company caches how many pods match a selector on each node, by namespace and selector.
-	company map[string]map[string]int
+	// affinityCounts caches how many pods match a selector on each node, by namespace and selector.
+	affinityCounts map[string]map[string]int
 }
 
 // gathered is a gang with a topology rule.
@@ -53,16 +53,16 @@ type gathered struct {
 	multiple bool
 	// err is why the gang may not be placed.
 	err error
-	// home is the domain of its members, valid while known is set. known is reset when a member is placed or removed.
-	home  string
-	known bool
+	// requiredDomain is the domain of its members, valid while known is set. known is reset when a member is placed or removed.
+	requiredDomain string
+	known          bool
 }
 
 // binds reports whether some nodes are closed to the gang's members.
 func (a *gathered) binds() bool { return a != nil && (a.must > 0 || a.err != nil) }
 
-// mistaken returns why the gang could not be placed in any cluster state; nil if it could, and for gangs without topology rules.
-func (n *network) mistaken(job *api.JobInfo) error {
+// invalidTopology returns why the gang could not be placed in any cluster state; nil if it could, and for gangs without topology rules.
+func (n *network) invalidTopology(job *api.JobInfo) error {
 	if n == nil || n.asking[job.UID] == nil {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (n *network) mistaken(job *api.JobInfo) error {
 
 // gatherGangs reads the topology rules of the session's gangs. Without such a gang it registers nothing.
 func (s *session) gatherGangs() {
-	n := &network{Session: s.Session, asking: map[api.JobID]*gathered{}, company: map[string]map[string]int{}}
+	n := &network{Session: s.Session, asking: map[api.JobID]*gathered{}, affinityCounts: map[string]map[string]int{}}
 	for uid, g := range s.gangs {
 		if len(g.Gather) == 0 {
 			continue
@@ -126,8 +126,8 @@ func (n *network) request(g *gang) *gathered {
 			}
 			a.multiple = a.multiple || rule.Multiple > 1
 		case !rule.Must && rule.Multiple <= 1:
-			g.mistakes = append(slices.Clip(g.mistakes), gangs.Mistake{
-				Field: gangs.TopologyAnnotation, Found: "layer " + rule.Layer, Want: "one of " + strings.Join(names, ", "), Effect: "the rule is ignored",
+			g.mistakes = append(slices.Clip(g.mistakes), gangs.InvalidSetting{
+				Field: gangs.TopologyAnnotation, Value: "layer " + rule.Layer, Expected: "one of " + strings.Join(names, ", "), Effect: "the rule is ignored",
 			})
 		case n.unread != nil:
 			a.err = fmt.Errorf("layer %s of the network cannot be used: %w", brief.Value(rule.Layer), n.unread)
@@ -159,13 +159,13 @@ func (n *network) gathering(job *api.JobInfo) (*framework.Gathering, error) {
 			members[task.NodeName]++
 		}
 	}
-	company := n.companyOf(job)
+	affinityCounts := n.affinityCountsOf(job)
 	on := func(slots map[string]int, most int) framework.GatherPlans {
 		nodes := make([]gather.Node, 0, len(n.NodeList))
 		for _, node := range n.NodeList {
 			nodes = append(nodes, gather.Node{
 				Name: node.Name, Domains: n.domains[node.Name],
-				Slots: slots[node.Name], Members: members[node.Name], Company: company[node.Name],
+				Slots: slots[node.Name], Members: members[node.Name], AffinityCount: affinityCounts[node.Name],
 			})
 		}
 		return plans{gather.New(a.rules, nodes, most)}
@@ -173,13 +173,13 @@ func (n *network) gathering(job *api.JobInfo) (*framework.Gathering, error) {
 	return &framework.Gathering{On: on, Compare: ranks.New().Compare}, nil
 }
 
-// plans adapts a gather.Tree to framework.GatherPlans.
-type plans struct{ *gather.Tree }
+// plans adapts a gather.DomainTree to framework.GatherPlans.
+type plans struct{ *gather.DomainTree }
 
 // Plans implements framework.GatherPlans.
 func (p plans) Plans(wanted, now int) iter.Seq[[]framework.NodeShare] {
 	return func(yield func([]framework.NodeShare) bool) {
-		for plan := range p.Tree.Plans(wanted, now) {
+		for plan := range p.DomainTree.Plans(wanted, now) {
 			shares := make([]framework.NodeShare, len(plan))
 			for i, share := range plan {
 				shares[i] = framework.NodeShare(share)
@@ -206,15 +206,15 @@ func selectorOf(job *api.JobInfo) string {
 	return job.Namespace + "/" + first.Pod.Annotations[gangs.TopologySelectorAnnotation]
 }
 
-// companyOf counts on each node the pods that match the gang's selector.
-func (n *network) companyOf(job *api.JobInfo) map[string]int {
+// affinityCountsOf counts on each node the pods that match the gang's selector.
+func (n *network) affinityCountsOf(job *api.JobInfo) map[string]int {
 	selector := selectorOf(job)
 	if selector == "" {
 		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	counts, known := n.company[selector]
+	counts, known := n.affinityCounts[selector]
 	if !known {
 		counts = map[string]int{}
 		for _, node := range n.NodeList {
@@ -224,7 +224,7 @@ func (n *network) companyOf(job *api.JobInfo) map[string]int {
 				}
 			}
 		}
-		n.company[selector] = counts
+		n.affinityCounts[selector] = counts
 	}
 	return counts
 }
@@ -238,7 +238,7 @@ func selects(selector string, task *api.TaskInfo) bool {
 func (n *network) changed(task *api.TaskInfo, by int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for selector, counts := range n.company {
+	for selector, counts := range n.affinityCounts {
 		if selects(selector, task) {
 			counts[task.NodeName] += by
 		}

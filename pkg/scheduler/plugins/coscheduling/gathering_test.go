@@ -126,13 +126,13 @@ tiers:
   - name: coscheduling
 `
 
-func gatherSession(t *testing.T, w sessiontest.World, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) *sessiontest.Session {
+func gatherSession(t *testing.T, w sessiontest.ClusterSpec, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) *sessiontest.Session {
 	t.Helper()
 	_, ssn := gatherWorld(t, w, conf, topology, run)
 	return ssn
 }
 
-func gatherWorld(t *testing.T, w sessiontest.World, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) (*sessiontest.Cluster, *sessiontest.Session) {
+func gatherWorld(t *testing.T, w sessiontest.ClusterSpec, conf string, topology *v1alpha1.ClusterNetworkTopology, run bool) (*sessiontest.Cluster, *sessiontest.Session) {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	t.Cleanup(cluster.Close)
@@ -256,7 +256,7 @@ func TestGangsAreGathered(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := sessiontest.World{Nodes: tt.nodes, PodGroups: []*v1beta1.PodGroup{gangNamed("g", tt.minimum, tt.asks)}, Pods: tt.pods}
+			w := sessiontest.ClusterSpec{Nodes: tt.nodes, PodGroups: []*v1beta1.PodGroup{gangNamed("g", tt.minimum, tt.asks)}, Pods: tt.pods}
 			if w.Nodes == nil {
 				w.Nodes = tree()
 			}
@@ -293,7 +293,7 @@ func TestGroupsAreGatheredGangByGang(t *testing.T) {
 		"one of them has not": {9, 9, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ssn := gatherSession(t, sessiontest.World{
+			ssn := gatherSession(t, sessiontest.ClusterSpec{
 				Nodes: tree(), Pods: append(waiting("g", 0, tt.g), waiting("h", 0, tt.h)...),
 				PodGroups: []*v1beta1.PodGroup{gangNamed("g", int32(tt.g), group("Block must")), gangNamed("h", int32(tt.h), group("Block must"))},
 			}, gatherConf, spines, true)
@@ -306,7 +306,7 @@ func TestGroupsAreGatheredGangByGang(t *testing.T) {
 
 // TestNothingIsAskedForGangsThatAreNotGathered: neither the topology, nor a predicate or a step.
 func TestNothingIsAskedForGangsThatAreNotGathered(t *testing.T) {
-	ssn := gatherSession(t, sessiontest.World{
+	ssn := gatherSession(t, sessiontest.ClusterSpec{
 		Nodes: tree(), Pods: waiting("g", 0, 3), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 3, says(gangs.ModeAnnotation, "Strict"))},
 	}, gatherConf, nil, true)
 	if ssn.Verdicts.Judges(Name) {
@@ -341,7 +341,7 @@ func TestOtherActionsKeepToTheDomain(t *testing.T) {
 			if tt.runs != "" {
 				pods = append(pods, running("g", 0, tt.runs))
 			}
-			ssn := gatherSession(t, sessiontest.World{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 1, asks(tt.asks...))}}, judgesConf, spines, false)
+			ssn := gatherSession(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 1, asks(tt.asks...))}}, judgesConf, spines, false)
 			var accepted []string
 			for _, node := range ssn.NodeList {
 				for _, task := range ssn.Jobs["ns/g"].TaskStatusIndex[api.Pending] {
@@ -361,7 +361,7 @@ func TestOtherActionsKeepToTheDomain(t *testing.T) {
 // TestAllAgreeWhereSplitGangsAre: a gang whose members were split evenly, over two domains whose names go on after each other's, is
 // completed where other actions would complete it.
 func TestAllAgreeWhereSplitGangsAre(t *testing.T) {
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes: networkOf("p s b 9", "q s-1 b 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 3, asks("Block must"))},
 		Pods: append(waiting("g", 2, 1), running("g", 0, "p"), running("g", 1, "q")),
 	}
@@ -375,14 +375,14 @@ func TestAllAgreeWhereSplitGangsAre(t *testing.T) {
 
 // TestWhereTheMostMembersAreIsHome, and it is as narrow as the narrowest rule, in whatever order the rules stand.
 func TestWhereTheMostMembersAreIsHome(t *testing.T) {
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes: networkOf("p t b 9", "q s b 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 4, asks("Block must"))},
 		Pods: append(waiting("g", 3, 1), running("g", 0, "p"), running("g", 1, "p"), running("g", 2, "q")),
 	}
 	if got := acceptedFor(gatherSession(t, w, judgesConf, spines, false), "g"); got != "p" {
 		t.Errorf("accepted are %q, want p, where two of three members are", got)
 	}
-	w = sessiontest.World{
+	w = sessiontest.ClusterSpec{
 		Nodes: networkOf("p s b1 9", "q s b2 9"), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 2, asks("Block must", "Spine must"))},
 		Pods: append(waiting("g", 1, 1), running("g", 0, "p")),
 	}
@@ -415,7 +415,7 @@ func TestNodesAreKeptInOneDomain(t *testing.T) {
 				made = p.(*plugin)
 				return p, err
 			}
-			cluster := sessiontest.New(sessiontest.World{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 1, asks(tt.asks...))}})
+			cluster := sessiontest.New(sessiontest.ClusterSpec{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 1, asks(tt.asks...))}})
 			defer cluster.Close()
 			registry := framework.NewRegistry()
 			registry.RegisterPlugin(spec)
@@ -454,7 +454,7 @@ func TestQueuesBoundWhatIsGathered(t *testing.T) {
 			queue := schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": "7"}).Obj()
 			gang := gangNamed("g", tt.minimum, asks(tt.asks...))
 			gang.Spec.Queue = "q"
-			ssn := gatherSession(t, sessiontest.World{
+			ssn := gatherSession(t, sessiontest.ClusterSpec{
 				Nodes: tree(), Pods: waiting("g", 0, 12), Queues: []*v1beta1.Queue{queue}, PodGroups: []*v1beta1.PodGroup{gang},
 			}, gatherConf+"  - name: capacity\n", spines, true)
 			if got := bindings(ssn, "g"); got != tt.want {
@@ -475,7 +475,7 @@ func TestAGangWaitsInOneDomainForWhatIsReleased(t *testing.T) {
 		}
 		pods = append(pods, pod.Obj())
 	}
-	ssn := gatherSession(t, sessiontest.World{
+	ssn := gatherSession(t, sessiontest.ClusterSpec{
 		Nodes: tree(), Pods: append(pods, waiting("g", 0, 9)...), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 9, asks("Block must"))},
 	}, gatherConf, spines, true)
 	on := map[string]int{}

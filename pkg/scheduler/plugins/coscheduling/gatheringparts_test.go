@@ -26,7 +26,7 @@ func networkWith(asking map[api.JobID]*gathered) *network {
 	}
 	n := &network{
 		Session: &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}}},
-		layers:  layers, domains: map[string][]string{}, asking: asking, company: map[string]map[string]int{},
+		layers:  layers, domains: map[string][]string{}, asking: asking, affinityCounts: map[string]map[string]int{},
 	}
 	for _, node := range tree() {
 		n.domains[node.Name] = domainsOf(layers, node)
@@ -82,7 +82,7 @@ func TestHomesOfGangs(t *testing.T) {
 				for i, m := range tt.members {
 					job.AddTaskInfo(memberOn(job.UID, i, m.status, m.node, ""))
 				}
-				if got := n.home(job, a); got != tt.want {
+				if got := n.requiredDomain(job, a); got != tt.want {
 					t.Fatalf("home is %q, want %q", got, tt.want)
 				}
 				var domains []string
@@ -105,11 +105,11 @@ func TestHomesOfGangs(t *testing.T) {
 				for i := range 5 {
 					job.AddTaskInfo(memberOn(job.UID, 10+i, api.Running, "c1", ""))
 				}
-				if key := n.jobKey(job); key != "ns/g "+tt.want || n.home(job, a) != tt.want {
-					t.Errorf("its key is %q, and its home %q, before it is known that members came", key, n.home(job, a))
+				if key := n.jobKey(job); key != "ns/g "+tt.want || n.requiredDomain(job, a) != tt.want {
+					t.Errorf("its key is %q, and its home %q, before it is known that members came", key, n.requiredDomain(job, a))
 				}
 				n.changed(task, +1)
-				if got, want := n.home(job, a), homeOf([]string{"s2", "b3"}, "c1", tt.must); got != want {
+				if got, want := n.requiredDomain(job, a), homeOf([]string{"s2", "b3"}, "c1", tt.must); got != want {
 					t.Errorf("when members have come home is %q, want %q", got, want)
 				}
 			}
@@ -145,7 +145,7 @@ func TestCompany(t *testing.T) {
 	running(7, "c2", "ns/b", "")
 	wants := func(want map[string]int) {
 		t.Helper()
-		if diff := cmp.Diff(want, n.companyOf(n.Jobs["ns/g"])); diff != "" {
+		if diff := cmp.Diff(want, n.affinityCountsOf(n.Jobs["ns/g"])); diff != "" {
 			t.Errorf("company (-want +got):\n%s", diff)
 		}
 	}
@@ -156,8 +156,8 @@ func TestCompany(t *testing.T) {
 	wants(map[string]int{"a1": 2, "c1": 2, "a2": 1})
 	n.changed(memberOn("ns/x", 8, api.Allocated, "c1", "b"), -1)
 	wants(map[string]int{"a1": 2, "c1": 1, "a2": 1})
-	if company := n.companyOf(n.Jobs["ns/alone"]); company != nil || len(n.company) != 1 {
-		t.Errorf("a gang without a selector has the company %v, and selectors are known of %v", company, n.company)
+	if affinityCounts := n.affinityCountsOf(n.Jobs["ns/alone"]); affinityCounts != nil || len(n.affinityCounts) != 1 {
+		t.Errorf("a gang without a selector has the company %v, and selectors are known of %v", affinityCounts, n.affinityCounts)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestWhatIsKnownOfNodes(t *testing.T) {
 	for i, status := range []api.TaskStatus{api.Releasing, api.Pending, api.Failed} {
 		job.AddTaskInfo(memberOn(job.UID, 2+i, status, "a1", "s"))
 	}
-	n.company["ns/s"] = map[string]int{"c2": 1}
+	n.affinityCounts["ns/s"] = map[string]int{"c2": 1}
 	for _, tt := range []struct {
 		slots map[string]int
 		now   int

@@ -18,8 +18,8 @@ import (
 
 // twoBlocks are two nodes of 4 cpus, each a block of its own, full of pods of one cpu each: so many of a low priority, and the others of
 // as high a one as x's. Gang x of that high priority asks for 4 cpus, some of which run already.
-func twoBlocks(rule string, low1, low2 int, runs ...*v1.Pod) sessiontest.World {
-	w := sessiontest.World{PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("low", 1), schedtest.PriorityClass("high", 100)}}
+func twoBlocks(rule string, low1, low2 int, runs ...*v1.Pod) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("low", 1), schedtest.PriorityClass("high", 100)}}
 	fill := func(node, class string, priority int32, n int) {
 		group := class + "-" + node
 		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(group).MinMember(0).PriorityClass(class).Obj())
@@ -57,7 +57,7 @@ func TestNoActionEvictsForAGangOfMultiples(t *testing.T) {
 // TestNobodyIsEvictedForAGangThatIsNotGatheredThen: preempt evicts where the gang can be bound then, and otherwise nobody.
 func TestNobodyIsEvictedForAGangThatIsNotGatheredThen(t *testing.T) {
 	for name, c := range map[string]struct {
-		given   sessiontest.World
+		given   sessiontest.ClusterSpec
 		evicted int
 	}{
 		"it may lie in both blocks":                          {twoBlocks("NodeTopologyLayer prefer", 2, 2), 4},

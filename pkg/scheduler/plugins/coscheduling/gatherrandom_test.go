@@ -107,7 +107,7 @@ func TestAllocateGathersIfThereIsAWay(t *testing.T) {
 		}
 		pods = append(pods, waiting("g", 100, d.waiting)...)
 		gang := gangNamed("g", int32(running+d.waiting), asks(d.rules...), says("gang.scheduling.koordinator.sh/match-policy", "waiting-and-running"))
-		ssn := gatherSession(t, sessiontest.World{Nodes: networkOf(d.nodes...), Pods: pods, PodGroups: []*v1beta1.PodGroup{gang}}, gatherConf, spines, true)
+		ssn := gatherSession(t, sessiontest.ClusterSpec{Nodes: networkOf(d.nodes...), Pods: pods, PodGroups: []*v1beta1.PodGroup{gang}}, gatherConf, spines, true)
 		given := make([]int, len(d.free))
 		for _, node := range ssn.Binds() {
 			given[int(node[1]-'0')]++

@@ -37,7 +37,7 @@ func TestAGroupOfGangsThatWereAloneWaitsOutTheLongestBackoff(t *testing.T) {
 			}
 			w.session(func(*sessiontest.Session) {
 				for _, l := range w.plugin.session.limits {
-					if want := now.Add((&limited{id: l.id, tries: 3}).backoff()); l.tries != 3 || !l.until.Equal(want) {
+					if want := now.Add((&admissionDeadline{id: l.id, tries: 3}).backoff()); l.tries != 3 || !l.until.Equal(want) {
 						t.Errorf("the group was sent back %d times and waits until %s, want 3 and %s", l.tries, l.until, want)
 					}
 				}
@@ -105,15 +105,15 @@ func TestMultiplesOfAnyRuleCount(t *testing.T) {
 // TestGangsOfASessionKeepCompany: the second goes beside the first, which was placed a moment ago.
 func TestGangsOfASessionKeepCompany(t *testing.T) {
 	for selector, want := range map[string]string{"train": "b1x", "": "a2"} {
-		company := func(p *schedtest.PodBuilder) {
+		affinityCounts := func(p *schedtest.PodBuilder) {
 			if selector != "" {
 				p.Annotation(gangs.TopologySelectorAnnotation, selector)
 			}
 		}
 		first, second := gangNamed("first", 1, asks("Block must")), gangNamed("second", 5, asks("Block must"))
 		second.CreationTimestamp.Time = schedtest.Created.AddDate(1, 0, 0)
-		given := sessiontest.World{Nodes: tree(), PodGroups: []*v1beta1.PodGroup{first, second}}
-		given.Pods = append(waiting("first", 0, 1, company, func(p *schedtest.PodBuilder) { p.NodeSelector(v1.LabelHostname, "b2x") }), waiting("second", 0, 5, company)...)
+		given := sessiontest.ClusterSpec{Nodes: tree(), PodGroups: []*v1beta1.PodGroup{first, second}}
+		given.Pods = append(waiting("first", 0, 1, affinityCounts, func(p *schedtest.PodBuilder) { p.NodeSelector(v1.LabelHostname, "b2x") }), waiting("second", 0, 5, affinityCounts)...)
 		in(t, given, strings.Replace(sessionsConf, "{ARGUMENTS}", "{}", 1), func(t *testing.T, w *world) {
 			w.session()
 			if got := w.pods["second-0"].Spec.NodeName; w.pods["first-0"].Spec.NodeName != "b2x" || got != want {
@@ -125,11 +125,11 @@ func TestGangsOfASessionKeepCompany(t *testing.T) {
 
 // TestCompanyThatIsTakenBackIsNone: of a trial that led nowhere.
 func TestCompanyThatIsTakenBackIsNone(t *testing.T) {
-	company := says(gangs.TopologySelectorAnnotation, "s")
+	affinityCounts := says(gangs.TopologySelectorAnnotation, "s")
 	pods := waiting("g", 0, 2, func(p *schedtest.PodBuilder) { p.Annotation(gangs.TopologySelectorAnnotation, "s") })
 	pods = append(pods, running("x", 0, "c1"))
 	pods[2].Annotations[gangs.TopologySelectorAnnotation] = "s"
-	ssn := gatherSession(t, sessiontest.World{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 2, asks("Block must"), company), gangNamed("x", 1)}}, judgesConf, spines, false)
+	ssn := gatherSession(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 2, asks("Block must"), affinityCounts), gangNamed("x", 1)}}, judgesConf, spines, false)
 	job := ssn.Jobs["ns/g"]
 	companies := func() map[string]int {
 		found, err := ssn.Placement.Gathering(job)

@@ -54,7 +54,7 @@ func TestAGangThatIsBeingBoundIsNotSentBack(t *testing.T) {
 	now := time.Now()
 	for _, statuses := range [][]api.TaskStatus{{api.Binding, api.Pending}, {api.Pending, api.Pending}} {
 		g := gangIn(statuses...)
-		l := &limited{id: "g", gangs: []*gang{g}}
+		l := &admissionDeadline{id: "g", gangs: []*gang{g}}
 		g.limit = &knownLimit{reason: timedOut, since: now}
 		if held, want := !l.backoffEnds(now).IsZero(), statuses[0] == api.Pending; held != want {
 			t.Errorf("with members %v it waits out a backoff: %t, want %t", statuses, held, want)
@@ -62,9 +62,9 @@ func TestAGangThatIsBeingBoundIsNotSentBack(t *testing.T) {
 	}
 	s := &session{Session: &framework.Session{Session: &vcframework.Session{}}, plugin: &plugin{memory: &memory{}}}
 	g := gangIn(api.Binding, api.Pending)
-	g.limit = &knownLimit{reason: letIn, since: now.Add(-time.Hour)}
-	l := &limited{id: "g", gangs: []*gang{g}}
-	if next := s.limitWait(l, now); !next.IsZero() || l.tries > 0 || g.limit == nil || g.limit.reason != letIn || g.IsPending() {
+	g.limit = &knownLimit{reason: gangAdmitted, since: now.Add(-time.Hour)}
+	l := &admissionDeadline{id: "g", gangs: []*gang{g}}
+	if next := s.limitWait(l, now); !next.IsZero() || l.tries > 0 || g.limit == nil || g.limit.reason != gangAdmitted || g.IsPending() {
 		t.Errorf("an hour after it was let in it has %d time-outs and is %s, want none, and its time to go on", l.tries, g.PodGroup.Status.Phase)
 	}
 }
@@ -78,8 +78,8 @@ func TestOnlyRoomForTheWholeGangDoublesItsWait(t *testing.T) {
 	}{{api.Pipelined, 2 * time.Minute}, {api.Pending, time.Minute}} {
 		g := gangIn(api.Pipelined, c.second)
 		g.MinAvailable = 2
-		g.limit = &knownLimit{reason: letIn, since: now}
-		if limit, _, _ := (&limited{id: "g", gangs: []*gang{g}}).clock(nil, now); limit != c.want {
+		g.limit = &knownLimit{reason: gangAdmitted, since: now}
+		if limit, _, _ := (&admissionDeadline{id: "g", gangs: []*gang{g}}).clock(nil, now); limit != c.want {
 			t.Errorf("beside a member that waits for room that is being made, with one that is %s, it waits for %s, want %s", c.second, limit, c.want)
 		}
 	}
@@ -88,10 +88,10 @@ func TestOnlyRoomForTheWholeGangDoublesItsWait(t *testing.T) {
 // TestTheFirstThatWasLetInCounts for its group, and the time of a gang that is let in no longer is over.
 func TestTheFirstThatWasLetInCounts(t *testing.T) {
 	now := time.Now()
-	l := &limited{id: "g"}
+	l := &admissionDeadline{id: "g"}
 	for _, ago := range []time.Duration{time.Second, time.Hour, time.Minute} {
 		g := gangIn(api.Pending)
-		g.limit = &knownLimit{reason: letIn, since: now.Add(-ago)}
+		g.limit = &knownLimit{reason: gangAdmitted, since: now.Add(-ago)}
 		l.gangs = append(l.gangs, g)
 	}
 	if _, first, since := l.clock(nil, now); first != l.gangs[1] || now.Sub(since) != time.Hour {
@@ -110,7 +110,7 @@ func TestNodesHaveRoomForGangsWithTheirMembers(t *testing.T) {
 	for want, statuses := range map[bool][]api.TaskStatus{true: {api.Pending, api.Pending}, false: {api.Pending, api.Succeeded}} {
 		g, looks := gangIn(statuses...), 0
 		g.MinAvailable = 2
-		if room, known := s.hasRoom(&limited{gangs: []*gang{g}}, &looks); room != want || !known {
+		if room, known := s.hasRoom(&admissionDeadline{gangs: []*gang{g}}, &looks); room != want || !known {
 			t.Errorf("there is room for a gang of two with members %v: %t, and that is known: %t, want %t, and that it is", statuses, room, known, want)
 		}
 	}

@@ -23,7 +23,7 @@ func BenchmarkSessionOfManyGangs(b *testing.B) {
 		"with":    "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: coscheduling\n",
 	} {
 		b.Run(name, func(b *testing.B) {
-			world := sessiontest.World{Nodes: []*v1.Node{holds("4").Name("n").Obj()}}
+			world := sessiontest.ClusterSpec{Nodes: []*v1.Node{holds("4").Name("n").Obj()}}
 			for i := range 10000 {
 				name := fmt.Sprintf("g%d", i)
 				group := schedtest.MakePodGroup().Name(name).MinMember(2).Annotation(gangs.ModeAnnotation, "Strict").Obj()

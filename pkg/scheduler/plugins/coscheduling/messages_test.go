@@ -65,7 +65,7 @@ func TestMessages(t *testing.T) {
 		})),
 		"the list is invalid":                       waits("9", gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, "[ns/x]")}),
 		"the group has room for the other gang":     waits("3", x, y(func(*gangOf) {})),
-		"an invalid setting":                        condition(string(Mistaken), gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.ModeAnnotation, "strict")}),
+		"an invalid setting":                        condition(string(InvalidSettings), gangOf{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.ModeAnnotation, "strict")}),
 		"the minimum is reached":                    condition(string(Satisfied), policy("once-satisfied", 2, 1)),
 		"the minimum is reached, by another policy": condition(string(Whole), policy("waiting-and-running", 2, 1)),
 	}
@@ -161,13 +161,13 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 			if binds := n.jobKey(n.Jobs["ns/g"]) != ""; binds != tt.binds {
 				t.Errorf("there are nodes that it may not go on: %t, want %t", binds, tt.binds)
 			}
-			if err := n.mistaken(n.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
+			if err := n.invalidTopology(n.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
 				t.Errorf("it is mistaken: %v", err)
 			}
 		})
 	}
 	var none *network
-	if none.jobKey(api.NewJobInfo("ns/g")) != "" || none.mistaken(api.NewJobInfo("ns/g")) != nil || none.domainsFor(api.NewJobInfo("ns/g")) != nil || none.predicate(memberOn("ns/g", 0, api.Pending, "", ""), nil) != nil {
+	if none.jobKey(api.NewJobInfo("ns/g")) != "" || none.invalidTopology(api.NewJobInfo("ns/g")) != nil || none.domainsFor(api.NewJobInfo("ns/g")) != nil || none.predicate(memberOn("ns/g", 0, api.Pending, "", ""), nil) != nil {
 		t.Error("without a gang that is gathered something is refused")
 	}
 	if networkWith(nil).jobKey(nil) != "" {
@@ -192,11 +192,11 @@ func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 		"preferred only":           {[]string{"Block prefer"}, networkOf("a2 s9 b9 5"), "goes on"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cluster, ssn := gatherWorld(t, sessiontest.World{Nodes: tree(), Pods: waiting("g", 0, 5), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 5, asks(tt.asks...))}}, gatherConf, spines, true)
+			cluster, ssn := gatherWorld(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: waiting("g", 0, 5), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 5, asks(tt.asks...))}}, gatherConf, spines, true)
 			if got := bindings(ssn, "g"); got != "a2: 0,1,2,3,4" {
 				t.Fatalf("bound: %s", got)
 			}
-			cluster.Load(sessiontest.World{Nodes: tt.now})
+			cluster.Load(sessiontest.ClusterSpec{Nodes: tt.now})
 			bind := ssn.Handed()["ns/g-0"]
 			said := "goes on"
 			for _, step := range bind.Steps {
@@ -207,7 +207,7 @@ func TestMembersWhoseNodeLeftTheDomainAreRefused(t *testing.T) {
 				if err != nil {
 					said = err.Error()
 				}
-				if last := step.LastLook(bind.Task, bind.Node); fmt.Sprint(last) != fmt.Sprint(err) {
+				if last := step.PreCommitCheck(bind.Task, bind.Node); fmt.Sprint(last) != fmt.Sprint(err) {
 					t.Errorf("the last look says %v, not %v", last, err)
 				}
 			}

@@ -26,7 +26,7 @@ import (
 )
 
 // placedIn is how many of each gang's members a session of the world hands over to be bound.
-func placedIn(t *testing.T, conf string, w sessiontest.World) map[string]int {
+func placedIn(t *testing.T, conf string, w sessiontest.ClusterSpec) map[string]int {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	defer cluster.Close()
@@ -41,8 +41,8 @@ func placedIn(t *testing.T, conf string, w sessiontest.World) map[string]int {
 }
 
 // roomFor is a world of one node, in which the gang's pods are as change makes them.
-func roomFor(cpu string, g gangOf, change func(*v1.Pod)) sessiontest.World {
-	w := sessiontest.World{Nodes: []*v1.Node{holds(cpu).Name("n").Obj()}, PodGroups: []*v1beta1.PodGroup{g.podGroup()}, Pods: g.pods()}
+func roomFor(cpu string, g gangOf, change func(*v1.Pod)) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{holds(cpu).Name("n").Obj()}, PodGroups: []*v1beta1.PodGroup{g.podGroup()}, Pods: g.pods()}
 	for _, pod := range w.Pods {
 		change(pod)
 	}
@@ -127,7 +127,7 @@ func TestASatisfiedGangIsNotAdmittedAgain(t *testing.T) {
 func threeOf(t *testing.T, test func(*testing.T, *world, func(n string) *v1.Pod)) {
 	t.Helper()
 	pod := func(n string) *v1.Pod { return schedtest.MakePod().Name("x-" + n).Group("x").Req(cores("1")).Obj() }
-	w := sessiontest.World{
+	w := sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{holds("3").Name("n").Obj()},
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("x").MinMember(3).Annotation(gangs.ModeAnnotation, "Strict").Obj()},
 		Pods:      []*v1.Pod{pod("0"), pod("1"), pod("2")},
@@ -197,7 +197,7 @@ func TestTheNextRunIsWhole(t *testing.T) {
 func TestMinimaOfSettings(t *testing.T) {
 	strict, not := says(gangs.ModeAnnotation, "Strict"), says(gangs.ModeAnnotation, "NonStrict")
 	// tier is a gang of four that is to lie in a leaf, which it says by the tier's number or by its name.
-	tier := func(byName bool, g gangOf) sessiontest.World {
+	tier := func(byName bool, g gangOf) sessiontest.ClusterSpec {
 		w := roomFor("5", g, func(*v1.Pod) {})
 		pg := schedtest.MakePodGroup()
 		if byName {
@@ -210,13 +210,13 @@ func TestMinimaOfSettings(t *testing.T) {
 		return w
 	}
 	// beside has a member that asks for nothing and fits nowhere.
-	beside := func(g gangOf) sessiontest.World {
+	beside := func(g gangOf) sessiontest.ClusterSpec {
 		w := roomFor("9", g, func(*v1.Pod) {})
 		w.Pods = append(w.Pods, schedtest.MakePod().Name("x-free").Group("x").NodeSelector("no", "where").Obj())
 		return w
 	}
 	// cells has sub-groups of two, of which two are needed.
-	cells := func(cpu string, g gangOf, of ...string) sessiontest.World {
+	cells := func(cpu string, g gangOf, of ...string) sessiontest.ClusterSpec {
 		w := roomFor(cpu, g, func(*v1.Pod) {})
 		w.PodGroups[0].Spec.SubGroupPolicy = schedtest.MakePodGroup().SubGroups("cells", "cell", 2, 2).Obj().Spec.SubGroupPolicy
 		for i, cell := range of {
@@ -225,19 +225,19 @@ func TestMinimaOfSettings(t *testing.T) {
 		return w
 	}
 	// gated has a last member that waits for its scheduling gate.
-	gated := func(g gangOf) sessiontest.World {
+	gated := func(g gangOf) sessiontest.ClusterSpec {
 		w := roomFor("9", g, func(*v1.Pod) {})
 		w.Pods[len(w.Pods)-1].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
 		return w
 	}
 	// follows has members that follow those that have succeeded.
-	follows := func(g gangOf) sessiontest.World {
+	follows := func(g gangOf) sessiontest.ClusterSpec {
 		g.minimum, g.running, g.roles, g.runningAs = 2, 1, map[string]int32{"a": 1, "b": 1}, []string{"a"}
 		g.annotations = says(gangs.MatchPolicyAnnotation, string(gangs.OnlyWaiting))
 		return roomFor("9", g, ofThoseOnNodes(func(pod *v1.Pod) { pod.Status.Phase = v1.PodSucceeded }))
 	}
 	for name, c := range map[string]struct {
-		world sessiontest.World
+		world sessiontest.ClusterSpec
 		want  map[string]int
 	}{
 		"strict, beside a gated member":    {gated(gangOf{name: "x", minimum: 2, waiting: 3, annotations: strict}), map[string]int{"x": 2}},
@@ -366,7 +366,7 @@ func TestTheRestOfARun(t *testing.T) {
 				return pod
 			}
 			run := func(cpu string, minimum int32, pods int, test func(*testing.T, *world)) {
-				w := sessiontest.World{
+				w := sessiontest.ClusterSpec{
 					Nodes: []*v1.Node{holds(cpu).Name("n").Obj()},
 					PodGroups: []*v1beta1.PodGroup{
 						schedtest.MakePodGroup().Name("x").MinMember(minimum).Annotation(gangs.MatchPolicyAnnotation, policy).Obj(),

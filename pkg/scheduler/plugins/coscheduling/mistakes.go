@@ -11,16 +11,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// Mistaken is the type of the condition of a PodGroup with invalid settings.
-const Mistaken scheduling.PodGroupConditionType = "InvalidGangSettings"
+// InvalidSettings is the type of the condition of a PodGroup with invalid settings.
+const InvalidSettings scheduling.PodGroupConditionType = "InvalidGangSettings"
 
-// mistaken is the reason of that condition, and of the event.
-const mistaken = string(Mistaken)
+// invalidReason is the reason of that condition, and of the event.
+const invalidReason = string(InvalidSettings)
 
 // reportMistakes reports on the PodGroup which settings are invalid, and what applies instead.
 func (s *session) reportMistakes(g *gang) {
 	if len(g.mistakes) == 0 {
-		g.dropCondition(Mistaken)
+		g.dropCondition(InvalidSettings)
 		return
 	}
 	var texts []string
@@ -28,7 +28,7 @@ func (s *session) reportMistakes(g *gang) {
 		texts = append(texts, m.String())
 	}
 	message := brief.Text(strings.Join(texts, "; "))
-	if s.setCondition(g, Mistaken, mistaken, message) {
-		s.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, mistaken, message)
+	if s.setCondition(g, InvalidSettings, invalidReason, message) {
+		s.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, invalidReason, message)
 	}
 }

@@ -54,7 +54,7 @@ func TestArgumentsOfReservations(t *testing.T) {
 	if err := errOf(newPlugin(framework.Arguments{argTimeout: "0s"}, nil, nil, nil)); err == nil {
 		t.Error("a plugin is built with a waiting time of 0")
 	}
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
 	made, err := newPlugin(nil, cluster.Handle(), nil, &memory{})
 	if err != nil {

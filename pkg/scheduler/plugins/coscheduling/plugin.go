@@ -188,7 +188,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	}
 	s.formUnits()
 	s.holdBack()
-	s.judge()
+	s.addPredicates()
 	ssn.AddJobValidFn(Name, s.valid)
 }
 
@@ -209,8 +209,8 @@ func observerOf(ssn *framework.Session) gangs.ReservationObserver {
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return answers{p.session} }
 
-// judge registers the plugin's predicates: for reserved nodes first, then for nodes outside of the domain that a gang must be in.
-func (s *session) judge() {
+// addPredicates registers the plugin's predicates: for reserved nodes first, then for nodes outside of the domain that a gang must be in.
+func (s *session) addPredicates() {
 	if s.reserved = s.keepReserved(); s.reserved == nil && s.network == nil {
 		return
 	}
@@ -250,7 +250,7 @@ type session struct {
 	// reserved is nil while no nodes are reserved.
 	reserved *reservationFilter
 	// limits has the groups of gangs, by their ids, and the gangs without a group.
-	limits map[string]*limited
+	limits map[string]*admissionDeadline
 }
 
 // gang is a gang with settings.
@@ -259,7 +259,7 @@ type gang struct {
 	gangs.Settings
 	// id names its group.
 	id       string
-	mistakes []gangs.Mistake
+	mistakes []gangs.InvalidSetting
 	// minimum is the number of members that the PodGroup's minimum requires.
 	minimum int32
 	// satisfied reports whether the minimum no longer applies.

@@ -35,8 +35,8 @@ tiers:
 // groupThatEvicts has two nodes of 4 cpus, full of pods of one cpu each, of a low priority on the first and of as high a one as the gangs'
 // on the second, but for the cpus that are free there. Gangs x and y are one group, of two members each: x's are for the
 // first node and y's for the second. Gang z is alone, and asks for one cpu of a third node, which has one such pod.
-func groupThatEvicts(free int) sessiontest.World {
-	w := sessiontest.World{PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("low", 1), schedtest.PriorityClass("high", 100)}}
+func groupThatEvicts(free int) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("low", 1), schedtest.PriorityClass("high", 100)}}
 	running := func(group, class, node string, priority int32, n int) {
 		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(group).MinMember(0).PriorityClass(class).Obj())
 		w.Pods = append(w.Pods, members(schedtest.MakePod().Req(cores("1")).Node(node).Phase(v1.PodRunning).Priority(priority), group, n)...)

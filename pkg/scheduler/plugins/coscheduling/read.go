@@ -17,7 +17,7 @@ type reading struct {
 	// id names the group.
 	id       string
 	settings gangs.Settings
-	mistakes []gangs.Mistake
+	mistakes []gangs.InvalidSetting
 }
 
 // hasSettings reports whether the gang's PodGroup has one of the annotations.

@@ -65,7 +65,7 @@ type reservationTerms struct {
 
 // reservations is the state of reservations that outlives sessions and configurations.
 type reservations struct {
-	waiting map[api.JobID]*starving
+	waiting map[api.JobID]*waitingGang
 	active  map[api.QueueID]*reservation
 	// pauses has the pauses of queues and namespaces, by "queue/name" and "namespace/name".
 	pauses map[string]*pause
@@ -92,9 +92,9 @@ func (r *reservations) sorted() []*reservation {
 	return out
 }
 
-// starving is a waiting gang, with the time since which this process has seen it complete, and the cause of its wait. lacksRoom
+// waitingGang is a waiting gang, with the time since which this process has seen it complete, and the cause of its wait. lacksRoom
 // reports whether the cause is a lack of resources.
-type starving struct {
+type waitingGang struct {
 	uid       types.UID
 	since     time.Time
 	wait      framework.Wait
@@ -133,14 +133,14 @@ func (p *pause) begin(shortest, longest time.Duration, now time.Time) {
 // noteWaiting records which gangs wait, and whether they lack resources. Any other cause restarts the wait, because free nodes
 // would not help.
 func (s *session) noteWaiting(now time.Time) {
-	waiting := map[api.JobID]*starving{}
+	waiting := map[api.JobID]*waitingGang{}
 	for uid, job := range s.Jobs {
 		if s.plugin.terms.after <= 0 || !waitsWhole(job) {
 			continue
 		}
 		known := s.plugin.reservations.waiting[uid]
 		if known == nil || known.uid != job.PodGroup.UID {
-			known = &starving{uid: job.PodGroup.UID, since: now}
+			known = &waitingGang{uid: job.PodGroup.UID, since: now}
 		}
 		waiting[uid] = known
 		wait, _ := s.Wait(uid)

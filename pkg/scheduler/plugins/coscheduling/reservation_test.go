@@ -107,8 +107,8 @@ func (s *stream) submit(name, queue string, n int, change ...func(*schedtest.Pod
 	s.add(members(schedtest.MakePod().Req(cores("4")), name, n)...)
 }
 
-func fourNodes(queues ...*v1beta1.Queue) sessiontest.World {
-	w := sessiontest.World{Queues: queues}
+func fourNodes(queues ...*v1beta1.Queue) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{Queues: queues}
 	for i := range 4 {
 		w.Nodes = append(w.Nodes, holds("4").Name(fmt.Sprintf("n%d", i)).Obj())
 	}

@@ -21,8 +21,8 @@ import (
 var eightGPUs = schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8"}
 
 // gpuNodes has n nodes, and queue q with this capability.
-func gpuNodes(n int, capability schedtest.Resources) sessiontest.World {
-	w := sessiontest.World{Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(capability).Weight(100).Obj()}}
+func gpuNodes(n int, capability schedtest.Resources) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(capability).Weight(100).Obj()}}
 	for i := range n {
 		capacity := maps.Clone(eightGPUs)
 		capacity["pods"] = "20"

@@ -46,8 +46,8 @@ func (w *world) change(group *v1beta1.PodGroup) {
 	w.cluster.Cache().UpdatePodGroupV1beta1(before, group)
 }
 
-func nodes(n int, cpu string) sessiontest.World {
-	w := sessiontest.World{}
+func nodes(n int, cpu string) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{}
 	for i := range n {
 		w.Nodes = append(w.Nodes, holds(cpu).Name(fmt.Sprintf("n%d", i)).Obj())
 	}
@@ -96,7 +96,7 @@ func TestForgedConditionsReserveNothing(t *testing.T) {
 	long := metav1.NewTime(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC))
 	group := schedtest.MakePodGroup().Name("big").MinMember(2).Obj()
 	group.CreationTimestamp = long
-	for kind, reason := range map[scheduling.PodGroupConditionType]string{Reserved: nodesReserved, "StarvationGuard": "NodesKept", TimeLimit: letIn} {
+	for kind, reason := range map[scheduling.PodGroupConditionType]string{Reserved: nodesReserved, "StarvationGuard": "NodesKept", TimeLimit: gangAdmitted} {
 		group.Status.Conditions = append(group.Status.Conditions, v1beta1.PodGroupCondition{
 			Type: v1beta1.PodGroupConditionType(kind), Status: v1.ConditionTrue, Reason: reason, LastTransitionTime: long, Message: "n0, n1",
 		})

@@ -40,7 +40,7 @@ func TestReservedNodesLieInOneGroup(t *testing.T) {
 		"an empty node takes no pods": {"", []placedNode{{"4", "g1", "b1", "3", false}, {"4", "g1", "b1", "3", false}, {"4", "g1", "b1", "", true}, {"4", "g2", "b2", "2500m", false}, {"4", "g2", "b2", "2500m", false}}, "n3 n4"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			given := sessiontest.World{}
+			given := sessiontest.ClusterSpec{}
 			for i, n := range c.nodes {
 				node := holds(n.cpu).Name(fmt.Sprint("n", i)).Label("group", n.group).Label("spine", "s").Label("block", n.block).Obj()
 				node.Spec.Unschedulable = n.cordoned

@@ -197,7 +197,7 @@ func TestGangsOfAGroupHaveNothingReserved(t *testing.T) {
 func TestReservedNodesLieInOneDomain(t *testing.T) {
 	for rule, want := range map[string]string{"Block must": "c1 c2", "Rack must": ""} {
 		t.Run(rule, func(t *testing.T) {
-			given := sessiontest.World{Nodes: tree()}
+			given := sessiontest.ClusterSpec{Nodes: tree()}
 			in(t, given, after5m(100), func(t *testing.T, w *world) {
 				for _, node := range given.Nodes {
 					w.stays("on-"+node.Name, schedtest.Queue, node.Name, "2")

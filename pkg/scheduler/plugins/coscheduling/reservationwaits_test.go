@@ -113,7 +113,7 @@ func TestPausesOfReservations(t *testing.T) {
 
 // TestTheEmptiestPlaceIsReserved: by how full its nodes are, and not by how many it has.
 func TestTheEmptiestPlaceIsReserved(t *testing.T) {
-	given := sessiontest.World{}
+	given := sessiontest.ClusterSpec{}
 	for i := range 5 {
 		group := "large"
 		if i == 0 {
@@ -274,7 +274,7 @@ func TestATimeLimitEndsWithThePlacement(t *testing.T) {
 	group := waits("a").Annotation(gangs.MatchPolicyAnnotation, string(gangs.WaitingAndRunning))
 	in(t, narrow([]*schedtest.PodGroupBuilder{group}, append(members(small(), "a", 4), blocker)...), limits, func(t *testing.T, w *world) {
 		w.pass(50*time.Second, 10*time.Second)
-		if got := w.condition("a", TimeLimit).Reason; got != letIn {
+		if got := w.condition("a", TimeLimit).Reason; got != gangAdmitted {
 			t.Fatalf("its condition is %q before it is placed", got)
 		}
 		w.remove("blocker")

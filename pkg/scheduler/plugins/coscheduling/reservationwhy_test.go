@@ -37,7 +37,7 @@ func TestSmallMembersFillTheNodesOfLargeOnes(t *testing.T) {
 // TestPlacesOfReservations: the domains that a gang may be gathered in, within the groups that it must lie in, or those that it prefers and
 // then all nodes.
 func TestPlacesOfReservations(t *testing.T) {
-	given := sessiontest.World{Nodes: tree()}
+	given := sessiontest.ClusterSpec{Nodes: tree()}
 	for i, node := range given.Nodes {
 		node.Labels["group"] = []string{"g1", "g1", "g2", "g2", "g2", "g3"}[i]
 	}
@@ -117,7 +117,7 @@ func TestEventsOfGangs(t *testing.T) {
 		w.cluster.Cache().AddPodGroupV1beta1(gangNamed("big", 2, says(gangs.WaitingTimeAnnotation, "0s")))
 		w.add(members(schedtest.MakePod().Req(cores("4")), "big", 2)...)
 		w.pass(2*time.Second, time.Second)
-		wants("of a mistake", mistaken, v1.EventTypeWarning, "waiting-time")
+		wants("of a mistake", invalidReason, v1.EventTypeWarning, "waiting-time")
 		w.untilReserved("big")
 		w.pass(2*time.Second, time.Second)
 		wants("of a reservation", nodesReserved, v1.EventTypeNormal, "Reserved 2 nodes")

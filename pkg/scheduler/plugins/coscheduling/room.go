@@ -13,7 +13,7 @@ const maxRoomLooks = 100_000
 
 // endsEarly reports whether the group's backoff ends early, because idle nodes have room for the group now and had none
 // before. If they had room all the time, something else prevented the placement, and the group waits.
-func (s *session) endsEarly(l *limited, crowded map[string]bool, looks *int) bool {
+func (s *session) endsEarly(l *admissionDeadline, crowded map[string]bool, looks *int) bool {
 	room, known := s.hasRoom(l, looks)
 	crowded[l.id] = s.plugin.crowded[l.id] || known && !room
 	return known && room && crowded[l.id]
@@ -21,7 +21,7 @@ func (s *session) endsEarly(l *limited, crowded map[string]bool, looks *int) boo
 
 // hasRoom reports whether idle nodes can take the minima of all of the group's gangs, where every member counts as
 // large as the largest one in every dimension. known is false if the session has already checked enough nodes.
-func (s *session) hasRoom(l *limited, looks *int) (room, known bool) {
+func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	largest, missing := api.EmptyResource(), 0
 	for _, g := range l.gangs {
 		pending := g.TaskStatusIndex[api.Pending]

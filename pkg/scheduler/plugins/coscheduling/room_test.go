@@ -47,7 +47,7 @@ func TestRoomForGroupsThatWereSentBack(t *testing.T) {
 				s.Nodes[fmt.Sprint(i)] = api.NewNodeInfo(holds(cpu).Name(fmt.Sprint(i)).Obj())
 			}
 			looks := tt.looks
-			room, known := s.hasRoom(&limited{gangs: tt.gangs}, &looks)
+			room, known := s.hasRoom(&admissionDeadline{gangs: tt.gangs}, &looks)
 			if diff := cmp.Diff(tt.want, verdict{room, known}); diff != "" {
 				t.Errorf("room (-want +got):\n%s", diff)
 			}
@@ -78,10 +78,10 @@ func TestOnlyRoomThatHasComeEndsABackoff(t *testing.T) {
 			if tt.backsOff {
 				until = time.Unix(1, 0)
 			}
-			l := &limited{id: "g", until: until, gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}
+			l := &admissionDeadline{id: "g", until: until, gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}
 			node := api.NewNodeInfo(holds(tt.cpu).Name("n").Obj())
 			s := &session{Session: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}},
-				plugin: &plugin{crowded: map[string]bool{"g": tt.before}}, limits: map[string]*limited{"g": l}}
+				plugin: &plugin{crowded: map[string]bool{"g": tt.before}}, limits: map[string]*admissionDeadline{"g": l}}
 			s.endEarly()
 			if ended := tt.backsOff && l.until.IsZero(); ended != tt.ends || s.plugin.crowded["g"] != tt.crowded {
 				t.Errorf("it ends: %t, and it is known that there was no room: %t; want %t and %t", ended, s.plugin.crowded["g"], tt.ends, tt.crowded)

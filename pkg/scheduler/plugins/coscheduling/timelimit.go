@@ -33,8 +33,8 @@ const TimeLimit = gangs.TimeLimitCondition
 
 // The reasons of that condition.
 const (
-	letIn    = "GangAdmitted"
-	timedOut = gangs.TimedOut
+	gangAdmitted = "GangAdmitted"
+	timedOut     = gangs.TimedOut
 )
 
 // The first and the last backoff of a gang that timed out. It doubles each time, and varies by a fifth so that gangs
@@ -45,8 +45,8 @@ const (
 	jitter       = 0.2
 )
 
-// limited is a gang, or the unsatisfied gangs of a group, with a time limit.
-type limited struct {
+// admissionDeadline is a gang, or the unsatisfied gangs of a group, with a time limit.
+type admissionDeadline struct {
 	id    string
 	gangs []*gang
 	// until is when it may be admitted again; zero if it did not time out.
@@ -58,7 +58,7 @@ type limited struct {
 // knownLimit is the state of one gang's time limit.
 type knownLimit struct {
 	uid types.UID
-	// reason is letIn or timedOut, since the time of that change. message is the condition's message.
+	// reason is gangAdmitted or timedOut, since the time of that change. message is the condition's message.
 	reason  string
 	since   time.Time
 	tries   int
@@ -67,7 +67,7 @@ type knownLimit struct {
 
 // holdBack finds the gangs in a backoff, and keeps them from being admitted and placed.
 func (s *session) holdBack() {
-	s.limits = map[string]*limited{}
+	s.limits = map[string]*admissionDeadline{}
 	for _, g := range s.gangs {
 		s.limitOf(g)
 	}
@@ -105,7 +105,7 @@ func (s *session) limitOf(g *gang) {
 	}
 	l := s.limits[g.id]
 	if l == nil {
-		l = &limited{id: g.id}
+		l = &admissionDeadline{id: g.id}
 		s.limits[g.id] = l
 	}
 	l.gangs = append(l.gangs, g)
@@ -119,7 +119,7 @@ func (s *session) limitOf(g *gang) {
 }
 
 // backoffEnds returns when the group's backoff ends; zero if it has none.
-func (l *limited) backoffEnds(now time.Time) time.Time {
+func (l *admissionDeadline) backoffEnds(now time.Time) time.Time {
 	if l.placed() || l.inFlight() {
 		return time.Time{}
 	}
@@ -136,7 +136,7 @@ func (l *limited) backoffEnds(now time.Time) time.Time {
 }
 
 // backoff returns the length of the backoff for the number of tries.
-func (l *limited) backoff() time.Duration {
+func (l *admissionDeadline) backoff() time.Duration {
 	backoff := firstBackoff
 	for range min(max(l.tries, 1)-1, 10) {
 		backoff = min(2*backoff, lastBackoff)
@@ -148,17 +148,17 @@ func (l *limited) backoff() time.Duration {
 
 // placed reports whether a member of the group has a node. Such a group never times out: a gang that is partially bound
 // is completed.
-func (l *limited) placed() bool {
+func (l *admissionDeadline) placed() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return g.alive() > 0 })
 }
 
 // isReservedFor reports whether nodes are reserved for a gang of the group. It would lose them by timing out.
-func (s *session) isReservedFor(l *limited) bool {
+func (s *session) isReservedFor(l *admissionDeadline) bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.isReserved(g.UID) })
 }
 
 // inFlight reports whether members of the group are being bound.
-func (l *limited) inFlight() bool {
+func (l *admissionDeadline) inFlight() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return len(g.TaskStatusIndex[api.Binding]) > 0 })
 }
 
@@ -194,7 +194,7 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 }
 
 // limitWait returns when the group's waiting time or backoff ends.
-func (s *session) limitWait(l *limited, now time.Time) time.Time {
+func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	switch {
 	case l.placed(), s.isReservedFor(l):
 		for _, g := range l.gangs {
@@ -223,12 +223,12 @@ func (s *session) limitWait(l *limited, now time.Time) time.Time {
 
 // clock returns the shortest waiting time of the group's gangs, and the gang that was admitted first, with that time; nil if none
 // is admitted.
-func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *gang, since time.Time) {
+func (l *admissionDeadline) clock(s *session, now time.Time) (limit time.Duration, first *gang, since time.Time) {
 	limit = l.gangs[0].Settings.WaitingTime
 	for _, g := range l.gangs {
 		limit = min(limit, g.Settings.WaitingTime)
 		if g.PodGroup.Status.Phase != scheduling.PodGroupInqueue {
-			if g.limit != nil && g.limit.reason == letIn {
+			if g.limit != nil && g.limit.reason == gangAdmitted {
 				g.dropLimit()
 			}
 			continue
@@ -247,10 +247,10 @@ func (l *limited) clock(s *session, now time.Time) (limit time.Duration, first *
 
 // letInSince returns when the gang was admitted, or now if that is not known.
 func (s *session) letInSince(g *gang, now time.Time) time.Time {
-	if g.limit != nil && g.limit.reason == letIn {
+	if g.limit != nil && g.limit.reason == gangAdmitted {
 		return g.limit.since
 	}
-	s.setLimit(g, letIn, "Admitted; returns to Pending unless scheduled within its waiting time", now)
+	s.setLimit(g, gangAdmitted, "Admitted; returns to Pending unless scheduled within its waiting time", now)
 	return now
 }
 
@@ -268,7 +268,7 @@ func (g *gang) dropLimit() {
 }
 
 // timeOut times out all gangs of the group.
-func (s *session) timeOut(l *limited, first *gang, waited time.Duration, now time.Time) {
+func (s *session) timeOut(l *admissionDeadline, first *gang, waited time.Duration, now time.Time) {
 	wait, _ := s.Wait(first.UID)
 	state, why := "Not scheduled", fmt.Sprintf("%s: %s", wait.Reason, wait.Message)
 	if len(l.gangs) > 1 {

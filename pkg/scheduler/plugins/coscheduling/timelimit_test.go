@@ -29,8 +29,8 @@ func waits(name string) *schedtest.PodGroupBuilder {
 }
 
 // narrow is a world of one queue with room for 4 cpu.
-func narrow(groups []*schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.World {
-	w := sessiontest.World{
+func narrow(groups []*schedtest.PodGroupBuilder, pods ...*v1.Pod) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{
 		Nodes:  []*v1.Node{holds("8").Name("n1").Obj()},
 		Pods:   pods,
 		Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name(schedtest.Queue).Capability(cores("4")).Obj()},
@@ -48,7 +48,7 @@ func small() *schedtest.PodBuilder { return schedtest.MakePod().Req(cores("1")) 
 func TestAGangThatWaitsTooLongIsSentBack(t *testing.T) {
 	in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, members(small(), "a", 3)...), limits, func(t *testing.T, w *world) {
 		w.session()
-		if got := w.condition("a", TimeLimit).Reason; w.phase("a") != scheduling.PodGroupInqueue || got != letIn {
+		if got := w.condition("a", TimeLimit).Reason; w.phase("a") != scheduling.PodGroupInqueue || got != gangAdmitted {
 			t.Fatalf("the gang is %s and its condition says %q, want it let in", w.phase("a"), got)
 		}
 		other := schedtest.MakePodGroup().Name("b").MinMember(4).MinResources(cores("4")).Phase(v1beta1.PodGroupPending).Obj()
@@ -124,7 +124,7 @@ func (w *world) sentBack(gang string, for_ time.Duration) (back, in []int) {
 		if reason != was && reason == timedOut {
 			back = append(back, int(time.Since(began).Seconds()))
 		}
-		if reason != was && reason == letIn {
+		if reason != was && reason == gangAdmitted {
 			in = append(in, int(time.Since(began).Seconds()))
 		}
 		was = reason
@@ -237,10 +237,10 @@ func TestTimeLimitsOutliveTheConfiguration(t *testing.T) {
 func TestForgedTimeLimitsDecideNothing(t *testing.T) {
 	for name, forge := range map[string]func(*scheduling.PodGroupCondition){
 		"let in long ago": func(c *scheduling.PodGroupCondition) {
-			c.Reason, c.LastTransitionTime.Time = letIn, time.Now().Add(-time.Hour)
+			c.Reason, c.LastTransitionTime.Time = gangAdmitted, time.Now().Add(-time.Hour)
 		},
 		"let in in the future": func(c *scheduling.PodGroupCondition) {
-			c.Reason, c.LastTransitionTime.Time = letIn, time.Now().Add(time.Hour)
+			c.Reason, c.LastTransitionTime.Time = gangAdmitted, time.Now().Add(time.Hour)
 		},
 		"sent back a million times": func(c *scheduling.PodGroupCondition) {
 			c.Reason, c.Message = timedOut, "Not scheduled within 1m0s (timeout 1000000)"
@@ -259,7 +259,7 @@ func TestForgedTimeLimitsDecideNothing(t *testing.T) {
 						status.Conditions = append(status.Conditions, forged)
 					}
 					time.Sleep(time.Second)
-					if w.session(); w.phase("a") != scheduling.PodGroupInqueue || w.condition("a", TimeLimit).Reason != letIn {
+					if w.session(); w.phase("a") != scheduling.PodGroupInqueue || w.condition("a", TimeLimit).Reason != gangAdmitted {
 						t.Fatalf("after %d s it is %s, and its condition says %q", i+1, w.phase("a"), w.condition("a", TimeLimit).Message)
 					}
 				}

@@ -66,7 +66,7 @@ tiers:
 	}
 	for rule, want := range map[string]string{"Block prefer": "g-0 g-1 g-idle", "Block must": "other-0 other-1"} {
 		t.Run(rule, func(t *testing.T) {
-			given := sessiontest.World{Nodes: []*v1.Node{node("p", "b1", "2", "2"), node("q", "b2", "100m", "50")}}
+			given := sessiontest.ClusterSpec{Nodes: []*v1.Node{node("p", "b1", "2", "2"), node("q", "b2", "100m", "50")}}
 			given.PodGroups = append(given.PodGroups, gangNamed("g", 3, asks(rule)), gangNamed("other", 2))
 			given.Pods = append(append(waiting("g", 0, 2), waiting("other", 0, 2)...), schedtest.MakePod().Name("g-idle").Group("g").Obj())
 			in(t, given, conf, func(t *testing.T, w *world) {

@@ -35,7 +35,7 @@ func (h *wakingHandle) StartInformers(informers ...cache.SharedIndexInformer) er
 // TestTheTopologyIsRead from the API server of the scheduler that asks, once it is there, and has a session open when it comes.
 func TestTheTopologyIsRead(t *testing.T) {
 	handleOf := func(serves bool) *wakingHandle {
-		cluster := sessiontest.New(sessiontest.World{})
+		cluster := sessiontest.New(sessiontest.ClusterSpec{})
 		t.Cleanup(cluster.Close)
 		if serves {
 			cluster.Devices().PutTopology(spines)
@@ -77,7 +77,7 @@ func TestTheTopologyIsRead(t *testing.T) {
 	other := spines.DeepCopy()
 	other.Name = "other"
 	named := handleOf(false)
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	t.Cleanup(cluster.Close)
 	cluster.Devices().PutTopology(other)
 	named.Handle = cluster.Handle()

@@ -21,7 +21,7 @@ type starved struct {
 	uid             api.JobID
 	queue           api.QueueID
 	namespace       string
-	waits           starving
+	waits           waitingGang
 	tried           time.Time
 	priorities      []int32
 	minimum         int32
@@ -32,7 +32,7 @@ type starved struct {
 
 // sessionOf has the gangs, and no plugins.
 func sessionOf(now time.Time, gangs ...*starved) *session {
-	known := reservations{waiting: map[api.JobID]*starving{}, active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}, nextTrial: now}
+	known := reservations{waiting: map[api.JobID]*waitingGang{}, active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}, nextTrial: now}
 	s := &session{
 		Session: &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}}},
 		plugin:  &plugin{terms: reservationTerms{after: time.Minute}, memory: &memory{reservations: known}},
@@ -65,9 +65,9 @@ func sessionOf(now time.Time, gangs ...*starved) *session {
 // starvedPair are a gang and one that comes after it by all that counts.
 func starvedPair(now time.Time) (first, second *starved) {
 	first = &starved{uid: "a", queue: "q-a", namespace: "ns-a", group: "group-a", minimum: 2, priorities: []int32{7, 9}, tried: now.Add(-2 * time.Hour),
-		waits: starving{uid: "group-a", since: now.Add(-2 * time.Hour), lacksRoom: true, retry: pause{length: time.Minute, until: now}}}
+		waits: waitingGang{uid: "group-a", since: now.Add(-2 * time.Hour), lacksRoom: true, retry: pause{length: time.Minute, until: now}}}
 	second = &starved{uid: "b", queue: "q-b", namespace: "ns-b", group: "group-b", minimum: 2, priorities: []int32{9, 6}, tried: now.Add(-time.Hour),
-		waits: starving{uid: "group-b", since: now.Add(-time.Hour), lacksRoom: true, retry: pause{length: 2 * time.Minute, until: now}}}
+		waits: waitingGang{uid: "group-b", since: now.Add(-time.Hour), lacksRoom: true, retry: pause{length: 2 * time.Minute, until: now}}}
 	return first, second
 }
 

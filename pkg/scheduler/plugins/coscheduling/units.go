@@ -22,8 +22,8 @@ func (s *session) formUnits() {
 	for _, g := range s.gangs {
 		switch {
 		case g.unit != nil || g.waits != nil: // done as part of a group
-		case g.Broken != nil:
-			g.waits = &api.ValidateResult{Reason: gangs.InvalidGroup, Message: brief.Text(g.Broken.Error())}
+		case g.InvalidGroup != nil:
+			g.waits = &api.ValidateResult{Reason: gangs.InvalidGroup, Message: brief.Text(g.InvalidGroup.Error())}
 		case len(g.Group) == 0 || g.satisfied: // a satisfied gang waits for no other
 			g.unit = &binding.Unit{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
 		default:
@@ -44,7 +44,7 @@ func (s *session) formGroup(g *gang) {
 	for _, name := range g.Group {
 		uid := api.JobID(name.String())
 		other := s.gangs[uid]
-		agrees := other != nil && other.Broken == nil && other.id == g.id
+		agrees := other != nil && other.InvalidGroup == nil && other.id == g.id
 		switch {
 		case !agrees && across: // tenants must not learn whether gangs of other namespaces exist
 			unknown.Add(name.String())
@@ -83,7 +83,7 @@ func (s *session) formGroup(g *gang) {
 	}
 	g.waits = waits
 	for _, name := range g.Group { // the reason is the same for all gangs of the group
-		if other := s.gangs[api.JobID(name.String())]; other != nil && other.Broken == nil && other.id == g.id && !other.satisfied {
+		if other := s.gangs[api.JobID(name.String())]; other != nil && other.InvalidGroup == nil && other.id == g.id && !other.satisfied {
 			other.waits = waits
 		}
 	}

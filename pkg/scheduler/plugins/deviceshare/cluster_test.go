@@ -55,7 +55,7 @@ type world struct {
 	scheduler *sessiontest.Scheduler
 }
 
-func newWorld(t *testing.T, w sessiontest.World) *world {
+func newWorld(t *testing.T, w sessiontest.ClusterSpec) *world {
 	t.Helper()
 	api.IgnoredDevicesList.Append(allocator.UncountedNames()...) // as a scheduler does before it reads any pod
 	registry := framework.NewRegistry()

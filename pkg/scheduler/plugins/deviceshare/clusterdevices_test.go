@@ -47,7 +47,7 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 		}
 		return d
 	}
-	cluster := sessiontest.New(sessiontest.World{Devices: []*schedulingv1alpha1.Device{device(1)}})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Devices: []*schedulingv1alpha1.Device{device(1)}})
 	t.Cleanup(cluster.Close)
 	h := &wakeful{Handle: cluster.Handle()}
 	devices, err := (&framework.Kept[*clusterDevices]{}).Of(h, watchDevices)
@@ -127,7 +127,7 @@ func schedulingDevice(name string) *schedulingv1alpha1.Device {
 
 // TestWhatAReloadKeeps: the Device objects' informer is one, and each ConfigMap has templates of its own.
 func TestWhatAReloadKeeps(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{Devices: []*schedulingv1alpha1.Device{schedulingDevice("n1")}})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Devices: []*schedulingv1alpha1.Device{schedulingDevice("n1")}})
 	t.Cleanup(cluster.Close)
 	spec := Spec()
 	build := func(args framework.Arguments) *plugin {

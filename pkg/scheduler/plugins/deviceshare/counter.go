@@ -26,9 +26,9 @@ type counter struct {
 	changed map[string]bool
 }
 
-var _ sums.Counter = (*counter)(nil)
+var _ sums.ResourceCounter = (*counter)(nil)
 
-func (c *counter) note(node string) {
+func (c *counter) markChanged(node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.changed == nil {
@@ -37,10 +37,10 @@ func (c *counter) note(node string) {
 	c.changed[node] = true
 }
 
-// CountPod implements sums.Counter.
+// CountPod implements sums.ResourceCounter.
 func (c *counter) CountPod(pod *v1.Pod) { allocator.CountPod(pod) }
 
-// CountNode implements sums.Counter.
+// CountNode implements sums.ResourceCounter.
 func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64) {
 	inventory := c.inventories.Load().of(node)
 	if inventory == nil {
@@ -54,10 +54,10 @@ func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all ma
 	return state.FreeSum().Counted(), inventory.unused.FreeSum().Counted()
 }
 
-// Names implements sums.Counter.
+// Names implements sums.ResourceCounter.
 func (c *counter) Names() []v1.ResourceName { return countedNames }
 
-// ChangedNodes implements sums.Counter.
+// ChangedNodes implements sums.ResourceCounter.
 func (c *counter) ChangedNodes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

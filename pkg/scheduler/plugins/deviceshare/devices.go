@@ -101,7 +101,7 @@ func newClusterDevices(h framework.Handle, client clientset.Interface) (*cluster
 		templates: map[string]*templates{}, inventories: map[allocator.InventoryOptions]*inventories{}}
 	changed := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
-			d.counter.note(key)
+			d.counter.markChanged(key)
 		}
 		d.changes.Add(1)
 		h.Wake()

@@ -44,7 +44,7 @@ func TestMembersThatAskAlikeLeaveOneAnotherRoom(t *testing.T) {
 						devices[0].Annotations = map[string]string{schedulingv1alpha1.GPUPartitionsAnnotation: tc.table}
 					}
 					podGroup, pods := gang("g", members, tc.resources, tc.change...)
-					w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+					w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
 					w.conf += "    arguments: {scoringStrategy: {type: " + strategy + "}}\n"
 					got := w.allocate(t)
 					if len(got.decided) != members {
@@ -87,7 +87,7 @@ func TestRanksAreNeighboursAsTheirFrameworksCount(t *testing.T) {
 					decided[pod.Name] = fmt.Sprintf("n1: gpu %d", rank/tc.perGPU)
 				}
 			}
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			got := w.allocate(t)
 			if diff := cmp.Diff(decided, maps.Clone(got.decided)); diff != "" {
 				t.Errorf("(-want +got):\n%s\nsaid %v", diff, got.said)
@@ -105,7 +105,7 @@ func TestManyUnlikeMembersOnANodeArePlannedTogether(t *testing.T) {
 	podGroup, pods := gang("g", 24, schedtest.Resources{"koordinator.sh/gpu": "10"})
 	_, more := gang("g", 26, schedtest.Resources{"koordinator.sh/gpu": "500"}, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation,
 		`{"gpu":{"selector":{"matchLabels":{"fast":"yes"}}}}`))
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, more[24:]...)})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, more[24:]...)})
 	ssn := w.Open(w.registry, w.conf)
 	defer ssn.Close()
 	tasks := map[string]*api.TaskInfo{}
@@ -152,7 +152,7 @@ func TestOneUnlikeMemberHasFewNodesAskedAgain(t *testing.T) {
 	podGroup, pods := gang("g", workers, schedtest.Resources{"koordinator.sh/gpu": "800"})
 	_, launcher := gang("g", workers+1, schedtest.Resources{"koordinator.sh/gpu": "100"})
 	podGroup.Spec.MinMember = workers + 1
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, launcher[workers])})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, launcher[workers])})
 	ssn := w.Open(w.registry, w.conf)
 	asked := 0
 	ssn.Session.Session.AddNodeOrderFn(deviceshare.Name, func(*api.TaskInfo, *api.NodeInfo) (float64, error) {

@@ -78,7 +78,7 @@ func TestWhatPodsOnANodeHave(t *testing.T) {
 				tc.change = func(*v1.Pod) {}
 			}
 			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "800"}, tc.change)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
 			got := w.allocate(t)
 			want := map[string]string{}
 			if len(tc.want) > 0 {
@@ -114,7 +114,7 @@ func TestNoneOfAGangTakesWhatOnlyAnotherCanUse(t *testing.T) {
 	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
 	wants("either")(pods[0])
 	wants("one")(pods[1])
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, has("other", "n1", "100", 5))})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, has("other", "n1", "100", 5))})
 	want := map[string]string{"g-0": "n1: gpu 0", "g-1": "n1: gpu 4"}
 	if diff := cmp.Diff(want, w.allocate(t).decided); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -148,7 +148,7 @@ func TestDevicesOfVictims(t *testing.T) {
 			}
 			high, pods := gang("high", 1, schedtest.Resources{tc.resource: tc.all}, func(pod *v1.Pod) { pod.Spec.Priority = new(int32(1000)) })
 			high.Spec.PriorityClassName = "high"
-			w := newWorld(t, sessiontest.World{
+			w := newWorld(t, sessiontest.ClusterSpec{
 				Nodes: nodes, Devices: devices, PodGroups: append(podGroups, high), Pods: append(running, pods...),
 				PriorityClasses: []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)},
 			})

@@ -44,7 +44,7 @@ func TestWhatAVendorCannotServeIsRefusedByTheNode(t *testing.T) {
 			nodes, devices := machines("n1")
 			devices[0].Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: tc.vendor}
 			podGroup, pods := gang("g", 1, tc.asks)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			if adapted {
 				w.conf += "    arguments: {devicePluginAdaption: true}\n"
 			}
@@ -83,7 +83,7 @@ func TestPodsWithDevicesLeaveNoNumbers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes, _ := machines("n1")
 			podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"})
-			w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running)})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running)})
 			out := w.allocate(t)
 			if placed := len(out.decided) == 1; placed != (tc.said == "") || !strings.Contains(out.said["g-0"], tc.said) {
 				t.Fatalf("placed %v, said %q, want %q", out.decided, out.said["g-0"], tc.said)
@@ -131,7 +131,7 @@ func TestADeviceThatBreaksBeforeTheBind(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes, devices := machines("n1")
 			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100", "koordinator.sh/rdma": "100"}, jointly)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			bind := w.allocate(t).handed[schedtest.Namespace+"/g-0"]
 			at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })
 			if at < 0 {
@@ -187,7 +187,7 @@ func TestWhyAGangWaitsForDevices(t *testing.T) {
 				devices = tc.devices(devices)
 			}
 			podGroup, pods := gang("g", 1, tc.resources, tc.change...)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			got := w.allocate(t)
 			if len(got.decided) > 0 {
 				t.Errorf("placed %v", got.decided)
@@ -231,7 +231,7 @@ func TestAPodThatCameBeforeTheBind(t *testing.T) {
 				pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
 			})
 			nodes[0].Labels = map[string]string{"kubernetes.io/hostname": "n1"}
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			out := w.allocate(t)
 			bind := out.handed[schedtest.Namespace+"/g-0"]
 			if got := devicesOf(t, bind.Decided[schedulingv1alpha1.DeviceAllocatedAnnotation]); got != "gpu 0" {

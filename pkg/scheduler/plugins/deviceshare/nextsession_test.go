@@ -128,7 +128,7 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 			if tc.gang != nil {
 				tc.gang(pods[0])
 			}
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
 			if tc.world != nil {
 				tc.world(w)
 			}
@@ -152,7 +152,7 @@ func TestTheNextSessionSeesWhatChanged(t *testing.T) {
 func TestAPodThatAsksForWhatCannotBeIsRefusedForGood(t *testing.T) {
 	nodes, devices := machines("n1")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "150"})
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	w.conf = devicesAlone
 	ssn := w.next(t)
 	defer ssn.Close()
@@ -183,7 +183,7 @@ func TestScoresOfNodes(t *testing.T) {
 	nodes[1].Status.Allocatable["cpu"] = resource.MustParse("13")
 	waiting, workers := gang("z", 8, schedtest.Resources{"cpu": "12", "koordinator.sh/gpu": "100"})
 	lone, pods := gang("a", 1, schedtest.Resources{"cpu": "4"})
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices[:2], PodGroups: []*v1beta1.PodGroup{lone}, Pods: pods})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices[:2], PodGroups: []*v1beta1.PodGroup{lone}, Pods: pods})
 	w.conf = devicesAlone
 	ssn := w.next(t)
 	if got := scores(t, ssn, tasksOf(ssn)["a-0"]); got["large"] != 0 || got["plain"] != 0 {
@@ -191,7 +191,7 @@ func TestScoresOfNodes(t *testing.T) {
 	}
 	ssn.Close()
 
-	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{waiting, lone}, Pods: append(workers, pods...)})
+	w.Load(sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{waiting, lone}, Pods: append(workers, pods...)})
 	ssn = w.next(t)
 	got := scores(t, ssn, tasksOf(ssn)["z-0"])
 	ssn.Close()
@@ -207,14 +207,14 @@ func TestScoresOfNodes(t *testing.T) {
 	}
 
 	others, pods := gang("y", 50, schedtest.Resources{"koordinator.sh/gpu": "800"})
-	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{waiting, others}, Pods: append(workers, pods...)})
+	w.Load(sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{waiting, others}, Pods: append(workers, pods...)})
 	ssn = w.next(t)
 	now := scores(t, ssn, tasksOf(ssn)["z-0"])
 	ssn.Close()
 	if now["large"] >= got["large"] {
 		t.Errorf("when many have come that need all GPUs of a node, an empty node scores %.1f, before %.1f", now["large"], got["large"])
 	}
-	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{waiting}, Pods: workers})
+	w.Load(sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{waiting}, Pods: workers})
 	for range 3 { // those that are gone count on, and those that are there once
 		ssn = w.next(t)
 		if diff := cmp.Diff(now, scores(t, ssn, tasksOf(ssn)["z-0"])); diff != "" {
@@ -233,7 +233,7 @@ func TestTheShareIsChosenByWhatTheNodeHasLeft(t *testing.T) {
 			podGroup, pods := gang("g", 1, schedtest.Resources{"cpu": "4", "koordinator.sh/gpu": "50"})
 			used := has("other", "n1", "20", 0)
 			used.Spec.Containers[0].Resources.Requests["cpu"] = resource.Quantity{}
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, used)})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, used)})
 			if diff := cmp.Diff(map[string]string{"g-0": "n1: " + want}, w.allocate(t).decided); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

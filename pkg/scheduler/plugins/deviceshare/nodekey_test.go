@@ -74,7 +74,7 @@ func TestANodeHasAnotherKeyOnceVerdictsMayDiffer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes, devices := machines("n1")
 			podGroup, pods := gang("g", 1, schedtest.Resources{"cpu": "12", "koordinator.sh/gpu": "100"})
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			if tc.arguments != "" {
 				w.conf = strings.Replace(byDevices, "deviceshare\n", "deviceshare\n    arguments:\n      "+tc.arguments+"\n", 1)
 			}

@@ -29,7 +29,7 @@ func lockNode(ctx context.Context, kube kubernetes.Interface, annotation string,
 
 // unlockNode releases the lock if the pod holds it.
 func unlockNode(ctx context.Context, kube kubernetes.Interface, annotation string, pod *v1.Pod, nodeName string) error {
-	return devicekinds.NodeLock{Kube: kube, Annotation: annotation}.GiveBack(ctx, nodeName, func(value string) bool { return isLockOf(value, pod) })
+	return devicekinds.NodeLock{Kube: kube, Annotation: annotation}.Release(ctx, nodeName, func(value string) bool { return isLockOf(value, pod) })
 }
 
 func holderOf(pod *v1.Pod) string { return "," + pod.Namespace + "," + pod.Name }

@@ -49,7 +49,7 @@ func TestDevicesAreWhereTheCPUsAre(t *testing.T) {
 			if tc.policy != "" {
 				annotated(v1beta1.NumaPolicyKey, tc.policy)(pods[0])
 			}
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			if tc.arguments != "" {
 				w.conf += "    arguments: {" + tc.arguments + "}\n"
 			}
@@ -101,7 +101,7 @@ func TestMembersOfASessionSeeEachOthersCPUs(t *testing.T) {
 					pod.Spec.Containers[0].Resources.Limits["cpu"] = resource.MustParse(tc.limit)
 				}
 			}
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.Cache().Nodes["n1"].NumaInfo = numaInfo(tc.free)
 			w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
 			if diff := gocmp.Diff(tc.want, w.allocate(t).decided); diff != "" {
@@ -118,7 +118,7 @@ func TestWhatIsKnownOfOneNodeIsNotSaidOfAnother(t *testing.T) {
 	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
 	annotated(v1beta1.NumaPolicyKey, "single-numa-node")(pods[0])
 	annotated(v1beta1.NumaPolicyKey, "best-effort")(pods[1])
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup},
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup},
 		Pods: append(pods, has("a", "n1", "100", used...), has("b", "n2", "100", used...))})
 	for node, free := range map[string]map[int]int{"n1": {0: 0, 1: 8}, "n2": {0: 8, 1: 0}} {
 		w.Cache().Nodes[node].NumaInfo = numaInfo(free)

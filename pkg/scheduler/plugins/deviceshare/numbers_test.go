@@ -28,10 +28,10 @@ func TestADeviceObjectThatIsGoneLeavesNoNumbers(t *testing.T) {
 	podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"}, func(pod *v1.Pod) {
 		pod.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": "n1"}
 	})
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	step, bind := stepOf(t, w.allocate(t))
 	delete(bind.Task.Pod.Annotations, schedulingv1alpha1.DeviceAllocatedAnnotation) // as if it had been placed by numbers
-	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w.Load(sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	w.Devices().Remove("n1")
 	var err error
 	_ = wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -80,7 +80,7 @@ func TestAPodThatNoKubeletCouldServe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			nodes, devices := machines("n1")
 			podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
-			w := newWorld(t, sessiontest.World{Nodes: tc.node(nodes), Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, asks(tc.phase))})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: tc.node(nodes), Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, asks(tc.phase))})
 			out := w.allocate(t)
 			if len(out.decided) != tc.want {
 				t.Fatalf("placed %v, want %d; said %q", out.decided, tc.want, out.said["g-0"])

@@ -51,7 +51,7 @@ func TestDevicePluginsAreToldWhereWanted(t *testing.T) {
 			nodes, devices := machines("n1")
 			devices[0].Labels = map[string]string{schedulingv1alpha1.GPUVendorLabel: "metax"}
 			podGroup, pods := gang("g", 1, tc.asks)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods,
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods,
 				Objects: []runtime.Object{nodes[0].DeepCopy(), pods[0].DeepCopy()}})
 			w.conf += tc.arguments
 			step, bind := stepOf(t, w.allocate(t))
@@ -90,7 +90,7 @@ func TestADeviceObjectThatCameAfterThePodWasPlacedByNumbers(t *testing.T) {
 	nodes, devices := machines("n1")
 	nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"})
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: []*schedulingv1alpha1.Device{board("n2")}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: []*schedulingv1alpha1.Device{board("n2")}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	step, bind := stepOf(t, w.allocate(t))
 	if err := step.PreBind(t.Context(), bind.Task, "n1"); err != nil {
 		t.Fatalf("by numbers: %v", err)

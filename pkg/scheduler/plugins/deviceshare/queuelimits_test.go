@@ -71,7 +71,7 @@ func TestCapabilitiesHoldAcrossFormsOfAsking(t *testing.T) {
 					nodes, devices := machines("n1", "n2")
 					podGroup, pods := gang("g", 8, asks)
 					podGroup.Spec.Queue, podGroup.Spec.MinMember = "bounded", 1
-					world := sessiontest.World{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
+					world := sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
 					w := newWorld(t, world)
 					w.conf += "  - name: " + plugin + "\n"
 					handed := w.allocate(t).handed
@@ -144,7 +144,7 @@ func TestAllWaysOfCountingAreHeldTo(t *testing.T) {
 					tc.change(pod)
 				}
 			}
-			w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(tc.capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(tc.capability)}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "  - name: capacity\n"
 			if got := w.allocate(t).decided; len(got) != tc.want {
 				t.Errorf("placed %v, want %d", got, tc.want)
@@ -188,7 +188,7 @@ func TestAQueueThatIsOverGetsNoFurtherDevices(t *testing.T) {
 			low.Spec.Queue = "bounded"
 			podGroup, pods := gang("g", 2, tc.asks)
 			podGroup.Spec.Queue = "bounded"
-			w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
 				PodGroups: []*v1beta1.PodGroup{low, podGroup}, Pods: append(pods, running)})
 			w.conf += "  - name: capacity\n"
 			if got := w.allocate(t).decided; len(got) != tc.want {
@@ -207,7 +207,7 @@ func TestDeletedPodsFillTheLimitUntilTheyAreGone(t *testing.T) {
 		leaving.Spec.Queue, running.DeletionTimestamp = "bounded", &schedtest.Created
 		podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
 		podGroup.Spec.Queue = "bounded"
-		w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+		w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
 			PodGroups: []*v1beta1.PodGroup{leaving, podGroup}, Pods: append(pods, running)})
 		w.conf += "  - name: capacity\n"
 		if got := w.allocate(t).decided; len(got) != want {
@@ -224,7 +224,7 @@ func TestAQueueOfAQueueIsHeldToItsLimit(t *testing.T) {
 	child.Spec.Parent, parent.Spec.Parent = "bounded", "root"
 	podGroup, pods := gang("g", 4, oneGPU["nvidia"])
 	podGroup.Spec.Queue, podGroup.Spec.MinMember = "child", 1
-	w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("root").Obj(), parent, child},
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("root").Obj(), parent, child},
 		PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	w.conf += "  - name: capacity\n    enableHierarchy: true\n"
 	if got := w.allocate(t).decided; len(got) != 2 {
@@ -238,7 +238,7 @@ func TestALimitIsFreeAgainWhenATrialIsTakenBack(t *testing.T) {
 	first, pods := gang("a", 3, oneGPU["nvidia"])
 	second, others := gang("b", 2, oneGPU["nvidia"])
 	first.Spec.Queue, second.Spec.Queue = "bounded", "bounded"
-	w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
 		PodGroups: []*v1beta1.PodGroup{first, second}, Pods: append(pods, others...)})
 	w.conf += "  - name: capacity\n"
 	if got := w.allocate(t).decided; len(got) != 2 || got["b-0"] == "" {
@@ -266,7 +266,7 @@ func TestNobodyIsReclaimedForAQueueAtItsLimit(t *testing.T) {
 	}
 	for limit, want := range map[string]int{"100": 0, "200": 1} {
 		queues := []*v1beta1.Queue{deserves(bounded(schedtest.Resources{"koordinator.sh/gpu-core": limit}), "4"), deserves(schedtest.MakeQueue().Name("theirs").Obj(), "4")}
-		w := newWorld(t, sessiontest.World{Nodes: numbered(nodes), Devices: devices, Queues: queues, PodGroups: podGroups, Pods: pods})
+		w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: queues, PodGroups: podGroups, Pods: pods})
 		w.conf += "  - name: capacity\n"
 		ssn := w.run("allocate", "reclaim")
 		if got := ssn.Evicts(); len(got) != want {

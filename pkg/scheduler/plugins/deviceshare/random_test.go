@@ -43,7 +43,7 @@ func TestNoDeviceIsGivenTwice(t *testing.T) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			nodes, devices := machines("n1", "n2", "n3")
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices})
 			if strategy := strategies[int(seed)%len(strategies)]; strategy != "" {
 				w.conf += "    arguments:\n      scoringStrategy: " + strategy + "\n"
 			}
@@ -63,7 +63,7 @@ func TestNoDeviceIsGivenTwice(t *testing.T) {
 					podGroups[name] = podGroup
 					waiting = append(waiting, pods...)
 				}
-				w.Load(sessiontest.World{Nodes: nodes, Pods: slices.Concat(running, waiting), PodGroups: slices.Collect(maps.Values(podGroups))})
+				w.Load(sessiontest.ClusterSpec{Nodes: nodes, Pods: slices.Concat(running, waiting), PodGroups: slices.Collect(maps.Values(podGroups))})
 				remembering := w.allocate(t)
 				if seed%3 > 0 { // strategies by which what came before is of no account
 					fresh := allocateIn(t, w.Open(w.registry, w.conf))

@@ -41,7 +41,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	}
 	if inventory == nil {
 		if allocated(task.Pod) != "" {
-			s.ssn.Decide(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // the pod's owner wrote it
+			s.ssn.StageAnnotation(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // the pod's owner wrote it
 		}
 		return nil
 	}
@@ -102,7 +102,7 @@ func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on s
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ssn.Undecide(task, schedulingv1alpha1.DeviceAllocatedAnnotation)
+	s.ssn.UnstageAnnotation(task, schedulingv1alpha1.DeviceAllocatedAnnotation)
 	own := s.placed[task.UID]
 	if own == nil {
 		return
@@ -127,7 +127,7 @@ func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 		s.placed[own.task.UID] = own
 		s.onNode[own.node] = append(s.onNode[own.node], own)
 	}
-	s.ssn.Decide(own.task, schedulingv1alpha1.DeviceAllocatedAnnotation, allocation.Annotation())
+	s.ssn.StageAnnotation(own.task, schedulingv1alpha1.DeviceAllocatedAnnotation, allocation.Annotation())
 	s.queues.recount(own)
 }
 

@@ -49,7 +49,7 @@ func TestWhichDevicesMembersGet(t *testing.T) {
 			nodes, devices := machines("n1")
 			nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
 			podGroup, pods := gang("g", tc.members, tc.resources, tc.change...)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.running...)})
 			if diff := cmp.Diff(tc.want, w.allocate(t).decided); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -74,7 +74,7 @@ func TestVictimsAreChosenBySumsOfDevices(t *testing.T) {
 				first, a := runs("low-0", half, 0, 1, 2, 3)
 				second, b := runs("low-1", half, 4, 5, 6, 7)
 				podGroup, pods := high(whole)
-				w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{first, second, podGroup},
+				w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{first, second, podGroup},
 					Pods: append(pods, a, b), PriorityClasses: highPriority})
 				ssn := w.run("allocate", "preempt")
 				defer ssn.Close()
@@ -107,7 +107,7 @@ func TestDevicesAreReclaimed(t *testing.T) {
 		low.Spec.Queue = "theirs"
 		podGroups, pods = append(podGroups, low), append(pods, pod)
 	}
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{queue("ours", "600"), queue("theirs", "200")},
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{queue("ours", "600"), queue("theirs", "200")},
 		PodGroups: append(podGroups, podGroup), Pods: pods})
 	w.conf += "  - name: capacity\n"
 	ssn := w.run("allocate", "reclaim")
@@ -133,7 +133,7 @@ func TestQueuesAreBoundedInDevices(t *testing.T) {
 			queue.Spec.Capability = v1.ResourceList{"koordinator.sh/gpu-core": resource.MustParse("300"), "koordinator.sh/rdma": resource.MustParse("150")}
 			podGroup, pods := gang("g", 5, asks)
 			podGroup.Spec.Queue, podGroup.Spec.MinMember = "bounded", 1
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{queue}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, Queues: []*v1beta1.Queue{queue}, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "  - name: capacity\n"
 			if got := w.allocate(t).decided; len(got) != 3 {
 				t.Errorf("placed %v, want three members", got)
@@ -150,7 +150,7 @@ func TestWhatVictimsLeaveIsForWhomTheyLeft(t *testing.T) {
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	podGroup, pods := high(schedtest.Resources{"koordinator.sh/gpu": "800"})
 	low, lows := gang("low", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup, low}, Pods: append(append(pods, lows...), leaving),
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup, low}, Pods: append(append(pods, lows...), leaving),
 		PriorityClasses: highPriority})
 	ssn := w.run("allocate")
 	defer ssn.Close()
@@ -168,7 +168,7 @@ func TestWhatWillBeFreeIsTold(t *testing.T) {
 	leaving := has("leaving", "n1", "100", 0, 1)
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "400"}, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"gpu":{"requiredTopologyScope":"NUMANode"}}`))
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, leaving, has("lasting", "n1", "100", 4, 5))})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, leaving, has("lasting", "n1", "100", 4, 5))})
 	if said, want := w.allocate(t).said["g-0"], "there are enough once terminating pods have ended"; !strings.Contains(said, want) {
 		t.Errorf("said %q, want %q", said, want)
 	}
@@ -181,7 +181,7 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	first, a := runs("low-0", schedtest.Resources{"koordinator.sh/gpu": "300"}, 1, 2, 3)
 	second, b := runs("low-1", schedtest.Resources{"koordinator.sh/gpu": "300"}, 5, 6, 7)
 	podGroup, pods := high(schedtest.Resources{"koordinator.sh/gpu": "400"}, annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"gpu":{"requiredTopologyScope":"NUMANode"}}`))
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{first, second, podGroup},
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{first, second, podGroup},
 		Pods: append(pods, lasting, a, b), PriorityClasses: highPriority})
 	ssn := w.run("allocate", "preempt")
 	defer ssn.Close()
@@ -232,7 +232,7 @@ func TestSumsRefuseNothingThatThereIs(t *testing.T) {
 			if tc.hint != "" {
 				annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, tc.hint)(pods[0])
 			}
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.there...)})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, tc.there...)})
 			if got := w.allocate(t); (len(got.decided) == 1) != tc.want {
 				t.Errorf("placed %v, want it placed: %t; said %v", got.decided, tc.want, got.said)
 			}

@@ -29,7 +29,7 @@ func TestATaskWithoutDevicesLeavesTheCPUBesideGPUsToOthers(t *testing.T) {
 			nodes, devices := machines("gpus", "plain")
 			waiting, workers := gang("z", 4, schedtest.Resources{"cpu": "12", "koordinator.sh/gpu": "100"})
 			lone, pods := gang("a", 1, schedtest.Resources{"cpu": "4"})
-			w := newWorld(t, sessiontest.World{
+			w := newWorld(t, sessiontest.ClusterSpec{
 				Nodes: nodes, Devices: devices[:1], PodGroups: []*v1beta1.PodGroup{waiting, lone},
 				Pods: append(append(workers, pods...), schedtest.MakePod().Name("r").Node("plain").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "60"}).Obj()),
 			})
@@ -58,7 +58,7 @@ func TestATaskThatAllowsAnyModelLeavesTheRareOneToThoseThatNameIt(t *testing.T) 
 		groups, pods = append(groups, group), append(pods, members...)
 	}
 
-	decided := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: groups, Pods: pods}).allocate(t).decided
+	decided := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: groups, Pods: pods}).allocate(t).decided
 
 	if len(decided) != 4 {
 		t.Errorf("there is room for all four pods, and these were placed: %v", decided)

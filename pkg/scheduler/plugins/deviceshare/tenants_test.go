@@ -26,7 +26,7 @@ func TestWhatIsDecidedTravelsWhateverThePodHas(t *testing.T) {
 	const key = schedulingv1alpha1.DeviceAllocatedAnnotation
 	nodes, devices := machines("n1")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "800"})
-	world := sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
+	world := sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}
 	decided := newWorld(t, world).allocate(t).handed[schedtest.Namespace+"/g-0"].Decided[key]
 	if decided == "" {
 		t.Fatal("nothing is decided")
@@ -42,7 +42,7 @@ func TestOnANodeWithoutDevicesNothingIsLeftOfAForgedAnnotation(t *testing.T) {
 	nodes, _ := machines("n1")
 	nodes[0].Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("8")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"nvidia.com/gpu": "1"}, annotated(schedulingv1alpha1.DeviceAllocatedAnnotation, `{"gpu":[{"minor":0}]}`))
-	got := newWorld(t, sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}).allocate(t)
+	got := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods}).allocate(t)
 	if diff := cmp.Diff(map[string]string{schedulingv1alpha1.DeviceAllocatedAnnotation: "{}"}, got.handed[schedtest.Namespace+"/g-0"].Decided); diff != "" {
 		t.Errorf("decided (-want +got):\n%s", diff)
 	}
@@ -57,7 +57,7 @@ func TestPodsThatAskForDevicesAlone(t *testing.T) {
 				alone := v1.ResourceList{"koordinator.sh/gpu": resource.MustParse("100")}
 				pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Limits: alone, Requests: alone}
 			})
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			ssn := w.run("allocate", "backfill")
 			defer ssn.Close()
 			if got := ssn.Binds(); len(got) != tc.want {
@@ -72,7 +72,7 @@ func TestAMemberWithANUMAPolicyIsNotMoved(t *testing.T) {
 	nodes, devices := machines("n1")
 	podGroup, pods := gang("g", 2, schedtest.Resources{"koordinator.sh/gpu": "200"})
 	annotated(v1beta1.NumaPolicyKey, "single-numa-node")(pods[0])
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	w.Cache().Nodes["n1"].NumaInfo = numaInfo(map[int]int{0: 0, 1: 8})
 	w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
 	if got := w.allocate(t).decided["g-0"]; got != "n1: gpu 4,5" && got != "n1: gpu 6,7" {
@@ -80,7 +80,7 @@ func TestAMemberWithANUMAPolicyIsNotMoved(t *testing.T) {
 	}
 
 	annotated(schedulingv1alpha1.DeviceAllocateHintAnnotation, `{"gpu":{"requiredTopologyScope":"PCIe"}}`)(pods[1]) // two on a switch, which only those are
-	w.Load(sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, has("other", "n1", "100", 0, 2, 6))})
+	w.Load(sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(pods, has("other", "n1", "100", 0, 2, 6))})
 	w.Cache().Nodes["n1"].NumaInfo = numaInfo(map[int]int{0: 0, 1: 8})
 	w.Cache().Nodes["n1"].NumaChgFlag = api.NumaInfoMoreFlag
 	ssn := w.next(t)
@@ -104,7 +104,7 @@ func TestTheVendorIsTheNodesLabelToo(t *testing.T) {
 	nodes, devices := machines("n1")
 	metav1.SetMetaDataLabel(&nodes[0].ObjectMeta, schedulingv1alpha1.GPUVendorLabel, "huawei")
 	podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 	w.conf += "    arguments: {devicePluginAdaption: true}\n"
 	bind := w.allocate(t).handed[schedtest.Namespace+"/g-0"]
 	at := slices.IndexFunc(bind.Steps, func(step binding.Step) bool { return step.Plugin == "deviceshare" })

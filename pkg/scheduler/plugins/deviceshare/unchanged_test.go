@@ -22,7 +22,7 @@ func crowded(t *testing.T, nodes, shapes int) *world {
 	for i := range nodes {
 		names = append(names, fmt.Sprintf("n%03d", i))
 	}
-	w := sessiontest.World{}
+	w := sessiontest.ClusterSpec{}
 	w.Nodes, w.Devices = machines(names...)
 	for i, name := range names {
 		used := fmt.Sprint(30 + i%41)

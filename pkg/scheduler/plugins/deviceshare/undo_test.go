@@ -67,7 +67,7 @@ func newPickyWorld(t *testing.T, running ...*v1.Pod) *world {
 	_, more := gang("g", 6, schedtest.Resources{"koordinator.sh/gpu": "200"})
 	picky(more[5], "zero")
 	podGroup.Spec.MinMember = 1
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(append(pods, more[5]), running...)})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: append(append(pods, more[5]), running...)})
 	w.conf = devicesAlone
 	return w
 }
@@ -190,7 +190,7 @@ func TestMembersThatDifferAreAskedAboutForTheirJob(t *testing.T) {
 	}
 	group, members := gang("differ", 2, schedtest.Resources{"koordinator.sh/gpu": "100"})
 	picky(members[1], "fast")
-	w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: append(groups, group), Pods: append(pods, members...)})
+	w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: append(groups, group), Pods: append(pods, members...)})
 	ssn := w.next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)

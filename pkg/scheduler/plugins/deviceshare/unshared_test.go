@@ -33,7 +33,7 @@ func TestModelsThatAreNotShared(t *testing.T) {
 			nodes, devices := machines("n1")
 			nodes[0].Labels[schedulingv1alpha1.GPUVendorLabel], nodes[0].Labels[schedulingv1alpha1.GPUModelLabel] = "v", tc.model
 			podGroup, pods := gang("g", 1, tc.resources)
-			w := newWorld(t, sessiontest.World{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
+			w := newWorld(t, sessiontest.ClusterSpec{Nodes: nodes, Devices: devices, PodGroups: []*v1beta1.PodGroup{podGroup}, Pods: pods})
 			w.conf += "    arguments: {gpuShareUnsupportedModels: [{vendor: v, model: A}]}\n"
 			got := w.allocate(t)
 			if refused := len(got.decided) == 0; refused != tc.refused || refused && !strings.Contains(got.said["g-0"], "GPUs of a model that cannot be shared") {

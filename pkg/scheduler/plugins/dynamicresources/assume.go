@@ -17,15 +17,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// assumption is the state assumed for a pod on a node: the claims that it holds.
-type assumption struct {
+// assumedPod is the state assumed for a pod on a node: the claims that it holds.
+type assumedPod struct {
 	node string
-	held []*heldClaim
+	held []*assumedClaim
 }
 
-// heldClaim is a claim on which placements of pods rely. Pods that share it hold it together. The mutex of devices
+// assumedClaim is a claim on which placements of pods rely. Pods that share it hold it together. The mutex of devices
 // guards the fields that change.
-type heldClaim struct {
+type assumedClaim struct {
 	claim *resourceapi.ResourceClaim
 	// allocation is the allocation chosen for it; nil if the claim was already allocated. It no longer changes once a
 	// holder's step has begun.
@@ -66,7 +66,7 @@ type writes struct {
 
 // heldByOthers returns the claim if other pods hold it, or if the pod itself is being rolled back; nil otherwise. The
 // mutex is held.
-func (d *devices) heldByOthers(pod types.UID, claim types.UID) *heldClaim {
+func (d *devices) heldByOthers(pod types.UID, claim types.UID) *assumedClaim {
 	held := d.held[claim]
 	if held == nil || len(held.holders) == 1 && held.holders[pod] != nil && !held.holders[pod].leaving {
 		return nil
@@ -102,11 +102,11 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 		held.allocation = now.to
 		held.selector, _ = selectorOf(now.to)
 	}
-	a := &assumption{node: p.node}
+	a := &assumedPod{node: p.node}
 	for _, claim := range p.claims {
 		held := d.held[claim.UID]
 		if held == nil {
-			held = d.hold(pod, claim.ResourceClaim, p.allocations[claim.UID], p.node)
+			held = d.assumeClaim(pod, claim.ResourceClaim, p.allocations[claim.UID], p.node)
 			held.round = round
 		}
 		held.holders[pod.UID] = &holder{node: p.node}
@@ -116,10 +116,10 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	return nil
 }
 
-// hold records that the pod holds the claim, with the allocation chosen for it, or the one it already has; letGo undoes
+// assumeClaim records that the pod holds the claim, with the allocation chosen for it, or the one it already has; revert undoes
 // it. The mutex is held.
-func (d *devices) hold(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *heldClaim {
-	held := &heldClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: schedulerOf(pod)}}
+func (d *devices) assumeClaim(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *assumedClaim {
+	held := &assumedClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: schedulerOf(pod)}}
 	d.held[claim.UID] = held
 	held.selector, _ = selectorOf(cmp.Or(chosen, claim.Status.Allocation))
 	if chosen == nil {
@@ -127,13 +127,13 @@ func (d *devices) hold(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *re
 	}
 	d.ledger.assume(claim.UID, chosen)
 	if d.chosen[node] == nil {
-		d.chosen[node] = map[*heldClaim]bool{}
+		d.chosen[node] = map[*assumedClaim]bool{}
 	}
 	d.chosen[node][held] = true
 	return held
 }
 
-func (d *devices) letGo(held *heldClaim) {
+func (d *devices) revert(held *assumedClaim) {
 	delete(d.held, held.claim.UID)
 	if delete(d.chosen[held.home], held); len(d.chosen[held.home]) == 0 {
 		delete(d.chosen, held.home)
@@ -147,7 +147,7 @@ func (d *devices) countsParts() bool {
 }
 
 // move records other devices in the ledger for claims that are moved. The mutex is held.
-func (d *devices) move(moves map[*heldClaim]move, to func(move) *resourceapi.AllocationResult) {
+func (d *devices) move(moves map[*assumedClaim]move, to func(move) *resourceapi.AllocationResult) {
 	for held, m := range moves {
 		d.ledger.assume(held.claim.UID, to(m))
 	}
@@ -172,7 +172,7 @@ func (d *devices) takes(p *plan) bool {
 }
 
 // allLeave reports whether all holders of the claim are being rolled back.
-func (h *heldClaim) allLeave() bool {
+func (h *assumedClaim) allLeave() bool {
 	for _, one := range h.holders {
 		if !one.leaving {
 			return false
@@ -183,7 +183,7 @@ func (h *heldClaim) allLeave() bool {
 
 // movable reports whether the claim may get other devices on the node: its devices were chosen in this session, all
 // holders are on the node, and nothing can have been written for it.
-func (h *heldClaim) movable(node string, round int64) bool {
+func (h *assumedClaim) movable(node string, round int64) bool {
 	if h.allocation == nil || h.begun || h.round != round || len(h.holders) == 0 {
 		return false
 	}
@@ -196,7 +196,7 @@ func (h *heldClaim) movable(node string, round int64) bool {
 }
 
 // movables returns the claims that may get other devices on the node, by name, with their allocations.
-func (d *devices) movables(node string, round int64) (claims []*heldClaim, have []*resourceapi.AllocationResult) {
+func (d *devices) movables(node string, round int64) (claims []*assumedClaim, have []*resourceapi.AllocationResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for held := range d.chosen[node] {
@@ -204,7 +204,7 @@ func (d *devices) movables(node string, round int64) (claims []*heldClaim, have 
 			claims = append(claims, held)
 		}
 	}
-	slices.SortFunc(claims, func(l, r *heldClaim) int {
+	slices.SortFunc(claims, func(l, r *assumedClaim) int {
 		return cmp.Or(cmp.Compare(l.claim.Namespace, r.claim.Namespace), cmp.Compare(l.claim.Name, r.claim.Name))
 	})
 	for _, held := range claims {
@@ -226,7 +226,7 @@ func (d *devices) drop(pod types.UID) {
 	for _, held := range slices.Backward(a.held) {
 		delete(held.holders, pod)
 		if len(held.holders) == 0 {
-			d.letGo(held)
+			d.revert(held)
 			d.ledger.assume(held.claim.UID, nil)
 		}
 	}

@@ -21,7 +21,7 @@ var errTooLate = errors.New("devices did not meet their binding conditions in ti
 func (c *catalog) hasConditions() bool { return c.features.DeviceBinding && c.features.DeviceStatus }
 
 // awaitConditions waits until the assumed devices meet their binding conditions.
-func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time.Duration) error {
+func (d *devices) awaitConditions(ctx context.Context, a *assumedPod, limit time.Duration) error {
 	if !d.catalog.hasConditions() {
 		return nil
 	}
@@ -46,7 +46,7 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumption, limit time
 
 // waiting returns a claim with a device that must still be prepared; nil if there is none. An error means that preparing one
 // failed.
-func (d *devices) waiting(a *assumption) (*resourceapi.ResourceClaim, error) {
+func (d *devices) waiting(a *assumedPod) (*resourceapi.ResourceClaim, error) {
 	for _, held := range a.held {
 		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name) // informers may show an earlier allocation, with its conditions
 		switch {

@@ -17,14 +17,14 @@ import (
 // a matching of requested devices with available ones is computed first, which is fast. If no matching exists, no
 // allocation does. For most claims the matching is also sufficient, and determines which devices the allocator takes.
 
-// unit is one requested device, with the devices that suit it, by their index in the market.
-type unit struct {
+// deviceRequest is one requested device, with the devices that suit it, by their index in the supply.
+type deviceRequest struct {
 	claim, request int
 	suiting        []int
 }
 
-// market holds the devices available on a node.
-type market struct {
+// deviceSupply holds the devices available on a node.
+type deviceSupply struct {
 	devices []structured.DeviceID
 	free    []bool
 	// several marks devices that several claims may have (KEP-5075).
@@ -33,16 +33,16 @@ type market struct {
 	plain []bool
 }
 
-// demand is the set of devices that claims request from a market.
-type demand struct {
-	units []unit
+// deviceDemand is the set of devices that claims request from a supply.
+type deviceDemand struct {
+	units []deviceRequest
 	// simple reports whether a matching is sufficient: no constraint couples devices, no request has alternatives or wants all
 	// devices, and no suitable device is shared, partitioned or tainted.
 	simple bool
 }
 
-func newMarket(of []*slice, state structured.AllocatedState, features structured.Features) *market {
-	m := &market{}
+func newMarket(of []*slice, state structured.AllocatedState, features structured.Features) *deviceSupply {
+	m := &deviceSupply{}
 	for _, s := range of {
 		for i, id := range s.ids {
 			device := &s.Spec.Devices[i]
@@ -60,9 +60,9 @@ func isPlain(s *slice, device *resourceapi.Device, features structured.Features)
 		len(device.ConsumesCounters) == 0 && len(device.BindingConditions) == 0 && !(features.DeviceTaints && len(device.Taints) > 0)
 }
 
-// demandOf lists the units of the claims. An error is that of the context, or of a class that cannot be read.
-func demandOf(ctx context.Context, claims []*resourceapi.ResourceClaim, of []*slice, m *market, classes classLister, compiled *cel.Cache) (demand, error) {
-	d := demand{simple: true}
+// requestsOf lists the requests of the claims. An error is that of the context, or of a class that cannot be read.
+func requestsOf(ctx context.Context, claims []*resourceapi.ResourceClaim, of []*slice, m *deviceSupply, classes classLister, compiled *cel.Cache) (deviceDemand, error) {
+	d := deviceDemand{simple: true}
 	for i, claim := range claims {
 		d.simple = d.simple && len(claim.Spec.Devices.Constraints) == 0
 		for j := range claim.Spec.Devices.Requests {
@@ -82,7 +82,7 @@ func demandOf(ctx context.Context, claims []*resourceapi.ResourceClaim, of []*sl
 				continue
 			}
 			for range n {
-				d.units = append(d.units, unit{i, j, suiting})
+				d.units = append(d.units, deviceRequest{i, j, suiting})
 			}
 		}
 	}
@@ -103,7 +103,7 @@ func least(choices []choice) int64 {
 }
 
 // suitingAny returns the free devices that suit any of the choices. plain reports whether each of them is plain.
-func suitingAny(ctx context.Context, choices []choice, of []*slice, m *market, compiled *cel.Cache) (suiting []int, plain bool, err error) {
+func suitingAny(ctx context.Context, choices []choice, of []*slice, m *deviceSupply, compiled *cel.Cache) (suiting []int, plain bool, err error) {
 	plain = true
 	keys := make([]selectionKey, len(choices))
 	for i := range choices {

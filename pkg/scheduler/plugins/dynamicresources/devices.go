@@ -44,9 +44,9 @@ type devices struct {
 	mu sync.Mutex
 	// assumed are the pods' assumptions. held are the claims that they hold. chosen are the held claims whose devices
 	// were chosen here, by node.
-	assumed map[types.UID]*assumption
-	held    map[types.UID]*heldClaim
-	chosen  map[string]map[*heldClaim]bool
+	assumed map[types.UID]*assumedPod
+	held    map[types.UID]*assumedClaim
+	chosen  map[string]map[*assumedClaim]bool
 	// rounds counts sessions. budgets are from the last session.
 	rounds  int64
 	budgets *budgets
@@ -124,9 +124,9 @@ func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, erro
 		},
 		inventory: newInventory(features.PartitionableDevices),
 		ledger:    newLedger(features.ConsumableCapacity),
-		assumed:   map[types.UID]*assumption{},
-		held:      map[types.UID]*heldClaim{},
-		chosen:    map[string]map[*heldClaim]bool{},
+		assumed:   map[types.UID]*assumedPod{},
+		held:      map[types.UID]*assumedClaim{},
+		chosen:    map[string]map[*assumedClaim]bool{},
 		freeing:   make(chan struct{}, mostFreed),
 		changed:   make(chan struct{}),
 	}

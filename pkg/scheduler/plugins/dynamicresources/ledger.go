@@ -180,7 +180,7 @@ func sameDevices(l, r *resourceapi.AllocationResult) bool {
 
 // state returns the allocated state of these devices, without the assumed allocations of the given held claims. The
 // caller owns the result.
-func (l *ledger) state(of []structured.DeviceID, without []*heldClaim) structured.AllocatedState {
+func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) structured.AllocatedState {
 	assumed, changes := make([]*resourceapi.AllocationResult, len(without)), l.changes
 	for i, held := range without {
 		assumed[i] = l.assume(held.claim.UID, nil)

@@ -23,9 +23,9 @@ type plan struct {
 	// allocations are the allocations for claims that have none yet. shared are the claims that other pods already
 	// hold.
 	allocations map[types.UID]*resourceapi.AllocationResult
-	shared      map[types.UID]*heldClaim
+	shared      map[types.UID]*assumedClaim
 	// moves are the other pods' claims that get other devices.
-	moves map[*heldClaim]move
+	moves map[*assumedClaim]move
 	// of is the ledger's change count when the plan was made.
 	of int64
 }
@@ -40,7 +40,7 @@ const mostMoved = 32
 // A claim that the pod itself holds is treated like another pod's, because the verdict is cached for pods with equal
 // claims.
 func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, *api.Status) {
-	p := &plan{node: node.Name, claims: state.claims, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*heldClaim{}}
+	p := &plan{node: node.Name, claims: state.claims, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*assumedClaim{}}
 	var open []*resourceapi.ResourceClaim
 	for i, claim := range state.claims {
 		held, status := s.reaches(pod, claim, state.selectors[i], node)
@@ -71,7 +71,7 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 		return failed(open, err)
 	}
 	if first.allocations == nil {
-		return s.together(ctx, p, node, first, open)
+		return s.planTogether(ctx, p, node, first, open)
 	}
 	for i, claim := range open {
 		p.allocations[claim.UID] = &first.allocations[i]
@@ -81,7 +81,7 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 
 // solve searches for devices for the claims, with all allocations except the given held claims'. The plan records the
 // state that it is based on.
-func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*heldClaim) (found, error) {
+func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*assumedClaim) (found, error) {
 	search, err := s.devices.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
 		return found{}, err
@@ -93,10 +93,10 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 	return search.solve(claims, allocated)
 }
 
-// together plans devices for the claims and for the node's movable claims at once. It is used if there are no suitable
+// planTogether plans devices for the claims and for the node's movable claims at once. It is used if there are no suitable
 // devices beside the movable claims' devices: one of these may have the only device that suits the new claim, and could
 // use another one.
-func (s *session) together(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
+func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
 	movable, from := s.devices.movables(node.Name, s.round)
 	if len(movable) == 0 || len(movable) > mostMoved {
 		return none(open, alone)
@@ -112,7 +112,7 @@ func (s *session) together(ctx context.Context, p *plan, node *v1.Node, alone fo
 	case both.allocations == nil:
 		return none(open, alone)
 	}
-	p.moves = map[*heldClaim]move{}
+	p.moves = map[*assumedClaim]move{}
 	for i := range both.allocations {
 		if to := &both.allocations[i]; i < len(open) {
 			p.allocations[open[i].UID] = to

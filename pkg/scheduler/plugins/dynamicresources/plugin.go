@@ -14,7 +14,7 @@
 // (claims.go), the slices that the node reaches are found (inventory.go, reach.go), and impossible cases are excluded
 // by a matching of requests with devices (demand.go, matching.go, selection.go). The allocator decides the rest, within
 // a time limit (search.go). A plan may exchange the devices of members that were placed on the node before. Pods with
-// equal claims share these results (alike.go). Assume marks the devices as allocated in the ledger (assume.go,
+// equal claims share these results (equivalence.go). Assume marks the devices as allocated in the ledger (assume.go,
 // ledger.go). Assumptions outlive sessions and configurations; they are kept in devices (devices.go), one for each set
 // of informers. All writes are in prebind.go and withdraw.go, including those after a crash (recover.go) or the
 // deletion of a node (stranded.go). conditions.go waits until devices are prepared.

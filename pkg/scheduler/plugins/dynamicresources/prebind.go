@@ -43,7 +43,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 
 // begin marks the pod's assumption as begun, so that it no longer changes, and returns it; nil if the pod has none on
 // the node.
-func (d *devices) begin(pod types.UID, node string) *assumption {
+func (d *devices) begin(pod types.UID, node string) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.assumed[pod]
@@ -61,7 +61,7 @@ const callTimeout = 15 * time.Second
 
 // write writes the claim's allocation and its reservation for the pod; the first holder's write contains both. Each
 // write is conditional on the version that was read, so that it cannot overwrite others' changes.
-func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error {
+func (d *devices) write(ctx context.Context, held *assumedClaim, pod *v1.Pod) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	if ctx.Err() != nil {
@@ -91,7 +91,7 @@ func (d *devices) write(ctx context.Context, held *heldClaim, pod *v1.Pod) error
 	})
 }
 
-func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
+func (d *devices) writeOnce(ctx context.Context, held *assumedClaim, read *resourceapi.ResourceClaim, pod *v1.Pod) (*resourceapi.ResourceClaim, error) {
 	if err := held.fits(read, pod); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (d *devices) writeOnce(ctx context.Context, held *heldClaim, read *resource
 }
 
 // fits returns an error if the current claim cannot get the held allocation.
-func (h *heldClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
+func (h *assumedClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	switch allocation := claim.Status.Allocation; {
 	case claim.UID != h.claim.UID:
@@ -145,7 +145,7 @@ func (h *heldClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 
 // mark adds the finalizer that an allocated claim must have, and the scheduler's name. It returns false if the claim
 // already has both.
-func (h *heldClaim) mark(claim *resourceapi.ResourceClaim) bool {
+func (h *assumedClaim) mark(claim *resourceapi.ResourceClaim) bool {
 	marked, protected := claim.Annotations[SchedulerAnnotation] == h.scheduler, slices.Contains(claim.Finalizers, resourceapi.Finalizer)
 	if !marked {
 		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, SchedulerAnnotation, h.scheduler)
@@ -157,7 +157,7 @@ func (h *heldClaim) mark(claim *resourceapi.ResourceClaim) bool {
 }
 
 // tries records that a write which reserves the claim for the pod is about to be sent.
-func (d *devices) tries(held *heldClaim, pod types.UID) {
+func (d *devices) tries(held *assumedClaim, pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if h := held.holders[pod]; h != nil {
@@ -173,10 +173,10 @@ func (p *plugin) Bound(_ context.Context, task *api.TaskInfo, _ string) {
 // Rollback implements framework.PreBinder. It removes the pod's reservations of its claims, deallocates claims that were allocated
 // for it and have no other user, and then drops its assumption.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
-	return p.devices.giveBack(ctx, task.Pod.UID)
+	return p.devices.rollback(ctx, task.Pod.UID)
 }
 
-func (d *devices) giveBack(ctx context.Context, pod types.UID) error {
+func (d *devices) rollback(ctx context.Context, pod types.UID) error {
 	a := d.leave(pod)
 	if a == nil {
 		return nil
@@ -196,7 +196,7 @@ func (d *devices) giveBack(ctx context.Context, pod types.UID) error {
 
 // leave marks the pod's claims as leaving: the pod can no longer use them, but holds them until its writes are
 // withdrawn.
-func (d *devices) leave(pod types.UID) *assumption {
+func (d *devices) leave(pod types.UID) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a := d.assumed[pod]

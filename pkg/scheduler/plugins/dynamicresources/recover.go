@@ -81,7 +81,7 @@ func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) 
 		return nil
 	}
 	klog.InfoS("Withdrawing a former leader's reservation of a claim, the pod was not bound", "claim", klog.KObj(claim))
-	_, err = r.take(ctx, withdrawal{
+	_, err = r.writeWithdrawal(ctx, withdrawal{
 		namespace: claim.Namespace, name: claim.Name, uid: claim.UID, scheduler: mark, leaves: leaves,
 		frees: func(live *resourceapi.ResourceClaim) bool {
 			return ours && live.Annotations[SchedulerAnnotation] == mark

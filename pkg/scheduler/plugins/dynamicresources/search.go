@@ -262,7 +262,7 @@ func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.All
 		return found{allocations: allocations}, err
 	}
 	m := newMarket(s.offered, state, s.catalog.features)
-	d, err := demandOf(s.ctx, claims, s.offered, m, s.catalog.classes, s.catalog.compiled.Cache)
+	d, err := requestsOf(s.ctx, claims, s.offered, m, s.catalog.classes, s.catalog.compiled.Cache)
 	if err != nil {
 		return found{}, err
 	}
@@ -292,7 +292,7 @@ func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 }
 
 // guided restricts the allocator to the devices given to each claim; nil if it would not take them.
-func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.AllocatedState, m *market, units []unit, given []int) []resourceapi.AllocationResult {
+func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.AllocatedState, m *deviceSupply, units []deviceRequest, given []int) []resourceapi.AllocationResult {
 	allocations := make([]resourceapi.AllocationResult, 0, len(claims))
 	for i, claim := range claims {
 		others := state

@@ -173,9 +173,9 @@ func TestMatch(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			var units []unit
+			var units []deviceRequest
 			for _, suiting := range tc.suiting {
-				units = append(units, unit{suiting: suiting})
+				units = append(units, deviceRequest{suiting: suiting})
 			}
 			given, short, ok := match(t.Context(), units, tc.devices)
 			if diff := cmp.Diff(tc.want, given); diff != "" || ok != (tc.want != nil) || short != tc.short {
@@ -189,7 +189,7 @@ func TestMatch(t *testing.T) {
 func TestMatchingEndsWithItsSearch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, short, ok := match(ctx, []unit{{suiting: []int{0}}}, 1); ok || short != 0 {
+	if _, short, ok := match(ctx, []deviceRequest{{suiting: []int{0}}}, 1); ok || short != 0 {
 		t.Errorf("ok %v, short %d", ok, short)
 	}
 }

@@ -93,7 +93,7 @@ func (s *session) stateOf(pod *v1.Pod) (*taskState, error) {
 	if err := s.list(); err != nil {
 		return nil, err
 	}
-	state, err := s.devices.look(pod)
+	state, err := s.devices.readClaims(pod)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +119,8 @@ func (s *session) list() error {
 	return nil
 }
 
-// look reads the pod's claims.
-func (d *devices) look(pod *v1.Pod) (*taskState, error) {
+// readClaims reads the pod's claims.
+func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 	claims, err := d.claimsOf(pod)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (d *devices) look(pod *v1.Pod) (*taskState, error) {
 
 // reaches returns the claim if other pods hold it; nil otherwise. The status refuses a node that does not reach the
 // claim's devices.
-func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*heldClaim, *api.Status) {
+func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*assumedClaim, *api.Status) {
 	s.devices.mu.Lock()
 	held := s.devices.heldByOthers(pod.UID, claim.UID)
 	leaves := held != nil && held.allLeave()

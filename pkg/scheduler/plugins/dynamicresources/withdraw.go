@@ -35,7 +35,7 @@ func withOwnName(scheduler string) string {
 func shareName() bool { return os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" }
 
 // withdraw reverts the writes to the claim for the pod.
-func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) error {
+func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UID) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	reserved, others := d.shares(held, pod)
@@ -47,7 +47,7 @@ func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) 
 		leaves: func(user resourceapi.ResourceClaimConsumerReference) bool { return user.UID == pod },
 		frees:  func(claim *resourceapi.ResourceClaim) bool { return !others && held.frees(claim) },
 	}
-	written, err := d.take(ctx, w)
+	written, err := d.writeWithdrawal(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -59,19 +59,19 @@ func (d *devices) withdraw(ctx context.Context, held *heldClaim, pod types.UID) 
 // frees reports whether this scheduler must deallocate the claim, which no pod uses: it was allocated for a holder or,
 // as its mark shows, for an earlier pod. The controller of claims deallocates a claim only if it has removed the last
 // user itself.
-func (h *heldClaim) frees(claim *resourceapi.ResourceClaim) bool {
+func (h *assumedClaim) frees(claim *resourceapi.ResourceClaim) bool {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	return (h.tried || h.marked(claim)) && (claim.Status.Allocation == nil || sameDevices(planned, claim.Status.Allocation))
 }
 
-func (h *heldClaim) marked(claim *resourceapi.ResourceClaim) bool {
+func (h *assumedClaim) marked(claim *resourceapi.ResourceClaim) bool {
 	mark, marked := claim.Annotations[SchedulerAnnotation]
 	return marked && mark == h.scheduler
 }
 
 // shares returns whether the claim may be reserved for the pod, and whether other pods, whose steps have begun, rely on
 // the written state. A pod in a trial does not, because its step would write again.
-func (d *devices) shares(held *heldClaim, pod types.UID) (reserved, others bool) {
+func (d *devices) shares(held *assumedClaim, pod types.UID) (reserved, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for uid, one := range held.holders {
@@ -93,9 +93,9 @@ type withdrawal struct {
 	of string
 }
 
-// take writes the withdrawal, in the reverse order of the original writes, each conditional on the version that was
+// writeWithdrawal writes the withdrawal, in the reverse order of the original writes, each conditional on the version that was
 // read. A deleted claim needs no write. It returns the resulting claim.
-func (d *devices) take(ctx context.Context, w withdrawal) (written *resourceapi.ResourceClaim, err error) {
+func (d *devices) writeWithdrawal(ctx context.Context, w withdrawal) (written *resourceapi.ResourceClaim, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	claims := d.kube.ResourceV1().ResourceClaims(w.namespace)

@@ -33,10 +33,10 @@ func newClaim() *claim {
 	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}}
 }
 
-// settle closes claims that are met or no longer valid, and computes the tasks to place first. A gang keeps its
+// closeClaims closes claims that are met or no longer valid, and computes the tasks to place first. A gang keeps its
 // priority through the first session without its victims; after that session its claim ends, whether or not the gang
 // was placed.
-func (p *plugin) settle(ssn *framework.Session) {
+func (p *plugin) closeClaims(ssn *framework.Session) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{}
 	now := time.Now()
 	for uid, c := range p.claims {
@@ -73,9 +73,9 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 	return false
 }
 
-// note records an eviction when it is sent, not when the session closes, because a session that does not complete has
+// recordEviction records an eviction when it is sent, not when the session closes, because a session that does not complete has
 // also sent it. The claim is for the gangs with members nominated to the node.
-func (p *plugin) note(ssn *framework.Session, e framework.Eviction) {
+func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 	if job := ssn.Jobs[e.Task.Job]; e.Action == reclaim && job != nil && !p.taken[job.Queue] {
 		p.taken[job.Queue] = true
 		p.queues.Failed(api.JobID(job.Queue), "reclaim has just evicted pods of queue "+string(job.Queue)+" for another queue")

@@ -46,7 +46,7 @@ func TestAClaimEndsWhenItsVictimShouldHaveGone(t *testing.T) {
 			for _, pod := range w.Pods {
 				pod.Spec.TerminationGracePeriodSeconds = c.grace
 			}
-			s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+			s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 			synctest.Test(t, func(t *testing.T) {
 				s.session()
 				if len(s.last) != 1 {
@@ -175,7 +175,7 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 	for i, grace := range []int64{300, 0, 0} {
 		w.Pods[1+i].Spec.TerminationGracePeriodSeconds = &grace
 	}
-	s := brew(t, w.World, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
+	s := brew(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
 	const ns = schedtest.Namespace + "-"
 	evict := func(nominees map[string]bool, victims ...string) {
 		t.Helper()

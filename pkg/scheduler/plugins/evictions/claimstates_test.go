@@ -74,7 +74,7 @@ func TestClaimsFromSessionToSession(t *testing.T) {
 					}
 				}
 
-				p.settle(ssn)
+				p.closeClaims(ssn)
 
 				var got *state
 				if p.claims["ns/wants"] != nil {
@@ -141,7 +141,7 @@ func TestWhichEvictionsAreNoted(t *testing.T) {
 			victim := lends.Tasks["lends0"]
 			victim.NodeName = tt.node
 
-			p.note(ssn, framework.Eviction{Action: tt.action, Task: victim})
+			p.recordEviction(ssn, framework.Eviction{Action: tt.action, Task: victim})
 
 			if _, _, blocked := p.queues.Blocked("q-lends"); blocked != tt.taken {
 				t.Errorf("the queue waits: %t, want %t", blocked, tt.taken)

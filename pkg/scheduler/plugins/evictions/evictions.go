@@ -103,7 +103,7 @@ func (p *plugin) Name() string { return Name }
 // Evicted implements framework.EvictionObserver.
 func (p *plugin) Evicted(e framework.Eviction) {
 	if evicts(e.Action) {
-		p.note(p.ssn, e)
+		p.recordEviction(p.ssn, e)
 	}
 }
 
@@ -115,7 +115,7 @@ func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.ssn = ssn
-	p.settle(ssn)
+	p.closeClaims(ssn)
 	p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
 	(&victims{ssn: ssn}).register()
 	p.openRooms(ssn)
@@ -148,7 +148,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn = nil
-	for uid, nominees := range ssn.Withdrawn() {
+	for uid, nominees := range ssn.CancelledEvictions() {
 		if p.claims[uid] == nil {
 			p.claims[uid] = newClaim()
 		}

@@ -25,7 +25,7 @@ func TestWhyNoPodsAreEvictedForAGang(t *testing.T) {
 		"it has evicted":  {func(p *plugin) { p.gangs.Failed("ns/gang", "why") }, waits("WaitingAfterEviction", "why"), waits("WaitingAfterEviction", "why")},
 		"its queue lends": {func(p *plugin) { p.queues.Failed(schedtest.Queue, "why") }, nil, waits("WaitingAfterEviction", "why")},
 		"its turn comes later": {func(p *plugin) {
-			note(p.turns.searched, round{preempt, schedtest.Namespace}, "ns/gang", true)
+			setIn(p.turns.searched, round{preempt, schedtest.Namespace}, "ns/gang", true)
 		}, waits(waitsForTurn, errWaitsForTurn.Error()), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

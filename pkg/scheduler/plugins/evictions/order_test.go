@@ -42,13 +42,13 @@ func TestEachMemberTakesTheLeast(t *testing.T) {
 
 // TestPodsThatPreemptDoesNotTakeCostNothing: a node does not come first because a large pod of low priority is there that may not be evicted.
 func TestPodsThatPreemptDoesNotTakeCostNothing(t *testing.T) {
-	for name, change := range map[string]func(*sessiontest.World){
-		"a pod of another queue": func(w *sessiontest.World) {
+	for name, change := range map[string]func(*sessiontest.ClusterSpec){
+		"a pod of another queue": func(w *sessiontest.ClusterSpec) {
 			w.Queues = append(w.Queues, schedtest.MakeQueue().Name("other").Obj())
 			i := slices.IndexFunc(w.PodGroups, func(pg *v1beta1.PodGroup) bool { return pg.Name == "large" })
 			w.PodGroups[i].Spec.Queue, w.PodGroups[i].Status.Phase = "other", v1beta1.PodGroupPending // upstream takes up one queue only
 		},
-		"a pod that is not preemptable": func(w *sessiontest.World) { w.Pods[2].Annotations[v1beta1.PodPreemptable] = "false" },
+		"a pod that is not preemptable": func(w *sessiontest.ClusterSpec) { w.Pods[2].Annotations[v1beta1.PodPreemptable] = "false" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := evicting(map[string]string{"n1": "4", "n2": "2"},

@@ -75,7 +75,7 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 }
 
 // inOrder has the sessions run their actions in the order.
-func (s *storm) inOrder(order string) {
+func (s *repeatedEvictions) inOrder(order string) {
 	slices.SortFunc(s.actions, func(l, r vcframework.Action) int {
 		return strings.Index(order, l.Name()) - strings.Index(order, r.Name())
 	})

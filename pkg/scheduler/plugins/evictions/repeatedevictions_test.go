@@ -47,9 +47,9 @@ tiers:
   - name: nodeorder
 `
 
-// storm is a cluster in which sessions follow one another as fast as things happen. Evicted pods take their time to leave,
+// repeatedEvictions is a cluster in which sessions follow one another as fast as things happen. Evicted pods take their time to leave,
 // one longer than the other, and are then made anew, as their controllers would.
-type storm struct {
+type repeatedEvictions struct {
 	cluster  *sessiontest.Cluster
 	registry *framework.Registry
 	conf     string
@@ -67,9 +67,9 @@ type storm struct {
 	last      []string
 }
 
-func brew(t *testing.T, w sessiontest.World, conf string) *storm {
+func brew(t *testing.T, w sessiontest.ClusterSpec, conf string) *repeatedEvictions {
 	t.Helper()
-	s := &storm{cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf, plugin: newPlugin(), pods: map[string]*v1.Pod{}, gone: map[string]time.Time{}}
+	s := &repeatedEvictions{cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf, plugin: newPlugin(), pods: map[string]*v1.Pod{}, gone: map[string]time.Time{}}
 	t.Cleanup(s.cluster.Close)
 	for _, pod := range w.Pods {
 		s.pods[pod.Namespace+"/"+pod.Name] = pod
@@ -84,7 +84,7 @@ func brew(t *testing.T, w sessiontest.World, conf string) *storm {
 }
 
 // session runs one session and lets its decisions come true.
-func (s *storm) session() {
+func (s *repeatedEvictions) session() {
 	ssn := s.cluster.Open(s.registry, s.conf)
 	ssn.Run(s.actions...)
 	binds := ssn.Binds()
@@ -112,7 +112,7 @@ func (s *storm) session() {
 	}
 }
 
-func (s *storm) update(name string, change func(*v1.Pod)) {
+func (s *repeatedEvictions) update(name string, change func(*v1.Pod)) {
 	before := s.pods[name]
 	after := before.DeepCopy()
 	change(after)
@@ -121,7 +121,7 @@ func (s *storm) update(name string, change func(*v1.Pod)) {
 }
 
 // leave lets the pods go whose time has come, and makes new ones for them.
-func (s *storm) leave() {
+func (s *repeatedEvictions) leave() {
 	for _, name := range slices.Sorted(maps.Keys(s.gone)) {
 		if time.Now().Before(s.gone[name]) {
 			continue
@@ -144,7 +144,7 @@ func (s *storm) leave() {
 }
 
 // rage runs sessions for that long.
-func (s *storm) rage(d time.Duration) {
+func (s *repeatedEvictions) rage(d time.Duration) {
 	s.start = time.Now()
 	for time.Since(s.start) < d {
 		s.session()
@@ -153,7 +153,7 @@ func (s *storm) rage(d time.Duration) {
 	}
 }
 
-func (s *storm) running(gang string) (n int) {
+func (s *repeatedEvictions) running(gang string) (n int) {
 	for _, pod := range s.pods {
 		if pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] == gang && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
 			n++
@@ -174,7 +174,7 @@ func outsider(name, node, cpu string) *v1.Pod {
 	return schedtest.MakePod().Name(name).Scheduler("other").Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Obj()
 }
 
-type world struct{ sessiontest.World }
+type world struct{ sessiontest.ClusterSpec }
 
 // gang adds a gang and its pods, of which the first run on the nodes.
 func (w *world) gang(name, queue, cpu string, minMember int32, pods int, nodes ...string) {
@@ -193,7 +193,7 @@ func (w *world) gang(name, queue, cpu string, minMember int32, pods int, nodes .
 
 // lendersAndOwners has the shape of upstream's "Capacity Reclaim Case 11": two queues have taken the whole cluster when the
 // pods of two others come, some of which need a node for themselves.
-func lendersAndOwners() sessiontest.World {
+func lendersAndOwners() sessiontest.ClusterSpec {
 	var w world
 	all := []string{"n1", "n2", "n3", "n4"}
 	for _, name := range all {
@@ -205,7 +205,7 @@ func lendersAndOwners() sessiontest.World {
 	w.gang("j4", "q4", "2", 1, 1)
 	w.gang("j5", "q4", "1", 1, 1)
 	w.gang("j6", "q4", "1", 1, 1)
-	return w.World
+	return w.ClusterSpec
 }
 
 // TestRegressionEvictionsStorm counts the evictions until all is at rest. What they make room for takes 6 of 8 cpus, of which
@@ -251,7 +251,7 @@ func TestWaitsOutliveTheConfiguration(t *testing.T) {
 	w.node("n")
 	w.gang("a", "q1", "1", 2, 2, "n", "n")
 	w.gang("b", "q2", "1", 2, 2)
-	s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 	spec := Spec()
 	reload := func() {
 		built, err := spec.New(nil, nil)
@@ -283,7 +283,7 @@ func TestToAndFro(t *testing.T) {
 	w.node("n")
 	w.gang("a", "q1", "1", 2, 2, "n", "n")
 	w.gang("b", "q2", "1", 2, 2)
-	s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 	synctest.Test(t, func(t *testing.T) {
 		s.rage(2 * time.Minute)
 		if len(s.evictions) < 2 || s.evictions[1] > 0 {
@@ -305,7 +305,7 @@ func TestAGangThatDidNotGetTheRoomWaits(t *testing.T) {
 	}
 	w.gang("lends", "q1", "2", 0, 4, all...)
 	w.gang("wants", "q2", "2", 1, 1)
-	s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 	s.taken = func(node string) { s.cluster.Cache().AddPod(outsider("thief-"+node, node, "2")) }
 	synctest.Test(t, func(t *testing.T) {
 		s.rage(time.Minute)
@@ -337,7 +337,7 @@ func TestAGangThatWasTakenFromDoesNotTakeItBack(t *testing.T) {
 	w.Pods[len(w.Pods)-1].Spec.NodeSelector = map[string]string{"leads": "yes"}
 	const second = "- plugins:\n  - name: "
 	conf := strings.Replace(fmt.Sprintf(tiers, Name, true), second+"priority", second+transaction.Name+"\n"+second+"priority", 1)
-	s := brew(t, w.World, conf)
+	s := brew(t, w.ClusterSpec, conf)
 	s.registry.RegisterPlugin(transaction.Spec(free{}))
 	synctest.Test(t, func(t *testing.T) {
 		s.rage(time.Minute)
@@ -363,7 +363,7 @@ func TestWhoWaits(t *testing.T) {
 	w.gang("evicted", "q1", "1", 1, 1)
 	w.gang("lost", "q2", "1", 1, 1)
 	w.gang("neither", "q3", "1", 1, 1)
-	s := brew(t, w.World, fmt.Sprintf(tiers, Name, true))
+	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, true))
 	synctest.Test(t, func(t *testing.T) {
 		s.plugin.gangs.Failed(schedtest.Namespace+"/evicted", "it evicted")
 		s.plugin.queues.Failed("q2", "its queue lost")
@@ -402,7 +402,7 @@ func TestClaim(t *testing.T) {
 	w.node("n")
 	w.gang("lends", "q1", "2", 0, 1, "n")
 	w.gang("wants", "q2", "2", 1, 1)
-	s := brew(t, w.World, fmt.Sprintf(tiers, Name, false))
+	s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
 	synctest.Test(t, func(t *testing.T) {
 		urgent := func() bool {
 			ssn := s.cluster.Open(s.registry, s.conf)
@@ -449,7 +449,7 @@ func TestWhatASessionNotesOfEvictions(t *testing.T) {
 		w.gang("wants", "q2", "1", 1, 1)
 		w.gang("follows", "q3", "1", 1, 1)
 		w.gang("idle", "q2", "1", 1, 1)
-		s := brew(t, w.World, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
+		s := brew(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
 		synctest.Test(t, func(t *testing.T) {
 			ssn := s.cluster.Open(s.registry, s.conf)
 			ssn.Action = action

@@ -94,13 +94,13 @@ func (s *searches) admit(task *api.TaskInfo) error {
 	admitted, known := s.admitted[r][key]
 	if !known {
 		admitted = s.spent[r] < searchTime
-		note(s.admitted, r, key, admitted)
+		setIn(s.admitted, r, key, admitted)
 	}
 	if !admitted {
 		s.left[r] = true
 		return errWaitsForTurn
 	}
-	note(s.turns.searched, r, key, true)
+	setIn(s.turns.searched, r, key, true)
 	return nil
 }
 
@@ -113,7 +113,7 @@ func (s *searches) end() {
 	}
 }
 
-func note(of map[round]map[string]bool, r round, key string, value bool) {
+func setIn(of map[round]map[string]bool, r round, key string, value bool) {
 	if of[r] == nil {
 		of[r] = map[string]bool{}
 	}

@@ -59,7 +59,7 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 				if action == reclaim {
 					w.Queues = append(w.Queues, schedtest.MakeQueue().Name("q").Obj())
 				}
-				s := brew(t, w.World, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: predicates", "- name: predicates\n  - name: helper", 1))
+				s := brew(t, w.ClusterSpec, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: predicates", "- name: predicates\n  - name: helper", 1))
 				var mu sync.Mutex
 				var searched []string
 				s.registry.RegisterPlugin(helper{Open: func(ssn *framework.Session) {

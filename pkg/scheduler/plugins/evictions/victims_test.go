@@ -47,8 +47,8 @@ type runs struct {
 type wants struct{ node, cpu string }
 
 // evicting is a world whose nodes are full of the running pods; those of each job may go one by one.
-func evicting(cpu map[string]string, running []runs, priority int32, waiting []wants) sessiontest.World {
-	var w sessiontest.World
+func evicting(cpu map[string]string, running []runs, priority int32, waiting []wants) sessiontest.ClusterSpec {
+	var w sessiontest.ClusterSpec
 	for _, name := range slices.Sorted(maps.Keys(cpu)) {
 		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(name).Label("name", name).Capacity(schedtest.Resources{"cpu": cpu[name], "pods": "20"}).Obj())
 	}
@@ -77,7 +77,7 @@ func evicting(cpu map[string]string, running []runs, priority int32, waiting []w
 }
 
 // evicted runs preempt in the world and says of which priorities pods must go, by node, and where the gang's members are to go.
-func evicted(t *testing.T, w sessiontest.World, conf string) (gone map[string][]int32, on map[string]string) {
+func evicted(t *testing.T, w sessiontest.ClusterSpec, conf string) (gone map[string][]int32, on map[string]string) {
 	t.Helper()
 	names, on := evictedPods(t, w, conf)
 	gone = map[string][]int32{}
@@ -93,7 +93,7 @@ func evicted(t *testing.T, w sessiontest.World, conf string) (gone map[string][]
 }
 
 // evictedPods runs preempt in the world: the pods that must go, and the nodes of those that take their place.
-func evictedPods(t *testing.T, w sessiontest.World, conf string) (gone []string, on map[string]string) {
+func evictedPods(t *testing.T, w sessiontest.ClusterSpec, conf string) (gone []string, on map[string]string) {
 	t.Helper()
 	cluster := sessiontest.New(w)
 	defer cluster.Close()

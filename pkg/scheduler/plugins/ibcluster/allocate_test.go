@@ -159,7 +159,7 @@ func TestAllocate(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: tt.nodes, Pods: tt.pods, PodGroups: []*v1beta1.PodGroup{gang("g", tt.minMember, tt.gang...).Obj(), gang("used", 0).Obj()},
 			}, tt.arguments...)
 			f.allocate(t)
@@ -176,7 +176,7 @@ func TestAllocate(t *testing.T) {
 // TestNeighboursShareALeaf: in the order of ranks, whatever order the pods come in, every leaf is one stretch.
 func TestNeighboursShareALeaf(t *testing.T) {
 	leafOf := map[string]string{"a1": "l1", "a2": "l2", "a3": "l3", "a4": "l3"}
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a s2 l3", "a4 ib-a s2 l3", "b1 ib-b s3 l4"),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 8, "mode=required").Obj()},
 		Pods:      sized("2", "g/10", "g/2", "g/3", "g/1", "g/7", "g/8", "g/4", "g/9"),
@@ -212,7 +212,7 @@ func TestElasticGangGoesOnElsewhere(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			w := sessiontest.World{
+			w := sessiontest.ClusterSpec{
 				Nodes:     nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2", "a3 ib-a s2 l3", "b1 ib-b s1 l1", "b2 ib-b s1 l2", "b3 ib-b s2 l3"),
 				PodGroups: []*v1beta1.PodGroup{gang("g", 1, strings.Fields(tt.wish)...).Obj()},
 			}
@@ -263,7 +263,7 @@ func TestAffinityGroupInOneSession(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "b3 ib-b"), PriorityClasses: classes(),
 				PodGroups: []*v1beta1.PodGroup{
 					gang("first", 1, "affinity-group=ring").PriorityClass("high").Obj(),
@@ -287,8 +287,8 @@ func TestAffinityGroupInOneSession(t *testing.T) {
 
 // TestNodesChangeTheirLabels: each session goes by the labels it finds.
 func TestNodesChangeTheirLabels(t *testing.T) {
-	world := func(nodes []*v1.Node) sessiontest.World {
-		return sessiontest.World{
+	world := func(nodes []*v1.Node) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{
 			Nodes: nodes, Pods: append(members("g/0@b1"), sized("4", "g/1")...), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()},
 		}
 	}

@@ -18,7 +18,7 @@ import (
 
 // TestMalformedGangIsLeftOut: no action places, or evicts for, a gang of which it is not known where it may go.
 func TestMalformedGangIsLeftOut(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes:           two(),
 		PriorityClasses: nil,
 		PodGroups: []*v1beta1.PodGroup{
@@ -38,7 +38,7 @@ func TestMalformedGangIsLeftOut(t *testing.T) {
 
 // TestRunningGangIsNotBothered: annotations that nobody acts on are nobody's problem.
 func TestRunningGangIsNotBothered(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=hard", "affinity-group=ring").Obj()}, Pods: members("g/0@a1"),
 	})
 	if diff := cmp.Diff([]string(nil), f.events.Take()); diff != "" {
@@ -48,7 +48,7 @@ func TestRunningGangIsNotBothered(t *testing.T) {
 
 // TestForeignAnnotations: only those with the plugin's prefix are its business.
 func TestForeignAnnotations(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1).Annotation("mode", "hard").Annotation("example.com/clusters", ",").Obj()},
 		Pods:      []*v1.Pod{member("g/0", "").Annotation("mode", "hard").Obj()},

@@ -14,7 +14,7 @@ import (
 
 // BenchmarkSession is 5,000 nodes in 40 clusters with 750 gangs of 4 that must each share one.
 func BenchmarkSession(b *testing.B) {
-	var w sessiontest.World
+	var w sessiontest.ClusterSpec
 	var names []string
 	for i := range 5000 {
 		names = append(names, fmt.Sprintf("n%d ib-%d s%d l%d", i, i/125, i/64, i/16))

@@ -62,8 +62,8 @@ func namesIn(ssn *framework.Session) []v1.ResourceName {
 	return names
 }
 
-// hold reports whether the groups and nodes are still the session's. It compares the nodes' objects.
-func (e *emptyGroups) hold(ssn *framework.Session, forest *topology.Forest) bool {
+// isCurrent reports whether the groups and nodes are still the session's. It compares the nodes' objects.
+func (e *emptyGroups) isCurrent(ssn *framework.Session, forest *topology.Forest) bool {
 	if e.forest != forest || len(e.nodes) != len(ssn.NodeList) || !slices.Equal(e.names, namesIn(ssn)) {
 		return false
 	}
@@ -86,7 +86,7 @@ func (e *emptyGroups) hold(ssn *framework.Session, forest *topology.Forest) bool
 func (s *session) emptyGroups() *emptyGroups {
 	switch {
 	case s.groupsRead:
-	case s.empty == nil || !s.empty.hold(s.ssn, s.forest):
+	case s.empty == nil || !s.empty.isCurrent(s.ssn, s.forest):
 		s.empty = newEmptyGroups(s.ssn, s.forest)
 	default:
 		s.empty.lastVotes, s.empty.votes = s.empty.votes, map[string]string{}

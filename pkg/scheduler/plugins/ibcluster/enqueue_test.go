@@ -27,7 +27,7 @@ import (
 // TestWithoutMinimumMembersAreLetIn: where no plugin waits for the gang's minimum some members may be placed.
 func TestWithoutMinimumMembersAreLetIn(t *testing.T) {
 	g := gang("g", 3, "mode=required").MinResources(schedtest.Resources{"cpu": "7"}).Phase(v1beta1.PodGroupPending).Obj()
-	f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("2500m", "g/0", "g/1", "g/2")})
+	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("2500m", "g/0", "g/1", "g/2")})
 	f.conf = strings.Replace(f.conf, "  - name: gang\n", "  - name: gang\n    enableJobReady: false\n", 1)
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
@@ -66,7 +66,7 @@ func TestAGangThatNoClusterHoldsLeavesRoomForOthers(t *testing.T) {
 	for name, tt := range tests {
 		for order, text := range confs {
 			t.Run(name+", "+order, func(t *testing.T) {
-				w := sessiontest.World{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b"), Pods: tt.pods}
+				w := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b"), Pods: tt.pods}
 				w.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name(schedtest.Queue).Capability(schedtest.Resources{"cpu": "16"}).Obj()}
 				asking := func(name string, minMember int32, cpu string) {
 					w.PodGroups = append(w.PodGroups, gang(name, minMember, "mode=required").MinResources(schedtest.Resources{"cpu": cpu}).Phase(v1beta1.PodGroupPending).Obj())
@@ -146,7 +146,7 @@ func TestTriggerResourcesOfAJobWithoutPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := gang("g", 12).MinResources(tt.asks).Phase(v1beta1.PodGroupPending).Obj()
-			f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}}, "triggerResources: [rdma/hca]")
+			f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}}, "triggerResources: [rdma/hca]")
 			f.Run(enqueue.New())
 			if got := f.job("g").PodGroup.Status.Phase; got != tt.want {
 				t.Errorf("it is %s, want %s", got, tt.want)

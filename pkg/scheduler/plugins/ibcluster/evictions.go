@@ -68,7 +68,7 @@ func (e *estimate) of(group *topology.Group) cost {
 	var c cost
 	var open roomHeap
 	for i, member := range e.members {
-		if i == 0 || !alike(member, e.members[i-1]) {
+		if i == 0 || !sameNodeRules(member, e.members[i-1]) {
 			open = open[:0]
 			for _, r := range rooms {
 				if r.computeCost(member) {
@@ -83,7 +83,7 @@ func (e *estimate) of(group *topology.Group) cost {
 		}
 		r := open[0]
 		c.evictions += r.evictions
-		r.take(member)
+		r.placeMember(member)
 		if r.computeCost(member) {
 			heap.Fix(&open, 0)
 		} else {
@@ -93,8 +93,8 @@ func (e *estimate) of(group *topology.Group) cost {
 	return c
 }
 
-// alike reports whether the two tasks have the same rules about nodes: both may use the same nodes.
-func alike(l, r *api.TaskInfo) bool {
+// sameNodeRules reports whether the two tasks have the same rules about nodes: both may use the same nodes.
+func sameNodeRules(l, r *api.TaskInfo) bool {
 	return l.InitResreq.Equal(r.InitResreq, api.Zero) &&
 		equality.Semantic.DeepEqual(l.Pod.Spec.NodeSelector, r.Pod.Spec.NodeSelector) &&
 		equality.Semantic.DeepEqual(l.Pod.Spec.Affinity, r.Pod.Spec.Affinity) &&
@@ -169,8 +169,8 @@ func (r *evictableNode) computeCost(member *api.TaskInfo) bool {
 	}
 }
 
-// take places the member with the evictions that were computed.
-func (r *evictableNode) take(member *api.TaskInfo) {
+// placeMember places the member with the evictions that were computed.
+func (r *evictableNode) placeMember(member *api.TaskInfo) {
 	for _, victim := range r.victims[:r.evictions] {
 		r.idle.Add(victim.Resreq)
 	}

@@ -91,7 +91,7 @@ func TestEstimate(t *testing.T) {
 			if tt.minMember == 0 {
 				tt.minMember = 10
 			}
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: tt.nodes, PriorityClasses: classes(), Pods: tt.pods, Queues: []*v1beta1.Queue{schedtest.MakeQueue().Name("far").Obj(), keeps},
 				PodGroups: []*v1beta1.PodGroup{
 					gang("g", tt.minMember, "mode=required").PriorityClass("high").Obj(),
@@ -125,7 +125,7 @@ func TestGangIsNominatedToOneCluster(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			for range 10 { // upstream looks at nodes in no order
-				f := open(t, sessiontest.World{
+				f := open(t, sessiontest.ClusterSpec{
 					Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c", "c2 ib-c", "x"), PriorityClasses: classes(),
 					Queues:    []*v1beta1.Queue{schedtest.MakeQueue().Name("far").Obj()},
 					PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").PriorityClass("high").Obj(), filler("f").Queue(tt.queue).Obj()},
@@ -154,8 +154,8 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 	beside := v1.Affinity{PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "friend"}}, TopologyKey: v1.LabelHostname,
 	}}}}
-	world := func(friend string) sessiontest.World {
-		return sessiontest.World{
+	world := func(friend string) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{
 			Nodes: nodes("a1 ib-a", "b1 ib-b", "c1 ib-c"), PriorityClasses: classes(),
 			PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").PriorityClass("high").Obj(), filler("f").Obj(), gang("friend", 1).Obj()},
 			Pods: []*v1.Pod{
@@ -190,7 +190,7 @@ func TestEvictionsGoOnElsewhere(t *testing.T) {
 
 // TestTriedIsForgotten: nothing is kept of gangs that are gone, and when every cluster was tried they begin anew.
 func TestTriedIsForgotten(t *testing.T) {
-	world := sessiontest.World{
+	world := sessiontest.ClusterSpec{
 		Nodes: two(), PriorityClasses: classes(), Pods: append(vips("5", "0"), big("f/0", "a1", "4")),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").PriorityClass("high").Obj(), filler("f").Obj()},
 	}
@@ -219,7 +219,7 @@ func TestTriedIsForgotten(t *testing.T) {
 func TestALauncherDoesNotSayWhereRoomIsMade(t *testing.T) {
 	nodes := nodes("a1 ib-a", "b1 ib-b")
 	nodes[1].Spec.Taints = []v1.Taint{{Key: "k", Effect: v1.TaintEffectPreferNoSchedule}} // so that backfill takes the other
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes: nodes, PriorityClasses: classes(),
 		PodGroups: []*v1beta1.PodGroup{
 			gang("g", 2, "mode=required").PriorityClass("high").Obj(), filler("f").Obj(), gang("peer", 1).PriorityClass("high").Obj(),

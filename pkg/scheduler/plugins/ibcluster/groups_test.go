@@ -221,7 +221,7 @@ func TestNodeGroups(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: tt.nodes, PodGroups: append(tt.others, tt.gang.Obj()), Pods: tt.pods,
 			}, tt.arguments...)
 			if diff := cmp.Diff(tt.want, f.groups("g")); diff != "" {
@@ -238,7 +238,7 @@ func TestNodeGroups(t *testing.T) {
 // again when that was taken back.
 func TestNodeGroupsFollowTheSession(t *testing.T) {
 	free := []string{"required true", "ib-a", "ib-b"}
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 2, "affinity-group=ring").Obj(), gang("kin", 1, "affinity-group=ring").Obj()},
 		Pods:      members("g/0", "g/1", "kin/0"),
@@ -262,7 +262,7 @@ func TestNodeGroupsFollowTheSession(t *testing.T) {
 // TestNodeGroupsFollowEvictions: a gang is free again once the last member of its affinity group is evicted in the
 // session, be that one's annotations malformed or not.
 func TestNodeGroupsFollowEvictions(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "affinity-group=ring").Obj(), gang("kin", 1, "affinity-group=ring", "level=nope").Obj()},
 		Pods:      members("g/0", "kin/0@b1"),
@@ -282,7 +282,7 @@ func TestNodeGroupsFollowEvictions(t *testing.T) {
 // TestSplitIsSaidAsTheSessionFoundIt: what the session places on top changes nothing of what is told, or each session
 // would tell it anew.
 func TestSplitIsSaidAsTheSessionFoundIt(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0@a1", "g/1@b1", "g/2", "g/3"),
 	})
 	want := []string{"Warning IBClusterSplit g: gang is split across ib-a (1), ib-b (1); new pods go to ib-a"}

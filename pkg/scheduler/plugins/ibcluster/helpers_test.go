@@ -109,7 +109,7 @@ type fixture struct {
 }
 
 // open opens a session on the world.
-func open(t *testing.T, w sessiontest.World, arguments ...string) *fixture {
+func open(t *testing.T, w sessiontest.ClusterSpec, arguments ...string) *fixture {
 	t.Helper()
 	f := &fixture{Cluster: sessiontest.New(w), registry: framework.NewRegistry(), conf: conf(arguments...), events: &schedtest.Events{}}
 	t.Cleanup(f.Cluster.Close)
@@ -132,7 +132,7 @@ func open(t *testing.T, w sessiontest.World, arguments ...string) *fixture {
 }
 
 // reopen closes the session and opens the next, on another world if there is one.
-func (f *fixture) reopen(t *testing.T, w *sessiontest.World) {
+func (f *fixture) reopen(t *testing.T, w *sessiontest.ClusterSpec) {
 	t.Helper()
 	f.Session.Close()
 	if w != nil {

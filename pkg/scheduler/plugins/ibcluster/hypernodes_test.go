@@ -43,7 +43,7 @@ func TestHyperNodes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: two(), HyperNodes: tt.hyperNodes, Pods: members("g/0"),
 				PodGroups: []*v1beta1.PodGroup{gang("g", 1, append(tt.wishes, "mode=required")...).Obj()},
 			}, append(tt.arguments, "source: hypernodes")...)
@@ -59,7 +59,7 @@ func TestHyperNodes(t *testing.T) {
 
 // TestHyperNodesThatFormNoTree: while it is not known which nodes are together, a gang that must lie together waits.
 func TestHyperNodesThatFormNoTree(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), HyperNodes: hyperNodes(), Pods: members("g/0", "h/0"),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").Obj(), gang("h", 1, "mode=preferred").Obj()},
 	}, "source: hypernodes")
@@ -84,8 +84,8 @@ func TestHyperNodesThatFormNoTree(t *testing.T) {
 // TestNodeInTwoHyperNodes: it belongs to the first by name, and an event says so once, and again when it is wrong in
 // another way or for the second time.
 func TestNodeInTwoHyperNodes(t *testing.T) {
-	world := func(nodesOfB ...string) sessiontest.World {
-		return sessiontest.World{
+	world := func(nodesOfB ...string) sessiontest.ClusterSpec {
+		return sessiontest.ClusterSpec{
 			Nodes: two(), Pods: members("g/0"), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()},
 			HyperNodes: []*topologyv1alpha1.HyperNode{
 				schedtest.MakeHyperNode().Name("ib-b").Nodes(nodesOfB...).Obj(), schedtest.MakeHyperNode().Name("ib-a").Nodes("a1", "a2").Obj(),

@@ -44,7 +44,7 @@ func TestMalformedAnnotations(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, tt.wishes...).Obj()}, Pods: members("g/0"),
 			})
 			if diff := cmp.Diff([]string{"Warning IBClusterAnnotationInvalid g: " + tt.want}, f.events.Take()); diff != "" {
@@ -166,14 +166,14 @@ func TestNodesThatLeaveBeforeTheBind(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: nodes(tt.nodes...), PodGroups: append(tt.others, gang("g", 2, tt.wishes...).Obj()), Pods: append(tt.pods, sized("4", "g/0", "g/1")...),
 			})
 			f.allocate(t)
 			if got := f.bindings("g"); got != "0:a1 1:a2" {
 				t.Fatalf("bindings %q", got)
 			}
-			f.Load(sessiontest.World{Nodes: relabelled(tt.nodes, tt.changes)})
+			f.Load(sessiontest.ClusterSpec{Nodes: relabelled(tt.nodes, tt.changes)})
 			if diff := cmp.Diff(tt.want, f.prepare(t, "g")); diff != "" {
 				t.Errorf("members (-want +got):\n%s", diff)
 			}
@@ -210,7 +210,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{tt.gang.Phase(v1beta1.PodGroupPending).Obj()}}, "levels: [ibcluster, spine, leaf]")
+			f := open(t, sessiontest.ClusterSpec{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{tt.gang.Phase(v1beta1.PodGroupPending).Obj()}}, "levels: [ibcluster, spine, leaf]")
 			f.Run(enqueue.New())
 			if let := f.job("g").PodGroup.Status.Phase == scheduling.PodGroupInqueue; let != tt.let {
 				t.Errorf("let in: %t, want %t", let, tt.let)
@@ -279,7 +279,7 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 			}
 			g := gang("g", tt.minMember, append([]string{"mode=required"}, tt.wishes...)...).MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending)
 			busy := schedtest.MakePod().Name("busy").Req(schedtest.Resources{"cpu": "3"}).Node("a1").Phase(v1.PodRunning).Obj() // it will end
-			f := open(t, sessiontest.World{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{g.Obj()}, Pods: append(tt.pods, busy)})
+			f := open(t, sessiontest.ClusterSpec{Nodes: fabric, PodGroups: []*v1beta1.PodGroup{g.Obj()}, Pods: append(tt.pods, busy)})
 			f.Run(enqueue.New())
 			want := scheduling.PodGroupInqueue
 			if tt.told != "" {

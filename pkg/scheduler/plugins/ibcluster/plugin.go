@@ -6,7 +6,7 @@
 // open to further members follow from both, and from the members already placed (gangscope.go). The plugin passes them
 // to allocate (groups.go, score.go, rank.go) and enforces them in every action (predicate.go). A gang that no empty
 // group could hold (emptygroups.go, wantedmembers.go) is not admitted (enqueue.go), or gets no promised resources
-// (forecast.go). For evicting actions the plugin chooses the cluster with the fewest evictions (target.go,
+// (infeasible.go). For evicting actions the plugin chooses the cluster with the fewest evictions (target.go,
 // evictions.go). Before a member is bound, it checks that the node is still in its group (prebind.go).
 package ibcluster
 
@@ -75,12 +75,12 @@ type plugin struct {
 }
 
 var (
-	_ framework.SessionScoped      = (*plugin)(nil)
-	_ framework.Forecaster         = (*plugin)(nil)
-	_ framework.PlacementGenerator = (*session)(nil)
-	_ framework.PlacementScorer    = (*session)(nil)
-	_ framework.Signer             = (*session)(nil)
-	_ framework.JobSigner          = (*session)(nil)
+	_ framework.SessionScoped        = (*plugin)(nil)
+	_ framework.InfeasibilityChecker = (*plugin)(nil)
+	_ framework.PlacementGenerator   = (*session)(nil)
+	_ framework.PlacementScorer      = (*session)(nil)
+	_ framework.Signer               = (*session)(nil)
+	_ framework.JobSigner            = (*session)(nil)
 )
 
 // Name implements framework.Plugin.

@@ -33,7 +33,7 @@ func (s *session) addPreBind() {
 	for _, w := range s.requests {
 		if w.binds() {
 			step := &placedIn{forest: s.forest, requests: s.requests, now: s.present}
-			s.ssn.AddPreBindFn(Name, step.preBind, framework.WithLastLook(step.preBind))
+			s.ssn.AddPreBindFn(Name, step.preBind, framework.WithPreCommitCheck(step.preBind))
 			return
 		}
 	}

@@ -34,7 +34,7 @@ func (f *fixture) prepare(t *testing.T, group string) []string {
 			if err != nil {
 				said = err.Error()
 			}
-			if step.Plugin == Name && fmt.Sprint(step.LastLook(handed[pod].Task, handed[pod].Node)) != fmt.Sprint(err) {
+			if step.Plugin == Name && fmt.Sprint(step.PreCommitCheck(handed[pod].Task, handed[pod].Node)) != fmt.Sprint(err) {
 				t.Errorf("the last look says something else than %v", err)
 			}
 		}
@@ -118,7 +118,7 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			before := sessiontest.World{
+			before := sessiontest.ClusterSpec{
 				Nodes: nodes("a1", "a2", "b1"), HyperNodes: world, PodGroups: []*v1beta1.PodGroup{gang("g", 2, tt.wishes...).Obj()}, Pods: sized("4", "g/0", "g/1"),
 			}
 			f := open(t, before, "source: hypernodes")
@@ -141,7 +141,7 @@ func TestHyperNodesThatChangeBeforeTheBind(t *testing.T) {
 
 // TestNoStepWhereNoGangIsBound: a step is a goroutine for each member, of all gangs of the session.
 func TestNoStepWhereNoGangIsBound(t *testing.T) {
-	f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()}, Pods: members("g/0")})
+	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()}, Pods: members("g/0")})
 	f.allocate(t)
 	for _, step := range f.Handed()["ns/g-0"].Steps {
 		if step.Plugin == Name {
@@ -155,7 +155,7 @@ func TestAGangThatLosesANodeIsBoundWholeOrNotAtAll(t *testing.T) {
 	for source, hyperNodes := range map[string][]*topologyv1alpha1.HyperNode{"labels": nil, "hypernodes": hyperNodes()} {
 		t.Run(source, func(t *testing.T) {
 			names := []string{"g/0", "g/1", "g/2", "g/3", "g/4", "g/5", "g/6", "g/7"}
-			world := sessiontest.World{
+			world := sessiontest.ClusterSpec{
 				Nodes: two(), HyperNodes: hyperNodes, PodGroups: []*v1beta1.PodGroup{gang("g", 8, "mode=required").Obj()}, Pods: members(names...),
 			}
 			f := open(t, world, "source: "+source)

@@ -46,7 +46,7 @@ func TestPredicate(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{Nodes: tt.nodes, PodGroups: []*v1beta1.PodGroup{tt.gang.Obj()}, Pods: tt.pods})
+			f := open(t, sessiontest.ClusterSpec{Nodes: tt.nodes, PodGroups: []*v1beta1.PodGroup{tt.gang.Obj()}, Pods: tt.pods})
 			if diff := cmp.Diff(tt.want, f.admitted("g/0")); diff != "" {
 				t.Errorf("nodes that are let in (-want +got):\n%s", diff)
 			}
@@ -56,7 +56,7 @@ func TestPredicate(t *testing.T) {
 
 // TestPredicateOfOneCandidate: outside of actions that evict, the only group that is left is not one where room is made.
 func TestPredicateOfOneCandidate(t *testing.T) {
-	f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()}, Pods: members("g/0")})
+	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "clusters=ib-b").Obj()}, Pods: members("g/0")})
 	const want = "node(s) outside of the groups allowed for the gang"
 	if err := f.PredicateFn(f.task("g/0"), f.Nodes["a1"]); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("the verdict is %v, want %q", err, want)
@@ -72,7 +72,7 @@ func TestPredicateFollowsTheSession(t *testing.T) {
 	}
 	for name, place := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, "mode=required").Obj()}, Pods: members("g/0", "g/1"),
 			})
 			statement := vcframework.NewStatement(f.Session.Session.Session)
@@ -120,7 +120,7 @@ func TestVerdictOutlivesAllocateOnlyIfItMust(t *testing.T) {
 			if tt.wishes == nil {
 				tt.wishes = []string{"mode=required"}
 			}
-			f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, tt.wishes...).Obj()}, Pods: tt.pods})
+			f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 2, tt.wishes...).Obj()}, Pods: tt.pods})
 			if tt.place {
 				f.place(t, "g/1", "b1")
 			}
@@ -213,7 +213,7 @@ func TestOtherActionsKeepMembersTogether(t *testing.T) {
 			if tt.nodes == nil {
 				tt.nodes = two()
 			}
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: tt.nodes, Queues: tt.queues, PriorityClasses: classes(), PodGroups: tt.groups, Pods: tt.pods,
 			})
 			f.Run(tt.action)
@@ -242,7 +242,7 @@ func sorted(list []string) []string {
 
 // TestJobKey: only gangs that are held somewhere have verdicts of their own, and other ones once a member is placed.
 func TestJobKey(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(),
 		PodGroups: []*v1beta1.PodGroup{
 			gang("free", 1).Obj(), gang("preferred", 1, "mode=preferred").Obj(), gang("required", 1, "mode=required").Obj(),

@@ -47,7 +47,7 @@ func TestScore(t *testing.T) {
 			if tt.wish == "" {
 				tt.wish = "mode=preferred"
 			}
-			f := open(t, sessiontest.World{Nodes: deep, PodGroups: []*v1beta1.PodGroup{gang("g", 1, tt.wish).Obj()}, Pods: tt.pods}, tt.arguments...)
+			f := open(t, sessiontest.ClusterSpec{Nodes: deep, PodGroups: []*v1beta1.PodGroup{gang("g", 1, tt.wish).Obj()}, Pods: tt.pods}, tt.arguments...)
 			if !f.Placement.ScoredBeforeTrial() {
 				t.Error("the score is said to depend on the placement")
 			}
@@ -65,7 +65,7 @@ func TestScore(t *testing.T) {
 
 // TestScoreCountsWhatTheSessionPlaced: what allocate places after the minimum finds its way to the members placed before.
 func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes: nodes("a1 ib-a s1 l1", "a2 ib-a s1 l2"), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").Obj()},
 		Pods: members("g/0", "g/1", "g/2", "g/3"),
 	})
@@ -93,7 +93,7 @@ func TestScoreCountsWhatTheSessionPlaced(t *testing.T) {
 // TestPreferredGangIsNotCountedAnew: members of a preferred gang that are placed outside of where most are do not cost a new
 // plan, for which all members are counted.
 func TestPreferredGangIsNotCountedAnew(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=preferred").Obj()},
 		Pods: append(members("g/0@a1", "g/1", "g/2"), member("g/3", "").Nominated("b1").Obj()),
 	})

@@ -104,7 +104,7 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, tt.podGroup...).Obj()}, Pods: tt.pods,
 			})
 			if diff := cmp.Diff(tt.want, f.groups("g")); diff != "" {
@@ -119,7 +119,7 @@ func TestWhoseAnnotationsCount(t *testing.T) {
 
 // TestPodsSayWithWhom: affinity groups may be named by pods, too, also by those of gangs that are placed.
 func TestPodsSayWithWhom(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
 		PodGroups: []*v1beta1.PodGroup{gang("placed", 1).Obj(), gang("other", 1).Obj(), gang("g", 1).Obj()},
 		Pods: []*v1.Pod{
@@ -135,7 +135,7 @@ func TestPodsSayWithWhom(t *testing.T) {
 
 // TestGangsWithUnlikePodsShareNoVerdict: the pods' annotations tell gangs apart although their PodGroups are alike.
 func TestGangsWithUnlikePodsShareNoVerdict(t *testing.T) {
-	f := open(t, sessiontest.World{
+	f := open(t, sessiontest.ClusterSpec{
 		Nodes:     two(),
 		PodGroups: []*v1beta1.PodGroup{gang("free", 1).Obj(), gang("equal", 1).Obj(), gang("a", 1).Obj(), gang("b", 1).Obj()},
 		Pods: []*v1.Pod{
@@ -169,7 +169,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{
+			f := open(t, sessiontest.ClusterSpec{
 				Nodes: two(), PodGroups: []*v1beta1.PodGroup{gang("g", 1, tt.podGroup...).Obj()},
 				Pods: []*v1.Pod{sayingMember("g/0", tt.first...), sayingMember("g/1", tt.second...)},
 			})

@@ -69,7 +69,7 @@ func TestSubGroupsInOneCluster(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			f := open(t, sessiontest.World{Nodes: tt.nodes, Pods: tt.pods, PodGroups: []*v1beta1.PodGroup{tt.podGroup}})
+			f := open(t, sessiontest.ClusterSpec{Nodes: tt.nodes, Pods: tt.pods, PodGroups: []*v1beta1.PodGroup{tt.podGroup}})
 			f.allocate(t)
 			if diff := cmp.Diff(tt.want, f.bindings("g")); diff != "" {
 				t.Errorf("bindings (-want +got):\n%s\n%s", diff, f.job("g").JobFitErrors)

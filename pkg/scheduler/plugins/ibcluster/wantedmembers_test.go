@@ -47,7 +47,7 @@ func TestVoteOnManyKinds(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			g := gang("g", tt.minMember, "mode=required").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj()
-			f := open(t, sessiontest.World{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: tt.pods})
+			f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: tt.pods})
 			f.Run(enqueue.New())
 			wait, _ := f.Session.Session.Wait("ns/g")
 			if tt.told == "" && strings.Contains(wait.Message, "even when idle") || tt.told != "" && wait.Message != tt.told {
@@ -60,9 +60,9 @@ func TestVoteOnManyKinds(t *testing.T) {
 // TestTheVoteFollowsTheWorld: what is kept from session to session does not outlast what it is of.
 func TestTheVoteFollowsTheWorld(t *testing.T) {
 	fabric := func() []*v1.Node { return nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b") }
-	world := func(nodes []*v1.Node, minMember int32, wishes []string, minResources string, cpu string) *sessiontest.World {
+	world := func(nodes []*v1.Node, minMember int32, wishes []string, minResources string, cpu string) *sessiontest.ClusterSpec {
 		g := gang("g", minMember, append([]string{"mode=required"}, wishes...)...).MinResources(schedtest.Resources{"cpu": minResources})
-		return &sessiontest.World{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{g.Phase(v1beta1.PodGroupPending).Obj()}, Pods: sized(cpu, "g/0", "g/1", "g/2")}
+		return &sessiontest.ClusterSpec{Nodes: nodes, PodGroups: []*v1beta1.PodGroup{g.Phase(v1beta1.PodGroupPending).Obj()}, Pods: sized(cpu, "g/0", "g/1", "g/2")}
 	}
 	larger, moved := fabric(), fabric()
 	larger[2].Status.Allocatable = v1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("10")}
@@ -70,7 +70,7 @@ func TestTheVoteFollowsTheWorld(t *testing.T) {
 	listed := []string{"clusters=ib-b"}
 	steps := []struct {
 		name  string
-		world *sessiontest.World
+		world *sessiontest.ClusterSpec
 		want  scheduling.PodGroupPhase
 		// kept says that nothing is reckoned anew.
 		kept bool
@@ -88,7 +88,7 @@ func TestTheVoteFollowsTheWorld(t *testing.T) {
 		{"and not in the one it was in", world(moved, 3, []string{"clusters=ib-a"}, "3", "2"), scheduling.PodGroupPending, true},
 		{"a node is away", world(moved[1:], 3, listed, "7500m", "2500m"), scheduling.PodGroupPending, false},
 	}
-	f := open(t, sessiontest.World{})
+	f := open(t, sessiontest.ClusterSpec{})
 	for _, step := range steps {
 		before := f.plugin.empty
 		f.reopen(t, step.world)
@@ -105,7 +105,7 @@ func TestTheVoteFollowsTheWorld(t *testing.T) {
 // TestEqualVotesAreFoundOnce: gangs that ask for the same share what was found, which is kept while one of them asks, and groups that
 // are alike are one.
 func TestEqualVotesAreFoundOnce(t *testing.T) {
-	w := sessiontest.World{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c")}
+	w := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "c1 ib-c")}
 	for _, name := range []string{"g", "h", "i"} {
 		w.PodGroups = append(w.PodGroups, gang(name, 2, "mode=required").MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending).Obj())
 		w.Pods = append(w.Pods, sized("5", name+"/0", name+"/1")...)
@@ -134,7 +134,7 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 
 // TestKindsAreForgotten: there is no end to what gangs may ask for.
 func TestKindsAreForgotten(t *testing.T) {
-	w := sessiontest.World{Nodes: two(), Pods: sized("5", "g/0"),
+	w := sessiontest.ClusterSpec{Nodes: two(), Pods: sized("5", "g/0"),
 		PodGroups: []*v1beta1.PodGroup{gang("g", 1, "mode=required").MinResources(schedtest.Resources{"cpu": "4"}).Phase(v1beta1.PodGroupPending).Obj()}}
 	f := open(t, w)
 	f.Run(enqueue.New())
@@ -170,7 +170,7 @@ func TestNoLargePlanIsVotedAgainst(t *testing.T) {
 				Capacity(schedtest.Resources{"cpu": fmt.Sprintf("%dm", cpu), "memory": fmt.Sprintf("%dMi", memory), "pods": fmt.Sprint(count)}).Obj())
 		}
 		g := gang("g", int32(len(pods)), "mode=required").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj()
-		f := open(t, sessiontest.World{Nodes: list, PodGroups: []*v1beta1.PodGroup{g}, Pods: slices.Clone(pods)})
+		f := open(t, sessiontest.ClusterSpec{Nodes: list, PodGroups: []*v1beta1.PodGroup{g}, Pods: slices.Clone(pods)})
 		f.Run(enqueue.New())
 		if wait, refused := f.Session.Session.Wait(api.JobID("ns/g")); refused {
 			t.Errorf("world %d: %s", world, wait.Message)

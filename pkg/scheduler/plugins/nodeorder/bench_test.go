@@ -20,8 +20,8 @@ const benchNodes = 5000
 
 // benchWorld has nodes with 10 pods each, in so many zones, and two pending pods: "plain", and "service" of the
 // Service job-1.
-func benchWorld(zones int) sessiontest.World {
-	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}}
+func benchWorld(zones int) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}}
 	for i := range benchNodes {
 		node := fmt.Sprintf("n%04d", i)
 		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(node).Capacity(schedtest.Resources{"cpu": "64", "memory": "512Gi", "pods": "110", gpu: "8"}).
@@ -39,7 +39,7 @@ func benchWorld(zones int) sessiontest.World {
 // BenchmarkScores asks upstream's plugin and ours for the score of one node, of 5,000 nodes beside one another, and
 // opens them on a session of 5,000 nodes.
 func BenchmarkScores(b *testing.B) {
-	cluster := sessiontest.New(sessiontest.World{Objects: objects()})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects()})
 	defer cluster.Close()
 	opens := map[string]func(*sessiontest.Cluster, string) *sessiontest.Session{"upstream": openUpstream, "ours": openOurs}
 	for _, zones := range []int{1, 3} {

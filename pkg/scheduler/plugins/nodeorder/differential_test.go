@@ -127,7 +127,7 @@ func scoresOf(ssn *sessiontest.Session, task *api.TaskInfo, candidates []string)
 // something was placed.
 func TestScoresAreUpstreams(t *testing.T) {
 	const worlds, nodes, pending = 150, 9, 24
-	cluster := sessiontest.New(sessiontest.World{Objects: objects()})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects()})
 	t.Cleanup(cluster.Close)
 	compared, uncacheable := 0, 0
 	for seed := range uint64(worlds) {

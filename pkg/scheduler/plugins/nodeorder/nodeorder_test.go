@@ -24,8 +24,8 @@ import (
 )
 
 // worldOf has the pods, all of one gang, on nodes n0, n1, ... in the zones; "" is none.
-func worldOf(pods []*v1.Pod, zones ...string) sessiontest.World {
-	w := sessiontest.World{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}, Pods: pods}
+func worldOf(pods []*v1.Pod, zones ...string) sessiontest.ClusterSpec {
+	w := sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}, Pods: pods}
 	for i, zone := range zones {
 		b := schedtest.MakeNode().Name("n" + string(rune('0'+i)))
 		if zone != "" {
@@ -93,7 +93,7 @@ func TestTasksThatAreUncacheable(t *testing.T) {
 			pod: gangPod().Label("app", "x").Obj(), others: []*v1.Pod{placed(podAffinity(false, "x"))}, zones: []string{""},
 		},
 	}
-	cluster := sessiontest.New(sessiontest.World{Objects: objects()})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects()})
 	t.Cleanup(cluster.Close)
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestFirstPodWithAffinityOfANode(t *testing.T) {
 
 // TestNodesAreScoredAtOnce: upstream's actions score nodes from several goroutines.
 func TestNodesAreScoredAtOnce(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{Objects: objects()})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: objects()})
 	t.Cleanup(cluster.Close)
 	d := dice{rand.New(rand.NewPCG(3, 3))}
 	cluster.Load(d.world(200, 100, 20))

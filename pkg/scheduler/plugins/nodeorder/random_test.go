@@ -53,8 +53,8 @@ func pick[T any](d dice, of ...T) T { return of[d.IntN(len(of))] }
 
 func (d dice) oneIn(n int) bool { return d.IntN(n) == 0 }
 
-func (d dice) world(nodes, placed, pending int) sessiontest.World {
-	var w sessiontest.World
+func (d dice) world(nodes, placed, pending int) sessiontest.ClusterSpec {
+	var w sessiontest.ClusterSpec
 	zones := pick(d, []string{""}, []string{"z1"}, []string{"z1"}, []string{"z1", "z2", "z3"}, []string{"z1", "z2", ""})
 	hosts, shunned := !d.oneIn(4), d.oneIn(2)
 	for i := range nodes {

@@ -39,7 +39,7 @@ func leaveParents(ssn *framework.Session) map[api.JobID]string {
 			continue
 		}
 		refused[id] = fmt.Sprintf("queue %s has child queues, and gangs must be in a queue without; set spec.queue to one of its children", brief.Value(string(job.Queue)))
-		framework.ReckonWithHoldings(job)
+		framework.CapMinResources(job)
 		if job.Queue = leafFor(ssn, job, parents); job.Queue == "" {
 			delete(ssn.Jobs, id)
 		}

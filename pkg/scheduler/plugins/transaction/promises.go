@@ -15,10 +15,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// beyondKeeping is the multiple of the cluster's total beyond which a promise can never be kept. A legitimate promise may exceed
+// beyondPromise is the multiple of the cluster's total beyond which a promise can never be kept. A legitimate promise may exceed
 // the total: plugin overcommit admits more, nodes may be unavailable for a moment, and an autoscaler may add some. None of these
 // explains ten times the total.
-const beyondKeeping = 10
+const beyondPromise = 10
 
 // promiseFor is how long an admitted gang without pods keeps its promised resources. It is enough for the pods of a Volcano Job,
 // and for a Spark driver to start and create its executors. A namespace whose gangs kept promises for that long in a row, while
@@ -32,7 +32,7 @@ const (
 // minResources of a PodGroup, so neither shows which gangs were admitted. Upstream reserves resources for both, and
 // does not admit other gangs to them.
 type promises struct {
-	letIn map[api.JobID]promise
+	admitted map[api.JobID]promise
 	// lapsed are the namespaces whose gangs kept resources for pods that never came.
 	lapsed map[string]lapse
 }
@@ -44,7 +44,7 @@ type lapse struct {
 }
 
 func newPromises() promises {
-	return promises{letIn: map[api.JobID]promise{}, lapsed: map[string]lapse{}}
+	return promises{admitted: map[api.JobID]promise{}, lapsed: map[string]lapse{}}
 }
 
 type promise struct {
@@ -53,17 +53,17 @@ type promise struct {
 	namespace string
 }
 
-// noteLetIn records that the gang is admitted now. A gang that a tenant makes pending again, or deletes and creates again, gets no
+// recordAdmitted records that the gang is admitted now. A gang that a tenant makes pending again, or deletes and creates again, gets no
 // more time.
-func (p *promises) noteLetIn(job *api.JobInfo, now time.Time) {
+func (p *promises) recordAdmitted(job *api.JobInfo, now time.Time) {
 	if job.PodGroup.Spec.MinResources == nil || p.broken(job.Namespace) {
 		return
 	}
 	since := now
-	if made, ok := p.letIn[job.UID]; ok {
+	if made, ok := p.admitted[job.UID]; ok {
 		since = made.since
 	}
-	p.letIn[job.UID] = promise{since: since, resources: job.GetMinResources(), namespace: job.Namespace}
+	p.admitted[job.UID] = promise{since: since, resources: job.GetMinResources(), namespace: job.Namespace}
 }
 
 func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
@@ -72,7 +72,7 @@ func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].ke
 // kind may have been deleted by its user, so the time of its promise counts for the namespace.
 func (p *promises) expire(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.lapsed, func(_ string, of lapse) bool { return now.Sub(of.last) >= noPromisesFor })
-	maps.DeleteFunc(p.letIn, func(uid api.JobID, made promise) bool {
+	maps.DeleteFunc(p.admitted, func(uid api.JobID, made promise) bool {
 		job, kept := ssn.Jobs[uid], now.Sub(made.since)
 		if job != nil && made.resources.LessEqual(asked(job), api.Zero) {
 			return true
@@ -83,7 +83,7 @@ func (p *promises) expire(ssn *framework.Session, now time.Time) {
 		p.lapsed[made.namespace] = lapse{p.lapsed[made.namespace].kept + kept, now}
 		return true
 	})
-	maps.DeleteFunc(p.letIn, func(_ api.JobID, made promise) bool { return p.broken(made.namespace) })
+	maps.DeleteFunc(p.admitted, func(_ api.JobID, made promise) bool { return p.broken(made.namespace) })
 }
 
 // asked returns the requests of the gang's pods, even if no node could hold them yet: an autoscaler creates nodes for
@@ -98,7 +98,7 @@ func asked(job *api.JobInfo) *api.Resource {
 
 // forgetPromises limits the minResources that the session counts for admitted gangs to the requests of their pods, or to the
 // amounts that this scheduler admitted a moment ago. It counts only the resources that the gang holds in three cases: the promise
-// is more than beyondKeeping times the cluster's total, a plugin reports that the gang never fits, or the gangs of the queue
+// is more than beyondPromise times the cluster's total, a plugin reports that the gang never fits, or the gangs of the queue
 // together exceed its capability.
 func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 	largest := largestOf(ssn)
@@ -108,10 +108,10 @@ func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 		if !promised(job) {
 			continue
 		}
-		keepAtMost(job, backed(ssn, job, largest), p.letIn[uid].resources)
+		keepAtMost(job, backed(ssn, job, largest), p.admitted[uid].resources)
 		switch {
-		case !keepable(job.GetMinResources(), ssn.TotalResource) || ssn.NeverFits(job):
-			framework.ReckonWithHoldings(job)
+		case !promisable(job.GetMinResources(), ssn.TotalResource) || ssn.Infeasible(job):
+			framework.CapMinResources(job)
 		case ssn.Queues[job.Queue] != nil && len(ssn.Queues[job.Queue].Queue.Spec.Capability) > 0:
 			limited[job.Queue] = append(limited[job.Queue], job)
 		}
@@ -121,15 +121,15 @@ func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 	}
 }
 
-// keepAtMost lowers the minResources that the session counts to the larger of the two amounts. letIn may be nil.
-func keepAtMost(job *api.JobInfo, pods, letIn *api.Resource) {
+// keepAtMost lowers the minResources that the session counts to the larger of the two amounts. admitted may be nil.
+func keepAtMost(job *api.JobInfo, pods, admitted *api.Resource) {
 	asked, most := job.GetMinResources(), pods.Clone()
-	if letIn != nil {
-		most.SetMaxResource(letIn)
+	if admitted != nil {
+		most.SetMaxResource(admitted)
 	}
 	if !asked.LessEqual(most, api.Zero) {
 		asked.MinDimensionResource(most, api.Zero)
-		framework.ReckonWith(job, asked)
+		framework.SetMinResources(job, asked)
 	}
 }
 
@@ -140,7 +140,7 @@ func backed(ssn *framework.Session, job *api.JobInfo, largest *api.Resource) *ap
 	for _, task := range job.Tasks {
 		switch {
 		case task.Status == api.Succeeded || task.Status == api.Failed || task.NodeName != "" && ssn.Nodes[task.NodeName] == nil:
-		case api.AllocatedStatus(task.Status) || keepableTimes(1, task.InitResreq, largest):
+		case api.AllocatedStatus(task.Status) || promisableTimes(1, task.InitResreq, largest):
 			sum.Add(task.InitResreq)
 		}
 	}
@@ -166,7 +166,7 @@ func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 		sum := kept.Clone().Add(job.GetMinResources())
 		within := func(name v1.ResourceName) bool { return sum.Get(name) <= most.Get(name) }
 		if names := slices.Collect(maps.Keys(capability)); slices.ContainsFunc(names, func(name v1.ResourceName) bool { return !within(name) }) {
-			framework.ReckonWithHoldings(job)
+			framework.CapMinResources(job)
 			continue
 		}
 		kept = sum
@@ -179,11 +179,13 @@ func promised(job *api.JobInfo) bool {
 	return job.PodGroup.Spec.MinResources != nil && (phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning)
 }
 
-// keepable reports whether the cluster could ever satisfy the promise, given its total. A promised kind of resource that the
+// promisable reports whether the cluster could ever satisfy the promise, given its total. A promised kind of resource that the
 // cluster does not have is ignored: it blocks only gangs that ask for the same kind, and they cannot run anyway.
-func keepable(promise, total *api.Resource) bool { return keepableTimes(beyondKeeping, promise, total) }
+func promisable(promise, total *api.Resource) bool {
+	return promisableTimes(beyondPromise, promise, total)
+}
 
-func keepableTimes(times float64, promise, total *api.Resource) bool {
+func promisableTimes(times float64, promise, total *api.Resource) bool {
 	within := func(promise, total float64) bool { return total == 0 || promise <= times*total }
 	if !within(promise.MilliCPU, total.MilliCPU) || !within(promise.Memory, total.Memory) {
 		return false

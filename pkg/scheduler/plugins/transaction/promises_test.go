@@ -33,14 +33,14 @@ func newPromisingWorld() *promisingWorld {
 	}
 }
 
-// letIn makes the gang's PodGroup and lets it in.
-func (w *promisingWorld) letIn(name string, after time.Duration) {
+// admitted makes the gang's PodGroup and lets it in.
+func (w *promisingWorld) admitted(name string, after time.Duration) {
 	job := api.NewJobInfo(api.JobID(name))
 	job.SetPodGroup(&api.PodGroup{PodGroup: scheduling.PodGroup{Spec: scheduling.PodGroupSpec{Queue: "q"}}})
 	job.Namespace = "ns"
 	w.jobs[job.UID] = job
 	job.PodGroup.Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}
-	w.p.noteLetIn(job, w.start.Add(after))
+	w.p.recordAdmitted(job, w.start.Add(after))
 	job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
 }
 
@@ -73,25 +73,25 @@ func (w *promisingWorld) kept(name string, after time.Duration) float64 {
 func TestAPromiseWithoutPodsEnds(t *testing.T) {
 	w := newPromisingWorld()
 	var got []float64
-	w.letIn("slow", 0)
+	w.admitted("slow", 0)
 	got = append(got, w.kept("slow", promiseFor/2))
 	w.addPods("slow", 1, "4")
 	got = append(got, w.kept("slow", promiseFor-1), w.kept("slow", promiseFor))
-	w.letIn("again", 2*promiseFor)
+	w.admitted("again", 2*promiseFor)
 	got = append(got, w.kept("again", 2*promiseFor))
 	w.addPods("again", 2, "4")
 	got = append(got, w.kept("again", 3*promiseFor))
 
 	w.session(2 * time.Hour)
-	w.letIn("later", 2*time.Hour)
+	w.admitted("later", 2*time.Hour)
 	got = append(got, w.kept("later", 2*time.Hour))
 	w.addPods("later", 2, "4")
 	got = append(got, w.kept("later", 2*time.Hour+time.Minute))
 	if diff := cmp.Diff([]float64{8000, 8000, 4000, 0, 8000, 8000, 8000}, got); diff != "" {
 		t.Errorf("cpu kept (-want +got):\n%s", diff)
 	}
-	if len(w.p.letIn)+len(w.p.lapsed) != 0 {
-		t.Errorf("%d promises and %d namespaces are remembered", len(w.p.letIn), len(w.p.lapsed))
+	if len(w.p.admitted)+len(w.p.lapsed) != 0 {
+		t.Errorf("%d promises and %d namespaces are remembered", len(w.p.admitted), len(w.p.lapsed))
 	}
 }
 
@@ -104,7 +104,7 @@ func TestDeletedGangsKeptRoom(t *testing.T) {
 			now, keeps := time.Duration(0), 0
 			for i := 0; i < 100 && now < noPromisesFor; i++ {
 				name := "g" + strconv.Itoa(i)
-				w.letIn(name, now)
+				w.admitted(name, now)
 				if now += each; w.kept(name, now-1) > 0 {
 					keeps++
 				}
@@ -122,7 +122,7 @@ func TestDeletedGangsKeptRoom(t *testing.T) {
 func TestAGangThatIsSentBackHasNoNewPromise(t *testing.T) {
 	w := newPromisingWorld()
 	for after := time.Duration(0); after < promiseFor; after += promiseFor / 4 {
-		w.letIn("g", after)
+		w.admitted("g", after)
 		w.session(after)
 	}
 	if got := w.kept("g", promiseFor); got != 0 {
@@ -133,13 +133,13 @@ func TestAGangThatIsSentBackHasNoNewPromise(t *testing.T) {
 // TestPodsLargerThanAnyNodeKeepAPromise: an autoscaler makes nodes for them. They keep no room that no node has.
 func TestPodsLargerThanAnyNodeKeepAPromise(t *testing.T) {
 	w := newPromisingWorld()
-	w.letIn("large", 0)
+	w.admitted("large", 0)
 	w.addPods("large", 1, "80")
 	if got := w.kept("large", time.Second); got != 0 {
 		t.Errorf("%v cpu are kept", got)
 	}
 	w.session(promiseFor)
-	w.letIn("next", promiseFor)
+	w.admitted("next", promiseFor)
 	if got := w.kept("next", promiseFor); got != 8000 {
 		t.Errorf("%v cpu are kept for another gang of the namespace", got)
 	}

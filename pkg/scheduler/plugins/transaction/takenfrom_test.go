@@ -143,7 +143,7 @@ func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 
 // TestAForgedConditionDecidesNothing: tenants may write, and delete, the condition that says since when a gang is partially bound.
 func TestAForgedConditionDecidesNothing(t *testing.T) {
-	tests := map[string]func(pg *api.PodGroup, halfBound *scheduling.PodGroupCondition){
+	tests := map[string]func(pg *api.PodGroup, partiallyBound *scheduling.PodGroupCondition){
 		"dated in the past": func(_ *api.PodGroup, c *scheduling.PodGroupCondition) {
 			c.LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
 		},

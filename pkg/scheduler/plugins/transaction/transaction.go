@@ -4,7 +4,7 @@
 // scheduler puts it before the first tier of every configuration.
 //
 // It leaves out gangs during the backoff after a failed transaction, and then avoids the nodes that they failed on while there is
-// room elsewhere. It places partially bound gangs first (halfbound.go), unless their members were evicted (takenfrom.go).
+// room elsewhere. It places partially bound gangs first (partiallybound.go), unless their members were evicted (takenfrom.go).
 package transaction
 
 import (
@@ -36,8 +36,8 @@ type plugin struct {
 	gate Gate
 	// evictAfter is 0 if partially bound gangs are never evicted.
 	evictAfter time.Duration
-	// halfBound are the session's waiting gangs that are partially bound, with the start of that state.
-	halfBound map[api.JobID]time.Time
+	// partiallyBound are the session's waiting gangs that are partially bound, with the start of that state.
+	partiallyBound map[api.JobID]time.Time
 	// ofGroup are the gangs of halfBound without bound members, in a group with bound members.
 	ofGroup map[api.JobID]bool
 	// groups caches the groups parsed in this session, formerGroups in the previous one.
@@ -98,14 +98,14 @@ func (p *plugin) Avoid(job *api.JobInfo) []string { return p.gate.Avoid(job.UID)
 
 // Urgent implements framework.Prioritizer: partially bound gangs go first, unless their members were evicted.
 func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
-	return nil, p.isHalfBound(job) && !p.memory.takenFrom[job.UID]
+	return nil, p.isPartiallyBound(job) && !p.memory.takenFrom[job.UID]
 }
 
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	refused := leaveParents(ssn)
-	p.findHalfBound(ssn)
+	p.findPartiallyBound(ssn)
 	p.memory.promises.forgetPromises(ssn, time.Now())
-	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.noteLetIn(obj.(*api.JobInfo), time.Now()) })
+	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.recordAdmitted(obj.(*api.JobInfo), time.Now()) })
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {

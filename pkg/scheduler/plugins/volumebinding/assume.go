@@ -15,15 +15,15 @@ import (
 	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 )
 
-// assumption is what is assumed for a pod on a node: the claims it holds, and what the binder is to bind.
-type assumption struct {
+// assumedPod is what is assumed for a pod on a node: the claims it holds, and what the binder is to bind.
+type assumedPod struct {
 	node    string
 	volumes *k8s.PodVolumes
-	held    []*heldClaim
+	held    []*assumedClaim
 }
 
-// heldClaim is a claim whose volume is assumed. Pods that share the claim hold it together.
-type heldClaim struct {
+// assumedClaim is a claim whose volume is assumed. Pods that share the claim hold it together.
+type assumedClaim struct {
 	claim *v1.PersistentVolumeClaim
 	node  string
 	// pods are the pods that hold it, true once their steps have begun. assumed undoes the assumption when no pod holds it any
@@ -47,14 +47,14 @@ func nameOf(claim *v1.PersistentVolumeClaim) types.NamespacedName {
 }
 
 // assumptionOf returns what is assumed for the pod; nil when nothing is.
-func (v *volumes) assumptionOf(pod types.UID) *assumption {
+func (v *volumes) assumptionOf(pod types.UID) *assumedPod {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.assumed[pod]
 }
 
 // begin returns what is assumed for the pod, whose step has begun; nil when nothing is.
-func (v *volumes) begin(pod types.UID) *assumption {
+func (v *volumes) begin(pod types.UID) *assumedPod {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	a := v.assumed[pod]
@@ -67,9 +67,9 @@ func (v *volumes) begin(pod types.UID) *assumption {
 }
 
 // assume makes the binder take volumes for the pod's claims on the node in their current state. It takes claims one by one, in the
-// order in which the node has an offer for each, so that each claim's volume is known and no volume is taken twice. After an error
+// order in which the node has a candidate for each, so that each claim's volume is known and no volume is taken twice. After an error
 // nothing has changed.
-func (v *volumes) assume(from *stock, pod *v1.Pod, node *v1.Node) error {
+func (v *volumes) assume(from *volumeInventory, pod *v1.Pod, node *v1.Node) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if a := v.assumed[pod.UID]; a != nil {
@@ -79,10 +79,10 @@ func (v *volumes) assume(from *stock, pod *v1.Pod, node *v1.Node) error {
 	if err != nil {
 		return err
 	}
-	if err := from.orderAsOffered(claims, pod.UID, node); err != nil {
+	if err := from.orderByCandidates(claims, pod.UID, node); err != nil {
 		return err
 	}
-	a := &assumption{node: node.Name, volumes: &k8s.PodVolumes{StaticBindings: []*k8s.BindingInfo{}, DynamicProvisions: []*k8s.DynamicProvision{}}}
+	a := &assumedPod{node: node.Name, volumes: &k8s.PodVolumes{StaticBindings: []*k8s.BindingInfo{}, DynamicProvisions: []*k8s.DynamicProvision{}}}
 	for _, claim := range claims {
 		if err := v.assumeClaim(a, from, pod, claim, node); err != nil {
 			v.drop(pod.UID, a)
@@ -114,15 +114,15 @@ func (v *volumes) bySize(pod *v1.Pod) ([]podClaim, error) {
 	return claims, nil
 }
 
-// orderAsOffered moves the claims without a volume behind the others, in the order in which the node has an offer for each. If it
+// orderByCandidates moves the claims without a volume behind the others, in the order in which the node has a candidate for each. If it
 // has none, the order is unchanged. The mutex is held.
-func (s *stock) orderAsOffered(claims []podClaim, pod types.UID, node *v1.Node) error {
-	var late []wanted
+func (s *volumeInventory) orderByCandidates(claims []podClaim, pod types.UID, node *v1.Node) error {
+	var late []claimRequest
 	for _, claim := range claims {
 		if isBound(claim.PersistentVolumeClaim) {
 			continue
 		}
-		w, err := s.want(claim.PersistentVolumeClaim)
+		w, err := s.readRequest(claim.PersistentVolumeClaim)
 		if err != nil {
 			return err
 		}
@@ -131,12 +131,12 @@ func (s *stock) orderAsOffered(claims []podClaim, pod types.UID, node *v1.Node) 
 	if len(late) < 2 {
 		return nil
 	}
-	found, why, err := s.offersLocked(pod, late, node)
+	found, why, err := s.candidatesLocked(pod, late, node)
 	if err != nil || why != accepted {
 		return err
 	}
 	place := func(claim podClaim) int {
-		return slices.IndexFunc(found, func(o offer) bool { return o.claim == claim.PersistentVolumeClaim })
+		return slices.IndexFunc(found, func(o candidate) bool { return o.claim == claim.PersistentVolumeClaim })
 	}
 	slices.SortStableFunc(claims, func(l, r podClaim) int { return cmp.Compare(place(l), place(r)) })
 	return nil
@@ -152,7 +152,7 @@ var errNotKnown = errors.New("the scheduler has not seen the latest version of t
 
 // assumeClaim adds one claim to the assumption. Of a claim that is bound the binder knows the node's verdict, and nothing is
 // assumed.
-func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim podClaim, node *v1.Node) error {
+func (v *volumes) assumeClaim(a *assumedPod, from *volumeInventory, pod *v1.Pod, claim podClaim, node *v1.Node) error {
 	single := withVolumes(pod, claim.claimVolume)
 	bound, err := v.binder.AssumePodVolumes(klog.Background(), single, node.Name, &k8s.PodVolumes{})
 	switch {
@@ -163,7 +163,7 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 	case bound:
 		return v.reaches(single, node)
 	}
-	found, err := from.take(single, claim, node)
+	found, err := from.currentCandidate(single, claim, node)
 	if err != nil {
 		return err
 	}
@@ -184,8 +184,8 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 		return cmp.Or(err, errNotKnown)
 	}
 	if !shared {
-		held = &heldClaim{claim: claim.PersistentVolumeClaim, node: node.Name, pods: map[types.UID]bool{}, bound: make(chan struct{}), writes: writes{scheduler: schedulerOf(pod)}}
-		v.hold(held, found)
+		held = &assumedClaim{claim: claim.PersistentVolumeClaim, node: node.Name, pods: map[types.UID]bool{}, bound: make(chan struct{}), writes: writes{scheduler: schedulerOf(pod)}}
+		v.assumeVolume(held, found)
 	}
 	held.pods[pod.UID] = false
 	held.assumed.StaticBindings = append(held.assumed.StaticBindings, taken.StaticBindings...)
@@ -197,10 +197,10 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim pod
 }
 
 // joins is true of a pod on the node if the claim's volume is to be made for a pod on another node.
-func (h *heldClaim) joins(node string) bool { return h.volume == "" && h.node != node }
+func (h *assumedClaim) joins(node string) bool { return h.volume == "" && h.node != node }
 
 // joined returns the assumption's claims whose volumes are being provisioned for pods on other nodes, as written.
-func (v *volumes) joined(a *assumption) []*v1.PersistentVolumeClaim {
+func (v *volumes) joined(a *assumedPod) []*v1.PersistentVolumeClaim {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var claims []*v1.PersistentVolumeClaim
@@ -228,21 +228,21 @@ func (v *volumes) reaches(pod *v1.Pod, node *v1.Node) error {
 	return err
 }
 
-// take returns what the claim is offered now.
-func (s *stock) take(pod *v1.Pod, claim podClaim, node *v1.Node) (offer, error) {
-	late, err := s.want(claim.PersistentVolumeClaim)
+// currentCandidate returns the claim's candidate now.
+func (s *volumeInventory) currentCandidate(pod *v1.Pod, claim podClaim, node *v1.Node) (candidate, error) {
+	late, err := s.readRequest(claim.PersistentVolumeClaim)
 	if err != nil {
-		return offer{}, err
+		return candidate{}, err
 	}
-	found, why, err := s.offer(pod.UID, late, node, newBasket())
+	found, why, err := s.candidateFor(pod.UID, late, node, newBasket())
 	if err == nil && why != accepted {
 		err = fmt.Errorf("the node no longer fits the claim: %s", why)
 	}
 	return found, err
 }
 
-// podVolumes is the offer as the binder takes it.
-func (v *volumes) podVolumes(pod *v1.Pod, found offer, node *v1.Node) (*k8s.PodVolumes, error) {
+// podVolumes is the candidate as the binder takes it.
+func (v *volumes) podVolumes(pod *v1.Pod, found candidate, node *v1.Node) (*k8s.PodVolumes, error) {
 	if found.volume == nil {
 		return &k8s.PodVolumes{DynamicProvisions: []*k8s.DynamicProvision{{PVC: found.claim, NodeCapacity: found.capacity}}}, nil
 	}
@@ -250,8 +250,8 @@ func (v *volumes) podVolumes(pod *v1.Pod, found offer, node *v1.Node) (*k8s.PodV
 	return &k8s.PodVolumes{StaticBindings: matched}, err
 }
 
-// hold makes the claim's volume or capacity unavailable to others. The mutex is held.
-func (v *volumes) hold(held *heldClaim, has offer) {
+// assumeVolume makes the claim's volume or capacity unavailable to others. The mutex is held.
+func (v *volumes) assumeVolume(held *assumedClaim, has candidate) {
 	v.held[nameOf(held.claim)] = held
 	if has.volume != nil {
 		held.volume, held.before = has.volume.Name, has.volume.Spec.ClaimRef
@@ -264,8 +264,8 @@ func (v *volumes) hold(held *heldClaim, has offer) {
 	}
 }
 
-// letGo undoes hold. The mutex is held.
-func (v *volumes) letGo(held *heldClaim) {
+// releaseVolume undoes assumeVolume. The mutex is held.
+func (v *volumes) releaseVolume(held *assumedClaim) {
 	delete(v.held, nameOf(held.claim))
 	delete(v.reserved, held.volume)
 	v.reservations++
@@ -287,7 +287,7 @@ func (v *volumes) revert(pod types.UID) {
 }
 
 // drop removes the pod's holds. A claim without a holder is no longer assumed. The mutex is held.
-func (v *volumes) drop(pod types.UID, a *assumption) {
+func (v *volumes) drop(pod types.UID, a *assumedPod) {
 	delete(v.assumed, pod)
 	for _, held := range slices.Backward(a.held) {
 		delete(held.pods, pod)
@@ -296,10 +296,10 @@ func (v *volumes) drop(pod types.UID, a *assumption) {
 }
 
 // dropClaim removes the claim's assumption if no pod holds it. The mutex is held.
-func (v *volumes) dropClaim(held *heldClaim) {
+func (v *volumes) dropClaim(held *assumedClaim) {
 	if name := nameOf(held.claim); len(held.pods) == 0 && v.held[name] == held {
 		v.binder.RevertAssumedPodVolumes(&held.assumed)
-		v.letGo(held)
+		v.releaseVolume(held)
 	}
 }
 
@@ -315,7 +315,7 @@ func (v *volumes) taken(pod types.UID) {
 	for _, held := range a.held {
 		delete(held.pods, pod)
 		if name := nameOf(held.claim); len(held.pods) == 0 && v.held[name] == held {
-			v.letGo(held)
+			v.releaseVolume(held)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func endsWait(err error) bool {
 // bind has the binder write what is assumed for the pod, and waits until all its claims are bound. The binder looks once a second,
 // and for the first time after a second: it is cut short as soon as it would find all bound. It knows nothing of volumes that are made for
 // pods on other nodes.
-func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
+func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	joined := v.joined(a)
 	for _, claim := range joined { // the other pod may have been given up
 		if _, err := (client{v.kube, v}).CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
@@ -72,7 +72,7 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
 
 // awaitBound waits until all claims of the pod are bound to volumes that its node reaches. It returns an error if one can no longer
 // be bound, and nil if the context ends before.
-func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) error {
+func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	for _, held := range a.held {
 		select {
 		case <-held.bound:
@@ -98,7 +98,7 @@ func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumption) er
 }
 
 // verify is nil if all claims of the pod are bound to volumes that the pod's node reaches, and informers and the binder show both.
-func (v *volumes) verify(pod *v1.Pod, a *assumption) error {
+func (v *volumes) verify(pod *v1.Pod, a *assumedPod) error {
 	for _, held := range a.held {
 		if err := v.shown(held); err != nil {
 			return err
@@ -123,7 +123,7 @@ func (v *volumes) verify(pod *v1.Pod, a *assumption) error {
 }
 
 // shown is nil if informers show the claim as bound, and the volume that was reserved for it as no longer free.
-func (v *volumes) shown(held *heldClaim) error {
+func (v *volumes) shown(held *assumedClaim) error {
 	claim, err := v.objects.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
 	switch {
 	case err != nil:

@@ -116,7 +116,7 @@ func (c volumeClient) Update(ctx context.Context, volume *v1.PersistentVolume, o
 
 // stillReserved returns the current version of the volume, which was reserved for the claim in the session. It returns
 // an error if the volume is no longer reserved.
-func (c volumeClient) stillReserved(ctx context.Context, held *heldClaim, volume *v1.PersistentVolume) (*v1.PersistentVolume, error) {
+func (c volumeClient) stillReserved(ctx context.Context, held *assumedClaim, volume *v1.PersistentVolume) (*v1.PersistentVolume, error) {
 	now, err := c.Get(ctx, volume.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func uncut(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // mark returns a copy of the volume with the scheduler's mark, ready to be written.
-func (h *heldClaim) mark(volume *v1.PersistentVolume) *v1.PersistentVolume {
+func (h *assumedClaim) mark(volume *v1.PersistentVolume) *v1.PersistentVolume {
 	marked := volume.DeepCopy()
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, SchedulerAnnotation, h.scheduler)
 	metav1.SetMetaDataAnnotation(&marked.ObjectMeta, ClaimAnnotation, string(h.claim.UID))

@@ -42,7 +42,7 @@ type bestVolume struct {
 }
 
 // addFree adds the free volumes of the storage class.
-func (s *stock) addFree(c *classStock, class string) {
+func (s *volumeInventory) addFree(c *classInventory, class string) {
 	selectors, lists := s.claimed().selectors[class], map[*nodeSet]*freeVolumes{}
 	for _, pv := range s.objects.byIndex(freeIndex, class) {
 		reach := s.labels.reaching(pv)
@@ -72,7 +72,7 @@ func (s *stock) addFree(c *classStock, class string) {
 }
 
 // reachedFrom returns the free volumes that the node reaches.
-func (c *classStock) reachedFrom(node string) []*freeVolumes {
+func (c *classInventory) reachedFrom(node string) []*freeVolumes {
 	if c.everywhere == nil {
 		return c.free[node]
 	}
@@ -80,7 +80,7 @@ func (c *classStock) reachedFrom(node string) []*freeVolumes {
 }
 
 // freeVolume returns the volume that was reserved for the claim, or the best free one that suits it; nil for none.
-func (s *stock) freeVolume(claim wanted, node *v1.Node, taken basket) (*v1.PersistentVolume, error) {
+func (s *volumeInventory) freeVolume(claim claimRequest, node *v1.Node, taken claimedVolumes) (*v1.PersistentVolume, error) {
 	free := s.of(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim)).reachedFrom(node.Name)
 	if len(claim.reserved) > 0 || claim.Spec.VolumeAttributesClassName != nil {
 		return s.reservedOrFree(claim, free, node, taken)
@@ -103,7 +103,7 @@ func (s *stock) freeVolume(claim wanted, node *v1.Node, taken basket) (*v1.Persi
 
 // reservedOrFree returns the volume for a claim with volumes that were reserved for it, which come first if they suit
 // it.
-func (s *stock) reservedOrFree(claim wanted, free []*freeVolumes, node *v1.Node, taken basket) (*v1.PersistentVolume, error) {
+func (s *volumeInventory) reservedOrFree(claim claimRequest, free []*freeVolumes, node *v1.Node, taken claimedVolumes) (*v1.PersistentVolume, error) {
 	pvs := slices.Clone(claim.reserved)
 	for _, volumes := range free {
 		for i := range volumes.list {
@@ -117,7 +117,7 @@ func (s *stock) reservedOrFree(claim wanted, free []*freeVolumes, node *v1.Node,
 
 // bestOf returns the best of the volumes for the claim; nil for none. It is computed again after a reservation or a
 // release.
-func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken basket) (*freeVolume, error) {
+func (s *volumeInventory) bestOf(volumes *freeVolumes, claim claimRequest, node *v1.Node, taken claimedVolumes) (*freeVolume, error) {
 	known, ok := volumes.best[claim.like]
 	alone := len(taken.volumes) == 0
 	if ok && alone && known.at == s.reservations && (known.freeVolume == nil || s.stillFree(known.freeVolume, claim) != nil) {
@@ -146,7 +146,7 @@ func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken 
 }
 
 // stillFree returns the current version of the volume if it is free and the claim's selector matches it; nil otherwise.
-func (s *stock) stillFree(free *freeVolume, claim wanted) *v1.PersistentVolume {
+func (s *volumeInventory) stillFree(free *freeVolume, claim claimRequest) *v1.PersistentVolume {
 	pv, err := s.volumes.objects.volumes.Get(free.name)
 	if err != nil || s.reserved[free.name] || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
 		return nil

@@ -10,8 +10,8 @@
 //	        revert       withdraw the writes that did not take effect, then revert
 //
 // Find returns the volumes that a pod's claims would get on a node (session.go, claims.go). For bound claims it asks
-// the binder. For others it looks in the volumes and capacities that the session's nodes reach (offer.go, stock.go), by
-// the binder's rules. Pods with equal claims share results (alike.go). Assume marks the volumes as taken in the
+// the binder. For others it looks in the volumes and capacities that the session's nodes reach (candidate.go, inventory.go), by
+// the binder's rules. Pods with equal claims share results (equivalence.go). Assume marks the volumes as taken in the
 // binder's caches, so that no two pods rely on one (assume.go). Assumptions outlive sessions and configurations; they
 // are kept in volumes (volumes.go), one for each set of informers. All writes go through client.go, which records and
 // marks them, and sends only once the writes for a claim that members share. await.go waits until all claims are bound.

@@ -52,7 +52,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 }
 
 // failure returns an error that names the claims that could not be bound.
-func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duration, err error) error {
+func (v *volumes) failure(ctx context.Context, a *assumedPod, limit time.Duration, err error) error {
 	var waiting []*v1.PersistentVolumeClaim
 	for _, held := range a.held {
 		live, getErr := v.objects.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
@@ -75,10 +75,10 @@ func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duratio
 // Rollback implements framework.PreBinder. It withdraws writes for claims that no other pod holds and that did not take effect, and
 // then drops the pod's assumption.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
-	return p.volumes.giveBack(ctx, task.Pod.UID)
+	return p.volumes.rollback(ctx, task.Pod.UID)
 }
 
-func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
+func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 	a := v.assumptionOf(pod)
 	if a == nil {
 		return nil
@@ -105,7 +105,7 @@ func (v *volumes) giveBack(ctx context.Context, pod types.UID) error {
 
 // leave removes the pod's hold on the claim. It reports whether no other pod relies on the written state. Only pods
 // whose steps have begun rely on it: a pod in a trial may never run a step that could undo the writes.
-func (v *volumes) leave(held *heldClaim, pod types.UID) bool {
+func (v *volumes) leave(held *assumedClaim, pod types.UID) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(held.pods, pod)
@@ -118,7 +118,7 @@ func (v *volumes) leave(held *heldClaim, pod types.UID) bool {
 }
 
 // heldBy returns the held claim; nil if it is not held.
-func (v *volumes) heldBy(claim types.NamespacedName) *heldClaim {
+func (v *volumes) heldBy(claim types.NamespacedName) *assumedClaim {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.held[claim]

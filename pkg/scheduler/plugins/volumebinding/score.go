@@ -44,7 +44,7 @@ func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, er
 // storage is the requested and the total amount of a storage class.
 type storage struct{ requested, capacity int64 }
 
-func scoreOf(found []offer, score func(utilization int64) int64) float64 {
+func scoreOf(found []candidate, score func(utilization int64) int64) float64 {
 	classes := storageOf(found)
 	if len(classes) == 0 {
 		return 0
@@ -60,7 +60,7 @@ func scoreOf(found []offer, score func(utilization int64) int64) float64 {
 	return math.Round(float64(sum) / float64(len(classes)))
 }
 
-func storageOf(found []offer) map[string]storage {
+func storageOf(found []candidate) map[string]storage {
 	classes := map[string]storage{}
 	for _, o := range found {
 		if o.volume != nil {

@@ -22,7 +22,7 @@ import (
 type session struct {
 	*plugin
 	users *users
-	stock *stock
+	stock *volumeInventory
 
 	// mu guards tasks, because upstream's actions call predicates for several nodes concurrently.
 	mu    sync.Mutex
@@ -37,7 +37,7 @@ type taskState struct {
 	boundOnly   *v1.Pod
 	boundClaims *k8s.PodVolumeClaims
 	// late are the other claims, the smallest first.
-	late []wanted
+	late []claimRequest
 }
 
 func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *session {
@@ -119,7 +119,7 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	if state := s.tasks[task.Pod.UID]; state != nil {
 		return state, nil
 	}
-	state, err := s.volumes.look(task.Pod)
+	state, err := s.volumes.readClaims(task.Pod)
 	if err != nil {
 		return nil, err
 	}
@@ -127,8 +127,8 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	return state, nil
 }
 
-// look reads the pod's claims.
-func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
+// readClaims reads the pod's claims.
+func (v *volumes) readClaims(pod *v1.Pod) (*taskState, error) {
 	if unread := v.objects.unread(); len(unread) > 0 {
 		return nil, fmt.Errorf("the scheduler has not read all %s yet", strings.Join(unread, ", "))
 	}
@@ -146,14 +146,14 @@ func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
 		case isBound(claim):
 			bound, state.bound = append(bound, own), append(state.bound, claim)
 		default:
-			late, err := v.want(claim)
+			late, err := v.readRequest(claim)
 			if err != nil {
 				return nil, err
 			}
 			state.late = append(state.late, late)
 		}
 	}
-	slices.SortStableFunc(state.late, func(l, r wanted) int { return smallestFirst(l.PersistentVolumeClaim, r.PersistentVolumeClaim) })
+	slices.SortStableFunc(state.late, func(l, r claimRequest) int { return smallestFirst(l.PersistentVolumeClaim, r.PersistentVolumeClaim) })
 	if len(bound) == 0 {
 		return state, nil
 	}
@@ -165,8 +165,8 @@ func (v *volumes) look(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// find returns the node's offers for the pod's claims, or why there are none.
-func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer, *api.Status) {
+// find returns the node's candidates for the pod's claims, or why there are none.
+func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]candidate, *api.Status) {
 	if state.boundClaims != nil {
 		_, reasons, err := s.volumes.binder.FindPodVolumes(klog.Background(), state.boundOnly, state.boundClaims, node)
 		switch {
@@ -178,7 +178,7 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]offer,
 			return nil, s.unreached(state)
 		}
 	}
-	found, why, err := s.stock.offers(pod, state.late, node)
+	found, why, err := s.stock.candidates(pod, state.late, node)
 	switch {
 	case err != nil:
 		return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("finding volumes: %v", err)}
@@ -196,7 +196,7 @@ func (s *session) unreached(state *taskState) *api.Status {
 }
 
 // explain returns a text for a refusal, with the claims that may have caused it.
-func (s *session) explain(why refusal, late []wanted, node *v1.Node) string {
+func (s *session) explain(why refusal, late []claimRequest, node *v1.Node) string {
 	claims := make([]*v1.PersistentVolumeClaim, len(late))
 	for i := range late {
 		claims[i] = late[i].PersistentVolumeClaim

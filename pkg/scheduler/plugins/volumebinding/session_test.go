@@ -82,7 +82,7 @@ func TestGangs(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			cluster := sessiontest.New(sessiontest.World{
+			cluster := sessiontest.New(sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{schedtest.MakeNode().Name("n1").Obj(), schedtest.MakeNode().Name("n2").Obj()}, PodGroups: gang(tc.min), Pods: pods,
 				Objects: slices.Concat(objects, tc.volumes),
 			})
@@ -120,7 +120,7 @@ func TestGangsDoNotCountOnOneCapacity(t *testing.T) {
 	}
 	for least, want := range map[int32]int{2: 2, 3: 0} {
 		t.Run(fmt.Sprintf("%d of 3", least), func(t *testing.T) {
-			cluster := sessiontest.New(sessiontest.World{
+			cluster := sessiontest.New(sessiontest.ClusterSpec{
 				Nodes: []*v1.Node{schedtest.MakeNode().Name("n1").Obj(), schedtest.MakeNode().Name("n2").Obj()}, Pods: pods, Objects: objects,
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(least).Obj()},
 			})
@@ -161,7 +161,7 @@ func TestNodesThatShareStorageAreAskedAgain(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := sessiontest.World{
+			w := sessiontest.ClusterSpec{
 				Nodes:     []*v1.Node{schedtest.MakeNode().Name("small").Label("zone", "b").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj()},
 				PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(5).Obj()},
 				Objects: slices.Concat(tc.storage("a", 2), tc.storage("b", 3), []runtime.Object{schedtest.LateClass("class", tc.provisioner),

@@ -37,8 +37,8 @@ type volumes struct {
 	// mu guards the assumptions. It is not held during a call to the API server.
 	mu sync.Mutex
 	// assumed is by pod, held by claim.
-	assumed map[types.UID]*assumption
-	held    map[types.NamespacedName]*heldClaim
+	assumed map[types.UID]*assumedPod
+	held    map[types.NamespacedName]*assumedClaim
 	// reserved are the volumes of held claims. drawn is the amount, in bytes, that volumes still to be provisioned for
 	// held claims use of each capacity.
 	reserved map[string]bool
@@ -98,8 +98,8 @@ func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, erro
 			capacities:        storage.CSIStorageCapacities().Lister(),
 			attributesClasses: enabled(features.VolumeAttributesClass),
 		},
-		assumed:  map[types.UID]*assumption{},
-		held:     map[types.NamespacedName]*heldClaim{},
+		assumed:  map[types.UID]*assumedPod{},
+		held:     map[types.NamespacedName]*assumedClaim{},
 		reserved: map[string]bool{},
 		drawn:    map[types.NamespacedName]int64{},
 	}

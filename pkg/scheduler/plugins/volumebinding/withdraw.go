@@ -19,7 +19,7 @@ const callTimeout = 15 * time.Second
 
 // withdraw undoes the writes for the claim that did not take effect. Each write is conditional on the object's version,
 // so it fails if the volume controller or a provisioner has acted meanwhile; their result is then kept.
-func (v *volumes) withdraw(ctx context.Context, held *heldClaim) error {
+func (v *volumes) withdraw(ctx context.Context, held *assumedClaim) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	if claim := held.triedClaim; claim != nil {

@@ -21,7 +21,7 @@ import (
 func (c *Cluster) UseBooks(on bool) { c.cache.wantsBooks = on }
 
 // fillBooks shows the world to new books, if they are wanted.
-func (c *recordingCache) fillBooks(w World) {
+func (c *recordingCache) fillBooks(w ClusterSpec) {
 	c.books = nil
 	if !c.wantsBooks {
 		return

@@ -20,10 +20,10 @@ import (
 // TestASessionOnBooksIsGivenCopiesAgain: of what has not changed since the session before, and of nothing else.
 func TestASessionOnBooksIsGivenCopiesAgain(t *testing.T) {
 	const conf = "actions: allocate\ntiers:\n- plugins:\n  - name: coscheduling\n  - name: gang\n  - name: predicates\n"
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
 	cluster.UseBooks(true)
-	cluster.Load(sessiontest.World{
+	cluster.Load(sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{
 			schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj(),
 			schedtest.MakeNode().Name("n2").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj(),
@@ -63,10 +63,10 @@ func TestASessionOnBooksIsGivenCopiesAgain(t *testing.T) {
 // TestATrialInVainLeavesCopiesAsTheyWere: a gang of which one member fits is placed and taken back in each session. Nothing has changed then.
 func TestATrialInVainLeavesCopiesAsTheyWere(t *testing.T) {
 	const conf = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n  - name: predicates\n"
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
 	cluster.UseBooks(true)
-	cluster.Load(sessiontest.World{
+	cluster.Load(sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj()},
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(2).Phase(v1beta1.PodGroupInqueue).Obj()},
 		Pods: []*v1.Pod{

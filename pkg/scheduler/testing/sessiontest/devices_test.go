@@ -38,9 +38,9 @@ func informerOf(t *testing.T, cluster *sessiontest.Cluster) toolscache.SharedInd
 	return informer
 }
 
-// TestInformersShowDevices: those of the World at once, and changes soon.
+// TestInformersShowDevices: those of the ClusterSpec at once, and changes soon.
 func TestInformersShowDevices(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{Devices: []*v1alpha1.Device{device("n1", true), device("n2", true)}})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Devices: []*v1alpha1.Device{device("n1", true), device("n2", true)}})
 	defer cluster.Close()
 	informer := informerOf(t, cluster)
 	keys := informer.GetStore().ListKeys()
@@ -65,7 +65,7 @@ func TestInformersShowDevices(t *testing.T) {
 
 // TestAWorldWithoutDevicesServesNone: it is as a cluster without the CRD.
 func TestAWorldWithoutDevicesServesNone(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
 	if informerOf(t, cluster).HasSynced() {
 		t.Error("devices are served")

@@ -60,7 +60,7 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 }
 
 // CountResources counts the cluster's pods again, because they were added before any plugin.
-func (h *handle) CountResources(counter sums.Counter) {
+func (h *handle) CountResources(counter sums.ResourceCounter) {
 	h.cache.sums.Use(counter)
 	if h.cache.books != nil {
 		h.cache.books.Nodes.Sums.Use(counter)

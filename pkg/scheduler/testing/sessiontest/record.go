@@ -32,8 +32,8 @@ type Bind struct {
 // recordingCache is upstream's cache, which records binds and evictions instead of carrying them out.
 type recordingCache struct {
 	*vccache.SchedulerCache
-	sums sums.Books
-	// pods are the World's pods.
+	sums sums.NodeCapacityOverride
+	// pods are the ClusterSpec's pods.
 	pods []*v1.Pod
 	// books are the books that sessions see; nil if books are disabled.
 	books      *books.Books

@@ -37,8 +37,8 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// World is the content of a cluster.
-type World struct {
+// ClusterSpec is the content of a cluster.
+type ClusterSpec struct {
 	Nodes           []*v1.Node
 	Pods            []*v1.Pod
 	PodGroups       []*v1beta1.PodGroup
@@ -63,7 +63,7 @@ type Shard struct {
 	Nodes []string
 }
 
-// Cluster is a cache filled with a World.
+// Cluster is a cache filled with a ClusterSpec.
 type Cluster struct {
 	cache  *recordingCache
 	handle *handle
@@ -76,7 +76,7 @@ var initMetrics sync.Once
 
 // New returns a cluster, which must be closed. Upstream has one volume binder and one sharding mode for each process,
 // so only one cluster with volumes or shards can be used at a time.
-func New(w World) *Cluster {
+func New(w ClusterSpec) *Cluster {
 	initMetrics.Do(vcmetrics.InitKubeSchedulerRelatedMetrics)
 	evictor := util.NewFakeEvictor(0)
 	cache := vccache.NewCustomMockSchedulerCache(schedulertesting.SchedulerName, nil, evictor, &util.FakeStatusUpdater{}, nil, &record.FakeRecorder{})
@@ -108,8 +108,8 @@ func New(w World) *Cluster {
 }
 
 // Load replaces the content of the cluster, which is much cheaper than a new cluster. Objects, Devices and Topology
-// stay the same as in New, and the World must have none.
-func (c *Cluster) Load(w World) {
+// stay the same as in New, and the ClusterSpec must have none.
+func (c *Cluster) Load(w ClusterSpec) {
 	if len(w.Objects) > 0 || w.Devices != nil || w.Topology != nil {
 		panic("sessiontest: Objects, Devices and Topology are given to New only")
 	}
@@ -126,7 +126,7 @@ func (c *Cluster) Load(w World) {
 	c.fill(w)
 }
 
-func (c *Cluster) fill(w World) {
+func (c *Cluster) fill(w ClusterSpec) {
 	cache := c.cache
 	options.ServerOpts.ShardingMode = vcutil.NoneShardingMode
 	cache.InUseNodesInShard = sets.New[string]()
@@ -181,7 +181,7 @@ func (c *Cluster) AddPod(pod *v1.Pod) {
 // Cache returns the cluster's cache, to change the cluster between two sessions.
 func (c *Cluster) Cache() *vccache.SchedulerCache { return c.cache.SchedulerCache }
 
-// Kube returns the API server, to check writes to it. It contains only the World's Objects: pods and nodes are added
+// Kube returns the API server, to check writes to it. It contains only the ClusterSpec's Objects: pods and nodes are added
 // directly to the cache.
 func (c *Cluster) Kube() *kubefake.Clientset {
 	return c.cache.SchedulerCache.Client().(*kubefake.Clientset)

@@ -28,7 +28,7 @@ tiers:
 `
 
 func TestAnActionRunsOnTheWorldAndItsBindsAreWrittenDown(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{schedtest.MakeNode().Name("n1").Capacity(schedtest.Resources{"cpu": "4", "pods": "10"}).Obj()},
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Phase(v1beta1.PodGroupInqueue).Obj()},
 		Pods:      []*v1.Pod{schedtest.MakePod().Name("p").Group("g").Req(schedtest.Resources{"cpu": "1"}).Obj()},
@@ -45,9 +45,9 @@ func TestAnActionRunsOnTheWorldAndItsBindsAreWrittenDown(t *testing.T) {
 }
 
 func TestHyperNodesHaveTheirMembersByNamePatternAndLabel(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
-	cluster.Load(sessiontest.World{
+	cluster.Load(sessiontest.ClusterSpec{
 		Nodes: []*v1.Node{
 			schedtest.MakeNode().Name("n1").Obj(), schedtest.MakeNode().Name("r1").Obj(), schedtest.MakeNode().Name("r2").Obj(), schedtest.MakeNode().Name("l1").Label("rack", "l").Obj(),
 		},

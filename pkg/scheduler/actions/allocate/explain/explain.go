@@ -27,10 +27,10 @@ type explainedPlace struct {
 	group *topology.Group
 }
 
-// RecordMisfit records why the job was not placed: for each place where it may be placed, how many of the needed
+// RecordUnplaced records why the job was not placed: for each place where it may be placed, how many of the needed
 // members fit, and the reason that stops the next. It uses results of trials, or arithmetic that equal gangs share, so
 // it costs at most a look at each node for each of a few classes.
-func RecordMisfit(r *state.Attempt) {
+func RecordUnplaced(r *state.Attempt) {
 	if reason := r.Found.BestEffortReason; reason != "" {
 		r.Run.RecordWait(r.Job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
 		return
@@ -60,7 +60,7 @@ func RecordMisfit(r *state.Attempt) {
 			further += len(tasks)
 		}
 	}
-	e.Message = compact(e, further) + tooLarge(r.Run, d)
+	e.Message = shortMessage(e, further) + tooLarge(r.Run, d)
 	if r.Gathering != nil {
 		explainGathered(r, &e)
 	}

@@ -18,10 +18,10 @@ func TestMessages(t *testing.T) {
 		counts = map[string]int
 	)
 	anywhere := func(needed int, g group) string {
-		return compact(framework.GangExplanation{Needed: needed, Groups: groups{g}}, 0)
+		return shortMessage(framework.GangExplanation{Needed: needed, Groups: groups{g}}, 0)
 	}
 	required := func(needed int, all ...group) string {
-		return compact(framework.GangExplanation{Needed: needed, Required: true, Groups: all}, 0)
+		return shortMessage(framework.GangExplanation{Needed: needed, Required: true, Groups: all}, 0)
 	}
 	full := counts{"short of nvidia.com/gpu": 3, "cordoned": 2, `tainted "maintenance"`: 1}
 	got := map[string]string{
@@ -38,9 +38,9 @@ func TestMessages(t *testing.T) {
 		"node groups, no placement found":   required(16, group{Group: "ib-a", Fits: 16, Nodes: 16, Reasons: counts{"short of cpu": 4}}),
 		"node groups, one is not allowed":   required(1, group{Group: "ib-a", Nodes: 1, Reasons: counts{"short of cpu": 1}}, group{Group: "ib-b", Refused: "not listed in annotation ibcluster.volcano-prebind.io/clusters"}),
 		"no node group is allowed":          required(4),
-		"a HyperNode":                       compact(framework.GangExplanation{Needed: 4, Groups: groups{{Group: "rack-1", Nodes: 4, Stopped: "In hyperNode rack-1: too few nodes."}}}, 0),
-		"the minimum is placed, one waits":  compact(framework.GangExplanation{Needed: 1, Groups: groups{{Nodes: 1, Reasons: counts{"short of cpu": 1}}}}, 1),
-		"the minimum is placed, three wait": compact(framework.GangExplanation{Needed: 1, Groups: groups{{Nodes: 2, Reasons: counts{"short of cpu": 2}}}}, 3),
+		"a HyperNode":                       shortMessage(framework.GangExplanation{Needed: 4, Groups: groups{{Group: "rack-1", Nodes: 4, Stopped: "In hyperNode rack-1: too few nodes."}}}, 0),
+		"the minimum is placed, one waits":  shortMessage(framework.GangExplanation{Needed: 1, Groups: groups{{Nodes: 1, Reasons: counts{"short of cpu": 1}}}}, 1),
+		"the minimum is placed, three wait": shortMessage(framework.GangExplanation{Needed: 1, Groups: groups{{Nodes: 2, Reasons: counts{"short of cpu": 2}}}}, 3),
 	}
 	want := map[string]string{
 		"anywhere":                          `6/10 members fit: 3 nodes short of nvidia.com/gpu, 2 cordoned, 1 tainted "maintenance", 6 filled by its members (nvidia.com/gpu)`,

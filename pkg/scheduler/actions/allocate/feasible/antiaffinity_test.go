@@ -122,7 +122,7 @@ func TestSessionAntiAffinity(t *testing.T) {
 	namespace := func(name string, labels map[string]string) *v1.Namespace {
 		return &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	}
-	cluster := sessiontest.New(sessiontest.World{Objects: []runtime.Object{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: []runtime.Object{
 		namespace("ns", map[string]string{"team": "green"}), namespace("other", map[string]string{"team": "red"}),
 	}})
 	defer cluster.Close()
@@ -160,7 +160,7 @@ func TestSessionAntiAffinity(t *testing.T) {
 
 // TestEqualTermsAreMatchedOnce: a gang of any size whose members exclude each other has one term.
 func TestEqualTermsAreMatchedOnce(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
 	defer cluster.Close()
 	ssn := cluster.Open(framework.NewRegistry(), predicatesOnly)
 	defer ssn.Close()

@@ -97,7 +97,7 @@ func (n *CandidateNodes) update() {
 	n.state = n.finder.index.State()
 	for _, node := range changed {
 		if place, ok := n.set.Place(node); ok && n.looked[place] {
-			n.look(place)
+			n.updatePlace(place)
 		}
 	}
 	if n.newcomer {
@@ -136,12 +136,12 @@ func (n *CandidateNodes) lookFurther() {
 	}
 	n.scoreTogether(fresh)
 	for _, place := range places {
-		n.look(place)
+		n.updatePlace(place)
 	}
 }
 
-// look updates one node's place in the heap.
-func (n *CandidateNodes) look(place int32) {
+// updatePlace updates one node's place in the heap.
+func (n *CandidateNodes) updatePlace(place int32) {
 	node := n.set.Nodes[place]
 	if n.verdict(node) != nil {
 		n.ranking.drop(place)
@@ -296,7 +296,7 @@ func (n *CandidateNodes) rescoreTogether() {
 	}
 	n.scoreTogether(nodes)
 	for _, place := range fit {
-		n.look(place)
+		n.updatePlace(place)
 	}
 }
 

@@ -90,7 +90,7 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			scope, fixed := ssn.Verdicts.FixedScope(option.Name)
 			l.plugins, l.scopes = append(l.plugins, option.Name), append(l.scopes, fixedScope{scope, fixed})
 			l.readsAnything = l.readsAnything || ssn.Verdicts.ReadsAnything(option.Name)
-			l.onTheClock = l.onTheClock || ssn.Verdicts.OnTheClock(option.Name)
+			l.onTheClock = l.onTheClock || ssn.Verdicts.TimeDependent(option.Name)
 		}
 	}
 	return l
@@ -179,9 +179,9 @@ func (l *layering) make(signature string) *layers {
 
 // noteUncached records the extension points of the uncached plugin.
 func (l *layering) noteUncached(made *layers, plugin string) {
-	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Verdicts.MayScore(plugin)
-	made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.Verdicts.MayRefuse(plugin)
-	made.overNetwork = made.overNetwork || framework.AsksServer(plugin)
+	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Verdicts.HasScore(plugin)
+	made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.Verdicts.HasFilter(plugin)
+	made.overNetwork = made.overNetwork || framework.CallsServer(plugin)
 }
 
 func appendTier(tiers []vcconf.Tier, tier vcconf.Tier) []vcconf.Tier {

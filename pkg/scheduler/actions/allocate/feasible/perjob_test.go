@@ -34,7 +34,7 @@ func (tenants) SignJob(job *api.JobInfo) string {
 
 // TestVerdictsOfAJobsOwnAreNoNumbers: but for those of the plugin that has chosen the nodes.
 func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
-	w := sessiontest.World{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "9"}).Obj()}}
+	w := sessiontest.ClusterSpec{Nodes: []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "4", "memory": "8Gi", "pods": "9"}).Obj()}}
 	for _, name := range []string{"red", "any"} {
 		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(name).Phase(v1beta1.PodGroupInqueue).Obj())
 		w.Pods = append(w.Pods, schedtest.MakePod().Name(name).Group(name).Req(schedtest.Resources{"cpu": "1"}).Obj())

@@ -75,7 +75,7 @@ func TestReach(t *testing.T) {
 			})
 			registry.RegisterAction(allocate.New())
 			action, _ := vcframework.GetAction("allocate")
-			world := sessiontest.World{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}}
+			world := sessiontest.ClusterSpec{PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").Obj()}}
 			for _, name := range []string{"n1", "n2", "n3"} {
 				world.Nodes = append(world.Nodes, schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "pods": "20"}).Obj())
 			}

@@ -20,7 +20,7 @@ func (n *CandidateNodes) takeOut(refused map[int32]error) {
 		switch {
 		case forGood(err):
 			n.cache.refusedForGood[node] = err
-		case keepsAway(err) && !n.finder.layering.nothingCached:
+		case hasAntiAffinity(err) && !n.finder.layering.nothingCached:
 			if n.keptAway == nil {
 				n.keptAway, n.keptAwayOf = map[int32]error{}, n.finder.takenBack
 			}
@@ -29,7 +29,7 @@ func (n *CandidateNodes) takeOut(refused map[int32]error) {
 			continue
 		}
 		place, _ := n.set.Place(node)
-		n.look(place)
+		n.updatePlace(place)
 	}
 }
 
@@ -42,7 +42,7 @@ func (n *CandidateNodes) forgetKeptAway() {
 	n.keptAway = nil
 	for node := range nodes {
 		place, _ := n.set.Place(node)
-		n.look(place)
+		n.updatePlace(place)
 	}
 }
 
@@ -55,8 +55,8 @@ func forGood(err error) bool {
 	})
 }
 
-// keepsAway reports whether the refusal is due to anti-affinity, which no further pod resolves.
-func keepsAway(err error) bool {
+// hasAntiAffinity reports whether the refusal is due to anti-affinity, which no further pod resolves.
+func hasAntiAffinity(err error) bool {
 	return refusedBecause(err, func(reason string) bool {
 		return reason == interpodaffinity.ErrReasonAntiAffinityRulesNotMatch || reason == interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch
 	})

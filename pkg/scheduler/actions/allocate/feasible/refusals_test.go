@@ -21,7 +21,7 @@ import (
 // taken back. With binpack such a node is the best for each of the others.
 func TestMembersApartAskANodeOnce(t *testing.T) {
 	const members = 3
-	w := sessiontest.World{}
+	w := sessiontest.ClusterSpec{}
 	for i := range members + 1 {
 		name := fmt.Sprintf("n%d", i)
 		w.Nodes = append(w.Nodes, schedtest.MakeNode().Name(name).Label(v1.LabelHostname, name).Capacity(schedtest.Resources{"cpu": "8", "memory": "64Gi", "pods": "20"}).Obj())

@@ -49,7 +49,7 @@ func TestAPluginIsNotAskedAboutTasksItSkips(t *testing.T) {
 	registry.RegisterAction(allocate.New())
 	action, _ := vcframework.GetAction("allocate")
 	one := schedtest.Resources{"cpu": "1"}
-	cluster := sessiontest.New(sessiontest.World{
+	cluster := sessiontest.New(sessiontest.ClusterSpec{
 		Nodes:     []*v1.Node{schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "memory": "8Gi", "pods": "20"}).Obj()},
 		PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("plain").Obj(), schedtest.MakePodGroup().Name("asking").Obj()},
 		Pods: []*v1.Pod{

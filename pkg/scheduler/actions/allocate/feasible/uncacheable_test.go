@@ -38,7 +38,7 @@ func TestPodsThatAskForADeviceClassByAnExtendedResource(t *testing.T) {
 
 // TestPodsWhoseNodesDependOnOtherNodes are asked about one by one: what is placed elsewhere decides on a node.
 func TestPodsWhoseNodesDependOnOtherNodes(t *testing.T) {
-	world := sessiontest.World{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late"), boundClaim("bound")}}
+	world := sessiontest.ClusterSpec{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late"), boundClaim("bound")}}
 	cluster := sessiontest.New(world)
 	defer cluster.Close()
 	ssn := cluster.Open(framework.NewRegistry(), "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n")
@@ -95,7 +95,7 @@ func boundClaim(name string) *v1.PersistentVolumeClaim {
 
 // TestClaimsThatAnotherPluginLooksFor: what the predicates plugin does not look for does not make it be asked each time.
 func TestClaimsThatAnotherPluginLooksFor(t *testing.T) {
-	cluster := sessiontest.New(sessiontest.World{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late")}})
+	cluster := sessiontest.New(sessiontest.ClusterSpec{Objects: []runtime.Object{schedtest.LateClass("late", "example.com/disks"), schedtest.UnboundClaim("unbound", "late")}})
 	defer cluster.Close()
 	pods := map[string]*v1.Pod{
 		"predicate.VolumeBindingEnable":             schedtest.MakePod().Name("p").Volume("unbound").Obj(),

@@ -110,7 +110,7 @@ func (b *Budget) forgetAbsent() {
 func (b *Budget) fairShare(of Search, searches int) int {
 	left := b.Left
 	if b.Next != nil {
-		if b.take(of) {
+		if b.useTurn(of) {
 			return maxPackingSteps
 		}
 		left -= maxPackingSteps
@@ -124,7 +124,7 @@ func (b *Budget) Open(of Search) bool { return b.Left > 0 || b.Next != nil && *b
 // AcquireAll takes the steps of a search that cannot be divided. It succeeds while steps remain, or if it is the
 // search's turn; otherwise the search waits.
 func (b *Budget) AcquireAll(of Search, steps int) bool {
-	if !b.take(of) && b.Left <= 0 {
+	if !b.useTurn(of) && b.Left <= 0 {
 		b.Wait(of)
 		return false
 	}
@@ -132,8 +132,8 @@ func (b *Budget) AcquireAll(of Search, steps int) bool {
 	return true
 }
 
-// take uses the search's turn, and reports whether it was that search's turn.
-func (b *Budget) take(of Search) bool {
+// useTurn uses the search's turn, and reports whether it was that search's turn.
+func (b *Budget) useTurn(of Search) bool {
 	if b.Next == nil || *b.Next != of {
 		return false
 	}
@@ -163,4 +163,4 @@ func (b *Budget) Wait(of Search) {
 }
 
 // Finish ends the search's turn, because it needs no further steps.
-func (b *Budget) Finish(of Search) { b.take(of) }
+func (b *Budget) Finish(of Search) { b.useTurn(of) }

@@ -227,7 +227,7 @@ func TestANamespaceThatComesAndGoesHasNoMoreTurns(t *testing.T) {
 	good := 0
 	for range 30 {
 		turns.beginSession(0)
-		if turns.take(of("good/0")) {
+		if turns.useTurn(of("good/0")) {
 			good++
 		}
 		turns.Wait(of("good/0")) // its turn does not suffice

@@ -148,8 +148,8 @@ const (
 
 // HasFailed reports whether the way is known to fail for the key.
 func (m *Memory) HasFailed(in Way, key string) bool {
-	_, vain := m.known(m.failureKey(in, key))
-	return vain
+	_, useless := m.known(m.failureKey(in, key))
+	return useless
 }
 
 // NoteFailed records that the way fails.

@@ -38,8 +38,8 @@ func (l *loading) most(k int) int {
 	return max(most, 0)
 }
 
-// take puts count tasks of the kind on the node, or removes them when the count is negative.
-func (l *loading) take(k, count int) {
+// place puts count tasks of the kind on the node, or removes them when the count is negative.
+func (l *loading) place(k, count int) {
 	if count == 0 {
 		return
 	}

@@ -77,9 +77,9 @@ func (v *pricing) from(i int, value float64) {
 	}
 	k := v.order[i]
 	for count := v.most(k); count >= 0; count-- {
-		v.take(k, count)
+		v.place(k, count)
 		v.from(i+1, value+float64(count)*v.prices[k])
-		v.take(k, -count)
+		v.place(k, -count)
 	}
 }
 

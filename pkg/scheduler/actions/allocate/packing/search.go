@@ -119,7 +119,7 @@ func (s *search) from(i, placed int) bool {
 	if placed >= s.Wanted && s.rolesMet() {
 		return true
 	}
-	if i == len(s.nodes) || !s.hopeful(i, placed) {
+	if i == len(s.nodes) || !s.mayFitFrom(i, placed) {
 		return false
 	}
 	if s.steps <= 0 {
@@ -165,8 +165,8 @@ func (s *search) rolesMet() bool {
 	return !slices.ContainsFunc(lacking, func(n int) bool { return n > 0 })
 }
 
-// hopeful reports whether the total room of the nodes from the i-th on may suffice for the missing tasks.
-func (s *search) hopeful(i, placed int) bool {
+// mayFitFrom reports whether the total room of the nodes from the i-th on may suffice for the missing tasks.
+func (s *search) mayFitFrom(i, placed int) bool {
 	need := max(s.Wanted-placed, 0)
 	can, roles := 0, slices.Clone(s.Roles)
 	for k := range s.Kinds {
@@ -257,9 +257,9 @@ func (e *enumeration) from(i int) {
 		least = most // fewer would not be maximal
 	}
 	for count := most; count >= least; count-- {
-		e.take(k, count)
+		e.place(k, count)
 		e.from(i + 1)
-		e.take(k, -count)
+		e.place(k, -count)
 		if len(e.found) == maxFills {
 			e.s.cut = true
 			return

@@ -169,7 +169,7 @@ func (p *Problem) refuteAny(left *int) Answer {
 	}
 	s := p.newSearch(leastWaste, 0)
 	*left -= len(p.Nodes)
-	if !s.hopeful(0, 0) {
+	if !s.mayFitFrom(0, 0) {
 		return Impossible
 	}
 	for kinds := 2; kinds <= mostCoarse && *left > 0; kinds++ {

@@ -5,5 +5,5 @@
 //
 // A job is tried in node groups (groups.go), in HyperNodes (hypernode.go), by the plans of a plugin that gathers it (gather.go), or anywhere.
 // In each place a partSearch tries the first orders of the tasks and then others, packings and choices (partsearch.go, rearrange.go,
-// packed.go). A result stays in the session until its caller commits or discards it.
+// packedtrial.go). A result stays in the session until its caller commits or discards it.
 package search

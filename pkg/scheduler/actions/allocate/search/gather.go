@@ -107,12 +107,12 @@ func (g *gatherRun) place() trial.PartResult {
 	slots := g.slots(classes)
 	plans := g.attempt.Gathering.On(slots, len(g.part.Tasks))
 	tasks, plan := g.nextPlan(plans)
-	if plan != nil && !exact && g.granted() { // the slots are upper bounds, so if they allow no plan, none exists
+	if plan != nil && !exact && g.acquireTurn() { // the slots are upper bounds, so if they allow no plan, none exists
 		g.probe(slots)
 		plans = g.attempt.Gathering.On(slots, len(g.part.Tasks))
 		tasks, plan = g.nextPlan(plans)
 	}
-	for trials := 0; trials < maxGatherTrials && g.tried <= memory.MaxFurtherLooks && (trials == 0 || g.granted()); trials++ {
+	for trials := 0; trials < maxGatherTrials && g.tried <= memory.MaxFurtherLooks && (trials == 0 || g.acquireTurn()); trials++ {
 		if trials > 0 {
 			plans = g.attempt.Gathering.On(slots, len(g.part.Tasks))
 			tasks, plan = g.nextPlan(plans)
@@ -143,9 +143,9 @@ func (g *gatherRun) place() trial.PartResult {
 	return failed
 }
 
-// granted reports whether the session has the steps to continue after the first trial. Otherwise gangs take turns
+// acquireTurn reports whether the session has the steps to continue after the first trial. Otherwise gangs take turns
 // (memory.Budget).
-func (g *gatherRun) granted() bool {
+func (g *gatherRun) acquireTurn() bool {
 	if !g.may {
 		g.may = g.run.Memory.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.Scope.Set.Name, g.part.IdleOnly), 0)
 	}
@@ -222,11 +222,11 @@ func (g *gatherRun) chosen(n int) []*api.TaskInfo {
 // placeByShares places the tasks by the plan. If some find no place, nothing is placed, and it returns the number of tasks of the
 // nodes that took fewer than their share.
 func (g *gatherRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShare) (trial.PartResult, map[string]int) {
-	result, misfit := trial.TryShares(g.part, tasks, plan)
-	if misfit.QueueRefused {
-		g.queueRefused, g.atOnce = true, misfit.Placed
+	result, shortfall := trial.TryShares(g.part, tasks, plan)
+	if shortfall.QueueRefused {
+		g.queueRefused, g.atOnce = true, shortfall.Placed
 	}
-	return result, misfit.Took
+	return result, shortfall.Took
 }
 
 // gatherClass is a class of tasks of a gang.

@@ -58,7 +58,7 @@ func (u *Unit) solveNow(explained bool) (PlacedGangs, *Misfit) {
 		if failed.beside == 0 {
 			return nil, first // it has no room even alone
 		}
-		if len(tried) == 0 && !u.granted() {
+		if len(tried) == 0 && !u.acquireTurn() {
 			return nil, first
 		}
 		tried[orderKey(order)] = true
@@ -71,12 +71,12 @@ func (u *Unit) solveNow(explained bool) (PlacedGangs, *Misfit) {
 	if placed := (&unitSearch{unit: u}).place(nil, u.largestFirst()); placed != nil {
 		return placed, nil
 	}
-	return u.packed(), first
+	return u.placeByPlan(), first
 }
 
-// granted reports whether the session has the steps to try more than one order. Otherwise units take turns
+// acquireTurn reports whether the session has the steps to try more than one order. Otherwise units take turns
 // (memory.Budget).
-func (u *Unit) granted() bool {
+func (u *Unit) acquireTurn() bool {
 	tasks := 0
 	for _, job := range u.Gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
@@ -144,7 +144,7 @@ func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain
 		return &PlacedGang{r, result}, framework.Wait{}
 	}
 	if explained {
-		explain.RecordMisfit(r)
+		explain.RecordUnplaced(r)
 	}
 	u.cut = u.cut || r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers()
 	u.run.Finder.ForgetJob()

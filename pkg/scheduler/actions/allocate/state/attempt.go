@@ -63,10 +63,10 @@ func (f *Findings) NoteRefused() {
 }
 
 // NoteTried records that the job was tried in the set.
-func (f *Findings) NoteTried(set *nodeset.Set) { note(&f.Tried, set, true) }
+func (f *Findings) NoteTried(set *nodeset.Set) { setIn(&f.Tried, set, true) }
 
 // NoteShortfall records how far a trial came in the set.
-func (f *Findings) NoteShortfall(set *nodeset.Set, found Shortfall) { note(&f.Shortfalls, set, found) }
+func (f *Findings) NoteShortfall(set *nodeset.Set, found Shortfall) { setIn(&f.Shortfalls, set, found) }
 
 // RefusedBeyondNumbers reports whether a trial failed for a reason of a plugin or the queue beyond numbers.
 func (f *Findings) RefusedBeyondNumbers() bool {

@@ -19,6 +19,6 @@ func (f *Failures) Has(gang string) bool { return gang != "" && f.at[gang] == f.
 // Note records that the gang fits nowhere.
 func (f *Failures) Note(gang string) {
 	if gang != "" {
-		note(&f.at, gang, f.placed+1)
+		setIn(&f.at, gang, f.placed+1)
 	}
 }

@@ -108,7 +108,7 @@ func (f *Fingerprinter) ofJudged(plugin string) uint64 {
 	known, ok := f.judged[plugin]
 	if state := f.index.State(); !ok || known.state != state {
 		known = judgedNodes{state, f.makeJudged(plugin)}
-		note(&f.judged, plugin, known)
+		setIn(&f.judged, plugin, known)
 	}
 	return known.fingerprint
 }

@@ -70,7 +70,7 @@ func (p *Progress) Advance(job *api.JobInfo, placed []*api.TaskInfo) {
 			return
 		}
 		if uid := job.TaskToSubJob[task.UID]; !of.subJobs[uid] && job.ContainsSubJobPolicy() && job.SubJobs[uid].IsReady() {
-			note(&of.subJobs, uid, true) // no sub-job of a waiting gang is placed
+			setIn(&of.subJobs, uid, true) // no sub-job of a waiting gang is placed
 		}
 	}
 	of.ready = p.GangDecides
@@ -119,8 +119,8 @@ func (p *Progress) JobOrder(l, r any) (first bool) {
 	return first
 }
 
-// note sets the value in the map, which it creates if needed.
-func note[K comparable, V any](values *map[K]V, key K, value V) {
+// setIn sets the value in the map, which it creates if needed.
+func setIn[K comparable, V any](values *map[K]V, key K, value V) {
 	if *values == nil {
 		*values = map[K]V{}
 	}

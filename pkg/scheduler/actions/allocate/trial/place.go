@@ -124,7 +124,7 @@ func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where
 		if !ok {
 			return false, errs
 		}
-		err := p.putOn(task, cache, c)
+		err := p.placeOn(task, cache, c)
 		if err == nil {
 			return true, nil
 		}
@@ -142,8 +142,8 @@ func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where
 	}
 }
 
-// putOn places the task on the chosen node. An error says why a plugin still refuses the node.
-func (p *placer) putOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
+// placeOn places the task on the chosen node. An error says why a plugin still refuses the node.
+func (p *placer) placeOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	err := p.verify(task, cache, c)
 	if err == nil {
 		err = p.changes.assign(task, c)

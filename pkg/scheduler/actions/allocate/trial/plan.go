@@ -52,7 +52,7 @@ func (p *placer) placeByPlan(plan packing.Plan, in *state.PackingInput, nodes []
 // placeOnNode places the task on the node if all verdicts still allow it.
 func (p *placer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache, node int32) bool {
 	c, ok := p.run.Finder.Accepts(task, cache, p.part.Scope.Where, node, p.part.IdleOnly)
-	return ok && p.putOn(task, cache, c) == nil
+	return ok && p.placeOn(task, cache, c) == nil
 }
 
 // TryPlanned places the tasks that have a planned node, if every plugin still agrees.

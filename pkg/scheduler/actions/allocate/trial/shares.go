@@ -9,8 +9,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// SharesMisfit is how far a trial by shares came that failed to place all tasks.
-type SharesMisfit struct {
+// SharesShortfall is how far a trial by shares came that failed to place all tasks.
+type SharesShortfall struct {
 	// Took is the number of tasks that nodes took, for nodes that took fewer than their share.
 	Took map[string]int
 	// Placed is how many tasks found a place.
@@ -21,10 +21,10 @@ type SharesMisfit struct {
 
 // TryShares places the tasks by the shares: on each node the first tasks that it accepts. If some find no place,
 // nothing is placed.
-func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (PartResult, SharesMisfit) {
+func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (PartResult, SharesShortfall) {
 	p := newPlacer(s)
 	p.minimum = len(tasks)
-	misfit := SharesMisfit{Took: map[string]int{}}
+	shortfall := SharesShortfall{Took: map[string]int{}}
 	left := tasks
 	for _, share := range plan {
 		node, known := p.run.Index.Number(share.Node)
@@ -32,21 +32,21 @@ func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (Part
 			continue
 		}
 		before := len(left)
-		left, misfit.QueueRefused = p.fillNode(left, node, share.Members)
+		left, shortfall.QueueRefused = p.fillNode(left, node, share.Members)
 		if n := before - len(left); n < share.Members {
-			misfit.Took[share.Node] = n
+			shortfall.Took[share.Node] = n
 		}
-		if misfit.QueueRefused {
+		if shortfall.QueueRefused {
 			break
 		}
 	}
-	misfit.Placed = len(tasks) - len(left)
+	shortfall.Placed = len(tasks) - len(left)
 	if len(left) > 0 {
 		p.noteShortfall()
 		p.changes.Discard()
-		return PartResult{Rest: s.Tasks}, misfit
+		return PartResult{Rest: s.Tasks}, shortfall
 	}
-	return p.end(stillPending(s.attempt.Pending.Tasks[s.SubJob.UID])), SharesMisfit{}
+	return p.end(stillPending(s.attempt.Pending.Tasks[s.SubJob.UID])), SharesShortfall{}
 }
 
 // CountOnNode places up to most of the tasks on the node and takes them back, to find out how many it takes: some plugins'

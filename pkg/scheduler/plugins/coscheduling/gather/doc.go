@@ -10,7 +10,7 @@
 // The narrowest layer that has a domain for all members comes first. Its domains are ordered by
 //
 //  1. the number of the gang's own members in the domain, then in the domains around it, most first;
-//  2. company (pods that the gang prefers to be near), in the same way;
+//  2. affinity (pods that the gang prefers to be near), in the same way;
 //  3. the number of domains needed in the layers where the gang prefers few, fewest first;
 //  4. slots in the domain and then around it, fewest first;
 //  5. name.

@@ -13,23 +13,23 @@ import (
 const mostNamed = 5
 
 // Explain returns why no plan exists for the number of members: how many of them the possible domains can take.
-func (t *Tree) Explain(wanted int) string {
+func (t *DomainTree) Explain(wanted int) string {
 	level := t.mustLevel()
 	domains := slices.Clone(t.levels[level])
-	if t.home != nil {
-		domains = []*domain{t.home}
+	if t.requiredDomain != nil {
+		domains = []*domain{t.requiredDomain}
 	}
 	slices.SortStableFunc(domains, func(l, r *domain) int { return cmp.Compare(t.mostIn(r, wanted), t.mostIn(l, wanted)) })
 	list := named(domains, func(d *domain) string { return t.explainDomain(d, wanted) })
 	where := "the cluster"
 	switch {
-	case t.home != nil:
-		where = fmt.Sprintf("%s %s, where the gang's pods are,", t.layers[level].Name, t.home.path())
+	case t.requiredDomain != nil:
+		where = fmt.Sprintf("%s %s, where the gang's pods are,", t.layers[level].Name, t.requiredDomain.path())
 	case level > 0:
 		where = "no domain of layer " + t.layers[level].Name
 	}
 	verb := "fits"
-	if level == 0 || t.home != nil {
+	if level == 0 || t.requiredDomain != nil {
 		verb = "does not fit"
 	}
 	members := fmt.Sprintf("the %d members", wanted)
@@ -40,7 +40,7 @@ func (t *Tree) Explain(wanted int) string {
 }
 
 // inMultiples returns the text on the required multiples.
-func (t *Tree) inMultiples() string {
+func (t *DomainTree) inMultiples() string {
 	var parts []string
 	for _, layer := range t.layers {
 		if layer.Multiple > 1 {
@@ -54,11 +54,11 @@ func (t *Tree) inMultiples() string {
 }
 
 // mostIn returns the largest number of members, up to wanted, that the domain can take.
-func (t *Tree) mostIn(d *domain, wanted int) int { return d.takes.below(min(wanted, t.most)) }
+func (t *DomainTree) mostIn(d *domain, wanted int) int { return d.takes.below(min(wanted, t.most)) }
 
 // explainDomain returns how many members the domain can take. It also names its parts that have enough slots, but not
 // in the required multiples.
-func (t *Tree) explainDomain(d *domain, wanted int) string {
+func (t *DomainTree) explainDomain(d *domain, wanted int) string {
 	most := t.mostIn(d, wanted)
 	text := fmt.Sprintf("%s %d", d.path(), most)
 	if d.slots < wanted || len(d.children) == 0 || most == wanted {

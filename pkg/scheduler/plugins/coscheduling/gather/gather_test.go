@@ -55,7 +55,7 @@ func text(shares []Share) string {
 	return strings.Join(parts, ", ")
 }
 
-func best(t *Tree, wanted int) string {
+func best(t *DomainTree, wanted int) string {
 	for shares := range t.Plans(wanted, wanted) {
 		return text(shares)
 	}
@@ -89,7 +89,7 @@ func TestPlans(t *testing.T) {
 		"more than there is":                 {wanted: 26, says: "the cluster does not fit the 26 members: all 25"},
 		"multiples by node":                  {rules: []string{"block must", "node 4"}, wanted: 8, want: "c1 4, c2 4"},
 		"multiples by block":                 {rules: []string{"spine must", "block 4"}, wanted: 8, want: "c2 5, c1 3"},
-		"company next door":                  {rules: []string{"block must"}, wanted: 5, nodes: with(func(n map[string]*Node) { n["b2x"].Company = 1 }), want: "b1x 5"},
+		"company next door":                  {rules: []string{"block must"}, wanted: 5, nodes: with(func(n map[string]*Node) { n["b2x"].AffinityCount = 1 }), want: "b1x 5"},
 		"a number that is no multiple":       {rules: []string{"spine must", "block 8"}, wanted: 12, says: "no domain of layer spine fits the 12 members in multiples of 8 by block: s1 8 (b1 8 + b2 0 of 16 slots), s2 8"},
 		"multiples that exclude each other":  {rules: []string{"spine must", "block 6", "node 4"}, wanted: 12, says: "no domain of layer spine fits the 12 members in multiples of 6 by block and 4 by node: s1 0, s2 0"},
 		"a multiple of a layer around":       {rules: []string{"block must", "spine 4"}, wanted: 6, says: "in multiples of 4 by spine"},
@@ -116,8 +116,8 @@ func TestPlans(t *testing.T) {
 			{Name: "y1", Domains: []string{"s", "y"}, Slots: 5}, {Name: "y2", Domains: []string{"s", "y"}, Slots: 4},
 		}},
 		"more company, on all nodes of a block": {rules: []string{"block must"}, wanted: 9, want: "x1 8, x2 1", nodes: []Node{
-			{Name: "x1", Domains: []string{"s", "x"}, Slots: 8, Company: 3}, {Name: "x2", Domains: []string{"s", "x"}, Slots: 2},
-			{Name: "y1", Domains: []string{"s", "y"}, Slots: 8, Company: 1}, {Name: "y2", Domains: []string{"s", "y"}, Slots: 1, Company: 1},
+			{Name: "x1", Domains: []string{"s", "x"}, Slots: 8, AffinityCount: 3}, {Name: "x2", Domains: []string{"s", "x"}, Slots: 2},
+			{Name: "y1", Domains: []string{"s", "y"}, Slots: 8, AffinityCount: 1}, {Name: "y2", Domains: []string{"s", "y"}, Slots: 1, AffinityCount: 1},
 		}},
 		"not even one": {wanted: 1, nodes: []Node{{Name: "x", Domains: []string{"s", "b"}}}, says: "the cluster does not fit a member: all 0"},
 		"a multiple is completed where members are": {
@@ -231,7 +231,7 @@ func drawn(random *rand.Rand) ([]Layer, []Node) {
 	for i := range 1 + random.IntN(6) {
 		nodes = append(nodes, Node{
 			Name: fmt.Sprintf("n%d", i), Domains: []string{fmt.Sprintf("s%d", random.IntN(2)), fmt.Sprintf("b%d", random.IntN(2))},
-			Slots: random.IntN(6), Company: random.IntN(2),
+			Slots: random.IntN(6), AffinityCount: random.IntN(2),
 		})
 	}
 	if random.IntN(2) == 0 {

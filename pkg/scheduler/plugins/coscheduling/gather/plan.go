@@ -16,7 +16,7 @@ type Share struct {
 
 // Plans yields the ways to place now members while leaving room for wanted in total, the best first. Consecutive nodes of a plan
 // are close to each other in the network.
-func (t *Tree) Plans(wanted, now int) iter.Seq[[]Share] {
+func (t *DomainTree) Plans(wanted, now int) iter.Seq[[]Share] {
 	return func(yield func([]Share) bool) {
 		if now < 1 || wanted < now || wanted > t.most {
 			return
@@ -37,9 +37,9 @@ func (t *Tree) Plans(wanted, now int) iter.Seq[[]Share] {
 }
 
 // Most returns the largest number of members, between least and most, that has a plan; 0 if there is none.
-func (t *Tree) Most(least, most int) int {
+func (t *DomainTree) Most(least, most int) int {
 	for n := min(most, t.most); n >= max(least, 1); n-- {
-		if t.held(n) {
+		if t.planExists(n) {
 			return n
 		}
 	}
@@ -47,23 +47,23 @@ func (t *Tree) Most(least, most int) int {
 }
 
 // Least returns the smallest such number.
-func (t *Tree) Least(least, most int) int {
+func (t *DomainTree) Least(least, most int) int {
 	for n := max(least, 1); n <= min(most, t.most); n++ {
-		if t.held(n) {
+		if t.planExists(n) {
 			return n
 		}
 	}
 	return 0
 }
 
-// held reports whether a plan exists for n members.
-func (t *Tree) held(n int) bool {
+// planExists reports whether a plan exists for n members.
+func (t *DomainTree) planExists(n int) bool {
 	return slices.ContainsFunc(t.levels[t.mustLevel()], func(d *domain) bool { return t.holds(d, n) })
 }
 
 // holds reports whether n members may be added to the domain while none are added elsewhere.
-func (t *Tree) holds(d *domain, n int) bool {
-	if !d.takes.has(n) || t.home != nil && d.at(t.home.level) != t.home {
+func (t *DomainTree) holds(d *domain, n int) bool {
+	if !d.takes.has(n) || t.requiredDomain != nil && d.at(t.requiredDomain.level) != t.requiredDomain {
 		return false
 	}
 	for around := d.parent; around != nil; around = around.parent {
@@ -75,7 +75,7 @@ func (t *Tree) holds(d *domain, n int) bool {
 }
 
 // candidates returns the domains of the level that can hold the wanted members, the best first, and equal ones by path.
-func (t *Tree) candidates(level, wanted int) []*domain {
+func (t *DomainTree) candidates(level, wanted int) []*domain {
 	var out []*domain
 	spread := map[*domain]int{}
 	for _, d := range t.levels[level] {
@@ -91,7 +91,7 @@ func (t *Tree) candidates(level, wanted int) []*domain {
 	slices.SortStableFunc(out, func(l, r *domain) int {
 		return cmp.Or(
 			upwards(r, l, func(d *domain) int { return d.members }),
-			upwards(r, l, func(d *domain) int { return d.company }),
+			upwards(r, l, func(d *domain) int { return d.affinityCount }),
 			cmp.Compare(spread[l], spread[r]),
 			upwards(l, r, func(d *domain) int { return d.slots }),
 		)
@@ -110,7 +110,7 @@ func upwards(l, r *domain, of func(*domain) int) int {
 }
 
 // spread returns over how many domains the members would be spread, in the layers where the gang prefers few.
-func (t *Tree) spread(d *domain, wanted int) int {
+func (t *DomainTree) spread(d *domain, wanted int) int {
 	var levels []int
 	for i, layer := range t.layers {
 		if layer.Prefer && i > d.level {
@@ -130,7 +130,7 @@ func (t *Tree) spread(d *domain, wanted int) int {
 }
 
 // divide divides n members, which the domain can take, over its nodes.
-func (t *Tree) divide(d *domain, n int, give func(node *domain, n int)) {
+func (t *DomainTree) divide(d *domain, n int, give func(node *domain, n int)) {
 	if n == 0 {
 		return
 	}
@@ -153,12 +153,12 @@ func (t *Tree) divide(d *domain, n int, give func(node *domain, n int)) {
 
 // rests returns, for each of the first children with irregular amounts, the amounts that all children behind it can take together.
 // Regular children need none: each may take as much as it can.
-func (t *Tree) rests(d *domain) []amounts {
+func (t *DomainTree) rests(d *domain) []counts {
 	irregular := 0
 	for irregular < len(d.children) && d.children[irregular].takes.irregular != nil {
 		irregular++
 	}
-	rests := make([]amounts, irregular)
+	rests := make([]counts, irregular)
 	rest := t.sumOf(d.children[irregular:])
 	for i := range slices.Backward(rests) {
 		rests[i] = rest

@@ -23,7 +23,7 @@ type Node struct {
 	Domains []string
 	// Slots is the number of further members that it can take. Members is the number of the gang's members on it.
 	// Company is the number of pods on it that the gang prefers to be near.
-	Slots, Members, Company int
+	Slots, Members, AffinityCount int
 }
 
 // domain is a part of the tree. Its level is the index of its layer.
@@ -33,10 +33,10 @@ type domain struct {
 	parent   *domain
 	children []*domain
 	// slots is the number of further members it can take, rounded down by the multiples within it.
-	slots            int
-	members, company int
+	slots                  int
+	members, affinityCount int
 	// takes is the set of numbers of members that may be added here.
-	takes amounts
+	takes counts
 }
 
 // path returns the domain's name after the names of the domains around it.
@@ -58,20 +58,20 @@ func (d *domain) at(level int) *domain {
 	return d
 }
 
-// Tree holds the domains, with the gang's members and slots in them.
-type Tree struct {
+// DomainTree holds the domains, with the gang's members and slots in them.
+type DomainTree struct {
 	layers []Layer
 	// levels has the domains by level, sorted by path.
 	levels [][]*domain
 	// most is the largest number of members that the tree can divide.
 	most int
-	// home is the domain that the gang must be in, because it already has members there; nil if it may choose.
-	home *domain
+	// requiredDomain is the domain that the gang must be in, because it already has members there; nil if it may choose.
+	requiredDomain *domain
 }
 
 // New makes the tree of the nodes, to divide up to most members. The first layer is the cluster, the last the nodes.
-func New(layers []Layer, nodes []Node, most int) *Tree {
-	t := &Tree{layers: layers, levels: make([][]*domain, len(layers)), most: most}
+func New(layers []Layer, nodes []Node, most int) *DomainTree {
+	t := &DomainTree{layers: layers, levels: make([][]*domain, len(layers)), most: most}
 	root := &domain{}
 	t.levels[0] = []*domain{root}
 	sorted := slices.Clone(nodes)
@@ -82,12 +82,12 @@ func New(layers []Layer, nodes []Node, most int) *Tree {
 		t.add(root, &sorted[i])
 	}
 	t.sum(root)
-	t.settle()
+	t.findRequiredDomain()
 	return t
 }
 
 // add adds a node. The nodes must come in sorted order.
-func (t *Tree) add(root *domain, node *Node) {
+func (t *DomainTree) add(root *domain, node *Node) {
 	d := root
 	last := len(t.layers) - 1
 	for level := 1; level <= last; level++ {
@@ -102,11 +102,11 @@ func (t *Tree) add(root *domain, node *Node) {
 		}
 		d = d.children[len(d.children)-1]
 	}
-	d.slots, d.members, d.company = node.Slots, node.Members, node.Company
+	d.slots, d.members, d.affinityCount = node.Slots, node.Members, node.AffinityCount
 }
 
 // sum computes the amounts that the domain can take from the amounts of its parts.
-func (t *Tree) sum(d *domain) {
+func (t *DomainTree) sum(d *domain) {
 	if d.level == len(t.layers)-1 {
 		d.takes = upTo(d.slots)
 	} else {
@@ -114,7 +114,7 @@ func (t *Tree) sum(d *domain) {
 			t.sum(child)
 			d.slots += child.slots
 			d.members += child.members
-			d.company += child.company
+			d.affinityCount += child.affinityCount
 		}
 		slices.SortStableFunc(d.children, func(l, r *domain) int {
 			return cmp.Or(cmp.Compare(l.takes.rank(), r.takes.rank()), cmp.Compare(r.members, l.members), cmp.Compare(r.slots, l.slots), cmp.Compare(l.name, r.name))
@@ -127,21 +127,21 @@ func (t *Tree) sum(d *domain) {
 	}
 }
 
-// settle sets home: of the layer in which the gang must be in one domain, the domain with its members, or most of them.
-func (t *Tree) settle() {
+// findRequiredDomain sets requiredDomain: of the layer in which the gang must be in one domain, the domain with its members, or most of them.
+func (t *DomainTree) findRequiredDomain() {
 	level := t.mustLevel()
 	if level == 0 {
 		return
 	}
 	for _, d := range t.levels[level] {
-		if d.members > 0 && (t.home == nil || d.members > t.home.members) {
-			t.home = d
+		if d.members > 0 && (t.requiredDomain == nil || d.members > t.requiredDomain.members) {
+			t.requiredDomain = d
 		}
 	}
 }
 
 // mustLevel returns the level of the narrowest layer that requires one domain; 0, the cluster's, if none does.
-func (t *Tree) mustLevel() int {
+func (t *DomainTree) mustLevel() int {
 	for i, layer := range slices.Backward(t.layers) {
 		if layer.Must {
 			return i

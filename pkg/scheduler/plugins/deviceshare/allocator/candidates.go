@@ -39,7 +39,7 @@ const (
 func (x *search) findCandidates(t Type) {
 	x.candidates[t], x.mask[t] = x.candidates[t][:0], 0
 	for i := range x.q.devices(t) {
-		if x.q.judge(t, i) == usable {
+		if x.q.verdictOn(t, i) == usable {
 			x.candidates[t] = append(x.candidates[t], candidate{index: i})
 			x.mask[t] |= 1 << i
 		}
@@ -52,7 +52,7 @@ func (q *problem) devices(t Type) []Device {
 	return devices[:min(len(devices), maxDevices)]
 }
 
-func (q *problem) judge(t Type, i int) verdict {
+func (q *problem) verdictOn(t Type, i int) verdict {
 	want, d := &q.r.of[t], &q.s.Devices[t][i]
 	switch {
 	case !d.Healthy:

@@ -74,7 +74,7 @@ func reasonTooFew(x *search, t Type) string {
 	want := &x.q.r.of[t]
 	var by [numVerdicts]int
 	for i := range x.q.devices(t) {
-		by[x.q.judge(t, i)]++
+		by[x.q.verdictOn(t, i)]++
 	}
 	var b strings.Builder
 	switch {

@@ -158,7 +158,7 @@ func (q *problem) count(t Type) int {
 	}
 	n := 0
 	for i := range q.devices(t) {
-		if v := q.judge(t, i); v == usable || v > notInNUMA {
+		if v := q.verdictOn(t, i); v == usable || v > notInNUMA {
 			n++
 		}
 	}
@@ -177,7 +177,7 @@ func (x *search) place(t Type) failure {
 	x.sortCandidates(t, len(secondaries) > 0)
 	plan, f := x.placeWithin(t, secondaries, 0)
 	if f.why == found {
-		x.take(t, &plan)
+		x.recordChoice(t, &plan)
 	}
 	return f
 }
@@ -266,8 +266,8 @@ func (q *problem) partOf(t Type, index int, scope Scope) int {
 	return 0
 }
 
-// take records the plan's devices as chosen.
-func (x *search) take(t Type, p *plan) {
+// recordChoice records the plan's devices as chosen.
+func (x *search) recordChoice(t Type, p *plan) {
 	x.chosen[t] |= p.value.devices
 	for secondary := range p.secondaries {
 		x.chosen[secondary] |= p.secondaries[secondary]

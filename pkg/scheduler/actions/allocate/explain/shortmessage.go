@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+const (
+	// maxExplanation bounds the compact explanation, in bytes: groups are added until it is reached. With the end of
+	// the text the message stays near 1 kB, the usual limit of messages to users.
+	maxExplanation = 900
+	// maxReasons bounds the reasons of a group, maxReason the bytes of each, and MaxText the bytes of a text that
+	// replaces reasons. With these bounds a few groups fit into 900 bytes, a plugin's long text leaves room for others,
+	// and reasons that name a claim and its class fit.
+	maxReasons = 3
+	maxReason  = 125
+	MaxText    = 200
+)
+
+// shortMessage formats an explanation in one line, such as "ib-a 12/16: 3 nodes short of nvidia.com/gpu, 1 tainted". For a ready
+// gang it reports the number of further members that wait.
+func shortMessage(e framework.GangExplanation, further int) string {
+	var b strings.Builder
+	named := len(e.Groups) != 1 || e.Groups[0].Group != ""
+	switch {
+	case further > 0:
+		fmt.Fprintf(&b, "the minimum is placed, %d further %s: ", further, verb(further, "member waits", "members wait"))
+	case e.Required && named:
+		fmt.Fprintf(&b, "no node group holds the %d %s needed: ", e.Needed, Plural(e.Needed, "member"))
+	}
+	for i, g := range e.Groups {
+		text := compactGroup(g, e.Needed, further > 0)
+		if i > 0 && b.Len()+len(text) > maxExplanation {
+			fmt.Fprintf(&b, "; and %d more", len(e.Groups)-i)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(text)
+	}
+	if len(e.Groups) == 0 {
+		b.WriteString("no node group is allowed for the gang")
+	}
+	return b.String()
+}
+
+func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) string {
+	if g.Refused != "" {
+		return fmt.Sprintf("%s: %s", g.Group, brief.Cut(g.Refused, MaxText))
+	}
+	text := Stopped(g)
+	head := head(g, needed, ready)
+	if head == "" || text == "" {
+		return head + text
+	}
+	return head + ": " + text
+}
+
+// head names the group, and how many members fit there.
+func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
+	var count string
+	switch {
+	case ready: // further members are optional, and placed one by one
+	case g.Group == "" && g.Queue != "" && g.Fits == 0: // a refusal by the queue says nothing about room
+	case g.Fits >= needed:
+		count = fmt.Sprintf("no room for the %d together", needed)
+		if needed == 1 {
+			count = "no room"
+		}
+	case g.AtMost:
+		count = fmt.Sprintf("at most %d/%d", g.Fits, needed)
+	default:
+		count = fmt.Sprintf("%d/%d", g.Fits, needed)
+	}
+	if g.Group == "" && strings.Contains(count, "/") {
+		count += " members fit"
+	}
+	return strings.TrimSpace(g.Group + " " + count)
+}
+
+// Stopped returns the reason that stops the next member.
+func Stopped(g framework.NodeGroupExplanation) string {
+	switch {
+	case g.Stopped != "":
+		return brief.Cut(strings.TrimSuffix(strings.TrimPrefix(g.Stopped, "In hyperNode "+g.Group+": "), "."), MaxText)
+	case g.Nodes == 0:
+		return "no nodes"
+	}
+	reasons := slices.Sorted(maps.Keys(g.Reasons))
+	slices.SortStableFunc(reasons, func(l, r string) int { return g.Reasons[r] - g.Reasons[l] })
+	var parts []string
+	for i, reason := range reasons {
+		if i == maxReasons {
+			parts = append(parts, "...")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%d %s%s", g.Reasons[reason], noun(parts, g.Reasons[reason]), brief.Cut(reason, maxReason)))
+	}
+	if g.Filled > 0 {
+		of := brief.Cut(strings.Join(g.FilledOf, ", "), maxReason)
+		parts = append(parts, fmt.Sprintf("%d %sfilled by its members (%s)", g.Filled, noun(parts, g.Filled), of))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// noun returns the noun that the first of the parts counts.
+func noun(parts []string, count int) string {
+	if len(parts) > 0 {
+		return ""
+	}
+	return Plural(count, "node") + " "
+}
+
+func verb(count int, one, several string) string {
+	if count == 1 {
+		return one
+	}
+	return several
+}
+
+// Plural returns the noun in singular or plural, depending on the count.
+func Plural(count int, noun string) string {
+	if count == 1 {
+		return noun
+	}
+	return noun + "s"
+}

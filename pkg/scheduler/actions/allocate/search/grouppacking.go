@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
+)
+
+// maxAssignments bounds how many assignments of a unit's gangs to node groups are tried by packing.
+const maxAssignments = 64
+
+// packedGang is a gang of a unit as part of a packing.
+type packedGang struct {
+	attempt *state.Attempt
+	// scopes are the places where it may be placed.
+	scopes []state.Scope
+	// scope is the place it is assigned to.
+	scope  state.Scope
+	tasks  []*api.TaskInfo
+	needed int
+}
+
+// placeByPlan places the gangs by a plan that, in numbers, has room for all of them at once. It tries assignments of gangs
+// to groups, up to a bound. Trials of one gang after the other miss such plans if gangs share nodes.
+func (u *Unit) placeByPlan() PlacedGangs {
+	var all []*packedGang
+	for _, job := range u.Gangs {
+		g := u.packedGang(job)
+		if g == nil {
+			return nil
+		}
+		all = append(all, g)
+	}
+	left := maxAssignments
+	return u.assign(all, 0, &left)
+}
+
+// packedGang returns nil if numbers alone do not decide on the gang.
+func (u *Unit) packedGang(job *api.JobInfo) *packedGang {
+	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
+	if err != nil || r.Gathering != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
+		return nil
+	}
+	g := &packedGang{attempt: r, tasks: r.Pending.Tasks[job.DefaultSubJobID()], needed: r.NeededByJob()}
+	if g.needed < 1 || g.needed > len(g.tasks) || g.needed < len(g.tasks) && len(r.NeededByRole()) > 0 {
+		return nil
+	}
+	opts := state.Options{IdleOnly: u.idleOnly}
+	if r.Groups == nil {
+		g.scopes = []state.Scope{u.run.Anywhere(opts)}
+		return g
+	}
+	for _, group := range r.Groups.Candidates {
+		if !r.Refuted(r.Run.GroupSet(group, nil), opts) {
+			g.scopes = append(g.scopes, r.Run.GroupScope(group, nil, r.Groups.Plugin))
+		}
+	}
+	if !r.Groups.Required {
+		g.scopes = append(g.scopes, u.run.Anywhere(opts))
+	}
+	return g
+}
+
+// assign assigns the gangs from next on to scopes, and places all of them once the last one is assigned.
+func (u *Unit) assign(all []*packedGang, next int, left *int) PlacedGangs {
+	if next == len(all) {
+		*left--
+		return u.placePacked(all)
+	}
+	for _, scope := range all[next].scopes {
+		if *left == 0 {
+			return nil
+		}
+		all[next].scope = scope
+		if placed := u.assign(all, next+1, left); placed != nil {
+			return placed
+		}
+	}
+	return nil
+}
+
+// kindOfTask identifies a kind of tasks in a packing problem: the gang and the class of its tasks.
+type kindOfTask struct {
+	gang  *packedGang
+	tasks []*api.TaskInfo
+}
+
+// placePacked places the gangs where they are assigned, if there is a plan and every plugin agrees with it.
+func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
+	problem, kinds, nodes := u.problemOf(all)
+	if problem == nil {
+		return nil
+	}
+	found, done := u.run.Memory.Solve(problem, u.run.SearchOf(u.Gangs[0], "packed", u.idleOnly), maxAssignments)
+	u.cut = u.cut || !done
+	if found.Answer != packing.Fits {
+		return nil
+	}
+	planned := map[*packedGang]map[api.TaskID]int32{}
+	for n, taken := range found.Plan {
+		for k, count := range taken {
+			kind := &kinds[k]
+			if planned[kind.gang] == nil {
+				planned[kind.gang] = map[api.TaskID]int32{}
+			}
+			for _, task := range kind.tasks[:count] {
+				planned[kind.gang][task.UID] = nodes[n]
+			}
+			kind.tasks = kind.tasks[count:]
+		}
+	}
+	var placed PlacedGangs
+	for _, g := range all {
+		u.run.Session.Turn(g.attempt.Job.UID)
+		r := *g.attempt
+		r.Found = state.Findings{}
+		opts := state.Options{IdleOnly: u.idleOnly, Places: 1}
+		result := withBestEffort(&r, opts, func() trial.Result {
+			subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]
+			part := trial.NewPart(&r, subJob, r.Pending.Tasks[subJob.UID], g.scope, u.idleOnly)
+			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
+		})
+		if result.Outcome == trial.NotPlaced {
+			u.cut = true // numbers allow a plan, so something else refused it
+			placed.discard()
+			return nil
+		}
+		u.run.Failed.NotePlaced()
+		placed = append(placed, PlacedGang{&r, result})
+	}
+	return placed
+}
+
+// problemOf returns the packing problem of the gangs where they are assigned, its kinds, and its nodes; nil if numbers cannot
+// describe it.
+func (u *Unit) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, []int32) {
+	var tasks []*api.TaskInfo
+	for _, g := range all {
+		tasks = append(tasks, g.tasks...)
+	}
+	in := &state.PackingInput{Run: u.run, Names: state.ResourceNames(tasks)}
+	var kinds []kindOfTask
+	var classes []*feasible.CandidateNodes
+	for role, g := range all {
+		at := map[*feasible.TaskClass]int{}
+		for _, task := range g.tasks {
+			class := u.run.Finder.Class(task)
+			k, known := at[class]
+			if !known {
+				cache, err := u.run.Finder.Cache(task)
+				if err != nil || len(kinds) == state.MaxPackingClasses || state.HasHostPorts(task.Pod) {
+					return nil, nil, nil
+				}
+				k = len(kinds)
+				at[class] = k
+				kinds = append(kinds, kindOfTask{gang: g})
+				classes = append(classes, u.run.Finder.Candidates(task, cache, g.scope.Where))
+				in.Classes, in.Tasks = append(in.Classes, class), append(in.Tasks, nil)
+				in.Problem.Kinds = append(in.Problem.Kinds, packing.Kind{Request: state.Vector(task.InitResreq, in.Names), Role: role})
+			}
+			kinds[k].tasks = append(kinds[k].tasks, task)
+			in.Tasks[k] = append(in.Tasks[k], task)
+			in.Problem.Kinds[k].Count++
+		}
+		in.Problem.Roles = append(in.Problem.Roles, g.needed)
+		in.Problem.Wanted += g.needed
+	}
+	set := u.run.Index.All
+	problem, nodes := in.ProblemOn(set, u.idleOnly, func(k, place int) bool {
+		at, within := kinds[k].gang.scope.Set.Place(set.Nodes[place])
+		return within && classes[k].Packs(int(at), u.idleOnly)
+	})
+	return problem, kinds, nodes
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"cmp"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// A user who may create pods may write any node's name and any request into them, and the API server accepts that.
+// Upstream counts such a pod as holding its request: a pod of 1e15 cpu on a node that does not exist used up the share of
+// its whole queue, and on an existing node all that the cluster can admit. A kubelet would reject it, but late, or never
+// if there is none.
+//
+// So in sessions the pods on a node hold together at most the node's resources, the oldest pods first, and pods on a node
+// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started are held in
+// full: the kubelet has checked them, and a node whose kubelet or device plugin restarts reports no devices for a while,
+// although they are in use.
+
+// share is how much of a node a task holds.
+type share struct {
+	task api.TaskID
+	node string
+	held *api.Resource
+}
+
+// onNoNode returns the shares, by gang, of tasks on nodes that do not exist. The books' mutex is held.
+func (s *snapshots) onNoNode() map[api.JobID][]share {
+	lost := map[api.JobID][]share{}
+	for name, node := range s.books.Nodes.All() {
+		if node.Node != nil {
+			continue
+		}
+		if _, err := s.nodes.Get(name); !apierrors.IsNotFound(err) {
+			continue // the books are about to have it, or it is another scheduler's
+		}
+		for _, task := range node.Tasks {
+			lost[task.Job] = append(lost[task.Job], share{task.UID, name, api.EmptyResource()})
+		}
+	}
+	return lost
+}
+
+// boundByNodes limits the resources held by tasks in the snapshot to their nodes' resources. shares are those tasks that
+// are on nodes that do not exist.
+func boundByNodes(snapshot *api.ClusterInfo, shares map[api.JobID][]share) {
+	for _, node := range snapshot.Nodes {
+		if overcommitted(node) {
+			for _, task := range shareOut(node) {
+				shares[task.Job] = append(shares[task.Job], share{task.UID, node.Name, task.Resreq})
+			}
+		}
+	}
+	for gang, held := range shares {
+		for _, id := range []api.JobID{gang, framework.DeletedJob(gang)} {
+			if job := snapshot.Jobs[id]; job != nil {
+				holdAtMost(job, held)
+			}
+		}
+	}
+}
+
+// overcommitted reports whether the tasks on the node request together more than it has.
+func overcommitted(node *api.NodeInfo) bool {
+	used, has, may := node.Used, node.Capacity, node.Allocatable
+	if used.MilliCPU > max(has.MilliCPU, may.MilliCPU) || used.Memory > max(has.Memory, may.Memory) {
+		return true
+	}
+	for name, amount := range used.ScalarResources {
+		if amount > max(has.ScalarResources[name], may.ScalarResources[name]) {
+			return true
+		}
+	}
+	return false
+}
+
+// shareOut distributes the node's resources among its tasks: first, in full, tasks that a kubelet has started, then the
+// others in order of age until nothing is left. It recomputes the node's sums and returns the tasks. Devices that the node
+// lost count as long as its capacity lists them.
+func shareOut(node *api.NodeInfo) []*api.TaskInfo {
+	var tasks []*api.TaskInfo
+	for _, task := range node.Tasks {
+		tasks = append(tasks, task)
+	}
+	slices.SortFunc(tasks, func(a, b *api.TaskInfo) int {
+		return cmp.Or(startedFirst(a, b), a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+	})
+	left := node.Capacity.Clone()
+	left.SetMaxResource(node.Allocatable)
+	node.Used, node.Releasing = api.EmptyResource(), api.EmptyResource()
+	for _, task := range tasks {
+		if !started(task) {
+			task.Resreq = task.Resreq.Clone().MinDimensionResource(left, api.Zero)
+		}
+		left = atLeastNothing(left.SubWithoutAssert(task.Resreq))
+		node.Used.Add(task.Resreq)
+		if task.Status == api.Releasing {
+			node.Releasing.Add(task.Resreq)
+		}
+	}
+	node.Idle = node.Allocatable.Clone().SubWithoutAssert(node.Used)
+	return tasks
+}
+
+// started reports whether a kubelet has accepted the task's pod.
+func started(task *api.TaskInfo) bool { return task.Pod.Status.StartTime != nil }
+
+func startedFirst(a, b *api.TaskInfo) int {
+	switch {
+	case started(a) == started(b):
+		return 0
+	case started(a):
+		return -1
+	default:
+		return 1
+	}
+}
+
+// atLeastNothing replaces negative amounts with zero.
+func atLeastNothing(r *api.Resource) *api.Resource {
+	r.MilliCPU, r.Memory = max(r.MilliCPU, 0), max(r.Memory, 0)
+	for name, amount := range r.ScalarResources {
+		r.ScalarResources[name] = max(amount, 0)
+	}
+	return r
+}
+
+// holdAtMost sets the resources that the job's tasks hold to the shares, and recomputes the job's sums.
+func holdAtMost(job *api.JobInfo, shares []share) {
+	for _, s := range shares {
+		if task := job.Tasks[s.task]; task != nil && task.NodeName == s.node {
+			task.Resreq = s.held.Clone()
+		}
+	}
+	job.Allocated, job.TotalRequest = api.EmptyResource(), api.EmptyResource()
+	for _, task := range job.Tasks {
+		job.TotalRequest.Add(task.Resreq)
+		if api.AllocatedStatus(task.Status) {
+			job.Allocated.Add(task.Resreq)
+		}
+	}
+	if isOrphan(job) {
+		framework.StandFor(job)
+	}
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package config
+
+import (
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	"volcano.sh/volcano/pkg/scheduler/plugins/capacity"
+	"volcano.sh/volcano/pkg/scheduler/plugins/proportion"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// checkCombinations makes the checks that involve several parts of a file.
+func (p *parser) checkCombinations() {
+	if len(p.findings) == 0 && len(p.pluginLines) == 0 {
+		p.add(p.tiersLine, `tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`)
+	}
+	if line := p.pluginLines[usageName]; line > 0 && p.metricsLine == 0 {
+		p.add(line, `plugin %q has no effect without the block "metrics", which says where usage is read from`, usageName)
+	}
+	byWeight, byCapacity := p.pluginLines[proportion.PluginName], p.pluginLines[capacity.PluginName]
+	if byWeight > 0 && byCapacity > 0 {
+		p.add(max(byWeight, byCapacity), "plugin %q (line %d) conflicts with plugin %q (line %d): each shares the cluster among queues in its own way; keep one of them",
+			proportion.PluginName, byWeight, capacity.PluginName, byCapacity)
+	}
+	for name, line := range p.pluginLines {
+		if p.cat.plugins[name].Extends && p.preBindDisabled[name] {
+			p.add(line, "%s: false conflicts with plugin %q, which checks its choice again before the bind; remove it", enablePreBind, name)
+		}
+		for _, taken := range p.cat.plugins[name].TakesOver {
+			p.takenOver(name, taken)
+			if p.preBindDisabled[name] {
+				p.add(line, "%s: false conflicts with plugin %q, which takes over the pre-bind steps of plugin %q; remove one of them",
+					enablePreBind, name, taken.Plugin)
+			}
+		}
+	}
+}
+
+// takenOver refuses settings of a plugin for a feature that another plugin has taken over.
+func (p *parser) takenOver(by string, taken framework.Switch) {
+	line := p.pluginLines[by]
+	for key, f := range p.given[taken.Plugin] {
+		if on, ok := f.value.(bool); ok && key == taken.Argument && on != taken.Value {
+			p.add(f.keyLine, "argument %q of plugin %q must be %v with plugin %q (line %d), which takes this over; remove one of them",
+				key, taken.Plugin, taken.Value, by, line)
+		} else if _, moved := p.cat.plugins[by].argument(key); moved {
+			p.add(f.keyLine, "argument %q of plugin %q has no effect with plugin %q (line %d); move it to that plugin",
+				key, taken.Plugin, by, line)
+		}
+	}
+}
+
+// takeOver sets the plugin's switches to the values that other plugins of the file require.
+func (p *parser) takeOver(plugin *conf.PluginOption) {
+	for name := range p.pluginLines {
+		for _, taken := range p.cat.plugins[name].TakesOver {
+			if taken.Plugin != plugin.Name {
+				continue
+			}
+			if plugin.Arguments == nil {
+				plugin.Arguments = map[string]any{}
+			}
+			plugin.Arguments[taken.Argument] = taken.Value
+		}
+	}
+}

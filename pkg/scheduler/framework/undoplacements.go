@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+)
+
+// HasClaims reports whether the pod claims volumes or devices, which plugins reserve for it when it is placed.
+func HasClaims(pod *v1.Pod) bool {
+	if len(pod.Spec.ResourceClaims) > 0 {
+		return true
+	}
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].PersistentVolumeClaim != nil || pod.Spec.Volumes[i].Ephemeral != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// undoPlacements undoes placements that no action undid and that were not handed over to be bound: tasks whose gang backfill
+// could not complete, tasks that the cache refused, and tasks that wait for resources being released. Otherwise the
+// reservations of their claims would last as long as the scheduler runs. Tasks without claims hold nothing beyond the
+// session, except through Reservers, which are undone, too.
+func (ssn *Session) undoPlacements() {
+	defer ssn.reservers.undoAll() // reservations that the statement sends no event for
+	statement := vcframework.NewStatement(ssn.Session)
+	takeBack := map[api.TaskStatus]func(*api.TaskInfo) error{api.Allocated: statement.UnAllocate, api.Pipelined: statement.UnPipeline}
+	for _, job := range ssn.Jobs {
+		for status, undo := range takeBack {
+			for _, task := range job.TaskStatusIndex[status] {
+				if !HasClaims(task.Pod) {
+					continue
+				}
+				if err := takeBackOne(task, undo); err != nil {
+					klog.Background().Error(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
+				}
+			}
+		}
+	}
+}
+
+// takeBackOne undoes one placement. A panic in a plugin becomes an error, so that the other placements are undone too.
+func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error) {
+	defer func() {
+		task.Pod.Spec.NodeName = ""
+		if p := recover(); p != nil {
+			err = fmt.Errorf("a plugin panicked: %v", p)
+		}
+	}()
+	task.GenerateLastTxContext() // its nominated node is derived from the context
+	task.Pod.Spec.NodeName = task.NodeName
+	return undo(task)
+}
+
+// UndoPlacements undoes the placements of the last opened session, except tasks handed over to be bound. It is for a session
+// that panicked, and so was not closed.
+func (r *Registry) UndoPlacements() {
+	r.mu.Lock()
+	last := r.last
+	r.mu.Unlock()
+	if last != nil && last.Session != nil {
+		last.undoPlacements()
+	}
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestPlacementsOfASessionThatPanickedAreGivenBack: plugins reserve for a pod's claims when it is placed. What is handed over
+// keeps that, what is not loses it, also when another plugin panics again.
+func TestPlacementsOfASessionThatPanickedAreGivenBack(t *testing.T) {
+	tr, r, k := &trace{}, NewRegistry(), newKeeper(t)
+	for _, name := range []string{"v0", "v1"} {
+		k.AddPod(schedtest.MakePod().Name(name).Group("g").Volume("claim").Req(schedtest.Resources{"cpu": "1"}).Obj())
+	}
+	r.RegisterPlugin(spec("reserves", func(ssn *Session) {
+		ssn.AddEventHandler(&vcframework.EventHandler{DeallocateFunc: func(e *vcframework.Event) {
+			tr.add("%s off %s", e.Task.Name, e.Task.NodeName)
+			panic("oh no")
+		}})
+	}))
+	ssn := open(t, r, k, ProfileInput{Tiers: []conf.Tier{tier("reserves")}})
+	commit(t, ssn)
+	statement := vcframework.NewStatement(ssn.Session)
+	for _, task := range ssn.Jobs["ns/g"].Tasks {
+		if HasClaims(task.Pod) {
+			place := statement.Allocate
+			if task.Name == "v1" { // for which room is being made
+				place = func(task *api.TaskInfo, node *api.NodeInfo) error { return statement.Pipeline(task, node.Name, true) }
+			}
+			if err := place(task, ssn.Nodes["n"]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r.UndoPlacements()
+	for uid, task := range ssn.Jobs["ns/g"].Tasks {
+		if _, _, node := ssn.Jobs["ns/g"].TaskSchedulingReason(uid); task.Name == "v1" && node != "n" {
+			t.Errorf("the pod for which room is being made is nominated to node %q, want n", node)
+		}
+	}
+	slices.Sort(tr.list)
+	if diff := cmp.Diff([]string{"v0 off n", "v1 off n"}, tr.list); diff != "" {
+		t.Errorf("given back (-want +got):\n%s", diff)
+	}
+}
+
+// TestNothingIsGivenBackOfNoSession: a cycle may panic before any session is open.
+func TestNothingIsGivenBackOfNoSession(t *testing.T) {
+	r, k := NewRegistry(), newKeeper(t)
+	r.UndoPlacements()
+	r.RegisterPlugin(spec("panics", func(*Session) {}))
+	r.CloseSession(open(t, r, k, ProfileInput{Tiers: []conf.Tier{tier("panics")}}))
+	r.UndoPlacements()
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocator
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// shapeOf returns the members with the same request as this one.
+func (p *gangPlan) shapeOf(m int) (members []int) {
+	for other := range p.requests {
+		if p.equalRequests(m, other) {
+			members = append(members, other)
+		}
+	}
+	return members
+}
+
+// levelTries bounds how many placements of members are tried in the search for one scope, in addition to one for each
+// member.
+const levelTries = 128
+
+// sameScope gives members with equal requests devices in parts of the same scope: the narrowest with a plan, but no wider
+// than any of them needs.
+func (p *gangPlan) sameScope(placed []placement, members []int) []placement {
+	t, ok := p.requests[members[0]].leading()
+	if !ok || p.areLevel(placed, members, t) {
+		return placed
+	}
+	before := p.limits
+	for _, within := range []limit{{scope: ScopePCIe, exact: true}, {scope: ScopeNUMANode, exact: true}, {scope: ScopeNUMANode}, {scope: ScopeNode, exact: true}} {
+		if !p.hasRoomIn(within.scope, t, members) {
+			continue
+		}
+		limits := slices.Clone(before)
+		for _, m := range members {
+			limits[m].of, limits[m].scope, limits[m].exact = t, within.scope, within.exact
+		}
+		p.tries = levelTries + len(p.requests)
+		if better, _, _ := p.solve(limits); better != nil {
+			return better
+		}
+	}
+	return placed
+}
+
+// hasRoomIn reports whether the parts of the scope, each on its own, have enough free devices for all of the members.
+func (p *gangPlan) hasRoomIn(scope Scope, t Type, members []int) bool {
+	x := newSearch(p.start, p.requests[members[0]], p.o)
+	defer x.done()
+	copies := make([]int64, x.q.parts(t, scope))
+	for i := range x.q.devices(t) {
+		if part := x.q.partOf(t, i, scope); part >= 0 {
+			copies[part] += min(x.q.copies(t, i), int64(len(members)))
+		}
+	}
+	var room int64
+	for part := range copies {
+		room += copies[part] / int64(x.q.r.of[t].count)
+	}
+	return room >= int64(len(members))
+}
+
+// leading returns the first type that is placed, if it has more than one device.
+func (r *Request) leading() (Type, bool) {
+	if len(r.joint) > 0 {
+		return r.joint[0], r.of[r.joint[0]].count > 1
+	}
+	for t := range r.of {
+		if r.of[t].asked() {
+			return Type(t), r.of[t].count > 1
+		}
+	}
+	return 0, false
+}
+
+func (p *gangPlan) areLevel(placed []placement, members []int, t Type) bool {
+	first := p.scopeOf(t, placed[members[0]].chosen[t])
+	return !slices.ContainsFunc(members, func(m int) bool { return p.scopeOf(t, placed[m].chosen[t]) != first })
+}
+
+// scopeOf returns the narrowest scope that the devices share.
+func (p *gangPlan) scopeOf(t Type, devices uint64) Scope {
+	first := &p.start.Devices[t][bits.TrailingZeros64(devices)]
+	scope := ScopePCIe
+	for left := devices; left != 0; left &= left - 1 {
+		d := &p.start.Devices[t][bits.TrailingZeros64(left)]
+		switch {
+		case d.NUMA != first.NUMA || d.NUMA < 0:
+			return ScopeNode
+		case d.PCIe != first.PCIe || d.PCIe < 0:
+			scope = ScopeNUMANode
+		}
+	}
+	return scope
+}
+
+// byRank assigns the allocations of members with equal requests so that a lower rank gets the devices that come first
+// on the node.
+func (p *gangPlan) byRank(placed []placement) []*Allocation {
+	allocations := make([]*Allocation, len(placed))
+	for m := range placed {
+		allocations[m] = placed[m].allocation
+	}
+	for from := range p.requests {
+		members := p.shapeOf(from)
+		if members[0] != from || len(members) == 1 {
+			continue
+		}
+		of := make([]*Allocation, len(members))
+		for n, m := range members {
+			of[n] = allocations[m]
+		}
+		slices.SortStableFunc(of, p.compareByPlace)
+		for n, m := range members {
+			allocations[m] = of[n]
+		}
+	}
+	return allocations
+}
+
+// compareByPlace compares allocations by their first device: its NUMA node, its PCIe root, its minor.
+func (p *gangPlan) compareByPlace(a, b *Allocation) int {
+	for t := range a {
+		if len(a[t]) == 0 || len(b[t]) == 0 {
+			continue
+		}
+		c, d := p.start.Device(Type(t), a[t][0].Minor), p.start.Device(Type(t), b[t][0].Minor)
+		if by := cmp.Or(cmp.Compare(c.NUMA, d.NUMA), cmp.Compare(c.PCIe, d.PCIe), cmp.Compare(c.Minor, d.Minor)); by != 0 {
+			return by
+		}
+	}
+	return 0
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ibcluster
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/actions/enqueue"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestWhatNeverFitsIsNotPromised: gangs g1 and g2 fill a cluster each, and wait for what g0 was let in for, in tiers that begin with plugin
+// transaction as the scheduler's do.
+func TestWhatNeverFitsIsNotPromised(t *testing.T) {
+	three := func(cpu string) []*v1.Pod { return sized(cpu, "g0/0", "g0/1", "g0/2") }
+	tests := map[string]struct {
+		wishes []string
+		pods   []*v1.Pod
+		// conf replaces the first by the second.
+		conf [2]string
+		// held is for how long no cluster holds it that did; not at all when 0.
+		held time.Duration
+		kept bool
+	}{
+		"members of which each node takes one": {pods: three("2500m")},
+		"members that a cluster holds":         {pods: three("2"), kept: true},
+		"no pods that ask for it":              {},
+		"too few pods yet":                     {pods: sized("3750m", "g0/0", "g0/1"), kept: true},
+		"a member runs":                        {pods: slices.Concat(three("2500m"), members("g0/9@x")), kept: true},
+		"it need not lie in one cluster":       {wishes: []string{"mode=preferred"}, pods: three("2500m"), kept: true},
+		"no plugin waits for its minimum":      {pods: three("2500m"), conf: [2]string{"- name: gang\n", "- name: gang\n    enableJobReady: false\n"}, kept: true},
+		"the vote is switched off":             {pods: three("2500m"), conf: [2]string{"- name: ibcluster\n", "- name: ibcluster\n    enableJobEnqueued: false\n"}, kept: true},
+		"a node is away for a moment":          {pods: three("2500m"), held: outage - time.Minute, kept: true},
+		"a node is away for good":              {pods: three("2500m"), held: outage},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			g0 := gang("g0", 3, append([]string{"mode=required"}, tt.wishes...)...).MinResources(schedtest.Resources{"cpu": "7500m"})
+			w := sessiontest.ClusterSpec{
+				Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x"), Pods: tt.pods,
+				PodGroups: []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupInqueue).Obj()},
+			}
+			for _, name := range []string{"g1", "g2"} {
+				w.PodGroups = append(w.PodGroups, gang(name, 8, "mode=required").MinResources(schedtest.Resources{"cpu": "8"}).Phase(v1beta1.PodGroupPending).Obj())
+			}
+			// One without a cluster is beside those of both.
+			w.PodGroups = append(w.PodGroups, gang("on-x", 1).MinResources(schedtest.Resources{"cpu": "2500m"}).Phase(v1beta1.PodGroupInqueue).Obj())
+			f := open(t, w)
+			f.registry.RegisterPlugin(transaction.Spec(noGate{}))
+			f.conf = strings.Replace(f.conf, "tiers:\n", "tiers:\n- plugins:\n  - name: transaction\n", 1)
+			f.conf = strings.Replace(f.conf, "- name: conformance\n", "- name: conformance\n  - name: overcommit\n    arguments:\n      overcommit-factor: 1\n", 1)
+			f.conf = strings.Replace(f.conf, tt.conf[0], tt.conf[1], 1)
+			if tt.held > 0 {
+				f.plugin.holdable["ns/g0"] = time.Now().Add(-tt.held)
+			}
+			for range 2 { // one unchanged world after the other
+				f.reopen(t, nil)
+				f.Run(enqueue.New())
+				let := 0
+				for _, name := range []string{"g1", "g2"} {
+					if f.job(name).PodGroup.Status.Phase == scheduling.PodGroupInqueue {
+						let++
+					}
+				}
+				if want := map[bool]int{false: 2, true: 1}[tt.kept]; let != want {
+					t.Errorf("%d of 2 are let in beside it, want %d", let, want)
+				}
+				groups := strings.Join(f.groups("g0"), "")
+				if told := strings.Contains(groups, "none of 2 node groups fits the 3 pods needed"); told == tt.kept && tt.pods != nil {
+					t.Errorf("allocate is told %q", groups)
+				}
+			}
+		})
+	}
+}
+
+type noGate struct{}
+
+func (noGate) Blocked(api.JobID) (string, bool) { return "", false }
+func (noGate) Avoid(api.JobID) []string         { return nil }
+
+// TestPromisesAreForgottenWithTheirGangs: what is known of gangs that are gone does not pile up.
+func TestPromisesAreForgottenWithTheirGangs(t *testing.T) {
+	g := gang("g", 2, "mode=required").MinResources(schedtest.Resources{"cpu": "2"}).Phase(v1beta1.PodGroupInqueue).Obj()
+	f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: sized("1", "g/0", "g/1")})
+	if f.plugin.Infeasible(f.Session.Session, f.job("g")) || len(f.plugin.holdable) != 1 {
+		t.Errorf("a cluster holds it, and known is %v", f.plugin.holdable)
+	}
+	f.reopen(t, &sessiontest.ClusterSpec{Nodes: two()})
+	f.Session.Close()
+	if len(f.plugin.holdable) != 0 {
+		t.Errorf("it is gone, and known is %v", f.plugin.holdable)
+	}
+}

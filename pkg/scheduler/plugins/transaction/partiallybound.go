@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// PartiallyBound is the type of the condition of a PodGroup whose gang is bound in part. A tenant may write the condition, so no
+// decision reads it. The time since which the gang is bound in part is in memory; a new leader counts from when it first sees the
+// gang.
+const PartiallyBound scheduling.PodGroupConditionType = "PartiallyBound"
+
+// partiallyBoundReason is the reason of that condition, and of the event.
+const partiallyBoundReason = "PartiallyBound"
+
+// A gang is bound in part when some members hold nodes, the gang is below its minimum, and that minimum is no larger than when they
+// were bound. Bindings are separate writes, so a crash between them leaves such a gang, and so does the loss of a member: the gang
+// holds resources and cannot run. A gang that reached its minimum, and is below it because the minimum was raised later, waits like
+// any other gang.
+
+// findPartiallyBound lists the waiting gangs that are bound in part, admits them without queueing again, and updates their conditions.
+func (p *plugin) findPartiallyBound(ssn *framework.Session) {
+	p.partiallyBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
+	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
+	_, p.coscheduling = ssn.PluginOption(gangs.Plugin)
+	p.keepTakenFrom(ssn.Jobs)
+	underWay, seen := map[api.JobID]time.Time{}, map[api.JobID]time.Time{}
+	defer func() {
+		p.memory.binding, p.memory.seen = underWay, seen
+		maps.DeleteFunc(p.memory.reported, func(uid api.JobID, _ bool) bool { _, still := seen[uid]; return !still })
+	}()
+	for uid, job := range ssn.Jobs {
+		known, waits := conditionOf(job), waitsInPart(job)
+		short := p.groupFellShort(ssn.Jobs, job)
+		if short != nil {
+			p.ofGroup[uid] = true
+			waits = waitsForMore(job)
+		}
+		_, before := p.memory.seen[uid]
+		if known == nil && !waits && !before {
+			continue
+		}
+		if short == nil {
+			short = p.fellShort(job)
+		}
+		if short != nil {
+			seen[uid] = sinceOr(p.memory.seen, uid, time.Now())
+		}
+		switch {
+		case short == nil && known != nil:
+			dropCondition(job)
+			continue
+		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // still bound in part
+			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
+			continue
+		case short == nil || !waits:
+			continue
+		case known == nil:
+			reportPartiallyBound(ssn, job, p.messageOf(job, short))
+		default: // the event may have been lost, or have expired
+			if usual, reported := p.memory.reported[uid]; !reported || usual != p.memory.takenFrom[uid] {
+				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
+				known = conditionOf(job)
+				known.Message = p.messageOf(job, short)
+			}
+			ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, known.Message)
+		}
+		p.memory.reported[uid] = p.memory.takenFrom[uid]
+		p.partiallyBound[uid] = seen[uid]
+		if job.IsPending() {
+			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
+		}
+	}
+}
+
+func sinceOr(times map[api.JobID]time.Time, uid api.JobID, now time.Time) time.Time {
+	if since, known := times[uid]; known {
+		return since
+	}
+	return now
+}
+
+// isPartiallyBound reports whether the gang is bound in part and none of its tasks has been placed in this session.
+func (p *plugin) isPartiallyBound(job *api.JobInfo) bool {
+	_, ok := p.partiallyBound[job.UID]
+	return ok && (waitsInPart(job) || p.ofGroup[job.UID] && waitsForMore(job))
+}
+
+// waitsInPart reports whether members hold nodes, others wait, and none is being bound.
+func waitsInPart(job *api.JobInfo) bool { return waitsForMore(job) && holdsNodes(job) }
+
+// waitsForMore reports whether members wait and none is being bound.
+func waitsForMore(job *api.JobInfo) bool {
+	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0
+}
+
+func holdsNodes(job *api.JobInfo) bool {
+	return len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0
+}
+
+// fellShort returns the shortfall of a gang that holds nodes, against the minimum it was bound for; nil if it meets that minimum.
+func (p *plugin) fellShort(job *api.JobInfo) error {
+	if !holdsNodes(job) || p.mayLack(job) {
+		return nil
+	}
+	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
+	if short == nil || binding.BoundFor(job) < binding.LeastMembers(job.PodGroup) {
+		return nil
+	}
+	return short
+}
+
+// messageOf returns the condition's message for a gang that is bound in part.
+func (p *plugin) messageOf(job *api.JobInfo, short error) string {
+	next := "its remaining pods are scheduled first"
+	if p.memory.takenFrom[job.UID] {
+		next = "its remaining pods are scheduled in the usual order, because members were evicted or deleted"
+	}
+	return fmt.Sprintf("Gang is partially bound (%v); %s", short, next)
+}
+
+// reportPartiallyBound sets the PodGroup's condition PartiallyBound.
+func reportPartiallyBound(ssn *framework.Session, job *api.JobInfo, message string) {
+	klog.InfoS("Gang is partially bound", "gang", job.UID, "message", message)
+	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, message)
+	status := &job.PodGroup.Status
+	status.Conditions = append(status.Conditions, scheduling.PodGroupCondition{
+		Type: PartiallyBound, Status: v1.ConditionTrue, Reason: partiallyBoundReason, Message: message,
+		LastTransitionTime: metav1.Now(), TransitionID: string(ssn.UID),
+	})
+}
+
+func conditionOf(job *api.JobInfo) *scheduling.PodGroupCondition {
+	conditions := job.PodGroup.Status.Conditions
+	if i := slices.IndexFunc(conditions, isPartiallyBound); i >= 0 {
+		return &conditions[i]
+	}
+	return nil
+}
+
+func dropCondition(job *api.JobInfo) {
+	status := &job.PodGroup.Status
+	status.Conditions = slices.DeleteFunc(slices.Clone(status.Conditions), isPartiallyBound)
+}
+
+func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
+
+// OnSessionClose evicts gangs that have been bound in part for longer than evictAfter and that this session could not complete. It
+// also evicts those whose other members have been in a transaction for that long, for example behind a stuck rollback.
+func (p *plugin) OnSessionClose(ssn *framework.Session) {
+	if p.evictAfter <= 0 {
+		return
+	}
+	for uid, since := range p.partiallyBound {
+		if job, found := ssn.Jobs[uid]; found && time.Since(since) >= p.evictAfter && p.isPartiallyBound(job) {
+			p.evict(ssn, job)
+		}
+	}
+	for uid, since := range p.memory.binding {
+		if job, found := ssn.Jobs[uid]; found && time.Since(since) >= p.evictAfter {
+			p.evict(ssn, job)
+		}
+	}
+}
+
+// evict evicts the members that hold nodes, of the gang and of its group.
+func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
+	reason := fmt.Sprintf("its gang being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
+	tasks := placedTasks(job)
+	if p.ofGroup[job.UID] {
+		reason = fmt.Sprintf("its gang group being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
+		for _, other := range p.boundWith(ssn.Jobs, job) {
+			tasks = append(tasks, placedTasks(other)...)
+		}
+	}
+	for _, task := range tasks {
+		if err := ssn.Evict(task, reason); err != nil {
+			klog.ErrorS(err, "Evicting a member of a partially bound gang failed", "pod", klog.KObj(task.Pod))
+		}
+	}
+}
+
+func placedTasks(job *api.JobInfo) []*api.TaskInfo {
+	var tasks []*api.TaskInfo
+	for _, status := range []api.TaskStatus{api.Bound, api.Running} {
+		for _, task := range job.TaskStatusIndex[status] {
+			tasks = append(tasks, task)
+		}
+	}
+	return tasks
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
+)
+
+// candidate is the volume that a claim would get on a node: an existing one, or one to be provisioned.
+type candidate struct {
+	claim  *v1.PersistentVolumeClaim
+	volume *v1.PersistentVolume
+	// capacity is the capacity from which the volume would be provisioned; nil if that is not known.
+	capacity *storagev1.CSIStorageCapacity
+}
+
+// refusal is the reason why a node has no candidate.
+type refusal int
+
+const (
+	accepted refusal = iota
+	// noVolume means that no volume is free, and none can be provisioned there.
+	noVolume
+	// selectedElsewhere means that the volume is being provisioned for another node, or assumed to be.
+	selectedElsewhere
+	// noCapacity means that too little capacity is left.
+	noCapacity
+)
+
+func (r refusal) String() string {
+	switch r {
+	case noVolume:
+		return "no volume is available, and none can be provisioned"
+	case selectedElsewhere:
+		return "another node is selected"
+	case noCapacity:
+		return "too little storage capacity"
+	default:
+		return "accepted"
+	}
+}
+
+// claimRequest is a claim without a volume, in its state when the pod's pre-predicate ran, with the volumes reserved for it.
+type claimRequest struct {
+	*v1.PersistentVolumeClaim
+	reserved []*v1.PersistentVolume
+	// plain is the claim without its selector, which is parsed once, and not for each node.
+	plain    *v1.PersistentVolumeClaim
+	selector labels.Selector
+	// like is a key that is equal for claims with equal requests.
+	like string
+}
+
+// readRequest reads the claim.
+func (v *volumes) readRequest(claim *v1.PersistentVolumeClaim) (claimRequest, error) {
+	w := claimRequest{claim, v.objects.reservedFor(claim), claim, labels.Everything(), claimSignature(claim)}
+	if claim.Spec.Selector == nil {
+		return w, nil
+	}
+	plain := *claim
+	plain.Spec.Selector = nil
+	w.plain = &plain
+	var err error
+	if w.selector, err = metav1.LabelSelectorAsSelector(claim.Spec.Selector); err != nil {
+		return claimRequest{}, fmt.Errorf("reading the selector of %s: %w", describe(claim), err)
+	}
+	return w, nil
+}
+
+// claimedVolumes holds the candidates for claims of the same pod.
+type claimedVolumes struct {
+	volumes map[string]*v1.PersistentVolume
+	drawn   map[types.NamespacedName]int64
+}
+
+func newBasket() claimedVolumes {
+	return claimedVolumes{volumes: map[string]*v1.PersistentVolume{}, drawn: map[types.NamespacedName]int64{}}
+}
+
+// candidates returns the volumes that the claims of a pod would get on the node, by the rules of the Kubernetes binder. The
+// binder tries all volumes of a class and all capacities for each node; here only volumes that the node reaches are
+// tried. The smallest claims come first, so that each gets the smallest suitable volume. Volumes assumed for others are
+// excluded, and the remaining capacity is computed, which the binder does not do.
+//
+// Volumes that the pod itself holds do not restrict its claims to a node, because the verdict is cached for pods with
+// equal claims.
+func (s *volumeInventory) candidates(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
+	s.volumes.mu.Lock()
+	defer s.volumes.mu.Unlock()
+	return s.candidatesLocked(pod, claims, node)
+}
+
+const (
+	// mostOrders bounds the orders of a pod's claims that are tried if a claim finds no volume. mostOrdered is the
+	// number of claims up to which other orders are tried.
+	mostOrders  = 6
+	mostOrdered = 16
+)
+
+// candidatesLocked returns the candidates in an order in which each claim has one. A claim that finds no volume comes first in
+// the next try: an earlier claim may have taken the only volume that suits it, and could use another. The mutex of
+// volumes is held.
+func (s *volumeInventory) candidatesLocked(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
+	found, why, err := s.candidatesInOrder(pod, claims, node)
+	if len(claims) > mostOrdered {
+		return found, why, err
+	}
+	for tries, order, again := 1, claims, why; tries < min(mostOrders, len(claims)) && again == noVolume && err == nil; tries++ {
+		blocked := len(found)
+		if blocked == 0 {
+			break
+		}
+		order = slices.Insert(slices.Delete(slices.Clone(order), blocked, blocked+1), 0, order[blocked])
+		found, again, err = s.candidatesInOrder(pod, order, node)
+		if err == nil && again == accepted {
+			return found, accepted, nil
+		}
+	}
+	return found, why, err
+}
+
+// candidatesInOrder returns the candidates up to the first claim without one.
+func (s *volumeInventory) candidatesInOrder(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
+	taken := newBasket()
+	found := make([]candidate, 0, len(claims))
+	for _, claim := range claims {
+		made, why, err := s.candidateFor(pod, claim, node, taken)
+		if err != nil || why != accepted {
+			return found, why, err
+		}
+		found = append(found, made)
+	}
+	return found, accepted, nil
+}
+
+// candidateFor returns the candidate for one claim, and removes it from the candidates for the others. The mutex of volumes is held.
+func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *v1.Node, taken claimedVolumes) (candidate, refusal, error) {
+	made := candidate{claim: claim.PersistentVolumeClaim}
+	if held := s.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
+		return s.heldCandidate(held, made, claim, node)
+	}
+	if selected := claim.Annotations[volume.AnnSelectedNode]; selected == "" {
+		pv, err := s.freeVolume(claim, node, taken)
+		if err != nil {
+			return candidate{}, accepted, err
+		}
+		if made.volume = pv; pv != nil {
+			taken.volumes[pv.Name] = pv
+			return made, accepted, nil
+		}
+	} else if selected != node.Name {
+		return candidate{}, selectedElsewhere, nil
+	}
+	why, err := s.provision(&made, node, taken)
+	return made, why, err
+}
+
+// heldByOthers returns the claim if other pods hold it; nil otherwise.
+func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *assumedClaim {
+	held := v.held[nameOf(claim)]
+	if held == nil || held.claim.UID != claim.UID {
+		return nil
+	}
+	for other := range held.pods {
+		if other != pod {
+			return held
+		}
+	}
+	return nil
+}
+
+// heldCandidate returns the offer that another pod holds, if the node reaches it.
+func (s *volumeInventory) heldCandidate(held *assumedClaim, made candidate, claim claimRequest, node *v1.Node) (candidate, refusal, error) {
+	if held.volume == "" {
+		selected := cmp.Or(made.claim.Annotations[volume.AnnSelectedNode], held.node)
+		if forSeveralNodes(made.claim) && selected == held.node {
+			why, err := s.mayReach(claim, node)
+			return made, why, err
+		}
+		if held.node != node.Name || selected != node.Name {
+			return candidate{}, selectedElsewhere, nil
+		}
+		return made, accepted, nil
+	}
+	pv, err := s.volumes.objects.volumes.Get(held.volume)
+	if apierrors.IsNotFound(err) || err == nil && pv.Spec.ClaimRef != nil && !volume.IsVolumeBoundToClaim(pv, made.claim) {
+		return candidate{}, noVolume, nil // another pod has taken it
+	}
+	if err == nil {
+		pv, _, err = volume.GetBindVolumeToClaim(pv, made.claim)
+	}
+	if err != nil {
+		return candidate{}, accepted, fmt.Errorf("reading the volume reserved for %s: %w", describe(made.claim), err)
+	}
+	made.volume, err = volume.FindMatchingVolume(claim.plain, []*v1.PersistentVolume{pv}, node, nil, true, s.objects.attributesClasses)
+	if err != nil || made.volume == nil {
+		return candidate{}, noVolume, err
+	}
+	return made, accepted, nil
+}
+
+// forSeveralNodes reports whether pods on several nodes may use the claim at the same time.
+func forSeveralNodes(claim *v1.PersistentVolumeClaim) bool {
+	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) || slices.Contains(claim.Spec.AccessModes, v1.ReadOnlyMany)
+}
+
+// mayReach accepts a node for a claim of several nodes whose volume is to be provisioned for a pod on another one.
+// Which nodes reach the volume is unknown until then. Meanwhile the nodes that the class allows are accepted, and the
+// step of a pod fails if its node does not reach the volume.
+func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, error) {
+	class, err := s.volumes.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
+	if err != nil {
+		return accepted, fmt.Errorf("reading the storage class of %s: %w", describe(claim.PersistentVolumeClaim), err)
+	}
+	if !v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels)) {
+		return noVolume, nil
+	}
+	return accepted, nil
+}
+
+// provision checks whether a volume can be provisioned for the claim on the node.
+func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claimedVolumes) (refusal, error) {
+	name := volume.GetPersistentVolumeClaimClass(made.claim)
+	class, err := s.volumes.objects.classes.Get(name)
+	if err != nil {
+		return accepted, fmt.Errorf("reading the storage class of %s: %w", describe(made.claim), err)
+	}
+	if class.Provisioner == "" || class.Provisioner == volume.NotSupportedProvisioner ||
+		!v1helper.MatchTopologySelectorTerms(class.AllowedTopologies, labels.Set(node.Labels)) {
+		return noVolume, nil
+	}
+	_, sized := made.claim.Spec.Resources.Requests[v1.ResourceStorage]
+	c := s.of(name)
+	if !sized || !c.tracked {
+		return accepted, nil
+	}
+	size := sizeOf(made.claim)
+	for _, key := range c.capacities[node.Name] {
+		capacity, err := s.objects.capacities.CSIStorageCapacities(key.Namespace).Get(key.Name)
+		if err != nil {
+			continue
+		}
+		if !suffices(capacity, s.drawn[key]+taken.drawn[key], size) {
+			continue
+		}
+		taken.drawn[key] += size
+		made.capacity = capacity
+		return accepted, nil
+	}
+	return noCapacity, nil
+}
+
+// suffices reports whether a volume of the size can be provisioned from the capacity after the drawn amount is used.
+// The binder checks only the maximum volume size if the driver has one. Here the rest of the capacity is also checked,
+// if it is known and partly used.
+func suffices(capacity *storagev1.CSIStorageCapacity, drawn, size int64) bool {
+	largest := capacity.MaximumVolumeSize
+	if largest == nil {
+		largest = capacity.Capacity
+	}
+	if largest == nil || largest.Value() < size {
+		return false
+	}
+	return drawn == 0 || capacity.Capacity == nil || capacity.Capacity.Value()-drawn >= size
+}

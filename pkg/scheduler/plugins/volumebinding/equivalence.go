@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/ephemeral"
+	"k8s.io/component-helpers/storage/volume"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// uncacheable reports whether the verdicts on a task depend on placements on other nodes. They do if a claim or a disk is shared or
+// for one pod at a time, or if pods on other nodes may take the volumes that its claims could have.
+func (s *session) uncacheable(task *api.TaskInfo) bool {
+	if hasDisks(task.Pod) {
+		return true
+	}
+	for _, own := range claimVolumes(task.Pod) {
+		claim, err := s.volumes.objects.claims.PersistentVolumeClaims(own.claim.Namespace).Get(own.claim.Name)
+		if err != nil || forOnePod(claim) && !s.volumes.objects.sole(claim) || !isBound(claim) && s.topologyDependent(claim) {
+			return true
+		}
+	}
+	return false
+}
+
+// topologyDependent reports whether the verdicts on a claim without a volume depend on placements on other nodes.
+func (s *session) topologyDependent(claim *v1.PersistentVolumeClaim) bool {
+	s.volumes.mu.Lock()
+	defer s.volumes.mu.Unlock()
+	return !s.stock.unshared(claim) || s.stock.coupled(claim)
+}
+
+// unshared reports whether a claim without a volume has no state except its spec: only one pod uses it, no volume is
+// reserved and no node selected for it. The mutex of volumes is held.
+func (s *volumeInventory) unshared(claim *v1.PersistentVolumeClaim) bool {
+	name := nameOf(claim)
+	return s.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
+		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
+}
+
+// SignVolume implements framework.VolumeSigner. Claims without state are equal if their specs are. Bound claims with
+// one user are equal if their volumes are. All others are distinguished by name.
+func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
+	name := types.NamespacedName{Namespace: pod.Namespace}
+	if of.PersistentVolumeClaim != nil {
+		name.Name = of.PersistentVolumeClaim.ClaimName
+	} else {
+		name.Name = ephemeral.VolumeClaimName(pod, of)
+	}
+	claim, err := s.volumes.objects.claims.PersistentVolumeClaims(name.Namespace).Get(name.Name)
+	if err != nil || checkSize(claim) != nil {
+		return "named " + name.Name
+	}
+	if isBound(claim) {
+		if key, ok := s.volumes.objects.boundKey(claim); ok {
+			return "bound " + key
+		}
+		return "named " + name.Name
+	}
+	s.volumes.mu.Lock()
+	lone := s.stock.unshared(claim)
+	s.volumes.mu.Unlock()
+	if !lone {
+		return "named " + name.Name
+	}
+	return "like " + claimSignature(claim)
+}
+
+// boundKey returns a key of the properties of a bound claim's volume that decide which nodes take the claim's only pod:
+// which nodes reach the volume, its labels, and its driver. It returns false if more matters: another pod may already
+// have attached the claim, two volumes may be one to their driver, and Kubernetes translates volumes of its former
+// in-tree drivers.
+func (o *objects) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool) {
+	pv, err := o.volumes.Get(claim.Spec.VolumeName)
+	if err != nil || !o.sole(claim) || !asIs(pv) {
+		return "", false
+	}
+	parts := []string{volume.GetPersistentVolumeClaimClass(claim), volume.GetPersistentVolumeClass(pv)}
+	if csi := pv.Spec.CSI; csi != nil {
+		volumes, err := o.indexer.IndexKeys(handleIndex, handleOf(csi))
+		if err != nil || len(volumes) != 1 {
+			return "", false
+		}
+		parts = append(parts, csi.Driver)
+	}
+	if pv.Spec.NodeAffinity != nil {
+		affinity, err := pv.Spec.NodeAffinity.Marshal()
+		if err != nil {
+			return "", false
+		}
+		parts = append(parts, "affinity", string(affinity))
+	}
+	for _, label := range slices.Sorted(maps.Keys(pv.Labels)) {
+		parts = append(parts, label, pv.Labels[label])
+	}
+	return fmt.Sprintf("%q", parts), true
+}
+
+// asIs reports whether Kubernetes uses the volume without translating it into a CSI volume.
+func asIs(pv *v1.PersistentVolume) bool {
+	source := &pv.Spec.PersistentVolumeSource
+	return source.AWSElasticBlockStore == nil && source.GCEPersistentDisk == nil && source.Cinder == nil && source.AzureDisk == nil &&
+		source.AzureFile == nil && source.VsphereVolume == nil && source.PortworxVolume == nil
+}
+
+// Reach implements framework.Reacher: the nodes that reach the bound volumes of the task's claims, if these are few.
+func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
+	if !hasClaims(task.Pod) {
+		return nil
+	}
+	state, err := s.stateOf(task)
+	if err != nil {
+		return nil // the predicate reports this
+	}
+	var fewest *nodeSet
+	for _, claim := range state.bound {
+		pv, err := s.volumes.objects.volumes.Get(claim.Spec.VolumeName)
+		if err != nil || !asIs(pv) {
+			continue
+		}
+		s.volumes.mu.Lock()
+		nodes := s.stock.labels.reaching(pv)
+		s.volumes.mu.Unlock()
+		if fewest == nil || len(nodes.nodes) < len(fewest.nodes) {
+			fewest = nodes
+		}
+	}
+	if fewest == nil || len(fewest.nodes) == len(s.stock.labels.nodes) {
+		return nil
+	}
+	reach := &framework.Reach{Refusal: api.NewFitErrWithStatus(task, &api.NodeInfo{}, s.unreached(state))}
+	for _, node := range fewest.nodes {
+		reach.Nodes = append(reach.Nodes, node.Name)
+	}
+	return reach
+}
+
+// claimSignature returns a key of everything that a claim requests. Each part ends with a byte that it cannot contain.
+func claimSignature(claim *v1.PersistentVolumeClaim) string {
+	mode := v1.PersistentVolumeFilesystem
+	if claim.Spec.VolumeMode != nil {
+		mode = *claim.Spec.VolumeMode
+	}
+	attributes := ""
+	if claim.Spec.VolumeAttributesClassName != nil {
+		attributes = *claim.Spec.VolumeAttributesClassName
+	}
+	size := claim.Spec.Resources.Requests[v1.ResourceStorage]
+	parts := []string{volume.GetPersistentVolumeClaimClass(claim), size.String(), string(mode), attributes}
+	for _, access := range slices.Sorted(slices.Values(claim.Spec.AccessModes)) {
+		parts = append(parts, string(access))
+	}
+	if claim.Spec.Selector != nil {
+		parts = append(parts, "selector", claim.Spec.Selector.String())
+	}
+	return strings.Join(parts, "\x00")
+}

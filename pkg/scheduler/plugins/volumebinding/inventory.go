@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-helpers/storage/volume"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// volumeInventory holds the volumes and capacities that a session's nodes reach. Objects created during the session are found by
+// the next one. Deleted or taken ones are noticed at once, because each use reads the current object. The mutex of
+// volumes guards it, and callers hold it unless a method says otherwise.
+type volumeInventory struct {
+	*volumes
+	labels *nodeLabels
+	// jobs are the session's jobs.
+	jobs map[api.JobID]*api.JobInfo
+
+	classes map[string]*classInventory
+	pending *pendingClaims
+}
+
+// classInventory is the inventory of a storage class.
+type classInventory struct {
+	// free are the volumes without a claim, by node, at the session's first use. everywhere are the volumes that all
+	// nodes reach.
+	free       map[string][]*freeVolumes
+	everywhere *freeVolumes
+	// capacities are by node, in the order of their names. tracked reports whether the driver publishes any.
+	capacities map[string][]types.NamespacedName
+	tracked    bool
+	// shared reports whether several nodes reach one of the free volumes, so that placements on one node affect others.
+	shared bool
+	// pools are the capacities that several nodes share, at the session's first use.
+	pools []capacityPool
+}
+
+// capacityPool is the remaining part of a capacity. bySize reports whether its driver also publishes a maximum volume size.
+// Then the first volume is provisioned however small the remaining part is.
+type capacityPool struct {
+	left   int64
+	bySize bool
+}
+
+func newStock(v *volumes, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *volumeInventory {
+	return &volumeInventory{volumes: v, labels: newNodeLabels(nodes), jobs: jobs, classes: map[string]*classInventory{}}
+}
+
+// of returns the inventory of the storage class.
+func (s *volumeInventory) of(class string) *classInventory {
+	if known := s.classes[class]; known != nil {
+		return known
+	}
+	c := &classInventory{free: map[string][]*freeVolumes{}, capacities: map[string][]types.NamespacedName{}}
+	s.classes[class] = c
+	s.addFree(c, class)
+	s.addCapacities(c, class)
+	return c
+}
+
+func (s *volumeInventory) addCapacities(c *classInventory, name string) {
+	class, err := s.volumes.objects.classes.Get(name)
+	if err != nil {
+		return
+	}
+	driver, err := s.objects.drivers.Get(class.Provisioner)
+	if err != nil || driver.Spec.StorageCapacity == nil || !*driver.Spec.StorageCapacity {
+		return
+	}
+	c.tracked = true
+	s.claimed()                                              // for the current remaining capacity
+	all, _ := s.objects.capacities.List(labels.Everything()) // listing from memory does not fail
+	all = slices.DeleteFunc(all, func(capacity *storagev1.CSIStorageCapacity) bool {
+		return capacity.StorageClassName != name || capacity.NodeTopology == nil
+	})
+	slices.SortFunc(all, func(l, r *storagev1.CSIStorageCapacity) int {
+		return cmp.Or(cmp.Compare(l.Namespace, r.Namespace), cmp.Compare(l.Name, r.Name))
+	})
+	for _, capacity := range all {
+		nodes, key := s.labels.selected(capacity.NodeTopology), capacityName(capacity)
+		for _, node := range nodes {
+			c.capacities[node.Name] = append(c.capacities[node.Name], key)
+		}
+		if capacity.Capacity != nil && len(nodes) > 1 {
+			c.pools = append(c.pools, capacityPool{capacity.Capacity.Value() - s.drawn[key], capacity.MaximumVolumeSize != nil})
+		}
+	}
+}
+
+func capacityName(capacity *storagev1.CSIStorageCapacity) types.NamespacedName {
+	return types.NamespacedName{Namespace: capacity.Namespace, Name: capacity.Name}
+}
+
+// coupled reports whether the verdict on a claim may depend on placements on other nodes: several nodes reach one of
+// its possible volumes, or share a capacity that is too small for all pending claims and one more.
+func (s *volumeInventory) coupled(claim *v1.PersistentVolumeClaim) bool {
+	name := volume.GetPersistentVolumeClaimClass(claim)
+	c := s.of(name)
+	if c.shared {
+		return true
+	}
+	claimed := s.claimed()
+	return slices.ContainsFunc(c.pools, func(p capacityPool) bool {
+		return p.left < claimed.bytes[name]+claimed.most[name] && (p.bySize || p.left >= sizeOf(claim))
+	})
+}
+
+func sizeOf(claim *v1.PersistentVolumeClaim) int64 {
+	size := claim.Spec.Resources.Requests[v1.ResourceStorage]
+	return size.Value()
+}
+
+// pendingClaims counts the claims without a volume of the tasks that the session may place, or had placed at its first
+// use: the pods of each claim, and the requested amount of each storage class, by all pods and by the pod that requests
+// most.
+type pendingClaims struct {
+	users       map[types.NamespacedName]int
+	bytes, most map[string]int64
+	// selectors are the different selectors of claims, by storage class.
+	selectors map[string]map[string]labels.Selector
+}
+
+// claimed returns the pending claims of the session's tasks.
+func (s *volumeInventory) claimed() *pendingClaims {
+	if s.pending != nil {
+		return s.pending
+	}
+	p := &pendingClaims{users: map[types.NamespacedName]int{}, bytes: map[string]int64{}, most: map[string]int64{}, selectors: map[string]map[string]labels.Selector{}}
+	for _, job := range s.jobs {
+		for _, status := range []api.TaskStatus{api.Pending, api.Allocated, api.Pipelined} {
+			for _, task := range job.TaskStatusIndex[status] {
+				s.count(p, task.Pod)
+			}
+		}
+	}
+	s.pending = p
+	return p
+}
+
+func (s *volumeInventory) count(p *pendingClaims, pod *v1.Pod) {
+	own := map[string]int64{}
+	for _, v := range claimVolumes(pod) {
+		claim, err := s.objects.claims.PersistentVolumeClaims(v.claim.Namespace).Get(v.claim.Name)
+		if err != nil || isBound(claim) {
+			continue
+		}
+		p.users[v.claim]++
+		p.addSelector(claim)
+		own[volume.GetPersistentVolumeClaimClass(claim)] += sizeOf(claim)
+	}
+	for class, bytes := range own {
+		p.bytes[class] += bytes
+		p.most[class] = max(p.most[class], bytes)
+	}
+}
+
+// mostSelectors limits the selectors of a storage class that are used to rank volumes by how many claims could have them.
+const mostSelectors = 32
+
+func (p *pendingClaims) addSelector(claim *v1.PersistentVolumeClaim) {
+	class := volume.GetPersistentVolumeClaimClass(claim)
+	if claim.Spec.Selector == nil || checkSize(claim) != nil || len(p.selectors[class]) == mostSelectors {
+		return
+	}
+	selector, err := metav1.LabelSelectorAsSelector(claim.Spec.Selector)
+	if err != nil {
+		return
+	}
+	if p.selectors[class] == nil {
+		p.selectors[class] = map[string]labels.Selector{}
+	}
+	p.selectors[class][selector.String()] = selector
+}

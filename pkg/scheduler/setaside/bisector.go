@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setaside
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// Kinds of objects.
+const (
+	PodGroup    = "PodGroup"
+	queueObject = "Queue"
+	nodeObject  = "Node"
+)
+
+const (
+	// maxSuspects bounds how many gangs in a row are suspected because a cycle panicked during their turn.
+	maxSuspects = 3
+	// maxCulprits bounds how many culprits are searched for in a namespace. After that, its objects that are not cleared
+	// are quarantined, too: a user who created so many may have created a thousand.
+	maxCulprits = 3
+	// searchPause is the pause after a search without a result.
+	searchPause = time.Minute
+)
+
+// bisector finds the objects that make cycles panic.
+//
+// If a cycle panics during the turn of a gang, the next cycle leaves that gang out. If it was no gang's turn, or cycles
+// still panic without the suspect, the culprit is searched for: all gangs are left out, then halves of the suspects are
+// tried in turn, each together with all cleared gangs. So after about twice log2(n) cycles all but the culprit are in
+// sessions again. If cycles panic without any gang, queues and nodes are searched in the same way. After maxCulprits of
+// a namespace its remaining suspects are quarantined without a trial, so that a thousand objects of one template take no
+// longer. Gangs that are added during a search are left out until it ends.
+//
+//	quiet --panic, a turn--> quiet, the gang is quarantined   (at most maxSuspects times in a row)
+//	quiet --panic----------> control                  (none of the suspects is in the session)
+//	control --ok-----------> trying                   (one of several groups is in the session)
+//	control --panic--------> control of queues and nodes, or a pause
+//	trying --ok------------> the group is cleared; after the last one, quiet
+//	trying --panic---------> the group is split, or tried again when it is one object, and quarantined the second time
+type bisector struct {
+	quarantined map[object]*quarantined
+	// seen is the input of the last session: a search begins with its objects. The maps are the session's own.
+	seen api.ClusterInfo
+
+	// groups are the objects that are not cleared; the last group is being tried.
+	groups [][]object
+	// known are the gangs that existed when the search began, and culprits counts the ones found by retry group.
+	known    map[object]bool
+	culprits map[string]int
+	control  bool
+	others   bool // the search is among queues and nodes
+	hidden   map[object]bool
+	suspects []object
+	// doubted is a single object whose trial panicked. It is tried once more before it is quarantined, because a panic on
+	// another goroutine may be reported late, in the wrong cycle.
+	doubted object
+	// misled reports whether suspects turned out to be innocent. During the rest of the search, the gang whose turn it
+	// was is then not suspected.
+	misled bool
+	// back are quarantined objects of a retry group that are tried again in the session. looks is the earliest time of the
+	// next check for such objects.
+	back        map[object]bool
+	looks       time.Time
+	retryGroups map[string]*retryGroup
+	// what is the message of the last panic. resumes is the earliest time of the next search.
+	what    string
+	resumes time.Time
+}
+
+func newBisector() *bisector {
+	return &bisector{quarantined: map[object]*quarantined{}, hidden: map[object]bool{}, retryGroups: map[string]*retryGroup{}}
+}
+
+func (h *bisector) searching() bool { return len(h.groups) > 0 }
+
+// leaveOut removes from the snapshot the objects that the next session leaves out. It returns the gangs that are not to
+// be placed because the sums of their queue are incomplete.
+func (h *bisector) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[api.JobID]bool) {
+	h.back = nil
+	if len(h.quarantined) > 0 || h.searching() {
+		h.lookUp(snapshot)
+		h.back = h.comeBack(snapshot, now)
+		partiallyVisible := map[string]bool{}
+		for id, job := range snapshot.Jobs {
+			it := object{PodGroup, string(id)}
+			if h.others || h.isOut(it) {
+				if h.searching() && holdsResources(job) {
+					partiallyVisible[topQueue(snapshot, job.Queue)] = true
+				}
+				delete(snapshot.Jobs, id)
+			}
+		}
+		h.leaveOutOthers(snapshot)
+		paused = map[api.JobID]bool{}
+		for id, job := range snapshot.Jobs {
+			if partiallyVisible[topQueue(snapshot, job.Queue)] {
+				paused[id] = true
+			}
+		}
+	}
+	h.seen = api.ClusterInfo{Jobs: snapshot.Jobs, Queues: snapshot.Queues, Nodes: snapshot.Nodes}
+	return paused
+}
+
+func (h *bisector) leaveOutOthers(snapshot *api.ClusterInfo) {
+	for id, queue := range snapshot.Queues {
+		if h.isOut(object{queueObject, queue.Name}) {
+			delete(snapshot.Queues, id)
+			maps.DeleteFunc(snapshot.Jobs, func(_ api.JobID, job *api.JobInfo) bool { return job.Queue == id })
+		}
+	}
+	for name := range snapshot.Nodes {
+		if h.isOut(object{nodeObject, name}) {
+			delete(snapshot.Nodes, name)
+			delete(snapshot.RevocableNodes, name)
+		}
+	}
+}
+
+// isOut reports whether the session leaves out the object.
+func (h *bisector) isOut(it object) bool {
+	if h.quarantined[it] != nil {
+		return !h.back[it]
+	}
+	return h.hidden[it] || h.searching() && it.kind == PodGroup && !h.known[it]
+}
+
+// panicked processes a cycle that panicked. It returns the objects that are now quarantined.
+func (h *bisector) panicked(now time.Time, turn api.JobID, what string) (found []object, progress bool) {
+	h.what = what
+	suspect := object{PodGroup, string(turn)}
+	switch {
+	case len(h.back) > 0:
+		found = h.backPanicked(now)
+	case h.control:
+		progress = h.controlPanicked(now)
+		return nil, progress
+	case h.inSession(turn) && len(h.suspects) < maxSuspects && !h.misled:
+		h.suspects = append(h.suspects, suspect)
+		h.quarantine(suspect, now, 0)
+		h.drop(func(it object) bool { return it == suspect })
+	case h.searching():
+		found = h.groupPanicked(now)
+	case now.Before(h.resumes):
+		return nil, false
+	default:
+		h.searchGangs(h.release())
+	}
+	h.hide()
+	return found, true
+}
+
+// succeeded processes a cycle that ended normally. Suspects that it left out caused the panics.
+func (h *bisector) succeeded() (found []object, busy bool) {
+	found, h.suspects = h.suspects, nil
+	h.backSucceeded()
+	h.doubted = object{}
+	if h.searching() {
+		if h.control {
+			h.control = false // the culprit is one of the objects
+			if len(h.groups[len(h.groups)-1]) > 1 {
+				h.split()
+			}
+		} else {
+			h.groups = h.groups[:len(h.groups)-1]
+		}
+		h.hide()
+	}
+	if !h.searching() {
+		h.control, h.others, h.misled, h.known, h.culprits = false, false, false, nil, nil
+	}
+	return found, h.searching() || len(h.quarantined) > 0
+}
+
+// searchGangs begins a search among the gangs of the last session and the released suspects.
+func (h *bisector) searchGangs(released []object) {
+	h.known, h.culprits = map[object]bool{}, map[string]int{}
+	for _, it := range released {
+		h.known[it] = true
+	}
+	for id := range h.seen.Jobs {
+		h.known[object{PodGroup, string(id)}] = true
+	}
+	h.search(slices.Collect(maps.Keys(h.known)))
+}
+
+// search begins a search with a session that contains none of the objects.
+func (h *bisector) search(items []object) {
+	slices.SortFunc(items, func(a, b object) int { return strings.Compare(a.kind+a.name, b.kind+b.name) })
+	h.groups, h.control = [][]object{items}, true
+	if len(items) == 0 {
+		h.groups = nil
+	}
+}
+
+// controlPanicked continues the search with queues and nodes, or pauses it.
+func (h *bisector) controlPanicked(now time.Time) bool {
+	h.groups, h.control = nil, false
+	if h.others {
+		h.others, h.resumes = false, now.Add(searchPause)
+		h.hide()
+		return false
+	}
+	h.others = true
+	var items []object
+	for _, queue := range h.seen.Queues {
+		if queue.Name != rootQueue { // without the root queue, upstream accounts for no queue
+			items = append(items, object{queueObject, queue.Name})
+		}
+	}
+	for name := range h.seen.Nodes {
+		items = append(items, object{nodeObject, name})
+	}
+	h.search(items)
+	h.hide()
+	return true
+}
+
+// groupPanicked splits the group that was tried. The suspects of the last cycles are cleared. A single object is tried
+// twice and then quarantined.
+func (h *bisector) groupPanicked(now time.Time) (found []object) {
+	last := len(h.groups) - 1
+	group := slices.Concat(h.groups[last], h.release())
+	h.groups[last] = group
+	switch {
+	case len(group) > 1:
+		h.split()
+	case group[0] != h.doubted:
+		h.doubted = group[0]
+	default:
+		h.groups = h.groups[:last]
+		h.quarantine(group[0], now, 0)
+		return append(group[:1:1], h.holdRest(group[0].retryGroup(), now)...)
+	}
+	return nil
+}
+
+// holdRest counts a culprit of the retry group. If a namespace has too many, holdRest quarantines its objects that are not
+// cleared.
+func (h *bisector) holdRest(family string, now time.Time) (rest []object) {
+	h.culprits[family]++
+	if h.others || h.culprits[family] < maxCulprits {
+		return nil
+	}
+	h.drop(func(it object) bool {
+		if it.retryGroup() != family {
+			return false
+		}
+		rest = append(rest, it)
+		return true
+	})
+	for _, it := range rest {
+		h.quarantine(it, now, h.culprits[family])
+	}
+	return rest
+}
+
+// split halves the group that is tried next.
+func (h *bisector) split() {
+	last := len(h.groups) - 1
+	group := h.groups[last]
+	half := len(group) / 2
+	h.groups = append(h.groups[:last], group[half:], group[:half:half])
+}
+
+// release returns the suspects to sessions, because cycles panic without them, too.
+func (h *bisector) release() []object {
+	released := h.suspects
+	h.misled = h.misled || len(released) > 0
+	for _, it := range released {
+		delete(h.quarantined, it)
+	}
+	h.suspects = nil
+	return released
+}
+
+// hide computes the objects that the next session leaves out.
+func (h *bisector) hide() {
+	clear(h.hidden)
+	for i, group := range h.groups {
+		if i < len(h.groups)-1 || h.control {
+			for _, it := range group {
+				h.hidden[it] = true
+			}
+		}
+	}
+}
+
+func (h *bisector) inSession(gang api.JobID) bool {
+	_, there := h.seen.Jobs[gang]
+	return there
+}
+
+// drop removes quarantined objects from the groups.
+func (h *bisector) drop(held func(object) bool) {
+	for i := range h.groups {
+		h.groups[i] = slices.DeleteFunc(slices.Clone(h.groups[i]), held)
+	}
+	h.groups = slices.DeleteFunc(h.groups, func(group []object) bool { return len(group) == 0 })
+}

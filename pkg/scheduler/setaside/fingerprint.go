@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setaside
+
+import (
+	"hash/fnv"
+
+	hashutil "k8s.io/kubernetes/pkg/util/hash"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// fingerprintOfJob returns a hash of the fields of the gang that users write, and of its set of pods.
+func fingerprintOfJob(job *api.JobInfo) uint64 {
+	pg := job.PodGroup
+	mark := hashOf(pg.UID, pg.Spec, pg.Labels, pg.Annotations)
+	for _, task := range job.Tasks {
+		mark ^= hashOf(task.UID, task.Pod.Generation, task.Pod.Labels)
+	}
+	return mark | 1
+}
+
+func fingerprintOfQueue(queue *api.QueueInfo) uint64 {
+	return hashOf(queue.Queue.UID, queue.Queue.Spec, queue.Queue.Annotations) | 1
+}
+
+func fingerprintOfNode(node *api.NodeInfo) uint64 {
+	return hashOf(node.Node.UID, node.Node.Spec, node.Node.Labels, node.Node.Status.Allocatable) | 1
+}
+
+// hashOf returns a hash of the parts. Callers set one bit in it, so that it is never 0, which stands for no fingerprint.
+func hashOf(parts ...any) uint64 {
+	hash := fnv.New64a()
+	hashutil.DeepHashObject(hash, parts)
+	return hash.Sum64()
+}
+
+// topQueue returns the queue below the root that contains the queue. Resources held in a queue count against all its
+// ancestors.
+func topQueue(snapshot *api.ClusterInfo, id api.QueueID) string {
+	for range len(snapshot.Queues) {
+		queue, ok := snapshot.Queues[id]
+		if !ok || queue.Queue.Spec.Parent == "" || queue.Queue.Spec.Parent == rootQueue {
+			break
+		}
+		id = api.QueueID(queue.Queue.Spec.Parent)
+	}
+	return string(id)
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setaside
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// Trim makes informers drop fields that the scheduler does not read, and limit quantities to values that do not overflow.
+//
+// Managed fields are a large part of a pod, and every garbage collection scans them. The API server keeps its own when an object
+// is updated without them. The scheduler never writes the requests of pods or the resources of nodes back. It may write the phase
+// of a pod without a node, which is then correct. Affinity terms of pods on nodes, annotations and sub-group policies of
+// PodGroups are cut at bounds. Each object is passed to count, too, which may change the requests of a pod and the resources of a
+// node.
+func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
+	trimmed := func(object any) (any, error) {
+		count(object)
+		return Trimmed(object)
+	}
+	for _, informer := range informers {
+		if err := informer.SetTransform(trimmed); err != nil {
+			klog.Background().WithName("setaside").Error(err, "Setting the transform of an informer failed") // the informer has started already
+		}
+	}
+}
+
+// Trimmed applies Trim to an object, without counting: it changes the object and returns it. It never fails.
+func Trimmed(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+	}
+	switch object := object.(type) {
+	case *v1.Pod:
+		trimPod(object)
+		if object.Spec.NodeName != "" && object.Spec.Affinity != nil {
+			object.Spec.Affinity = withinTerms(object.Spec.Affinity)
+		}
+	case *v1beta1.PodGroup:
+		object.Annotations = withinAnnotations(object.Annotations)
+		object.Spec.SubGroupPolicy = withinPolicies(object.Spec.SubGroupPolicy)
+	case *v1.Node:
+		object.Status.Allocatable = withinLimits(object.Status.Allocatable, 1)
+		object.Status.Capacity = withinLimits(object.Status.Capacity, 1)
+	}
+	return object, nil
+}
+
+// trimPod bounds the requests of the pod's containers, so that their sum does not overflow either. A pod without a node that
+// claims to run is treated as pending: it holds nothing.
+func trimPod(pod *v1.Pod) {
+	if pod.Spec.NodeName == "" && pod.Status.Phase == v1.PodRunning {
+		pod.Status.Phase = v1.PodPending
+	}
+	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // the overhead
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			trimRequirements(&containers[i].Resources, parts)
+		}
+	}
+	pod.Spec.Overhead = withinLimits(pod.Spec.Overhead, parts)
+	if pod.Spec.Resources != nil {
+		trimRequirements(pod.Spec.Resources, 2)
+	}
+	for i := range pod.Status.ContainerStatuses {
+		status := &pod.Status.ContainerStatuses[i]
+		status.AllocatedResources = withinLimits(status.AllocatedResources, parts)
+		if status.Resources != nil {
+			trimRequirements(status.Resources, parts)
+		}
+	}
+}
+
+func trimRequirements(r *v1.ResourceRequirements, parts int) {
+	r.Requests, r.Limits = withinLimits(r.Requests, parts), withinLimits(r.Limits, parts)
+}
+
+// withinTerms returns the affinity of a pod on a node with at most as many terms over other pods as a pending pod may have; the
+// affinity itself when it has no more. Every pending pod is matched against these terms, and the creator of a pod may name its
+// node, so that no scheduler can refuse it. Dropped terms have no effect.
+func withinTerms(affinity *v1.Affinity) *v1.Affinity {
+	var s podSize
+	within := func(term *v1.PodAffinityTerm) bool {
+		before := s
+		if s.addTerm(term); s.over > mostOverPods || s.requirements > mostTerms || s.values > mostValues {
+			s = before
+			return false
+		}
+		return true
+	}
+	own, less := *affinity, false
+	trim := func(required *[]v1.PodAffinityTerm, preferred *[]v1.WeightedPodAffinityTerm) {
+		before := len(*required) + len(*preferred)
+		*required = only(*required, within)
+		*preferred = only(*preferred, func(term *v1.WeightedPodAffinityTerm) bool { return within(&term.PodAffinityTerm) })
+		less = less || len(*required)+len(*preferred) < before
+	}
+	if affinity.PodAntiAffinity != nil {
+		anti := *affinity.PodAntiAffinity
+		trim(&anti.RequiredDuringSchedulingIgnoredDuringExecution, &anti.PreferredDuringSchedulingIgnoredDuringExecution)
+		own.PodAntiAffinity = &anti
+	}
+	if affinity.PodAffinity != nil {
+		with := *affinity.PodAffinity
+		trim(&with.RequiredDuringSchedulingIgnoredDuringExecution, &with.PreferredDuringSchedulingIgnoredDuringExecution)
+		own.PodAffinity = &with
+	}
+	if !less {
+		return affinity
+	}
+	return &own
+}
+
+// only returns the terms that within accepts, in a slice of their own.
+func only[T any](terms []T, within func(*T) bool) []T {
+	var kept []T
+	for i := range terms {
+		if within(&terms[i]) {
+			kept = append(kept, terms[i])
+		}
+	}
+	return kept
+}

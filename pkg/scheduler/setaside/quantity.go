@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package setaside
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Upstream uses the int64 values of quantities: memory in bytes, all else in thousandths. Beyond the range of an int64
+// the result is arbitrary: 1e30 cpu count as 0, and 8Ei as -1. So larger amounts are limited to these values, which no
+// cluster reaches.
+const (
+	mostMemory = 8e18
+	mostOfAll  = 8e15
+)
+
+// most returns the limit of each of several amounts that are added up.
+func most(name v1.ResourceName, parts int) *resource.Quantity {
+	limit := int64(mostOfAll)
+	if name == v1.ResourceMemory {
+		limit = mostMemory
+	}
+	return resource.NewQuantity(limit/int64(parts), resource.DecimalSI)
+}
+
+// negative returns a text for users for each negative resource, with its field.
+func negative(field string, list v1.ResourceList) (wrong []string) {
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		if q := list[name]; q.Sign() < 0 {
+			wrong = append(wrong, fmt.Sprintf("%s[%s] is %s, must be 0 or more", field, name, q.String()))
+		}
+	}
+	return wrong
+}
+
+// isWithinLimits reports whether no resource is below 0 or above its limit.
+func isWithinLimits(lists ...v1.ResourceList) bool {
+	for _, list := range lists {
+		for name, q := range list {
+			if q.Sign() < 0 || q.Cmp(*most(name, 1)) > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// withinLimits returns the resources with amounts limited to between 0 and most; the list itself if none changes.
+// parts is the number of amounts that are added up.
+func withinLimits(list v1.ResourceList, parts int) v1.ResourceList {
+	own := false
+	set := func(name v1.ResourceName, q resource.Quantity) {
+		if !own {
+			list, own = maps.Clone(list), true
+		}
+		list[name] = q
+	}
+	for name, q := range list {
+		if q.Sign() < 0 {
+			set(name, resource.Quantity{})
+		} else if limit := most(name, parts); q.Cmp(*limit) > 0 {
+			set(name, *limit)
+		}
+	}
+	return list
+}
