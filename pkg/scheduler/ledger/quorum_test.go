@@ -62,10 +62,10 @@ func TestQuorum(t *testing.T) {
 			pods: 2, group: schedtest.MakePodGroup().SubGroups("racks", "rack", 2, 1), live: schedtest.MakePodGroup().SubGroups("racks", "rack", 1, 1), reads: 1,
 		},
 		"a role without the right to read falls back": {pods: 2, get: answer(apierrors.NewForbidden(podGroupResource, "g", errBroken)), reads: 1},
-		"a PodGroup that is not there":                {pods: 2, get: answer(apierrors.NewNotFound(podGroupResource, "g")), want: "PodGroup ns/g is gone", reads: 1},
+		"a PodGroup that is not there":                {pods: 2, get: answer(apierrors.NewNotFound(podGroupResource, "g")), want: "PodGroup ns/g does not exist", reads: 1},
 		"a PodGroup gone from the cache": {pods: 2, before: func(w *world) {
 			w.books.Jobs.HideGroup(gang)
-		}, want: "PodGroup ns/g is gone", reads: 1},
+		}, want: "PodGroup ns/g does not exist", reads: 1},
 		"an error that may pass is handed on": {pods: 2, get: answer(apierrors.NewTimeoutError("slow", 1)), want: "reading PodGroup ns/g", reads: 1},
 		"a gang that is short by what is known does not wait for an answer": {
 			pods: 1, group: schedtest.MakePodGroup().MinMember(2), get: answer(apierrors.NewTimeoutError("slow", 1)),

@@ -17,7 +17,7 @@ import (
 )
 
 // errGangGone is why members are not bound if the gang's PodGroup was deleted. It is not a failure of the gang.
-var errGangGone = errors.New("is gone")
+var errGangGone = errors.New("does not exist")
 
 func deletedPodGroup(gang api.JobID) error { return fmt.Errorf("PodGroup %s %w", gang, errGangGone) }
 

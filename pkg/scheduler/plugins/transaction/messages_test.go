@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// TestMessages has the texts of condition PartiallyBound. The texts of evictions are in
+// TestHalfBoundGangIsEvictedAfterTheLimitOnly.
+func TestMessages(t *testing.T) {
+	p := &plugin{memory: &memory{takenFrom: map[api.JobID]bool{"ns/evicted": true}}}
+	gang := func(name string, minMember int32) *api.JobInfo {
+		c := newCache(t)
+		c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("a").MinMember(minMember).Obj())
+		c.AddPod(schedtest.MakePod().Name(name + "-0").Group(name).Node("n").Annotation(binding.MinimumAnnotation, "2").Obj())
+		return c.Jobs[api.JobID(schedtest.Namespace+"/"+name)]
+	}
+	message := func(job *api.JobInfo) string {
+		return p.messageOf(job, binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed))
+	}
+	got := map[string]string{
+		"a member is missing":    message(gang("g", 2)),
+		"a member was evicted":   message(gang("evicted", 2)),
+		"a gang of the group is": p.messageOf(gang("g", 2), errors.New("gang ns/x of its group is bound, this one has 0 of minMember 2")),
+	}
+	want := map[string]string{
+		"a member is missing":    "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled first",
+		"a member was evicted":   "Gang is partially bound (1 of minMember 2); its remaining pods are scheduled in the usual order, because members were evicted or deleted",
+		"a gang of the group is": "Gang is partially bound (gang ns/x of its group is bound, this one has 0 of minMember 2); its remaining pods are scheduled first",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+}
