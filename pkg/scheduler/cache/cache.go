@@ -21,8 +21,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ledger"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
@@ -117,7 +117,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 	c.shards = newShards(c.books, vc)
 	indexPods(pods.Informer(), settings.SchedulerNames)
 	c.hyperNodes = newHyperNodes(hyperNodes.Lister(), nodes.Lister())
-	setaside.Trim(c.books.Nodes.Sums.Count, pods.Informer(), nodes.Informer(), podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
+	quarantine.Trim(c.books.Nodes.Sums.Count, pods.Informer(), nodes.Informer(), podGroups.Informer(), queues.Informer(), hyperNodes.Informer())
 	wakeNow, wakeSoon := func() { wake(WakeNow) }, func() { wake(WakeDelayed) }
 	c.reports = report.New(report.Config{
 		Kube: kube, Volcano: vc, Books: c.books, Pods: pods.Lister(), PodGroups: podGroups.Lister(), Queues: queues.Lister(),
@@ -129,7 +129,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 		Observer: observer, WakeNow: wakeNow, WakeSoon: wakeSoon,
 	})
 	c.evictor = ledger.NewEvictor(kube, c.books, c.reports)
-	c.quarantine = &Quarantine{setaside.New(), c.reports}
+	c.quarantine = &Quarantine{quarantine.New(), c.reports}
 	c.snapshots = &snapshots{c.books, nodes.Lister(), c.hyperNodes, c.quarantine, c.reports.Status()}
 	c.changes = &changes{
 		books: c.books, sources: sources, vc: vc, podGroups: podGroups.Lister(), handlers: c.handlers, ledger: c.ledger, backoff: c.ledger.Backoff(),

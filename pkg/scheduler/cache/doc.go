@@ -7,7 +7,7 @@
 //     write them to the books (package books) and then wake the loop, end waits and cancel members.
 //   - Sessions call the methods in session.go: they get a snapshot (snapshot.go, orphans.go, overcommit.go), and hand over placed tasks, evictions and
 //     their verdicts on gangs. Package ledger carries out the first two, package report publishes the third.
-//   - Objects that would break or slow cycles are left out of snapshots (package setaside, quarantine.go), and so are HyperNodes that are faulty or
+//   - Objects that would break or slow cycles are left out of snapshots (package quarantine, quarantine.go), and so are HyperNodes that are faulty or
 //     contradict others (hypernodes.go).
 //   - Plugins use a Handle (handle.go).
 //   - Methods that only upstream's other programs need are in upstream.go, shards.go and load.go.

@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
 // TestAGangIsLookedAtAgainOnceItChanges: one that has too much of nothing is remembered as long as its PodGroup and its pods are the same.
@@ -38,7 +38,7 @@ func TestAGangIsLookedAtAgainOnceItChanges(t *testing.T) {
 		if kept() {
 			t.Error("its pod has too many tolerations, and it is still taken for one that fits")
 		}
-		if reason, _, is := w.quarantine.aside.Why(gang); !is || reason != setaside.ObjectTooLarge {
+		if reason, _, is := w.quarantine.aside.Why(gang); !is || reason != quarantine.ObjectTooLarge {
 			t.Errorf("it is set aside: %v, for %q", is, reason)
 		}
 		w.books.Pods.Show(fits.DeepCopy())

@@ -23,7 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ledger"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -157,7 +157,7 @@ func (w *world) list(object runtime.Object) (old runtime.Object) {
 func (w *world) deliver(object runtime.Object) {
 	w.t.Helper()
 	w.Cache.books.Nodes.Sums.Count(object)
-	if _, err := setaside.Trimmed(object); err != nil {
+	if _, err := quarantine.Trimmed(object); err != nil {
 		w.t.Fatal(err)
 	}
 	old := w.list(object)

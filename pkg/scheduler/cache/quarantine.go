@@ -8,17 +8,17 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // errSearching refuses evictions while sessions do not see all jobs.
 var errSearching = errors.New("evictions are paused while the scheduler isolates an object that makes it panic")
 
-// Quarantine keeps objects out of sessions that would break or slow them (package setaside), and reports them.
+// Quarantine keeps objects out of sessions that would break or slow them (package quarantine), and reports them.
 type Quarantine struct {
-	aside   *setaside.Quarantine
+	aside   *quarantine.Quarantine
 	reports *report.Reporter
 }
 

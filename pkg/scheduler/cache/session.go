@@ -8,8 +8,8 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
 )
 
 // The methods that sessions call, in the order in which they call them.
@@ -79,7 +79,7 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	}
 	standing := report.Standing{InFlight: c.ledger.InFlight(job.UID), LacksHyperNodes: job.ContainsHardTopology() && c.hyperNodes.none()}
 	if reason, message, aside := c.quarantine.aside.Why(job.UID); aside {
-		standing.Aside = setaside.Verdict{Reason: reason, Message: message}
+		standing.Aside = quarantine.Verdict{Reason: reason, Message: message}
 	}
 	_, standing.Blocked = c.Blocked(job.UID)
 	c.reports.SessionDone(job, standing)

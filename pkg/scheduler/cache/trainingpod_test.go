@@ -10,7 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -64,7 +64,7 @@ func asInformed(tb testing.TB, pod *v1.Pod) *v1.Pod {
 	if err := decoded.Unmarshal(encoded); err != nil {
 		tb.Fatal(err)
 	}
-	_, _ = setaside.Trimmed(decoded) // never fails
+	_, _ = quarantine.Trimmed(decoded) // never fails
 	return decoded
 }
 

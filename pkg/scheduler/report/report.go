@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
@@ -142,20 +142,20 @@ func (r *Reporter) Evicted(pod *v1.Pod, message string) {
 }
 
 // SetAside reports that sessions do without the gang from now on.
-func (r *Reporter) SetAside(gang api.JobID, why setaside.Verdict) {
+func (r *Reporter) SetAside(gang api.JobID, why quarantine.Verdict) {
 	r.outlet.gangUnschedulable(gang, why.Reason, why.Message)
 }
 
 // Panicked reports objects that are set aside because of a panic.
-func (r *Reporter) Panicked(found []setaside.Culprit) {
+func (r *Reporter) Panicked(found []quarantine.Culprit) {
 	for _, held := range found {
 		logger().Error(nil, "Quarantined an object with which scheduling cycles panic", "kind", held.Kind, "name", held.Name, "panic", held.Message)
-		if held.Kind == setaside.PodGroup {
-			r.outlet.gangUnschedulable(api.JobID(held.Name), setaside.SchedulerPanic, held.Message)
+		if held.Kind == quarantine.PodGroup {
+			r.outlet.gangUnschedulable(api.JobID(held.Name), quarantine.SchedulerPanic, held.Message)
 			continue
 		}
 		object := &v1.ObjectReference{Kind: held.Kind, Name: held.Name}
-		r.outlet.recorder.Event(object, v1.EventTypeWarning, setaside.SchedulerPanic, held.Message)
+		r.outlet.recorder.Event(object, v1.EventTypeWarning, quarantine.SchedulerPanic, held.Message)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
 // Standing is the state of a gang outside of the session, such as a transaction in flight.
@@ -21,12 +21,12 @@ type Standing struct {
 	// Blocked reports whether sessions currently skip the gang.
 	Blocked bool
 	// Aside is why the gang is quarantined; empty if it is not.
-	Aside setaside.Verdict
+	Aside quarantine.Verdict
 	// LacksHyperNodes reports whether the gang must be placed in one HyperNode and the cluster has none.
 	LacksHyperNodes bool
 }
 
-func (s Standing) isAside() bool { return s.Aside != setaside.Verdict{} }
+func (s Standing) isAside() bool { return s.Aside != quarantine.Verdict{} }
 
 // SessionDone takes a session's verdict on a gang. Upstream writes it unchanged, from the session loop. Here it is first
 // corrected, because a session counts tasks as ready that are still being bound, and then passed to the status writer:

@@ -14,7 +14,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
@@ -67,7 +67,7 @@ func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young
 // Unseen reports what is missing for gangs that sessions do not see, once that has lasted a moment: the objects of one
 // submission arrive one after the other. seen is the number of gangs that the session sees; if these are all, nothing
 // is missing. aside are the quarantined gangs.
-func (r *Reporter) Unseen(seen int, aside map[api.JobID]setaside.Verdict) {
+func (r *Reporter) Unseen(seen int, aside map[api.JobID]quarantine.Verdict) {
 	ripe, young := r.unseen.due(r.findUnseen(seen, aside))
 	if young {
 		r.wakeSoon()
@@ -79,7 +79,7 @@ func (r *Reporter) Unseen(seen int, aside map[api.JobID]setaside.Verdict) {
 
 // findUnseen returns the gangs that sessions do not see and whose pods wait or do not exist. The pods of a Volcano Job
 // are created when its PodGroup is admitted.
-func (r *Reporter) findUnseen(seen int, aside map[api.JobID]setaside.Verdict) map[api.JobID]*unseenGang {
+func (r *Reporter) findUnseen(seen int, aside map[api.JobID]quarantine.Verdict) map[api.JobID]*unseenGang {
 	r.books.Lock()
 	defer r.books.Unlock()
 	if r.books.Jobs.Len() == seen {

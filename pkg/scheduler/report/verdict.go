@@ -7,7 +7,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/setaside"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
 // Verdict reports, with events and conditions, why the gang waits. Its waiting pods get the message of its PodGroup.
@@ -64,7 +64,7 @@ func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 }
 
 // reportAside reports on a gang that is quarantined and stays in sessions because it holds resources.
-func (r *Reporter) reportAside(job *api.JobInfo, why setaside.Verdict) {
+func (r *Reporter) reportAside(job *api.JobInfo, why quarantine.Verdict) {
 	r.outlet.gangEvent(job.PodGroup, v1.EventTypeWarning, why.Reason, why.Message)
 	for _, task := range job.TaskStatusIndex[api.Pending] {
 		if !task.SchGated {

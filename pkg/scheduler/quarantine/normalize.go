@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package setaside
+package quarantine
 
 import (
 	v1 "k8s.io/api/core/v1"
@@ -24,7 +24,7 @@ func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	}
 	for _, informer := range informers {
 		if err := informer.SetTransform(trimmed); err != nil {
-			klog.Background().WithName("setaside").Error(err, "Setting the transform of an informer failed") // the informer has started already
+			klog.Background().WithName("quarantine").Error(err, "Setting the transform of an informer failed") // the informer has started already
 		}
 	}
 }

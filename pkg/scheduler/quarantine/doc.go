@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package setaside (quarantine) keeps objects out of sessions that would make a cycle fail or stall, so that one tenant's object
+// Package quarantine (quarantine) keeps objects out of sessions that would make a cycle fail or stall, so that one tenant's object
 // cannot affect others.
 //
 //   - Amounts that overflow upstream's arithmetic are corrected when the informer receives the object (normalize.go, quantity.go) and in
@@ -8,6 +8,6 @@
 //   - Objects with too many parts (limits.go), and gangs that name kinds of resources which no node or queue has (unknownresources.go), are left out.
 //   - Objects that make cycles panic are searched for, left out, and tried again later (bisector.go, quarantined.go, fingerprint.go).
 //
-// Quarantine (setaside.go) is the state that the cache keeps. It changes a snapshot before a session sees it; package report reports
+// Quarantine (quarantine.go) is the state that the cache keeps. It changes a snapshot before a session sees it; package report reports
 // it.
-package setaside
+package quarantine
