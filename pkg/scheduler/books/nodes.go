@@ -12,13 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 )
 
 // Nodes are the nodes with the tasks on them.
 type Nodes struct {
 	// Sums lets a plugin supply capacity and usage of resources. It is set up before the first object is shown.
-	Sums sums.NodeCapacityOverride
+	Sums accounting.NodeCapacityOverride
 
 	lock    sync.Locker
 	last    *generations

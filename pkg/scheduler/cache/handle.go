@@ -16,8 +16,8 @@ import (
 	vcinformers "volcano.sh/apis/pkg/client/informers/externalversions"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
 // Handle is the interface of the scheduler for plugins outside a session.
@@ -30,7 +30,7 @@ type Handle struct {
 	plugins    *pluginInformers
 	changes    *changes
 	hyperNodes *hyperNodes
-	count      func(sums.ResourceCounter)
+	count      func(accounting.ResourceCounter)
 	wake       func(Urgency)
 }
 
@@ -80,7 +80,7 @@ func (h *Handle) PodsOn(node string) []*v1.Pod {
 }
 
 // CountResources sets the Counter that supplies capacity and usage of resources that Node and Pod objects do not report.
-func (h *Handle) CountResources(counter sums.ResourceCounter) { h.count(counter) }
+func (h *Handle) CountResources(counter accounting.ResourceCounter) { h.count(counter) }
 
 // Wake requests a cycle, because a change may let a pending task be placed.
 func (h *Handle) Wake() { h.wake(WakeNow) }

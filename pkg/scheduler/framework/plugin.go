@@ -16,7 +16,7 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 )
 
 // Action is one stage of a scheduling cycle.
@@ -50,7 +50,7 @@ type Handle interface {
 	PodsOn(node string) []*v1.Pod
 	// CountResources sets the Counter that supplies capacity and usage of resources that Node and Pod objects do not report. A
 	// scheduler has one Counter, set before it reads any pod; another call replaces it.
-	CountResources(counter sums.ResourceCounter)
+	CountResources(counter accounting.ResourceCounter)
 	// Wake requests a session soon, because a change may let a pending task be placed. It does not block.
 	Wake()
 	EventRecorder() record.EventRecorder

@@ -11,8 +11,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
 // counter computes the resources of nodes and pods from Device objects. Its sums are an upper bound for placements: a
@@ -26,7 +26,7 @@ type counter struct {
 	changed map[string]bool
 }
 
-var _ sums.ResourceCounter = (*counter)(nil)
+var _ accounting.ResourceCounter = (*counter)(nil)
 
 func (c *counter) markChanged(node string) {
 	c.mu.Lock()
@@ -37,10 +37,10 @@ func (c *counter) markChanged(node string) {
 	c.changed[node] = true
 }
 
-// CountPod implements sums.ResourceCounter.
+// CountPod implements accounting.ResourceCounter.
 func (c *counter) CountPod(pod *v1.Pod) { allocator.CountPod(pod) }
 
-// CountNode implements sums.ResourceCounter.
+// CountNode implements accounting.ResourceCounter.
 func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64) {
 	inventory := c.inventories.Load().of(node)
 	if inventory == nil {
@@ -54,10 +54,10 @@ func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all ma
 	return state.FreeSum().Counted(), inventory.unused.FreeSum().Counted()
 }
 
-// Names implements sums.ResourceCounter.
+// Names implements accounting.ResourceCounter.
 func (c *counter) Names() []v1.ResourceName { return countedNames }
 
-// ChangedNodes implements sums.ResourceCounter.
+// ChangedNodes implements accounting.ResourceCounter.
 func (c *counter) ChangedNodes() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -60,7 +60,7 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 }
 
 // CountResources counts the cluster's pods again, because they were added before any plugin.
-func (h *handle) CountResources(counter sums.ResourceCounter) {
+func (h *handle) CountResources(counter accounting.ResourceCounter) {
 	h.cache.sums.Use(counter)
 	if h.cache.books != nil {
 		h.cache.books.Nodes.Sums.Use(counter)

@@ -10,11 +10,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/sums"
 )
 
 // Bind is a pod handed over to be bound.
@@ -32,7 +32,7 @@ type Bind struct {
 // recordingCache is upstream's cache, which records binds and evictions instead of carrying them out.
 type recordingCache struct {
 	*vccache.SchedulerCache
-	sums sums.NodeCapacityOverride
+	sums accounting.NodeCapacityOverride
 	// pods are the ClusterSpec's pods.
 	pods []*v1.Pod
 	// books are the books that sessions see; nil if books are disabled.

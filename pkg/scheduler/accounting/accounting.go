@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sums lets a plugin supply capacity and usage of resources that Node and Pod objects do not report, such as
+// Package accounting lets a plugin supply capacity and usage of resources that Node and Pod objects do not report, such as
 // devices. All code that reads sums, upstream's included, then uses these: idle and releasing resources of nodes,
 // resources of victims, shares of queues.
 //
@@ -8,7 +8,7 @@
 // sums must never be lower than the plugin's real capacity. A pod counts for the requests of its containers, which the
 // ResourceCounter sets when the informer shows the pod (Count). A node has the amounts that the ResourceCounter returns instead of its
 // object's amounts (Node).
-package sums
+package accounting
 
 import (
 	"iter"
