@@ -15,8 +15,8 @@ import (
 
 	controllers "github.com/volcano-prebind/volcano-prebind/pkg/controllers/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
@@ -42,15 +42,15 @@ Nor are members above the minimum, which are placed later.
 
 // The values of labels that are gangs' states, reasons and ends.
 var (
-	states = map[gangview.State]string{
-		gangview.Waiting:  "it is not admitted",
-		gangview.Admitted: "it is admitted: it may be placed, and resources of its queue are reserved for it",
-		gangview.TimedOut: "its waiting time has passed, and it waits out its backoff",
-		gangview.InFlight: "members are in a bind transaction",
-		gangview.Partial:  "members have nodes, and fewer of them are bound than the current minimum of its PodGroup. This includes [more gangs](conditions.md#partially-bound-gangs) than the condition `PartiallyBound`",
-		gangview.Bound:    "its minimum has nodes and does not run yet",
-		gangview.Running:  "its minimum runs or has succeeded",
-		gangview.Ended:    "all of its members have succeeded or failed",
+	states = map[debug.State]string{
+		debug.Waiting:  "it is not admitted",
+		debug.Admitted: "it is admitted: it may be placed, and resources of its queue are reserved for it",
+		debug.TimedOut: "its waiting time has passed, and it waits out its backoff",
+		debug.InFlight: "members are in a bind transaction",
+		debug.Partial:  "members have nodes, and fewer of them are bound than the current minimum of its PodGroup. This includes [more gangs](conditions.md#partially-bound-gangs) than the condition `PartiallyBound`",
+		debug.Bound:    "its minimum has nodes and does not run yet",
+		debug.Running:  "its minimum runs or has succeeded",
+		debug.Ended:    "all of its members have succeeded or failed",
 	}
 	waitReasons = map[framework.WaitReason]string{
 		framework.WaitUnseen:      "from the creation of its PodGroup, or its return to `Pending`, until this process first saw it: all time before a new leader",
@@ -86,7 +86,7 @@ func metricsPage() ([]byte, error) {
 		title, column string
 		write         func(*bytes.Buffer) error
 	}{
-		{"`state` of `volcano_gangs`", "The gang", func(b *bytes.Buffer) error { return writeValues(b, gangview.States, states) }},
+		{"`state` of `volcano_gangs`", "The gang", func(b *bytes.Buffer) error { return writeValues(b, debug.States, states) }},
 		{"`reason` of `volcano_gang_waiting_seconds`", "The gang waited", func(b *bytes.Buffer) error { return writeValues(b, framework.WaitReasons, waitReasons) }},
 		{"`end` of `volcano_gang_node_reservations_ended_total`", "The reservation ended because", func(b *bytes.Buffer) error { return writeValues(b, gangs.ReservationEnds, reservationEnds) }},
 	} {

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 )
 
 // starving is the world's configuration with that argument.
@@ -32,20 +32,20 @@ func (w *world) starving(after string) string {
 }
 
 // shown asks /debug/gangs for the gang.
-func (w *world) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (gangview.Gang, error) {
+func (w *world) shown(ctx context.Context, scheduler *controlplane.Scheduler, gang string) (debug.Gang, error) {
 	url := fmt.Sprintf("%s/debug/gangs?namespace=%s&podgroup=%s", strings.TrimSuffix(scheduler.MetricsURL(), "/metrics"), w.name, gang)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return gangview.Gang{}, err
+		return debug.Gang{}, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return gangview.Gang{}, err
+		return debug.Gang{}, err
 	}
 	defer response.Body.Close()
-	var page gangview.Page
+	var page debug.Page
 	if err := json.NewDecoder(response.Body).Decode(&page); err != nil || len(page.Gangs) != 1 {
-		return gangview.Gang{}, fmt.Errorf("%d gangs are shown: %w", len(page.Gangs), err)
+		return debug.Gang{}, fmt.Errorf("%d gangs are shown: %w", len(page.Gangs), err)
 	}
 	return page.Gangs[0], nil
 }
@@ -125,10 +125,10 @@ var _ = Describe("A gang that waits for long", func() {
 		w.deleteGang(ctx, other)
 		w.submitPods(ctx, late, 3, 4)
 		w.eventuallyBound(late, 4)
-		Eventually(func() (gangview.State, error) {
+		Eventually(func() (debug.State, error) {
 			seen, err := w.shown(ctx, scheduler, late.name)
 			return seen.State, err
-		}).Should(BeElementOf(gangview.Bound, gangview.Running))
+		}).Should(BeElementOf(debug.Bound, debug.Running))
 		Eventually(metricOf(ctx, scheduler, `volcano_gang_waiting_seconds_count{end="bound",reason="backoff"}`)).Should(Equal("1"))
 		Expect(w.condition(ctx, late, "GangTimeLimit")()).To(BeEmpty())
 	})

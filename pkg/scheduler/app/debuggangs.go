@@ -12,7 +12,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 )
 
@@ -24,13 +24,13 @@ const (
 
 // showGangs responds with the state of gangs. The query parameters namespace and podgroup filter, limit bounds their number, and
 // after, as namespace/name, continues after that gang.
-func showGangs(w http.ResponseWriter, r *http.Request, view *gangview.View) {
+func showGangs(w http.ResponseWriter, r *http.Request, view *debug.View) {
 	if view == nil {
 		http.Error(w, "this scheduler is not the leader; ask the leader", http.StatusServiceUnavailable)
 		return
 	}
 	params := r.URL.Query()
-	query := gangview.Query{Namespace: params.Get("namespace"), Name: params.Get("podgroup"), After: params.Get("after"), Limit: gangsShown}
+	query := debug.Query{Namespace: params.Get("namespace"), Name: params.Get("podgroup"), After: params.Get("after"), Limit: gangsShown}
 	if text := params.Get("limit"); text != "" {
 		limit, err := strconv.Atoi(text)
 		if err != nil || limit < 1 || limit > mostGangShown {

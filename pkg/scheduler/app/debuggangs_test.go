@@ -23,7 +23,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -58,7 +58,7 @@ func mixed() *schedtest.Cluster {
 }
 
 // gangScheduler is a scheduler of these gangs, and what its debug endpoints show.
-func gangScheduler(t *testing.T, cluster *schedtest.Cluster) (*scheduler, http.Handler, *gangview.View) {
+func gangScheduler(t *testing.T, cluster *schedtest.Cluster) (*scheduler, http.Handler, *debug.View) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scheduler.conf")
 	if err := os.WriteFile(path, []byte(gangConf), 0o600); err != nil {
@@ -76,7 +76,7 @@ func gangScheduler(t *testing.T, cluster *schedtest.Cluster) (*scheduler, http.H
 	return s, debugHandler(true, false, &p.shown), p.shown.gangs.Load()
 }
 
-func askGangs(t *testing.T, handler http.Handler, query string) (page gangview.Page) {
+func askGangs(t *testing.T, handler http.Handler, query string) (page debug.Page) {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/debug/gangs"+query, nil))
@@ -96,21 +96,21 @@ func TestGangsAreShown(t *testing.T) {
 	s.cycle()
 	eventually(t, func() bool { states := view.Count().ByState; return states["bound"] == 1 && states["admitted"] == 2 })
 	got := askGangs(t, handler, "")
-	want := gangview.Page{Gangs: []gangview.Gang{
+	want := debug.Page{Gangs: []debug.Gang{
 		{
-			Namespace: schedtest.Namespace, Name: "g", Source: "scheduling.volcano.sh", Queue: schedtest.Queue, State: gangview.Bound,
-			Minimum: gangview.Minimum{Members: 2}, Members: map[string]int{"bound": 2},
+			Namespace: schedtest.Namespace, Name: "g", Source: "scheduling.volcano.sh", Queue: schedtest.Queue, State: debug.Bound,
+			Minimum: debug.Minimum{Members: 2}, Members: map[string]int{"bound": 2},
 		},
 		{
 			Namespace: schedtest.Namespace, Name: "of-roles", Source: "scheduling.volcano.sh", Owner: "Job.batch.volcano.sh train", Queue: schedtest.Queue,
-			State: gangview.Admitted, Minimum: gangview.Minimum{Members: 2, Roles: map[string]int32{"chief": 1}}, Members: map[string]int{},
-			Waits: &gangview.Verdict{Reason: "NotEnoughTasks", Message: `minMember is 2 and there is no pod; minTaskMember of "chief" is 1 and there is no such pod`},
+			State: debug.Admitted, Minimum: debug.Minimum{Members: 2, Roles: map[string]int32{"chief": 1}}, Members: map[string]int{},
+			Waits: &debug.Verdict{Reason: "NotEnoughTasks", Message: `minMember is 2 and there is no pod; minTaskMember of "chief" is 1 and there is no such pod`},
 		},
 		{
-			Namespace: schedtest.Namespace, Name: "theirs", Source: "scheduling.sigs.k8s.io", Queue: schedtest.Queue, State: gangview.Admitted,
-			Minimum: gangview.Minimum{Members: 3}, Members: map[string]int{"pending": 1, "gated": 1},
-			Settings: &gangview.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: "7m0s", Mistakes: []string{"groups"}},
-			Waits:    &gangview.Verdict{Reason: "NotEnoughTasks", Message: "minMember is 3 and there are 2 pods"},
+			Namespace: schedtest.Namespace, Name: "theirs", Source: "scheduling.sigs.k8s.io", Queue: schedtest.Queue, State: debug.Admitted,
+			Minimum: debug.Minimum{Members: 3}, Members: map[string]int{"pending": 1, "gated": 1},
+			Settings: &debug.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: "7m0s", Mistakes: []string{"groups"}},
+			Waits:    &debug.Verdict{Reason: "NotEnoughTasks", Message: "minMember is 3 and there are 2 pods"},
 		},
 	}}
 	for i := range got.Gangs {
@@ -119,7 +119,7 @@ func TestGangsAreShown(t *testing.T) {
 			s.Mistakes[0] = "groups"
 		}
 	}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(gangview.Gang{}, "Created", "Priority", "Phase", "Conditions")); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(debug.Gang{}, "Created", "Priority", "Phase", "Conditions")); diff != "" {
 		t.Errorf("gangs are shown as (-want +got):\n%s", diff)
 	}
 	for query, want := range map[string]string{
@@ -176,7 +176,7 @@ func TestGangsAreCounted(t *testing.T) {
 		}()
 		eventually(t, func() bool {
 			var parts []string
-			for _, state := range gangview.States {
+			for _, state := range debug.States {
 				if n := view.Count().ByState[string(state)]; n > 0 {
 					parts = append(parts, fmt.Sprintf("%s %d", state, n))
 				}
@@ -240,7 +240,7 @@ func TestManyGangsAreShownInTurns(t *testing.T) {
 		s.cache.Books().Pods.Show(schedtest.MakePod().Name(name).Group(name).Obj())
 	}
 	began := time.Now()
-	page := view.List(gangview.Query{Limit: 5000})
+	page := view.List(debug.Query{Limit: 5000})
 	if len(page.Gangs) != 5000 || page.LeftOut != 1 || page.Gangs[0].Settings != nil && page.Gangs[0].Settings.Mode != gangs.Strict {
 		t.Errorf("%d gangs are shown, and %d are left out", len(page.Gangs), page.LeftOut)
 	}

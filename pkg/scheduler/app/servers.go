@@ -20,8 +20,8 @@ import (
 	"k8s.io/klog/v2"
 	commonutil "volcano.sh/volcano/pkg/util"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/debug"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/gangview"
 )
 
 // Limits of the HTTP servers. The write timeout allows for a profile of 60 s.
@@ -37,7 +37,7 @@ const (
 type debugged struct {
 	explanations *framework.Explanations
 	// gangs is nil while the process does not lead.
-	gangs atomic.Pointer[gangview.View]
+	gangs atomic.Pointer[debug.View]
 }
 
 // startServers starts the health server and the metrics and profiling server, according to the flags. They listen when

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quarantine (quarantine) keeps objects out of sessions that would make a cycle fail or stall, so that one tenant's object
+// Package quarantine keeps objects out of sessions that would make a cycle fail or stall, so that one tenant's object
 // cannot affect others.
 //
 //   - Amounts that overflow upstream's arithmetic are corrected when the informer receives the object (normalize.go, quantity.go) and in
