@@ -269,7 +269,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 			s.panicked(s.registry.Turn(), fmt.Sprint(p), debug.Stack())
 			unsettled = true
 		}
-		s.metrics.SetAside(s.cache.Quarantine().Counts())
+		s.metrics.SetQuarantined(s.cache.Quarantine().Counts())
 	}()
 	s.orphanPanics.takeRecorded()
 	conf.EnabledActionMap = map[string]bool{}

@@ -223,7 +223,7 @@ func (c *Cache) Abort() {
 
 // RetryAll ends every gang's wait and readmits quarantined objects, for example when a new configuration takes effect.
 func (c *Cache) RetryAll() {
-	c.quarantine.aside.Readmit()
+	c.quarantine.objects.Readmit()
 	c.ledger.Backoff().RetryAll()
 }
 
@@ -237,13 +237,13 @@ func (c *Cache) APIServerBack() {
 // Blocked returns why sessions currently skip a gang: it is quarantined, it waits for its backoff, or members of a
 // running transaction have failed.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
-	if _, message, is := c.quarantine.aside.Why(gang); is {
+	if _, message, is := c.quarantine.objects.Why(gang); is {
 		return message, true
 	}
 	if c.ledger.Failing(gang) {
 		return "previous bind attempt failed; rollback in progress", true
 	}
-	if c.quarantine.aside.IsPaused(gang) {
+	if c.quarantine.objects.IsPaused(gang) {
 		return "scheduling of this queue is paused while the scheduler isolates an object that makes it panic", true
 	}
 	reason, _, blocked = c.ledger.Backoff().Blocked(gang)

@@ -18,14 +18,14 @@ var errSearching = errors.New("evictions are paused while the scheduler isolates
 
 // Quarantine keeps objects out of sessions that would break or slow them (package quarantine), and reports them.
 type Quarantine struct {
-	aside   *quarantine.Quarantine
+	objects *quarantine.Quarantine
 	reports *report.Reporter
 }
 
 // CyclePanicked records a cycle that panicked: the gang that was being scheduled, if known, and the message. It returns
 // whether a culprit was found, and whether the next cycle should run at once because it sees other objects.
 func (q *Quarantine) CyclePanicked(turn api.JobID, what string) (culprit, another bool) {
-	found, another := q.aside.Panicked(time.Now(), turn, what)
+	found, another := q.objects.Panicked(time.Now(), turn, what)
 	q.reports.Panicked(found)
 	return len(found) > 0, another
 }
@@ -33,20 +33,20 @@ func (q *Quarantine) CyclePanicked(turn api.JobID, what string) (culprit, anothe
 // CycleSucceeded records a cycle that ended normally. It reports whether objects are quarantined or searched for, so
 // that cycles must go on.
 func (q *Quarantine) CycleSucceeded() (busy bool) {
-	found, busy := q.aside.Succeeded()
+	found, busy := q.objects.Succeeded()
 	q.reports.Panicked(found)
 	return busy
 }
 
 // Searching reports whether the object that makes cycles panic is being searched for.
-func (q *Quarantine) Searching() bool { return q.aside.Searching() }
+func (q *Quarantine) Searching() bool { return q.objects.Searching() }
 
 // Counts returns the number of quarantined objects, by kind.
-func (q *Quarantine) Counts() map[string]int { return q.aside.Counts() }
+func (q *Quarantine) Counts() map[string]int { return q.objects.Counts() }
 
 // takeFrom removes quarantined objects from the snapshot, and reports new ones.
 func (q *Quarantine) takeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies) {
-	for gang, why := range q.aside.RemoveFrom(snapshot, by, time.Now()) {
-		q.reports.SetAside(gang, why)
+	for gang, why := range q.objects.RemoveFrom(snapshot, by, time.Now()) {
+		q.reports.ReportQuarantined(gang, why)
 	}
 }

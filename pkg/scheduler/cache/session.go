@@ -31,7 +31,7 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	for _, fault := range c.hyperNodes.invalid() {
 		c.reports.InvalidHyperNode(fault.hyperNode, fault.message)
 	}
-	c.reports.Unseen(seen, c.quarantine.aside.Gangs())
+	c.reports.Unseen(seen, c.quarantine.objects.Gangs())
 	logger().V(3).Info("Snapshot for a session", "jobs", len(given.Jobs), "queues", len(given.Queues), "nodes", len(given.Nodes))
 	return given, nodeMap
 }
@@ -78,8 +78,8 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 		c.books.Jobs.NoteHyperNodes(job)
 	}
 	standing := report.Standing{InFlight: c.ledger.InFlight(job.UID), LacksHyperNodes: job.ContainsHardTopology() && c.hyperNodes.none()}
-	if reason, message, aside := c.quarantine.aside.Why(job.UID); aside {
-		standing.Aside = quarantine.Verdict{Reason: reason, Message: message}
+	if reason, message, is := c.quarantine.objects.Why(job.UID); is {
+		standing.Quarantined = quarantine.Verdict{Reason: reason, Message: message}
 	}
 	_, standing.Blocked = c.Blocked(job.UID)
 	c.reports.SessionDone(job, standing)

@@ -72,7 +72,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 	}
 	s.quarantine.takeFrom(snapshot, by)
 	boundByNodes(snapshot, lost)
-	s.quarantine.aside.CapMinResources(snapshot)
+	s.quarantine.objects.CapMinResources(snapshot)
 	devices.Own(snapshot.Nodes)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {

@@ -137,8 +137,8 @@ func (m *Metrics) ConfReloaded(err error) { m.reloads.WithLabelValues(result(err
 // Cycle counts a scheduling cycle.
 func (m *Metrics) Cycle(result string) { m.cycles.WithLabelValues(result).Inc() }
 
-// SetAside sets the number of quarantined objects, by kind.
-func (m *Metrics) SetAside(counts map[string]int) {
+// SetQuarantined sets the number of quarantined objects, by kind.
+func (m *Metrics) SetQuarantined(counts map[string]int) {
 	for kind, count := range counts {
 		m.aside.WithLabelValues(kind).Set(float64(count))
 	}

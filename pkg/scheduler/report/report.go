@@ -141,12 +141,12 @@ func (r *Reporter) Evicted(pod *v1.Pod, message string) {
 	r.outlet.recorder.Event(pod, v1.EventTypeWarning, evicted, message)
 }
 
-// SetAside reports that sessions do without the gang from now on.
-func (r *Reporter) SetAside(gang api.JobID, why quarantine.Verdict) {
+// ReportQuarantined reports that sessions do without the gang from now on.
+func (r *Reporter) ReportQuarantined(gang api.JobID, why quarantine.Verdict) {
 	r.outlet.gangUnschedulable(gang, why.Reason, why.Message)
 }
 
-// Panicked reports objects that are set aside because of a panic.
+// Panicked reports objects that are quarantined because of a panic.
 func (r *Reporter) Panicked(found []quarantine.Culprit) {
 	for _, held := range found {
 		logger().Error(nil, "Quarantined an object with which scheduling cycles panic", "kind", held.Kind, "name", held.Name, "panic", held.Message)

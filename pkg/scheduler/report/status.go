@@ -20,13 +20,13 @@ type Standing struct {
 	InFlight bool
 	// Blocked reports whether sessions currently skip the gang.
 	Blocked bool
-	// Aside is why the gang is quarantined; empty if it is not.
-	Aside quarantine.Verdict
+	// Quarantined is why the gang is quarantined; empty if it is not.
+	Quarantined quarantine.Verdict
 	// LacksHyperNodes reports whether the gang must be placed in one HyperNode and the cluster has none.
 	LacksHyperNodes bool
 }
 
-func (s Standing) isAside() bool { return s.Aside != quarantine.Verdict{} }
+func (s Standing) isQuarantined() bool { return s.Quarantined != quarantine.Verdict{} }
 
 // SessionDone takes a session's verdict on a gang. Upstream writes it unchanged, from the session loop. Here it is first
 // corrected, because a session counts tasks as ready that are still being bound, and then passed to the status writer:
@@ -47,8 +47,8 @@ func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	case arriving: // a cycle a moment later reports it
 	case standing.InFlight:
 		r.resendDelays(job)
-	case standing.isAside():
-		r.reportAside(job, standing.Aside)
+	case standing.isQuarantined():
+		r.reportQuarantined(job, standing.Quarantined)
 	case standing.Blocked: // its last transaction has been reported, and the next one will be
 	default:
 		r.Verdict(job)
@@ -73,8 +73,8 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 	r.reportIneffective(job, standing.LacksHyperNodes)
 	defer r.delays.correct(job.UID, status)
 	whole := correctPhase(job, standing.InFlight)
-	if standing.isAside() {
-		setCondition(status, unschedulable(standing.Aside.Reason, standing.Aside.Message))
+	if standing.isQuarantined() {
+		setCondition(status, unschedulable(standing.Quarantined.Reason, standing.Quarantined.Message))
 		return
 	}
 	failure, failed := r.memory.failure(job.UID)

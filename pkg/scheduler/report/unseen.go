@@ -23,8 +23,8 @@ type unseenGang struct {
 	group   *api.PodGroup // nil if it does not exist
 	pods    []*v1.Pod     // the pods that wait
 	message string
-	// aside is why it is quarantined; empty if it is not.
-	aside string
+	// quarantined is why it is quarantined; empty if it is not.
+	quarantined string
 	// again reports whether the events of its pods are to be recorded again.
 	again bool
 }
@@ -66,9 +66,9 @@ func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young
 
 // Unseen reports what is missing for gangs that sessions do not see, once that has lasted a moment: the objects of one
 // submission arrive one after the other. seen is the number of gangs that the session sees; if these are all, nothing
-// is missing. aside are the quarantined gangs.
-func (r *Reporter) Unseen(seen int, aside map[api.JobID]quarantine.Verdict) {
-	ripe, young := r.unseen.due(r.findUnseen(seen, aside))
+// is missing. quarantined are the quarantined gangs.
+func (r *Reporter) Unseen(seen int, quarantined map[api.JobID]quarantine.Verdict) {
+	ripe, young := r.unseen.due(r.findUnseen(seen, quarantined))
 	if young {
 		r.wakeSoon()
 	}
@@ -79,7 +79,7 @@ func (r *Reporter) Unseen(seen int, aside map[api.JobID]quarantine.Verdict) {
 
 // findUnseen returns the gangs that sessions do not see and whose pods wait or do not exist. The pods of a Volcano Job
 // are created when its PodGroup is admitted.
-func (r *Reporter) findUnseen(seen int, aside map[api.JobID]quarantine.Verdict) map[api.JobID]*unseenGang {
+func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Verdict) map[api.JobID]*unseenGang {
 	r.books.Lock()
 	defer r.books.Unlock()
 	if r.books.Jobs.Len() == seen {
@@ -97,9 +97,9 @@ func (r *Reporter) findUnseen(seen int, aside map[api.JobID]quarantine.Verdict) 
 		case r.books.Tables.Queues[job.Queue] == nil:
 			gang.group = r.outlet.groupOf(job)
 			gang.message = fmt.Sprintf("queue %s does not exist; create it, or correct spec.queue", brief.Value(string(job.Queue)))
-		case aside[id].Message != "":
+		case quarantined[id].Message != "":
 			gang.group = job.PodGroup.Clone()
-			gang.aside, gang.message = aside[id].Reason, aside[id].Message
+			gang.quarantined, gang.message = quarantined[id].Reason, quarantined[id].Message
 		default:
 			continue
 		}
@@ -118,8 +118,8 @@ func (r *Reporter) reportUnseen(gang *unseenGang) {
 	switch {
 	case gang.group == nil:
 		reason = framework.PodGroupNotFound
-	case gang.aside != "": // its PodGroup got its condition when it was quarantined
-		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.aside, gang.message)
+	case gang.quarantined != "": // its PodGroup got its condition when it was quarantined
+		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.quarantined, gang.message)
 	default:
 		condition := unschedulable(framework.QueueNotFound, gang.message)
 		setCondition(&gang.group.Status, condition)

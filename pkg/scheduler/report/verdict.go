@@ -63,8 +63,8 @@ func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 	r.outlet.gangEvent(pg, v1.EventTypeNormal, string(scheduling.PodGroupScheduled), string(scheduling.PodGroupReady))
 }
 
-// reportAside reports on a gang that is quarantined and stays in sessions because it holds resources.
-func (r *Reporter) reportAside(job *api.JobInfo, why quarantine.Verdict) {
+// reportQuarantined reports on a gang that is quarantined and stays in sessions because it holds resources.
+func (r *Reporter) reportQuarantined(job *api.JobInfo, why quarantine.Verdict) {
 	r.outlet.gangEvent(job.PodGroup, v1.EventTypeWarning, why.Reason, why.Message)
 	for _, task := range job.TaskStatusIndex[api.Pending] {
 		if !task.SchGated {

@@ -20,7 +20,7 @@ func TestMessages(t *testing.T) {
 	gang := func(name string, minMember int32) *api.JobInfo {
 		c := newCache(t)
 		c.AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("a").MinMember(minMember).Obj())
-		c.AddPod(schedtest.MakePod().Name(name + "-0").Group(name).Node("n").Annotation(binding.MinimumAnnotation, "2").Obj())
+		c.AddPod(schedtest.MakePod().Name(name+"-0").Group(name).Node("n").Annotation(binding.MinimumAnnotation, "2").Obj())
 		return c.Jobs[api.JobID(schedtest.Namespace+"/"+name)]
 	}
 	message := func(job *api.JobInfo) string {
