@@ -2,14 +2,18 @@
 
 package framework
 
-import "volcano.sh/volcano/pkg/scheduler/api"
+import (
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
 
 // forecasters lists, in conf order, the plugins that are Forecasters.
-func (p *Profile) forecasters() []Forecaster {
-	var out []Forecaster
+func (p *Profile) forecasters() []ofPlugin[Forecaster] {
+	var out []ofPlugin[Forecaster]
 	for _, name := range p.pluginOrder {
 		if f, ok := p.plugins[name].(Forecaster); ok {
-			out = append(out, f)
+			out = append(out, ofPlugin[Forecaster]{name, f})
 		}
 	}
 	return out
@@ -17,10 +21,8 @@ func (p *Profile) forecasters() []Forecaster {
 
 // NeverFits reports whether a Forecaster says that the gang never fits.
 func (ssn *Session) NeverFits(job *api.JobInfo) bool {
-	for _, f := range ssn.forecasters {
-		if f.NeverFits(ssn, job) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ssn.forecasters, func(f ofPlugin[Forecaster]) (never bool) {
+		guarded(f.plugin, func() { never = f.is.NeverFits(ssn, job) })
+		return never
+	})
 }
