@@ -57,7 +57,7 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 		return fmt.Sprintf("%d of minTaskMember %d of %s", roles[role], minima[role], brief.Value(role))
 	})
 	subGroups, needed := subGroupsOf(job, spec)
-	whole := wholeSubGroups(subGroups, counts)
+	whole := WholeSubGroups(subGroups, counts)
 	short.addAll(lacking(needed, whole), func(gid string) string {
 		return fmt.Sprintf("%d of %d sub-groups of policy %s",
 			whole[api.SubJobGID(gid)], needed[api.SubJobGID(gid)], brief.Value(gid))
@@ -65,8 +65,8 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 	return short.err()
 }
 
-// wholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size.
-func wholeSubGroups(subGroups map[api.SubJobID]*api.SubJobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
+// WholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size with the tasks that count.
+func WholeSubGroups(subGroups map[api.SubJobID]*api.SubJobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
 	whole := map[api.SubJobGID]int32{}
 	for _, sub := range subGroups {
 		var n int32

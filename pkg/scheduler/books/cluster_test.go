@@ -29,7 +29,9 @@ func (h *history) claim() {
 		if len(pod.Spec.Volumes) == 0 || pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName != name {
 			continue
 		}
-		h.truth.read[pod.UID] = h.truth.read[pod.UID] || h.truth.claims[name]
+		if h.truth.unread[pod.UID] {
+			h.truth.settle(pod, true)
+		}
 		h.books.Pods.ReadClaims(pod)
 	}
 }

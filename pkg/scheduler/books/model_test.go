@@ -75,6 +75,7 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h.queue()
 	h.showNode()
 	h.showGroup()
+	h.truth.settleGangs()
 	return h
 }
 
@@ -141,9 +142,8 @@ func (h *history) show(pod *v1.Pod) {
 		placed = node != ""
 	}
 	h.truth.pods[pod.Name] = pod
-	h.truth.read[pod.UID] = h.truth.read[pod.UID] || len(pod.Spec.Volumes) > 0 && h.truth.claims[pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName]
 	h.endHold(pod.Name)
-	h.truth.regroup(pod, placed)
+	h.truth.settle(pod, placed)
 	h.books.Pods.Show(pod)
 }
 
@@ -290,6 +290,9 @@ func (h *history) bind() {
 	h.books.Pods.Bind(schedtest.Namespace+"/"+api.TaskID(name), held.uid)
 	held.bound = true
 	h.endHold(name)
+	if pod := h.truth.pods[name]; pod != nil && h.truth.holds[name] == nil { // the watch showed it on a node before
+		h.truth.settle(pod, true)
+	}
 }
 
 func (h *history) release() {
@@ -302,7 +305,7 @@ func (h *history) release() {
 	h.books.Pods.Release(schedtest.Namespace+"/"+api.TaskID(name), h.truth.holds[name].uid)
 	delete(h.truth.holds, name)
 	if pod := h.truth.pods[name]; pod != nil {
-		h.truth.regroup(pod, true)
+		h.truth.settle(pod, true)
 	}
 }
 
@@ -341,6 +344,7 @@ func (h *history) spare() {
 		if pod := h.truth.pods[name]; h.truth.victims[pod.UID] {
 			h.note("spare pod %s", name)
 			delete(h.truth.victims, pod.UID)
+			h.truth.settle(pod, true)
 			h.books.Pods.Spare(pod)
 			return
 		}

@@ -30,8 +30,9 @@ type reference struct {
 	classes map[string]int32
 	// claims are the claims that exist.
 	claims map[string]bool
-	// read are the pods whose claims could be read when they were shown, or when a claim came.
+	// read are the pods whose claims could be read at least once. unread are those whose claims could not be read the last time.
 	read    map[types.UID]bool
+	unread  map[types.UID]bool
 	holds   map[string]*heldPod
 	victims map[types.UID]bool
 	// evicted is when victims were evicted.
@@ -51,7 +52,7 @@ type heldPod struct {
 func newReference() *reference {
 	return &reference{
 		pods: map[string]*v1.Pod{}, nodes: map[string]*v1.Node{}, numa: map[string]bool{}, groups: map[string]*v1beta1.PodGroup{}, queues: map[string]bool{},
-		classes: map[string]int32{}, claims: map[string]bool{}, read: map[types.UID]bool{},
+		classes: map[string]int32{}, claims: map[string]bool{}, read: map[types.UID]bool{}, unread: map[types.UID]bool{},
 		holds: map[string]*heldPod{}, victims: map[types.UID]bool{}, evicted: map[types.UID]time.Time{}, now: schedtest.Created.Time,
 		gangs: map[types.UID]string{}, inQueue: map[string]string{},
 	}
@@ -98,6 +99,16 @@ func (r *reference) onNode(pod *v1.Pod) api.TaskStatus {
 func (r *reference) holdsNode(pod *v1.Pod) bool {
 	node, status := r.where(pod)
 	return node != "" && status != api.Succeeded && status != api.Failed
+}
+
+// settle reads the claim of the pod and decides on its gang, as the books do with each change of it but an eviction and a reservation. placed is
+// true if it had a node before.
+func (r *reference) settle(pod *v1.Pod, placed bool) {
+	if len(pod.Spec.Volumes) > 0 {
+		exists := r.claims[pod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName]
+		r.read[pod.UID], r.unread[pod.UID] = r.read[pod.UID] || exists, !exists
+	}
+	r.regroup(pod, placed)
 }
 
 // regroup has the pod be of the gang that it names, unless it holds a node and that gang is in another queue than its own.

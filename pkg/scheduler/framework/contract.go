@@ -19,7 +19,8 @@ import (
 //
 // All methods are called on the scheduling goroutine, except the steps of a PreBinder and Recover. A panic counts as an
 // error of the method, with the name of the plugin. If the method returns no error, the panic is logged and the
-// plugin's answer is ignored, unless the method's documentation says otherwise.
+// plugin's answer is ignored, unless the method's documentation says otherwise. A panic of OnSessionOpen, InSession,
+// OnSessionStart or OnSessionClose ends the cycle.
 
 // Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it; a
 // session is opened and closed around it once per cycle, always from the same goroutine.

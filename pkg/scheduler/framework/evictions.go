@@ -34,7 +34,7 @@ type evictions struct {
 	// upstream is upstream's session; it is set once that is open. placement knows its groups of gangs.
 	upstream  *vcframework.Session
 	placement *Placement
-	observers []EvictionObserver
+	observers []ofPlugin[EvictionObserver]
 	// send evicts a task.
 	send func(task *api.TaskInfo, reason string) error
 	// deferred are the evictions deferred until the session ends. cancelled are the gangs whose evictions were dropped, with the members
@@ -67,7 +67,7 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 		return err
 	}
 	for _, observer := range e.observers {
-		observer.Evicted(eviction)
+		guarded(observer.plugin, func() { observer.is.Evicted(eviction) })
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
 			ssn := open(t, r, newKeeper(t), ProfileInput{})
 			ssn.Placement.add("p", unitOf{&binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
 			sent := 0
-			ssn.evictions.observers = append(ssn.evictions.observers, evicted(func(Eviction) { sent++ }))
+			ssn.evictions.observers = appendFound(ssn.evictions.observers, "p", evicted(func(Eviction) { sent++ }), nil)
 			ssn.Action = action
 			for _, task := range ssn.Jobs["ns/g"].Tasks {
 				if err := ssn.Evict(task, "reason"); err != nil {

@@ -2,14 +2,18 @@
 
 package framework
 
-import "volcano.sh/volcano/pkg/scheduler/api"
+import (
+	"slices"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
 
 // infeasibilityCheckers lists, in conf order, the plugins that implement InfeasibilityChecker.
-func (p *Profile) infeasibilityCheckers() []InfeasibilityChecker {
-	var out []InfeasibilityChecker
+func (p *Profile) infeasibilityCheckers() []ofPlugin[InfeasibilityChecker] {
+	var out []ofPlugin[InfeasibilityChecker]
 	for _, name := range p.pluginOrder {
 		if f, ok := p.plugins[name].(InfeasibilityChecker); ok {
-			out = append(out, f)
+			out = append(out, ofPlugin[InfeasibilityChecker]{name, f})
 		}
 	}
 	return out
@@ -17,10 +21,8 @@ func (p *Profile) infeasibilityCheckers() []InfeasibilityChecker {
 
 // Infeasible reports whether an InfeasibilityChecker says that the gang never fits.
 func (ssn *Session) Infeasible(job *api.JobInfo) bool {
-	for _, f := range ssn.infeasibilityCheckers {
-		if f.Infeasible(ssn, job) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ssn.infeasibilityCheckers, func(f ofPlugin[InfeasibilityChecker]) (never bool) {
+		guarded(f.plugin, func() { never = f.is.Infeasible(ssn, job) })
+		return never
+	})
 }

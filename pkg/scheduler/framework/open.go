@@ -303,9 +303,7 @@ func (ssn *Session) find(name string, plugin Plugin) {
 			ssn.reservers.add(ssn.Session, name, reserver)
 		}
 	}
-	if observer, ok := find[EvictionObserver](plugin, inSession); ok {
-		ssn.evictions.observers = append(ssn.evictions.observers, observer)
-	}
+	ssn.evictions.observers = appendFound(ssn.evictions.observers, name, plugin, inSession)
 	ssn.Verdicts.add(name, plugin, inSession)
 	option, _ := ssn.PluginOption(name)
 	ssn.Placement.add(name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)

@@ -75,7 +75,7 @@ func groupsOf(g ofPlugin[PlacementGenerator], job *api.JobInfo) (_ *NodeGroups, 
 func (p *Placement) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (float64, error) {
 	var sum float64
 	for _, s := range p.scorers {
-		if trial.Placement == nil && !s.is.BeforeTrial() {
+		if trial.Placement == nil && !beforeTrial(s) {
 			continue
 		}
 		score, err := scoreOf(s, job, trial)
@@ -94,7 +94,12 @@ func scoreOf(s ofPlugin[PlacementScorer], job *api.JobInfo, trial *NodeGroupTria
 
 // ScoredBeforeTrial reports whether every node group score is known before the trial.
 func (p *Placement) ScoredBeforeTrial() bool {
-	return !slices.ContainsFunc(p.scorers, func(s ofPlugin[PlacementScorer]) bool { return !s.is.BeforeTrial() })
+	return !slices.ContainsFunc(p.scorers, func(s ofPlugin[PlacementScorer]) bool { return !beforeTrial(s) })
+}
+
+func beforeTrial(s ofPlugin[PlacementScorer]) (before bool) {
+	guarded(s.plugin, func() { before = s.is.BeforeTrial() })
+	return before
 }
 
 // Gathering returns how the job is gathered; nil if no plugin gathers it.

@@ -43,7 +43,7 @@ type Session struct {
 	// QueueUse holds the resources that queues use, and their limits.
 	QueueUse QueueUse
 	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
-	infeasibilityCheckers []InfeasibilityChecker
+	infeasibilityCheckers []ofPlugin[InfeasibilityChecker]
 	// handedOver are the tasks that the session has added to transactions.
 	handedOver map[api.TaskID]bool
 	evictions  evictions

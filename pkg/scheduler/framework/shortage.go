@@ -85,26 +85,9 @@ func missingPods(job *api.JobInfo) Wait {
 	return wait
 }
 
-// wholeSubGroups returns, for each policy, the number of sub-groups that have enough counted tasks.
-func wholeSubGroups(job *api.JobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
-	whole := map[api.SubJobGID]int32{}
-	for _, sub := range job.SubJobs {
-		var n int32
-		for _, task := range sub.Tasks {
-			if counts(task) {
-				n++
-			}
-		}
-		if n >= sub.MinAvailable {
-			whole[sub.GID]++
-		}
-	}
-	return whole
-}
-
 // subGroupsText lists the sub-group policies that the gang has too few complete sub-groups for.
 func subGroupsText(job *api.JobInfo) string {
-	whole := wholeSubGroups(job, exists)
+	whole := binding.WholeSubGroups(job.SubJobs, exists)
 	short := brief.List{First: maxNamed}
 	for gid, least := range job.MinSubJobs {
 		if whole[gid] < least {
@@ -169,7 +152,7 @@ func gatesText(job *api.JobInfo) string {
 
 // gatedSubGroupsText names the sub-group policy that has too few sub-groups that are complete without the gated pods.
 func gatedSubGroupsText(job *api.JobInfo, gatedPods int) string {
-	whole := wholeSubGroups(job, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) })
+	whole := binding.WholeSubGroups(job.SubJobs, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) })
 	short := brief.List{First: 1}
 	for gid, least := range job.MinSubJobs {
 		if whole[gid] < least {

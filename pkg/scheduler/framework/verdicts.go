@@ -77,9 +77,11 @@ func (v *Verdicts) add(name string, plugin, inSession any) {
 		v.claims = ofPlugin[ClaimSigner]{name, signer}
 	}
 	if explainer, ok := find[ShortageExplainer](plugin, inSession); ok {
-		for _, resource := range explainer.ExplainedShortages() {
-			v.explained[resource] = true
-		}
+		guarded(name, func() {
+			for _, resource := range explainer.ExplainedShortages() {
+				v.explained[resource] = true
+			}
+		})
 	}
 }
 
@@ -115,11 +117,12 @@ func (v *Verdicts) FixedScope(plugin string) (scope VerdictScope, fixed bool) {
 }
 
 // PodKeys returns the labels and annotations of pods that the plugin's verdicts and scores depend on.
-func (v *Verdicts) PodKeys(plugin string) PodKeys {
+func (v *Verdicts) PodKeys(plugin string) (keys PodKeys) {
 	s, ours := v.ours[plugin]
 	switch {
 	case s.tasks != nil:
-		return s.tasks.PodKeys()
+		guarded(plugin, func() { keys = s.tasks.PodKeys() })
+		return keys
 	case ours:
 		return PodKeys{}
 	}

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -169,7 +170,7 @@ func (e *emptyGroups) resource(amounts []float64) *api.Resource {
 // appendKey appends bytes that are equal for equal amounts.
 func appendKey(to []byte, amounts []float64) []byte {
 	for _, amount := range amounts {
-		to = binary.LittleEndian.AppendUint64(to, math.Float64bits(amount))
+		to = keybytes.Float(to, amount)
 	}
 	return to
 }

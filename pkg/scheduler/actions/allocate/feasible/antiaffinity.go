@@ -13,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/plugins/predicates"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -82,7 +83,7 @@ func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
 // term returns the shared entry of the pod's term; nil when the term cannot be parsed, and the predicate has refused the pod
 // everywhere.
 func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiAffinityTerm {
-	key := string(appendMessage(appendString(nil, pod.Namespace), term)) // without namespaces, a term refers to the pod's namespace
+	key := string(appendMessage(keybytes.Text(nil, pod.Namespace), term)) // without namespaces, a term refers to the pod's namespace
 	if known, ok := s.terms[key]; ok {
 		return known
 	}

@@ -5,11 +5,12 @@ package feasible
 import (
 	"encoding/binary"
 	"maps"
-	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
 // claimKeys are the plugins' keys of equivalent claims: framework.Verdicts.VolumeKey and ClaimKey.
@@ -25,11 +26,11 @@ type claimKeys struct {
 // appendClassKey appends the class key of the task.
 func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys, facts *taskFacts) []byte {
 	pod := task.Pod
-	b = appendString(b, task.Namespace)
-	b = appendString(b, task.TaskRole)
-	b = appendString(b, task.RevocableZone)
+	b = keybytes.Text(b, task.Namespace)
+	b = keybytes.Text(b, task.TaskRole)
+	b = keybytes.Text(b, task.RevocableZone)
 	b = binary.AppendVarint(b, int64(task.Priority))
-	b = appendBool(b, task.Preemptable)
+	b = keybytes.Flag(b, task.Preemptable)
 	b = labels.appendLabels(b, pod.Labels)
 	b = labels.appendAnnotations(b, pod.Annotations)
 	b = append(b, facts.key...)
@@ -45,8 +46,8 @@ func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	for i := range pod.Spec.ResourceClaims {
 		claim := &pod.Spec.ResourceClaims[i]
 		key, ok := claims.device(pod, claim)
-		if b = appendBool(b, ok); ok {
-			b = appendString(b, key)
+		if b = keybytes.Flag(b, ok); ok {
+			b = keybytes.Text(b, key)
 		} else {
 			b = appendMessage(b, claim)
 		}
@@ -63,20 +64,20 @@ func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 			continue
 		}
 		key, ok := claims.volume(pod, volume)
-		if b = appendBool(appendBool(b, true), ok); ok {
-			b = appendString(b, key)
+		if b = keybytes.Flag(keybytes.Flag(b, true), ok); ok {
+			b = keybytes.Text(b, key)
 		} else {
 			b = appendMessage(b, volume)
 		}
 	}
-	return appendBool(b, false)
+	return keybytes.Flag(b, false)
 }
 
 func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
-	b = appendMap(b, spec.NodeSelector)
-	b = appendString(b, spec.PriorityClassName)
-	b = appendBool(b, spec.HostNetwork)
-	b = appendOptional(b, spec.RuntimeClassName, appendString)
+	b = keybytes.Map(b, spec.NodeSelector)
+	b = keybytes.Text(b, spec.PriorityClassName)
+	b = keybytes.Flag(b, spec.HostNetwork)
+	b = appendOptional(b, spec.RuntimeClassName, keybytes.Text)
 	b = appendOptional(b, spec.Affinity, func(b []byte, affinity v1.Affinity) []byte { return appendMessage(b, &affinity) })
 	b = appendMessages(b, len(spec.Tolerations), func(i int) message { return &spec.Tolerations[i] })
 	b = appendMessages(b, len(spec.TopologySpreadConstraints), func(i int) message { return &spec.TopologySpreadConstraints[i] })
@@ -87,7 +88,7 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 		}
 	}
 	b = appendList(b, spec.Overhead)
-	b = appendBool(b, spec.Resources != nil) // resources of the whole pod (KEP-2837)
+	b = keybytes.Flag(b, spec.Resources != nil) // resources of the whole pod (KEP-2837)
 	if spec.Resources != nil {
 		b = appendResources(b, spec.Resources)
 	}
@@ -95,16 +96,16 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 }
 
 func appendContainer(b []byte, c *v1.Container) []byte {
-	b = appendString(b, c.Image)
+	b = keybytes.Text(b, c.Image)
 	b = appendResources(b, &c.Resources)
 	// A sidecar (KEP-753) counts in addition to the containers, another init container before them.
-	b = appendOptional(b, c.RestartPolicy, func(b []byte, policy v1.ContainerRestartPolicy) []byte { return appendString(b, string(policy)) })
+	b = appendOptional(b, c.RestartPolicy, func(b []byte, policy v1.ContainerRestartPolicy) []byte { return keybytes.Text(b, string(policy)) })
 	for i := range c.Ports {
 		if c.Ports[i].HostPort != 0 {
-			b = appendMessage(appendBool(b, true), &c.Ports[i])
+			b = appendMessage(keybytes.Flag(b, true), &c.Ports[i])
 		}
 	}
-	return appendBool(b, false)
+	return keybytes.Flag(b, false)
 }
 
 // madeOnNode reports whether the kubelet creates the volume on any node.
@@ -113,45 +114,16 @@ func madeOnNode(volume *v1.Volume) bool {
 	return source.EmptyDir != nil || source.HostPath != nil || source.Secret != nil || source.ConfigMap != nil || source.DownwardAPI != nil || source.Projected != nil
 }
 
-func appendString(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-func appendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
-
-func appendFloat(b []byte, v float64) []byte {
-	return binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-}
-
 // appendOptional appends a value that may be nil.
 func appendOptional[T any](b []byte, v *T, appendValue func([]byte, T) []byte) []byte {
 	if v == nil {
-		return appendBool(b, false)
+		return keybytes.Flag(b, false)
 	}
-	return appendValue(appendBool(b, true), *v)
-}
-
-func appendMap(b []byte, m map[string]string) []byte {
-	if len(m) == 0 {
-		return append(b, 0)
-	}
-	var room [16]string
-	keys := slices.AppendSeq(room[:0], maps.Keys(m))
-	slices.Sort(keys)
-	b = binary.AppendUvarint(b, uint64(len(keys)))
-	for _, key := range keys {
-		b = appendString(appendString(b, key), m[key])
-	}
-	return b
+	return appendValue(keybytes.Flag(b, true), *v)
 }
 
 func appendResource(b []byte, r *api.Resource) []byte {
-	b = appendFloat(appendFloat(b, r.MilliCPU), r.Memory)
+	b = keybytes.Float(keybytes.Float(b, r.MilliCPU), r.Memory)
 	if len(r.ScalarResources) == 0 {
 		return append(b, 0)
 	}
@@ -159,7 +131,7 @@ func appendResource(b []byte, r *api.Resource) []byte {
 	names := namesOf(r.ScalarResources, room[:0])
 	b = binary.AppendUvarint(b, uint64(len(names)))
 	for _, name := range names {
-		b = appendFloat(appendString(b, string(name)), r.ScalarResources[name])
+		b = keybytes.Float(keybytes.Text(b, string(name)), r.ScalarResources[name])
 	}
 	return b
 }
@@ -190,7 +162,7 @@ func appendList(b []byte, list v1.ResourceList) []byte {
 	b = binary.AppendUvarint(b, uint64(len(names)))
 	for _, name := range names {
 		quantity := list[name]
-		b = appendString(b, string(name))
+		b = keybytes.Text(b, string(name))
 		b = binary.AppendVarint(b, quantity.MilliValue())
 	}
 	return b

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -135,8 +136,8 @@ func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []b
 	for _, key := range keys {
 		value, mentioned := labels[key], k.selected[key]
 		named := k.read.Has(key) || mentioned.every || mentioned.values[value]
-		if b = appendBool(appendString(b, key), named); named {
-			b = appendString(b, value)
+		if b = keybytes.Flag(keybytes.Text(b, key), named); named {
+			b = keybytes.Text(b, value)
 		}
 	}
 	return b
@@ -157,7 +158,7 @@ func (k *selectorLabelKeys) appendAnnotations(b []byte, annotations map[string]s
 	slices.Sort(keys)
 	b = binary.AppendUvarint(b, uint64(len(keys)))
 	for _, key := range keys {
-		b = appendString(appendString(b, key), annotations[key])
+		b = keybytes.Text(keybytes.Text(b, key), annotations[key])
 	}
 	return b
 }

@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
 // Memory keeps facts about tasks from one session to the next. They derive from the tasks' requests and their pods'
@@ -76,10 +78,10 @@ const longestKey = 1024
 
 // makeKey encodes the task's requests and its pod's spec. If the result is too long, makeKey returns a digest of it.
 func (m *Memory) makeKey(task *api.TaskInfo) string {
-	b := appendResource(appendResource(appendBool(m.buffer[:0], false), task.Resreq), task.InitResreq)
+	b := appendResource(appendResource(keybytes.Flag(m.buffer[:0], false), task.Resreq), task.InitResreq)
 	if b = appendPodSpec(b, &task.Pod.Spec); len(b) > longestKey {
 		digest := sha256.Sum256(b)
-		b = append(appendBool(b[:0], true), digest[:]...)
+		b = append(keybytes.Flag(b[:0], true), digest[:]...)
 	}
 	m.buffer = b
 	key, ok := m.distinct[string(m.buffer)]

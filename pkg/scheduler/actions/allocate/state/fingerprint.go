@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"hash/maphash"
-	"math"
 	"slices"
 
 	fwk "k8s.io/kube-scheduler/framework"
@@ -14,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcutil "volcano.sh/volcano/pkg/util"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
@@ -61,19 +61,6 @@ func Sharded() bool {
 
 func appendNumber(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
 
-func appendAmount(b []byte, v float64) []byte { return appendNumber(b, math.Float64bits(v)) }
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-func appendFlag(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
-
 // ofAll returns the fingerprint of all nodes.
 func (f *Fingerprinter) ofAll() uint64 {
 	if state := f.index.State(); f.allState != state {
@@ -98,7 +85,7 @@ func (f *Fingerprinter) appendJudges(b []byte, classes [][]*api.TaskInfo) []byte
 			if known == 0 {
 				return nil
 			}
-			b = appendNumber(appendText(b, plugin), known)
+			b = appendNumber(keybytes.Text(b, plugin), known)
 		}
 	}
 	return b
@@ -149,7 +136,7 @@ func (f *Fingerprinter) ofNode(node int32) uint64 {
 
 // makeNode computes the fingerprint of a node. number identifies the node's object.
 func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
-	b := appendText(make([]byte, 0, 256), node.Name)
+	b := keybytes.Text(make([]byte, 0, 256), node.Name)
 	b = appendNumber(b, number)
 	for _, r := range []*api.Resource{node.Idle, node.Releasing, node.Pipelined, node.Allocatable} {
 		b = f.appendResource(b, r)
@@ -163,17 +150,17 @@ func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	if node.ResourceUsage != nil {
 		b = appendNumber(b, uint64(node.ResourceUsage.MetricsTime.UnixNano()))
 	}
-	return f.bytes(appendFlag(appendFlag(b, node.OversubscriptionNode), node.OfflineJobEvicting))
+	return f.bytes(keybytes.Flag(keybytes.Flag(b, node.OversubscriptionNode), node.OfflineJobEvicting))
 }
 
 func (f *Fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
-	b = appendAmount(appendAmount(b, r.MilliCPU), r.Memory)
+	b = keybytes.Float(keybytes.Float(b, r.MilliCPU), r.Memory)
 	if len(r.ScalarResources) == 0 { // iterating over an empty map takes longer than the rest of this function
 		return appendNumber(b, 0)
 	}
 	scalars := uint64(0)
 	for name, value := range r.ScalarResources {
-		scalars += f.bytes(appendAmount(append(make([]byte, 0, 64), name...), value))
+		scalars += f.bytes(keybytes.Float(append(make([]byte, 0, 64), name...), value))
 	}
 	return appendNumber(b, scalars)
 }
@@ -201,7 +188,7 @@ func (f *Fingerprinter) OfSession() uint64 {
 				return 0
 			}
 			number := f.memory.Nodes.NumberOf(at, f.index.Nodes)
-			pods += f.bytes(appendNumber(appendText(appendText(nil, name), string(info.GetPod().UID)), number))
+			pods += f.bytes(appendNumber(keybytes.Text(keybytes.Text(nil, name), string(info.GetPod().UID)), number))
 		}
 	}
 	f.session = max(f.bytes(appendNumber(b, pods)), 1)

@@ -8,6 +8,7 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
@@ -34,12 +35,12 @@ func (r *Attempt) FingerprintOf() uint64 {
 
 // appendGroups appends the places where the job may be placed, and the nodes there.
 func (r *Attempt) appendGroups(b []byte) []byte {
-	b = appendFlag(appendText(b, r.Groups.Plugin), r.Groups.Required)
+	b = keybytes.Flag(keybytes.Text(b, r.Groups.Plugin), r.Groups.Required)
 	for _, path := range slices.Sorted(maps.Keys(r.Groups.Refused)) {
-		b = appendText(appendText(b, path), r.Groups.Refused[path])
+		b = keybytes.Text(keybytes.Text(b, path), r.Groups.Refused[path])
 	}
 	for _, group := range r.Groups.Candidates {
-		b = appendNumber(appendText(b, group.Path()), r.Run.Prints.ofSet(r.Run.Index.Group(group)))
+		b = appendNumber(keybytes.Text(b, group.Path()), r.Run.Prints.ofSet(r.Run.Index.Group(group)))
 	}
 	return b
 }
@@ -48,11 +49,11 @@ func (r *Attempt) appendGroups(b []byte) []byte {
 // in task order.
 func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	job := r.Job
-	b = appendNumber(appendText(b, string(job.Queue)), uint64(r.IdleOnlyUntil.Unix()))
+	b = appendNumber(keybytes.Text(b, string(job.Queue)), uint64(r.IdleOnlyUntil.Unix()))
 	b = appendNumber(appendNumber(b, uint64(r.NeededByJob())), uint64(job.MinAvailable))
 	b = appendNumber(b, uint64(job.TaskMinAvailableTotal))
 	for _, role := range sortedRoles(job.TaskMinAvailable) {
-		b = appendNumber(appendText(b, role), uint64(job.TaskMinAvailable[role]))
+		b = appendNumber(keybytes.Text(b, role), uint64(job.TaskMinAvailable[role]))
 	}
 	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
 	b = appendNumber(appendNumber(b, uint64(len(classes))), uint64(len(job.Tasks)))
@@ -60,7 +61,7 @@ func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 		lacking := r.NeededByRole()
 		b = appendNumber(b, uint64(len(lacking)))
 		for _, role := range sortedRoles(lacking) {
-			b = appendNumber(appendText(b, role), uint64(lacking[role]))
+			b = appendNumber(keybytes.Text(b, role), uint64(lacking[role]))
 		}
 	}
 	for _, class := range classes {
@@ -95,7 +96,7 @@ func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pe
 		if err != nil {
 			return 0
 		}
-		if b = r.appendUnitGang(appendText(b, string(job.UID))); b == nil {
+		if b = r.appendUnitGang(keybytes.Text(b, string(job.UID))); b == nil {
 			return 0
 		}
 	}
@@ -135,7 +136,7 @@ func (r *Attempt) appendUnitGang(b []byte) []byte {
 		return nil
 	}
 	if r.Groups == nil {
-		return appendFlag(b, false)
+		return keybytes.Flag(b, false)
 	}
-	return r.appendGroups(appendFlag(b, true))
+	return r.appendGroups(keybytes.Flag(b, true))
 }

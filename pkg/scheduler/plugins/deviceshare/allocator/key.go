@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"maps"
 	"slices"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
 // AppendUse appends a key of the use of devices: equal requests fit equally into states with equal use, if the
@@ -19,7 +21,7 @@ func (s *State) AppendUse(b []byte) []byte {
 			b = binary.AppendVarint(binary.AppendVarint(b, int64(s.exclusive[t][i].device)), int64(s.exclusive[t][i].pcie))
 			b = binary.AppendUvarint(b, uint64(len(s.usedVFs[t][i])))
 			for _, vf := range s.usedVFs[t][i] {
-				b = appendText(b, vf)
+				b = keybytes.Text(b, vf)
 			}
 		}
 	}
@@ -30,7 +32,7 @@ func (s *State) AppendUse(b []byte) []byte {
 // UUIDs of its devices.
 func (i *Inventory) Key() string {
 	var b []byte
-	b = appendText(appendText(appendText(appendText(b, i.PartitionPolicy), i.Vendor), i.Model), i.IsolationProvider)
+	b = keybytes.Text(keybytes.Text(keybytes.Text(keybytes.Text(b, i.PartitionPolicy), i.Vendor), i.Model), i.IsolationProvider)
 	b = binary.AppendUvarint(b, uint64(len(i.numaIDs)))
 	for _, id := range i.numaIDs {
 		b = binary.AppendVarint(b, int64(id))
@@ -39,17 +41,17 @@ func (i *Inventory) Key() string {
 		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(len(i.Devices[t]))), uint64(i.LeftOut[t]))
 		for _, d := range i.Devices[t] {
 			b = binary.AppendVarint(b, int64(d.Minor))
-			b = appendFlag(b, d.Healthy)
+			b = keybytes.Flag(b, d.Healthy)
 			for _, amount := range d.Total {
 				b = binary.AppendVarint(b, amount)
 			}
 			b = binary.AppendVarint(binary.AppendVarint(binary.AppendVarint(b, int64(d.PCIe)), int64(d.NUMA)), int64(d.affinity))
-			b = appendMap(b, d.Labels)
+			b = keybytes.Map(b, d.Labels)
 			b = binary.AppendUvarint(b, uint64(len(d.VFGroups)))
 			for _, group := range d.VFGroups {
-				b = binary.AppendUvarint(appendMap(b, group.Labels), uint64(len(group.VFs)))
+				b = binary.AppendUvarint(keybytes.Map(b, group.Labels), uint64(len(group.VFs)))
 				for _, vf := range group.VFs {
-					b = appendText(binary.AppendVarint(b, int64(vf.Minor)), vf.BusID)
+					b = keybytes.Text(binary.AppendVarint(b, int64(vf.Minor)), vf.BusID)
 				}
 			}
 		}
@@ -64,23 +66,4 @@ func (i *Inventory) Key() string {
 		}
 	}
 	return string(b)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-func appendFlag(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
-
-func appendMap(b []byte, m map[string]string) []byte {
-	b = binary.AppendUvarint(b, uint64(len(m)))
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		b = appendText(appendText(b, key), m[key])
-	}
-	return b
 }

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/conf"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
+)
+
+// answering implements all interfaces that a plugin or its value for the session may implement. Its answers contain its name.
+type answering struct {
+	name  string
+	trace *trace
+	// silent has no answer where a plugin may have none; panics panics in each method.
+	silent, panics bool
+}
+
+func (a answering) speak() bool {
+	if a.panics {
+		panic("oh no")
+	}
+	return !a.silent
+}
+
+func (a answering) SignTask(*api.TaskInfo) VerdictScope { a.speak(); return PerJob }
+func (a answering) PodKeys() PodKeys                    { a.speak(); return SomePodKeys(a.name) }
+func (a answering) SignJob(*api.JobInfo) string         { return a.name }
+func (a answering) SignNode(*api.NodeInfo) uint64       { a.speak(); return uint64(a.name[0]) }
+
+func (a answering) SignVolume(*v1.Pod, *v1.Volume) string          { a.speak(); return a.name }
+func (a answering) SignClaim(*v1.Pod, *v1.PodResourceClaim) string { a.speak(); return a.name }
+func (a answering) ExplainedShortages() []v1.ResourceName {
+	a.speak()
+	return []v1.ResourceName{v1.ResourceName(a.name)}
+}
+
+func (a answering) NodeGroups(*api.JobInfo) (*NodeGroups, error) {
+	if !a.speak() {
+		return nil, nil
+	}
+	return &NodeGroups{Refused: map[string]string{"by": a.name}}, nil
+}
+
+func (a answering) ScoreNodeGroup(*api.JobInfo, *NodeGroupTrial) (float64, error) {
+	a.speak()
+	return float64(a.name[0]), nil
+}
+func (a answering) BeforeTrial() bool { return a.speak() }
+
+func (a answering) Gathering(*api.JobInfo) (*Gathering, error) {
+	if !a.speak() {
+		return nil, nil
+	}
+	return &Gathering{}, nil
+}
+
+func (a answering) Unit(*api.JobInfo) *binding.Unit {
+	if a.silent {
+		return nil
+	}
+	return &binding.Unit{ID: a.name}
+}
+
+func (a answering) Avoid(*api.JobInfo) []string { a.speak(); return []string{a.name, "n"} }
+
+func (a answering) Reach(*api.TaskInfo) *Reach {
+	if !a.speak() {
+		return nil
+	}
+	return &Reach{Nodes: []string{a.name}}
+}
+
+func (a answering) Urgent(*api.JobInfo) (map[api.TaskID]bool, bool) {
+	return map[api.TaskID]bool{api.TaskID(a.name): true}, a.speak()
+}
+
+func (a answering) Evicted(e Eviction) { a.speak(); a.trace.add("%s: %s evicted", a.name, e.Task.Name) }
+
+func (a answering) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
+	a.trace.add("%s: %s on %s", a.name, task.Name, node.Name)
+	return nil
+}
+
+func (a answering) Unreserve(task *api.TaskInfo) { a.trace.add("%s: not %s", a.name, task.Name) }
+
+var (
+	_ JobSigner          = answering{}
+	_ NodeSigner         = answering{}
+	_ VolumeSigner       = answering{}
+	_ ClaimSigner        = answering{}
+	_ ShortageExplainer  = answering{}
+	_ PlacementGenerator = answering{}
+	_ PlacementScorer    = answering{}
+	_ Gatherer           = answering{}
+	_ UnitFormer         = answering{}
+	_ Avoider            = answering{}
+	_ Reacher            = answering{}
+	_ Prioritizer        = answering{}
+	_ EvictionObserver   = answering{}
+	_ Reserver           = answering{}
+)
+
+// whole is a plugin that answers itself; scoped has a value for the session instead, and both has both.
+type (
+	whole struct {
+		*fake
+		answering
+		preBinder
+	}
+	scoped struct {
+		*fake
+		preBinder
+		part any
+	}
+	both struct {
+		whole
+		part any
+	}
+)
+
+func (w whole) Name() string    { return w.fake.name }
+func (s scoped) InSession() any { return s.part }
+func (b both) InSession() any   { return b.part }
+
+func (w whole) Infeasible(*Session, *api.JobInfo) bool { return w.speak() }
+
+// openOf opens a session of the plugins, in the order of their names, with the predicate of those switched off that are named.
+func openOf(t *testing.T, plugins map[string]Plugin, unpredicated ...string) (*Registry, *keeper, *Session) {
+	t.Helper()
+	r, k := NewRegistry(), newKeeper(t)
+	k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
+	order := slices.Sorted(maps.Keys(plugins))
+	for name, plugin := range plugins {
+		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return plugin, nil }})
+	}
+	in := tier(order...)
+	for i := range in.Plugins {
+		if slices.Contains(unpredicated, in.Plugins[i].Name) {
+			no := false
+			in.Plugins[i].EnabledPredicate = &no
+		}
+	}
+	return r, k, open(t, r, k, ProfileInput{Tiers: []conf.Tier{in}})
+}
+
+// answersOf asks the session all questions of the contract.
+func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
+	t.Helper()
+	job, task, node := ssn.Jobs["ns/g"], taskNamed(ssn, "p0"), ssn.Nodes["n"]
+	got := map[string]string{}
+	note := func(what string, format string, args ...any) { got[what] = fmt.Sprintf(format, args...) }
+	if groups, err := ssn.Placement.NodeGroups(job); groups != nil || err != nil {
+		note("groups", "%v", err)
+		if groups != nil {
+			note("groups", "%s by %s", groups.Refused["by"], groups.Plugin)
+		}
+	}
+	if gathering, err := ssn.Placement.Gathering(job); gathering != nil || err != nil {
+		note("gathering", "%v", err)
+		if gathering != nil {
+			note("gathering", "by %s", gathering.Plugin)
+		}
+	}
+	score, err := ssn.Placement.NodeGroupScore(job, &NodeGroupTrial{Group: &topology.Group{}, Placement: map[api.TaskID]string{}})
+	note("score", "%v %v", score, err)
+	score, err = ssn.Placement.NodeGroupScore(job, &NodeGroupTrial{Group: &topology.Group{}})
+	note("score before the trial", "%v %v, all %t", score, err, ssn.Placement.ScoredBeforeTrial())
+	if unit := ssn.Placement.Unit(job); unit != nil {
+		note("unit", "%s", unit.ID)
+	}
+	note("avoided", "%v", ssn.Placement.Avoided(job))
+	if reach := ssn.Placement.Reach(task); reach != nil {
+		note("reach", "%v", reach.Nodes)
+	}
+	if urgency, urgent := ssn.Placement.Urgency(job); urgent {
+		note("urgency", "%v of rank %d", slices.Collect(maps.Keys(urgency.Only)), urgency.Rank)
+	}
+	note("volume", "%s", keyOf(ssn.Verdicts.VolumeKey(&v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})))
+	note("claim", "%s", keyOf(ssn.Verdicts.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{})))
+	note("never fits", "%t", ssn.Infeasible(job))
+	for _, name := range []string{"a", "b"} {
+		if _, there := ssn.PluginOption(name); !there {
+			continue
+		}
+		key, ok := ssn.Verdicts.NodeKey(name, node)
+		note("verdicts of "+name, "scope %d, keys %v, job %s, node %c %t, explains itself %t", ssn.Verdicts.Scope(name, task), ssn.Verdicts.PodKeys(name).keys,
+			ssn.Verdicts.JobKey(name, job), rune(key), ok, ssn.Verdicts.IsShortageExplained(name))
+	}
+	tr.list = nil
+	statement := vcframework.NewStatement(ssn.Session)
+	if err := statement.Allocate(task, node); err != nil {
+		t.Error(err)
+	}
+	statement.Discard()
+	if err := ssn.Evict(taskNamed(ssn, "victim"), "for a test"); err != nil {
+		t.Error(err)
+	}
+	note("calls", "%s", strings.Join(tr.list, ", "))
+	return got
+}
+
+func keyOf(key string, ok bool) string { return fmt.Sprintf("%q %t", key, ok) }
+
+// TestAnswersOfPlugins: interfaces are found on a plugin's value for the session, or else on the plugin. Where plugins contradict
+// each other, the first in the conf that has an answer decides.
+func TestAnswersOfPlugins(t *testing.T) {
+	tr := &trace{}
+	called := func(name string) *fake { return &fake{name, func(*Session) {}} }
+	says := func(name string) answering { return answering{name: name, trace: tr} }
+	ofA := map[string]string{
+		"groups": "a by a", "gathering": "by a", "score": "97 <nil>", "score before the trial": "97 <nil>, all true", "unit": "a", "avoided": "[a n]",
+		"reach": "[a]", "urgency": "[a] of rank 0", "volume": `"a" true`, "claim": `"a" true`, "never fits": "true",
+		"verdicts of a": "scope 1, keys [a], job a, node a true, explains itself true", "calls": "a: p0 on n, a: not p0, a: victim evicted",
+	}
+	ofNone := map[string]string{
+		"score": "0 <nil>", "score before the trial": "0 <nil>, all true", "avoided": "[]", "volume": `"" false`, "claim": `"" false`, "never fits": "false",
+		"verdicts of a": "scope 0, keys [], job ns/g, node \x00 false, explains itself false", "calls": "",
+	}
+	but := func(of map[string]string, with ...string) map[string]string {
+		of = maps.Clone(of)
+		for i := 0; i < len(with); i += 2 {
+			if of[with[i]] = with[i+1]; with[i+1] == "" {
+				delete(of, with[i])
+			}
+		}
+		return of
+	}
+	cases := map[string]struct {
+		plugins      map[string]Plugin
+		unpredicated []string
+		want         map[string]string
+	}{
+		"a plugin without interfaces": {plugins: map[string]Plugin{"a": &fake{"a", func(*Session) {}}}, want: ofNone},
+		"the plugin answers":          {plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}}, want: ofA},
+		"its value for the session answers": {
+			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, says("a")}}, want: but(ofA, "never fits", "false"),
+		},
+		"a plugin without value for this session": {
+			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, nil}}, want: ofNone,
+		},
+		"its value for the session answers instead of the plugin": {
+			plugins: map[string]Plugin{"a": both{whole{called("a"), says("other"), preBinder{tr}}, says("a")}}, want: ofA,
+		},
+		"the plugin answers what its value does not": {
+			plugins: map[string]Plugin{"a": both{whole{called("a"), says("a"), preBinder{tr}}, struct{}{}}}, want: ofA,
+		},
+		"the first of two decides, and all are asked where all count": {
+			plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
+			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]",
+				"verdicts of b", "scope 1, keys [b], job b, node b true, explains itself true",
+				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
+		},
+		"the second decides where the first has no answer": {
+			plugins: map[string]Plugin{
+				"a": whole{called("a"), answering{name: "a", trace: tr, silent: true}, preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}},
+			},
+			want: but(ofA, "groups", "b by b", "gathering", "by b", "unit", "b", "urgency", "[b] of rank 1", "reach", "",
+				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[a b n]",
+				"verdicts of b", "scope 1, keys [b], job b, node b true, explains itself true",
+				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
+		},
+		"a plugin whose predicate is switched off bounds no nodes": {
+			plugins:      map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
+			unpredicated: []string{"a"},
+			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "reach", "[b]",
+				"verdicts of b", "scope 1, keys [b], job b, node b true, explains itself true",
+				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
+		},
+		"a plugin that panics has no answer, or an error with its name": {
+			plugins: map[string]Plugin{"a": whole{called("a"), answering{name: "a", trace: tr, panics: true}, preBinder{tr}}},
+			want: but(ofNone, "groups", "plugin a: plugin a panicked: oh no", "gathering", "plugin a: plugin a panicked: oh no", "unit", "a",
+				"score", "0 plugin a: plugin a panicked: oh no", "score before the trial", "0 <nil>, all false",
+				"verdicts of a", "scope 0, keys [], job a, node \x00 false, explains itself false", "calls", "a: p0 on n, a: not p0"),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r, _, ssn := openOf(t, tc.plugins, tc.unpredicated...)
+			if diff := cmp.Diff(tc.want, answersOf(t, ssn, tr)); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+			r.CloseSession(ssn)
+		})
+	}
+}
+
+// stepping is a PreBinder with each of the refinements.
+type stepping struct {
+	timed
+	trace *trace
+}
+
+func (s stepping) LastLook(*api.TaskInfo, string) error         { return errors.New("changed") }
+func (s stepping) Bound(context.Context, *api.TaskInfo, string) { s.trace.add("bound") }
+
+var (
+	_ LastLooker     = stepping{}
+	_ BoundObserver  = stepping{}
+	_ TimedPreBinder = stepping{}
+)
+
+// TestAStepHasWhatItsPlugin implements beside PreBinder.
+func TestAStepHasWhatItsPluginImplements(t *testing.T) {
+	tr := &trace{}
+	ssn := newSession([]string{"p", "plain"})
+	ssn.chain.addPreBinder("plain", preBinder{tr}, false)
+	ssn.chain.addPreBinder("p", stepping{timed{preBinder{tr}}, tr}, false)
+	steps := ssn.chain.of(nil)
+	if plain := steps[1]; plain.LastLook != nil || plain.Bound != nil || plain.Timeout != DefaultStepTimeout {
+		t.Errorf("a step has what its plugin does not implement: %+v", plain)
+	}
+	step := steps[0]
+	if err := step.LastLook(nil, ""); err == nil || err.Error() != "changed" {
+		t.Errorf("the last look returns %v, want the plugin's error", err)
+	}
+	step.Bound(t.Context(), nil, "")
+	if err := errors.Join(step.PreBind(t.Context(), nil, ""), step.Rollback(t.Context(), nil, "")); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"bound", "do", "undo"}, tr.list); diff != "" {
+		t.Errorf("called (-want +got):\n%s", diff)
+	}
+}
+
+// TestOptionsOfAFunction: a step that is a function has what its options say, and nothing else.
+func TestOptionsOfAFunction(t *testing.T) {
+	tr := &trace{}
+	does := func(what string) PreBindFn {
+		return func(*api.TaskInfo, string) error { tr.add("%s", what); return nil }
+	}
+	ssn := newSession([]string{"p"})
+	ssn.AddPreBindFn("p", does("plain"))
+	ssn.AddPreBindFn("p", does("do"), WithLastLook(does("look")), WithBound(func(context.Context, *api.TaskInfo, string) { tr.add("bound") }), WithRollbackUnbegun(),
+		WithRollback(func(context.Context, *api.TaskInfo, string) error { tr.add("undo"); return nil }))
+	steps := ssn.chain.of(nil)
+	if plain := steps[0]; plain.LastLook != nil || plain.Bound != nil || plain.Rollback != nil || plain.RollbackUnbegun {
+		t.Errorf("a function without options has more: %+v", plain)
+	}
+	step := steps[1]
+	if err := errors.Join(step.PreBind(t.Context(), nil, ""), step.LastLook(nil, ""), step.Rollback(t.Context(), nil, "")); err != nil {
+		t.Error(err)
+	}
+	step.Bound(t.Context(), nil, "")
+	if diff := cmp.Diff([]string{"do", "look", "undo", "bound"}, tr.list); diff != "" || !step.RollbackUnbegun {
+		t.Errorf("rolled back although it did not begin: %t; called (-want +got):\n%s", step.RollbackUnbegun, diff)
+	}
+}
+
+// starting is a plugin, or an action, that starts with its session.
+type starting struct {
+	*fake
+	trace *trace
+}
+
+func (s starting) OnSessionStart(ssn *Session) {
+	s.trace.add("%s starts in action %q", s.name, ssn.Action)
+}
+func (s starting) Execute(*Session) {}
+
+// TestStarters: all plugins have opened before the first of them starts; actions start last, by name.
+func TestStarters(t *testing.T) {
+	tr := &trace{}
+	r := NewRegistry()
+	opens := func(name string) *fake { return &fake{name, func(*Session) { tr.add("%s opens", name) }} }
+	for _, name := range []string{"a", "b"} {
+		r.RegisterPlugin(PluginSpec{Name: name, New: func(Arguments, Handle) (Plugin, error) { return starting{opens(name), tr}, nil }})
+		r.RegisterAction(starting{&fake{"action " + name, nil}, tr})
+	}
+	r.RegisterPlugin(PluginSpec{Name: "plain", New: func(Arguments, Handle) (Plugin, error) { return opens("plain"), nil }})
+	ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("b", "a"), tier("plain")}})
+	r.CloseSession(ssn)
+	want := []string{
+		"b opens", "a opens", "plain opens",
+		`b starts in action ""`, `a starts in action ""`, `action a starts in action ""`, `action b starts in action ""`,
+	}
+	if diff := cmp.Diff(want, tr.list); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPluginOfUpstreamsStyle registers with the embedded session, and its functions count.
+func TestAPluginOfUpstreamsStyle(t *testing.T) {
+	var ofUpstream vcframework.Plugin = upstreamStyle{}
+	plugin := &fake{"ported", func(ssn *Session) { ofUpstream.OnSessionOpen(ssn.Session) }}
+	r, _, ssn := openOf(t, map[string]Plugin{"ported": plugin})
+	defer r.CloseSession(ssn)
+	task, node := taskNamed(ssn, "p0"), ssn.Nodes["n"]
+	if err := ssn.PredicateFn(task, node); err == nil || err.Error() != "not here" {
+		t.Errorf("the predicate's error is %v", err)
+	}
+	if score, err := ssn.NodeOrderFn(task, node); score != 7 || err != nil {
+		t.Errorf("the score is %v, %v, want 7", score, err)
+	}
+	if v := &ssn.Verdicts; v.Scope("ported", task) != Uncached || !v.ReadsAnything("ported") || !v.Judges("ported") || !v.MayScore("ported") || !v.MayRefuse("ported") {
+		t.Error("verdicts of a plugin that signs none may be cached")
+	}
+}
+
+type upstreamStyle struct{}
+
+func (upstreamStyle) Name() string { return "ported" }
+func (upstreamStyle) OnSessionOpen(ssn *vcframework.Session) {
+	ssn.AddPredicateFn("ported", func(*api.TaskInfo, *api.NodeInfo) error { return errors.New("not here") })
+	ssn.AddNodeOrderFn("ported", func(*api.TaskInfo, *api.NodeInfo) (float64, error) { return 7, nil })
+}
+func (upstreamStyle) OnSessionClose(*vcframework.Session) {}
