@@ -134,7 +134,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 
 // nothingPending is the verdict on jobs without pending tasks while a session opens. Upstream asks for it then to create the cycle
 // states of pending tasks of valid jobs; the other plugins would look at all tasks of all jobs for it.
-var nothingPending = &api.ValidateResult{Reason: "NothingPending", Message: "no task is pending"}
+var nothingPending = &api.ValidateResult{Message: "no task is pending"}
 
 // noteTurns reports to the session which gang is being scheduled, before any other plugin is called. It refuses admission to
 // refused gangs.
