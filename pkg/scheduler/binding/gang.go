@@ -3,6 +3,7 @@
 package binding
 
 import (
+	"errors"
 	"fmt"
 
 	"volcano.sh/apis/pkg/apis/scheduling"
@@ -49,8 +50,8 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 		}
 	}
 	var short shortfall
-	if total < spec.MinMember {
-		short.add("%d of minMember %d", total, spec.MinMember)
+	if members := shortOfMembers(total, spec); members != "" {
+		short.parts = append(short.parts, members)
 	}
 	minima := RoleMinima(spec)
 	short.addAll(lacking(minima, roles), func(role string) string {
@@ -63,6 +64,28 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 			whole[api.SubJobGID(gid)], needed[api.SubJobGID(gid)], brief.Value(gid))
 	})
 	return short.err()
+}
+
+// ShortOfPlaced is ShortOf for the placed tasks and the spec of the job's PodGroup. A gang without minima of roles and of sub-groups
+// needs no look at each task.
+func ShortOfPlaced(job *api.JobInfo) error {
+	spec := &job.PodGroup.Spec
+	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {
+		return ShortOf(job, spec, Placed)
+	}
+	placed := len(job.TaskStatusIndex[api.Bound]) + len(job.TaskStatusIndex[api.Running]) + len(job.TaskStatusIndex[api.Succeeded])
+	if short := shortOfMembers(int32(placed), spec); short != "" {
+		return errors.New(short)
+	}
+	return nil
+}
+
+// shortOfMembers returns what a gang with this number of members lacks of minMember; empty when it has enough.
+func shortOfMembers(total int32, spec *scheduling.PodGroupSpec) string {
+	if total >= spec.MinMember {
+		return ""
+	}
+	return fmt.Sprintf("%d of minMember %d", total, spec.MinMember)
 }
 
 // WholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size with the tasks that count.

@@ -147,7 +147,29 @@ func TestShortOf(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("what the gang is short of (-want +got):\n%s", diff)
 			}
+			want := fmt.Sprint(ShortOf(job, &job.PodGroup.Spec, Placed))
+			if got := fmt.Sprint(ShortOfPlaced(job)); got != want {
+				t.Errorf("the placed tasks are short of %s, want %s", got, want)
+			}
 		})
+	}
+}
+
+// TestShortOfPlacedCountsAsShortOf for tasks of each status.
+func TestShortOfPlacedCountsAsShortOf(t *testing.T) {
+	all := tasks{}
+	for status := api.Pending; status <= api.Unknown; status <<= 1 { // each status is a bit
+		all = append(all, struct {
+			role, sub string
+			status    api.TaskStatus
+		}{status: status})
+	}
+	for least := range int32(len(all) + 1) {
+		job := jobOf(t, schedtest.MakePodGroup().MinMember(least), all)
+		want := fmt.Sprint(ShortOf(job, &job.PodGroup.Spec, Placed))
+		if got := fmt.Sprint(ShortOfPlaced(job)); got != want {
+			t.Errorf("with minMember %d the placed tasks are short of %s, want %s", least, got, want)
+		}
 	}
 }
 

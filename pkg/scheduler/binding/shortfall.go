@@ -4,7 +4,6 @@ package binding
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
@@ -17,10 +16,6 @@ const maxListed = 3
 // shortfall lists the members, roles and sub-groups that a gang lacks.
 type shortfall struct {
 	parts []string
-}
-
-func (s *shortfall) add(format string, args ...any) {
-	s.parts = append(s.parts, fmt.Sprintf(format, args...))
 }
 
 // addAll adds a text for each of the first names, and the number of the others.

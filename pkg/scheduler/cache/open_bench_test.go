@@ -80,8 +80,9 @@ func (c *crowd) arrive(g int) {
 // bind lets the gang's pods run.
 func (c *crowd) bind(g int) {
 	for i, pod := range c.gangs[g] {
-		running := asInformed(c.tb, pod)
-		running.Spec.NodeName, running.Status.Phase = fmt.Sprintf("node-%d", (g*benchGang+i)%c.nodes), v1.PodRunning
+		placed := *pod
+		placed.Spec.NodeName, placed.Status.Phase = fmt.Sprintf("node-%d", (g*benchGang+i)%c.nodes), v1.PodRunning
+		running := asInformed(c.tb, &placed)
 		c.books.Pods.Show(running)
 		c.gangs[g][i] = running
 	}

@@ -10,6 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
 // A user who may create pods may write any node's name and any request into them, and the API server accepts that.
@@ -47,18 +48,23 @@ func (s *snapshots) onNoNode() map[api.JobID][]share {
 }
 
 // boundByNodes limits the resources held by tasks in the snapshot to their nodes' resources. shares are those tasks that
-// are on nodes that do not exist.
-func boundByNodes(snapshot *api.ClusterInfo, shares map[api.JobID][]share) {
-	for _, node := range snapshot.Nodes {
-		if overcommitted(node) {
-			for _, task := range shareOut(node) {
-				shares[task.Job] = append(shares[task.Job], share{task.UID, node.Name, task.Resreq})
-			}
+// are on nodes that do not exist. by holds the copies, if they are a session's: only nodes that have changed are added up again.
+func boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snapshot.Copies) {
+	for _, node := range given.Nodes {
+		if by.Fits(node) {
+			continue
+		}
+		if !overcommitted(node) {
+			by.NoteFits(node)
+			continue
+		}
+		for _, task := range shareOut(node) {
+			shares[task.Job] = append(shares[task.Job], share{task.UID, node.Name, task.Resreq})
 		}
 	}
 	for gang, held := range shares {
 		for _, id := range []api.JobID{gang, framework.DeletedJob(gang)} {
-			if job := snapshot.Jobs[id]; job != nil {
+			if job := given.Jobs[id]; job != nil {
 				holdAtMost(job, held)
 			}
 		}

@@ -71,7 +71,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 		binding.ApplyMinimum(job)
 	}
 	s.quarantine.takeFrom(snapshot, by)
-	boundByNodes(snapshot, lost)
+	boundByNodes(snapshot, lost, by)
 	s.quarantine.objects.CapMinResources(snapshot)
 	devices.Own(snapshot.Nodes)
 	crowded := crowdedNodes(snapshot)

@@ -68,10 +68,15 @@ func asInformed(tb testing.TB, pod *v1.Pod) *v1.Pod {
 	return decoded
 }
 
-// TestATrainingPodHasARealisticSize, without its managed fields.
+// TestATrainingPodHasARealisticSize, without its managed fields, and on a node without the fields that only its kubelet reads.
 func TestATrainingPodHasARealisticSize(t *testing.T) {
-	if size := trainingPod(t, "pod-0", "gang-0").Size(); size < 4000 || size > 6000 {
-		t.Errorf("the pod has %d bytes, want 4000 to 6000", size)
+	pod := trainingPod(t, "pod-0", "gang-0")
+	if size := pod.Size(); size < 4000 || size > 6000 {
+		t.Errorf("the pending pod has %d bytes, want 4000 to 6000", size)
+	}
+	pod.Spec.NodeName = "node-0"
+	if size := asInformed(t, pod).Size(); size > 2000 {
+		t.Errorf("the pod on a node has %d bytes, want at most 2000", size)
 	}
 }
 

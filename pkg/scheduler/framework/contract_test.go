@@ -305,11 +305,11 @@ type stepping struct {
 	trace *trace
 }
 
-func (s stepping) LastLook(*api.TaskInfo, string) error         { return errors.New("changed") }
+func (s stepping) PreCommitCheck(*api.TaskInfo, string) error         { return errors.New("changed") }
 func (s stepping) Bound(context.Context, *api.TaskInfo, string) { s.trace.add("bound") }
 
 var (
-	_ LastLooker     = stepping{}
+	_ PreCommitChecker     = stepping{}
 	_ BoundObserver  = stepping{}
 	_ TimedPreBinder = stepping{}
 )
@@ -321,11 +321,11 @@ func TestAStepHasWhatItsPluginImplements(t *testing.T) {
 	ssn.chain.addPreBinder("plain", preBinder{tr}, false)
 	ssn.chain.addPreBinder("p", stepping{timed{preBinder{tr}}, tr}, false)
 	steps := ssn.chain.of(nil)
-	if plain := steps[1]; plain.LastLook != nil || plain.Bound != nil || plain.Timeout != DefaultStepTimeout {
+	if plain := steps[1]; plain.PreCommitCheck != nil || plain.Bound != nil || plain.Timeout != DefaultStepTimeout {
 		t.Errorf("a step has what its plugin does not implement: %+v", plain)
 	}
 	step := steps[0]
-	if err := step.LastLook(nil, ""); err == nil || err.Error() != "changed" {
+	if err := step.PreCommitCheck(nil, ""); err == nil || err.Error() != "changed" {
 		t.Errorf("the last look returns %v, want the plugin's error", err)
 	}
 	step.Bound(t.Context(), nil, "")
@@ -345,19 +345,19 @@ func TestOptionsOfAFunction(t *testing.T) {
 	}
 	ssn := newSession([]string{"p"})
 	ssn.AddPreBindFn("p", does("plain"))
-	ssn.AddPreBindFn("p", does("do"), WithLastLook(does("look")), WithBound(func(context.Context, *api.TaskInfo, string) { tr.add("bound") }), WithRollbackUnbegun(),
+	ssn.AddPreBindFn("p", does("do"), WithPreCommitCheck(does("look")), WithBound(func(context.Context, *api.TaskInfo, string) { tr.add("bound") }), WithRollbackIfNotRun(),
 		WithRollback(func(context.Context, *api.TaskInfo, string) error { tr.add("undo"); return nil }))
 	steps := ssn.chain.of(nil)
-	if plain := steps[0]; plain.LastLook != nil || plain.Bound != nil || plain.Rollback != nil || plain.RollbackUnbegun {
+	if plain := steps[0]; plain.PreCommitCheck != nil || plain.Bound != nil || plain.Rollback != nil || plain.RollbackIfNotRun {
 		t.Errorf("a function without options has more: %+v", plain)
 	}
 	step := steps[1]
-	if err := errors.Join(step.PreBind(t.Context(), nil, ""), step.LastLook(nil, ""), step.Rollback(t.Context(), nil, "")); err != nil {
+	if err := errors.Join(step.PreBind(t.Context(), nil, ""), step.PreCommitCheck(nil, ""), step.Rollback(t.Context(), nil, "")); err != nil {
 		t.Error(err)
 	}
 	step.Bound(t.Context(), nil, "")
-	if diff := cmp.Diff([]string{"do", "look", "undo", "bound"}, tr.list); diff != "" || !step.RollbackUnbegun {
-		t.Errorf("rolled back although it did not begin: %t; called (-want +got):\n%s", step.RollbackUnbegun, diff)
+	if diff := cmp.Diff([]string{"do", "look", "undo", "bound"}, tr.list); diff != "" || !step.RollbackIfNotRun {
+		t.Errorf("rolled back although it did not begin: %t; called (-want +got):\n%s", step.RollbackIfNotRun, diff)
 	}
 }
 
@@ -406,7 +406,7 @@ func TestAPluginOfUpstreamsStyle(t *testing.T) {
 	if score, err := ssn.NodeOrderFn(task, node); score != 7 || err != nil {
 		t.Errorf("the score is %v, %v, want 7", score, err)
 	}
-	if v := &ssn.Verdicts; v.Scope("ported", task) != Uncached || !v.ReadsAnything("ported") || !v.Judges("ported") || !v.MayScore("ported") || !v.MayRefuse("ported") {
+	if v := &ssn.Verdicts; v.Scope("ported", task) != Uncached || !v.ReadsAnything("ported") || !v.Judges("ported") || !v.HasScore("ported") || !v.HasFilter("ported") {
 		t.Error("verdicts of a plugin that signs none may be cached")
 	}
 }

@@ -151,7 +151,7 @@ func (w Wait) show(job *api.JobInfo, session string) {
 	if job.IsReady() && len(job.TaskStatusIndex[api.Binding]) > 0 {
 		return
 	}
-	if binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil {
+	if binding.ShortOfPlaced(job) == nil {
 		if i := at(scheduling.PodGroupScheduled); i >= 0 {
 			status.Conditions[i].Message = w.Message
 		}

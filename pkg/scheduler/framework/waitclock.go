@@ -107,7 +107,7 @@ func (clocks waitClocks) tick(ssn *Session, now time.Time) {
 		if job.PodGroup == nil || c == nil && wait.Reason == "" && len(job.TaskStatusIndex[api.Binding]) == 0 {
 			continue
 		}
-		switch bound := someHaveNodes(job) && binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil; {
+		switch bound := someHaveNodes(job) && binding.ShortOfPlaced(job) == nil; {
 		case !bound && c == nil:
 			clocks[uid] = newWaitClock(job, now)
 			clocks[uid].goOn(reasonOf(ssn, job, wait), now)

@@ -14,9 +14,9 @@ import (
 //
 // Managed fields are a large part of a pod, and every garbage collection scans them. The API server keeps its own when an object
 // is updated without them. The scheduler never writes the requests of pods or the resources of nodes back. It may write the phase
-// of a pod without a node, which is then correct. Affinity terms of pods on nodes, annotations and sub-group policies of
-// PodGroups are cut at bounds. Each object is passed to count, too, which may change the requests of a pod and the resources of a
-// node.
+// of a pod without a node, which is then correct. Pods on nodes lose the fields of dropProcess. Affinity terms of pods on nodes,
+// annotations and sub-group policies of PodGroups are cut at bounds. Each object is passed to count, too, which may change the
+// requests of a pod and the resources of a node.
 func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	trimmed := func(object any) (any, error) {
 		count(object)
@@ -37,8 +37,8 @@ func Trimmed(object any) (any, error) {
 	switch object := object.(type) {
 	case *v1.Pod:
 		trimPod(object)
-		if object.Spec.NodeName != "" && object.Spec.Affinity != nil {
-			object.Spec.Affinity = withinTerms(object.Spec.Affinity)
+		if object.Spec.NodeName != "" {
+			trimPlaced(object)
 		}
 	case *v1beta1.PodGroup:
 		object.Annotations = withinAnnotations(object.Annotations)
@@ -73,6 +73,30 @@ func trimPod(pod *v1.Pod) {
 			trimRequirements(status.Resources, parts)
 		}
 	}
+}
+
+// trimPlaced trims a pod on a node further. A pending pod keeps all fields: the status writer sends it as a whole, and plugins
+// such as extender decide by any field.
+func trimPlaced(pod *v1.Pod) {
+	if pod.Spec.Affinity != nil {
+		pod.Spec.Affinity = withinTerms(pod.Spec.Affinity)
+	}
+	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			dropProcess(&containers[i])
+		}
+	}
+	for i := range pod.Spec.EphemeralContainers {
+		dropProcess((*v1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon))
+	}
+}
+
+// dropProcess removes from a container the fields that say what its kubelet runs and how it checks it. They are half of a usual
+// pod, and no plugin reads them of a pod on a node.
+func dropProcess(c *v1.Container) {
+	c.Command, c.Args, c.EnvFrom, c.Env = nil, nil, nil, nil
+	c.VolumeMounts, c.VolumeDevices = nil, nil
+	c.LivenessProbe, c.ReadinessProbe, c.StartupProbe, c.Lifecycle = nil, nil, nil, nil
 }
 
 func trimRequirements(r *v1.ResourceRequirements, parts int) {

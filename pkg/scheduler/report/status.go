@@ -97,7 +97,7 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 // placed.
 func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	status := &job.PodGroup.Status
-	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
+	short := binding.ShortOfPlaced(job)
 	if short == nil {
 		removeCondition(status, isUnschedulable) // upstream leaves earlier reasons in place
 	} else {

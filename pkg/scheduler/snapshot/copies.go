@@ -20,8 +20,9 @@ import (
 //   - the session has not changed the copy. Fields that sessions write all the time and that follow from one field of the source, such
 //     as the status of a PodGroup, are reset instead.
 //
-// After a session that is known to change tasks only through methods of jobs and nodes (Trust), the tasks of a copy are not
-// compared while its sums and counts are unchanged. Exceptions are one copy in wholeEvery, and jobs with pending tasks.
+// After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), the tasks of a copy are not
+// compared while its sums and counts are unchanged, nor is what a node has, its load and its images. Exceptions are one copy in wholeEvery,
+// and jobs with pending tasks.
 //
 // Objects that a copy shares with its source, such as pods, are read-only for sessions and are not compared.
 //
@@ -122,6 +123,25 @@ func CloneNode(source *api.NodeInfo) *api.NodeInfo {
 		}
 	}
 	return clone
+}
+
+// Fits reports whether the node is a copy that has not changed since NoteFits was called with it. A nil Copies returns false.
+func (c *Copies) Fits(node *api.NodeInfo) bool {
+	if c == nil {
+		return false
+	}
+	kept := c.nodes[node.Name]
+	return kept != nil && kept.clone == node && kept.fits
+}
+
+// NoteFits records that the tasks on the node request together no more than it has.
+func (c *Copies) NoteFits(node *api.NodeInfo) {
+	if c == nil {
+		return
+	}
+	if kept := c.nodes[node.Name]; kept != nil && kept.clone == node {
+		kept.fits = true
+	}
 }
 
 // NodeMap returns the view of the last given nodes for Kubernetes' scheduler plugins.

@@ -60,10 +60,17 @@ func TestNodesAreGivenAgain(t *testing.T) {
 			if first == source {
 				t.Fatal("the session has the entry itself")
 			}
+			if copies.NoteFits(source); copies.Fits(first) {
+				t.Error("it is recorded of the copy that its tasks fit, but they were counted on the entry")
+			}
+			copies.NoteFits(first)
 			tt.change(source, first, &generation)
 			second := copies.Nodes(entriesOf(source, &generation))["n"]
 			if (second == first) != tt.again {
 				t.Errorf("the copy is given again: %t, want %t", second == first, tt.again)
+			}
+			if got := copies.Fits(second); got != tt.again {
+				t.Errorf("it is known that its tasks fit: %t, want %t", got, tt.again)
 			}
 			if len(second.Tasks) != 0 || second.Idle.MilliCPU != 2000 {
 				t.Errorf("the next session has %d tasks on the node and %v idle", len(second.Tasks), second.Idle)
@@ -141,6 +148,12 @@ func TestATrustedSessionLeavesLessToCompare(t *testing.T) {
 	}{
 		"a field, not trusted": {change: func(task *api.TaskInfo, _ *api.JobInfo, _ *api.NodeInfo) { task.Priority = 7 }},
 		"a field, trusted":     {change: func(task *api.TaskInfo, _ *api.JobInfo, _ *api.NodeInfo) { task.Priority = 7 }, trusted: true, late: true},
+		"what a node has, not trusted": {change: func(_ *api.TaskInfo, job *api.JobInfo, node *api.NodeInfo) {
+			node.Capacity.MilliCPU, node.Allocatable.MilliCPU, job.TotalRequest.MilliCPU = 0, 0, 0
+		}},
+		"other objects for it, trusted": {trusted: true, change: func(_ *api.TaskInfo, job *api.JobInfo, node *api.NodeInfo) {
+			node.Allocatable, job.TotalRequest.MilliCPU = api.EmptyResource(), 0
+		}},
 		"an eviction, trusted": {trusted: true, change: func(task *api.TaskInfo, job *api.JobInfo, node *api.NodeInfo) {
 			victim := task.Clone()
 			if err := job.UpdateTaskStatus(victim, api.Releasing); err != nil {

@@ -12,10 +12,12 @@ import (
 // nodeClone is a session's copy of a node, and the data that shows whether it is unchanged.
 type nodeClone struct {
 	clone *api.NodeInfo
-	// was is the original copy, except its sums, which are stored as amounts.
+	// was is the original copy. The values of its sums are stored as amounts.
 	was   api.NodeInfo
 	sums  [7]*Amount
 	tasks []taskClone
+	// fits reports whether the tasks request no more than the node has, see Fits.
+	fits bool
 	// version is the generation of the source.
 	version uint64
 	// source is the node in the books.
@@ -44,20 +46,26 @@ func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
 	return n
 }
 
-// sumsOf returns the resources that Clone takes from the Kubernetes object and the tasks.
+// sumsOf returns the resources that Clone takes from the Kubernetes object and the tasks. Adding and removing tasks changes only
+// those before firstFixed.
 func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
 
-// pristine reports whether the copy is unchanged. Unless whole is set, a changed task is detected only through the sums.
+const firstFixed = 4
+
+// pristine reports whether the copy is unchanged. Unless whole is set, a changed task is detected only through the sums, and
+// what adding and removing tasks does not change is not compared.
 func (n *nodeClone) pristine(whole bool) bool {
 	c := n.clone
-	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || c.BindGeneration != n.was.BindGeneration ||
-		!equalUsage(c.ResourceUsage, n.source.ResourceUsage) || !equalImages(c.ImageStates, n.source.ImageStates) {
+	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || !n.equalSums(whole) || c.BindGeneration != n.was.BindGeneration {
 		return false
 	}
 	if !whole {
 		return true
+	}
+	if !equalUsage(c.ResourceUsage, n.source.ResourceUsage) || !equalImages(c.ImageStates, n.source.ImageStates) {
+		return false
 	}
 	for i := range n.tasks {
 		if t := &n.tasks[i]; c.Tasks[t.key] != t.clone || !t.unchanged() {
@@ -70,12 +78,19 @@ func (n *nodeClone) pristine(whole bool) bool {
 // equalFields compares the fields of the copy that are not compared with the source's.
 func (n *nodeClone) equalFields() bool {
 	c, was := n.clone, &n.was
-	if c.Name != was.Name || c.Node != was.Node || c.State != was.State || c.NumaInfo != nil || c.NumaChgFlag != was.NumaChgFlag ||
-		c.NumaSchedulerInfo != nil || c.RevocableZone != was.RevocableZone || len(c.Others) > 0 || c.OversubscriptionNode != was.OversubscriptionNode ||
-		c.OfflineJobEvicting != was.OfflineJobEvicting || c.Generation != was.Generation {
-		return false
-	}
-	for i, r := range sumsOf(c) {
+	return c.Name == was.Name && c.Node == was.Node && c.State == was.State && c.NumaInfo == nil && c.NumaChgFlag == was.NumaChgFlag &&
+		c.NumaSchedulerInfo == nil && c.RevocableZone == was.RevocableZone && len(c.Others) == 0 && c.OversubscriptionNode == was.OversubscriptionNode &&
+		c.OfflineJobEvicting == was.OfflineJobEvicting && c.Generation == was.Generation
+}
+
+// equalSums compares the copy's resources. Unless whole is set, the fixed ones are compared only if the copy has other objects for
+// them.
+func (n *nodeClone) equalSums(whole bool) bool {
+	was := sumsOf(&n.was)
+	for i, r := range sumsOf(n.clone) {
+		if i >= firstFixed && !whole && r == was[i] {
+			continue
+		}
 		n.sums[i].restore(r)
 		if !n.sums[i].Is(r) {
 			return false

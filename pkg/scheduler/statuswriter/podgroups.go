@@ -6,9 +6,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -218,7 +218,10 @@ func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1
 
 // sameStatus compares the parts that users and controllers read.
 func sameStatus(a, b scheduling.PodGroupStatus) bool {
-	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
+	return a.Phase == b.Phase && a.Running == b.Running && a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
+		slices.EqualFunc(a.Conditions, b.Conditions, func(a, b scheduling.PodGroupCondition) bool {
+			return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
+		})
 }
 
 // timeless returns the status without the time and the session of conditions.

@@ -74,7 +74,7 @@ func (s *session) groupReached(g *gang) bool {
 
 // reached reports whether enough members are placed.
 func (g *gang) reached() bool {
-	return g.alive() > 0 && binding.ShortOf(g.JobInfo, &g.PodGroup.Spec, binding.Placed) == nil
+	return g.alive() > 0 && binding.ShortOfPlaced(g.JobInfo) == nil
 }
 
 // alive returns the number of members that hold nodes. Terminating members do not count: their replacements belong to another run

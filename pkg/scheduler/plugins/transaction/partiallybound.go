@@ -117,7 +117,7 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 	if !holdsNodes(job) || p.mayLack(job) {
 		return nil
 	}
-	short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed)
+	short := binding.ShortOfPlaced(job)
 	if short == nil || binding.BoundFor(job) < binding.LeastMembers(job.PodGroup) {
 		return nil
 	}

@@ -34,7 +34,7 @@ func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInf
 	if len(others) == 0 {
 		return nil
 	}
-	if short := binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed); short != nil {
+	if short := binding.ShortOfPlaced(job); short != nil {
 		return fmt.Errorf("gang %s of its group is bound, this one has %w", others[0].UID, short)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -101,14 +102,14 @@ func asked(job *api.JobInfo) *api.Resource {
 // is more than beyondPromise times the cluster's total, a plugin reports that the gang never fits, or the gangs of the queue
 // together exceed its capability.
 func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
-	largest := largestOf(ssn)
+	largest := sync.OnceValue(func() *api.Resource { return largestOf(ssn) })
 	p.expire(ssn, now)
 	limited := map[api.QueueID][]*api.JobInfo{}
 	for uid, job := range ssn.Jobs {
 		if !promised(job) {
 			continue
 		}
-		keepAtMost(job, backed(ssn, job, largest), p.admitted[uid].resources)
+		keepAtMost(job, backed(ssn, job, largest()), p.admitted[uid].resources)
 		switch {
 		case !promisable(job.GetMinResources(), ssn.TotalResource) || ssn.Infeasible(job):
 			framework.CapMinResources(job)

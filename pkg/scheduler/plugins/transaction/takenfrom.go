@@ -39,7 +39,7 @@ func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
 		return
 	}
 	for uid := range p.memory.takenFrom {
-		if job := jobs[uid]; job == nil || job.PodGroup == nil || binding.ShortOf(job, &job.PodGroup.Spec, binding.Placed) == nil {
+		if job := jobs[uid]; job == nil || job.PodGroup == nil || binding.ShortOfPlaced(job) == nil {
 			delete(p.memory.takenFrom, uid)
 		}
 	}

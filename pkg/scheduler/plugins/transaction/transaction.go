@@ -44,7 +44,9 @@ type plugin struct {
 	groups, formerGroups map[api.JobID]group
 	// coscheduling reports whether the plugin that records gangs as satisfied is configured.
 	coscheduling bool
-	memory       *memory
+	// opening reports whether the session is still being opened.
+	opening bool
+	memory  *memory
 }
 
 // memory is the state that outlives sessions and configurations.
@@ -89,6 +91,7 @@ var (
 	_ framework.Avoider          = (*plugin)(nil)
 	_ framework.EvictionObserver = (*plugin)(nil)
 	_ framework.Prioritizer      = (*plugin)(nil)
+	_ framework.Starter          = (*plugin)(nil)
 )
 
 func (p *plugin) Name() string { return Name }
@@ -101,7 +104,11 @@ func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return nil, p.isPartiallyBound(job) && !p.memory.takenFrom[job.UID]
 }
 
+// OnSessionStart implements framework.Starter.
+func (p *plugin) OnSessionStart(*framework.Session) { p.opening = false }
+
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	p.opening = true
 	refused := leaveParents(ssn)
 	p.findPartiallyBound(ssn)
 	p.memory.promises.forgetPromises(ssn, time.Now())
@@ -110,6 +117,9 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {
 			return nil
+		}
+		if p.opening && len(job.TaskStatusIndex[api.Pending]) == 0 {
+			return nothingPending
 		}
 		if message := refused[job.UID]; message != "" {
 			return &api.ValidateResult{Reason: framework.QueueHasChildren, Message: message}
@@ -121,6 +131,10 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 	noteTurns(ssn, refused)
 }
+
+// nothingPending is the verdict on jobs without pending tasks while a session opens. Upstream asks for it then to create the cycle
+// states of pending tasks of valid jobs; the other plugins would look at all tasks of all jobs for it.
+var nothingPending = &api.ValidateResult{Message: "no task is pending"}
 
 // noteTurns reports to the session which gang is being scheduled, before any other plugin is called. It refuses admission to
 // refused gangs.

@@ -40,6 +40,8 @@ type fakeCache struct {
 	registry *framework.Registry
 	// units forms units of gangs; nil for none.
 	units sessiontest.UnitFn
+	// opens is called when the other plugins open; it may be nil.
+	opens func(ssn *framework.Session)
 }
 
 func (c *fakeCache) AddToTransaction(*vccache.BindContext, *binding.Unit, map[string]string, []binding.Step) error {
@@ -105,7 +107,7 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	registry.RegisterPlugin(Spec(c))
 	for _, other := range others {
 		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-			return &sessiontest.Plugin{Called: other.Name, Part: c.units}, nil
+			return &sessiontest.Plugin{Called: other.Name, Part: c.units, Open: c.opens}, nil
 		}})
 	}
 	c.registry = registry
@@ -173,6 +175,30 @@ func TestBlockedGangIsLeftOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAnOpeningSessionValidatesOnlyGangsWithPendingTasks: upstream asks for the others, too, and a plugin may look at each of their tasks to answer. Once the
+// session is open every gang is validated.
+func TestAnOpeningSessionValidatesOnlyGangsWithPendingTasks(t *testing.T) {
+	c, asked := newCache(t), map[string]bool{}
+	c.opens = func(ssn *framework.Session) {
+		ssn.AddJobValidFn("other", func(obj any) *api.ValidateResult {
+			asked[obj.(*api.JobInfo).Name] = true
+			return nil
+		})
+	}
+	session := sessions(t, c, 0, conf.PluginOption{Name: "other"})
+	for range 2 {
+		clear(asked)
+		session(func(ssn *framework.Session) {
+			if diff := cmp.Diff(map[string]bool{"half": true, "waits": true}, asked); diff != "" {
+				t.Errorf("gangs validated while the session opened (-want +got):\n%s", diff)
+			}
+			if verdict := ssn.JobValid(ssn.Jobs["ns/whole"]); verdict != nil || !asked["whole"] {
+				t.Errorf("the verdict on the running gang is %+v, and the other plugin was asked: %t", verdict, asked["whole"])
+			}
+		})
+	}
 }
 
 func TestGangAvoidsTheNodesItFailedOn(t *testing.T) {
