@@ -148,7 +148,7 @@ func (s *stock) bestOf(volumes *freeVolumes, claim wanted, node *v1.Node, taken 
 // stillFree returns the current version of the volume if it is free and the claim's selector matches it; nil otherwise.
 func (s *stock) stillFree(free *freeVolume, claim wanted) *v1.PersistentVolume {
 	pv, err := s.volumes.objects.volumes.Get(free.name)
-	if err != nil || s.reserved[free.name] || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
+	if err != nil || s.reserved[free.name] != nil || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
 		return nil
 	}
 	return pv
