@@ -3,7 +3,6 @@
 package volumebinding
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,124 +19,98 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// errPending is of a claim that is not bound yet.
-var errPending = errors.New("is not bound yet")
-
-// await waits until the informers show all claims of the pod as bound to volumes that its node reaches. Otherwise it
-// returns why a claim can no longer be bound, or the cause of the context's end.
+// await waits until the informers show all claims of the pod as bound to volumes that its node reaches. It returns an
+// error if a claim can no longer be bound, or if the context ends.
 func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumption) error {
 	for {
-		if err := v.settled(pod, a); !errors.Is(err, errPending) {
+		waiting, err := v.waiting(pod, a)
+		if err != nil || len(waiting) == 0 {
 			return err
 		}
 		select {
 		case <-a.changed:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("%s: %w", describeAll(waiting), context.Cause(ctx))
 		}
 	}
 }
 
-// settled returns nil if all claims of the pod are bound, errPending if they may be later, and another error if one
-// can no longer be bound.
-func (v *volumes) settled(pod *v1.Pod, a *assumption) error {
+// waiting returns the claims of the pod that are not bound yet, or an error if one can no longer be bound.
+func (v *volumes) waiting(pod *v1.Pod, a *assumption) ([]*v1.PersistentVolumeClaim, error) {
 	node, err := v.objects.nodes.Get(a.node)
 	if err != nil {
-		return fmt.Errorf("reading node %s: %w", a.node, err)
+		return nil, fmt.Errorf("reading the node: %w", err)
 	}
-	var pending error
+	var waiting []*v1.PersistentVolumeClaim
 	for _, of := range claimVolumes(pod) {
-		err := v.claimSettled(of.claim, a.own(of.claim), node)
-		if errors.Is(err, errPending) {
-			pending = err
-		} else if err != nil {
-			return err
+		claim, err := v.objects.claims.PersistentVolumeClaims(of.claim.Namespace).Get(of.claim.Name)
+		if err != nil {
+			return nil, fmt.Errorf("reading a claim: %w", err)
+		}
+		settled, err := v.settled(claim, a.own(of.claim), node)
+		if err != nil {
+			return nil, err
+		}
+		if !settled {
+			waiting = append(waiting, claim)
 		}
 	}
-	if pending == nil {
-		return nil
+	if len(waiting) == 0 {
+		return nil, nil
 	}
-	if live, err := v.objects.pods.Pods(pod.Namespace).Get(pod.Name); apierrors.IsNotFound(err) || err == nil && live.UID != pod.UID {
-		return errors.New("the pod no longer exists")
+	live, err := v.objects.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err == nil && live.UID != pod.UID {
+		err = errors.New("the pod was deleted and recreated")
 	}
-	return pending
+	return waiting, err
 }
 
-// claimSettled does for one claim what settled does for all. own is nil for a claim that was bound when its pod was
-// placed.
-func (v *volumes) claimSettled(name types.NamespacedName, own *ownClaim, node *v1.Node) error {
-	claim, err := v.objects.claims.PersistentVolumeClaims(name.Namespace).Get(name.Name)
+// settled reports whether the claim is bound. It returns an error if the claim can no longer be bound. own is nil for a
+// claim that was bound when its pod was placed.
+func (v *volumes) settled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
 	switch {
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("claim %s was deleted", brief.Value(name.Name))
-	case err != nil:
-		return fmt.Errorf("reading claim %s: %w", brief.Value(name.Name), err)
 	case own != nil && claim.UID != own.held.claim.UID:
-		return fmt.Errorf("%s was deleted and recreated", describe(claim))
+		return false, fmt.Errorf("%s was deleted and recreated", describe(claim))
 	case claim.Status.Phase == v1.ClaimLost:
-		return fmt.Errorf("%s has lost its volume %s", describe(claim), brief.Value(claim.Spec.VolumeName))
+		return false, fmt.Errorf("%s has lost its volume %s", describe(claim), brief.Value(claim.Spec.VolumeName))
 	case isBound(claim):
 		return v.boundSettled(claim, own, node)
 	case own == nil:
-		return fmt.Errorf("%s is no longer bound", describe(claim))
+		return false, fmt.Errorf("%s is no longer bound", describe(claim))
 	case own.volume != nil:
-		return v.reservationSettled(own, node)
+		return false, v.stillReserved(own)
+	case !isOlder(claim, own.written) && claim.Annotations[volume.AnnSelectedNode] != own.held.node:
+		return false, fmt.Errorf("provisioning failed for %s: node %s is no longer selected for it; see the events of the claim", describe(claim), own.held.node)
 	}
-	return v.selectionSettled(claim, own, node)
+	return false, nil
 }
 
-// boundSettled returns errPending for a bound claim if the informers do not show its volume, or do not show it as bound
-// to the claim: it would be free to others.
-func (v *volumes) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) error {
+// boundSettled reports whether the informers show the volume of a bound claim, too, and as bound to the claim: otherwise
+// it would be free to others.
+func (v *volumes) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
 	pv, err := v.objects.volumes.Get(claim.Spec.VolumeName)
 	if apierrors.IsNotFound(err) {
-		return errPending
+		return false, nil
 	}
 	if err == nil {
 		err = v.objects.reaches(pv, node)
 	}
 	if err != nil {
-		return fmt.Errorf("volume %s of %s: %w", brief.Value(claim.Spec.VolumeName), describe(claim), err)
+		return false, fmt.Errorf("volume %s of %s: %w", brief.Value(claim.Spec.VolumeName), describe(claim), err)
 	}
-	if own != nil && !volume.IsVolumeBoundToClaim(pv, claim) {
-		return errPending
+	return own == nil || volume.IsVolumeBoundToClaim(pv, claim), nil
+}
+
+// stillReserved returns an error if the volume is no longer reserved for the claim.
+func (v *volumes) stillReserved(own *ownClaim) error {
+	pv, err := v.objects.volumes.Get(own.held.volume)
+	switch {
+	case err != nil:
+		return fmt.Errorf("volume of %s: %w", describe(own.claim), err)
+	case !isOlder(pv, own.written) && (!volume.IsVolumeBoundToClaim(pv, own.claim) || pv.Spec.ClaimRef.UID == ""):
+		return fmt.Errorf("volume %s is no longer reserved for %s", brief.Value(pv.Name), describe(own.claim))
 	}
 	return nil
-}
-
-// reservationSettled returns an error for a claim whose volume is reserved, and can no longer be bound to it.
-func (v *volumes) reservationSettled(own *ownClaim, node *v1.Node) error {
-	held := own.held
-	pv, err := v.objects.volumes.Get(held.volume)
-	switch {
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("volume %s, which is reserved for %s, was deleted", brief.Value(held.volume), describe(held.claim))
-	case err != nil:
-		return fmt.Errorf("reading volume %s: %w", brief.Value(held.volume), err)
-	case isOlder(pv, own.written):
-		return errPending
-	case !isReservedFor(pv, held.claim):
-		return notReserved(held)
-	}
-	if err := v.objects.reaches(pv, node); err != nil {
-		return fmt.Errorf("volume %s of %s: %w", brief.Value(held.volume), describe(held.claim), err)
-	}
-	return errPending
-}
-
-// selectionSettled returns an error for a claim whose provisioner has given up, or made a volume that the node does
-// not reach.
-func (v *volumes) selectionSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) error {
-	if isOlder(claim, own.written) {
-		return errPending
-	}
-	if claim.Annotations[volume.AnnSelectedNode] != own.held.node {
-		return fmt.Errorf("provisioning failed for %s: node %s is no longer selected for it; see the events of the claim", describe(claim), own.held.node)
-	}
-	if claim.Spec.VolumeName == "" {
-		return errPending
-	}
-	return cmp.Or(v.boundSettled(claim, own, node), errPending)
 }
 
 // isOlder reports whether the object is of an earlier version. Without a version it is not.

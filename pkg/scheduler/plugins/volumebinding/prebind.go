@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,10 +27,11 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	if a == nil || a.node != nodeName {
 		return p.volumes.allBound(task.Pod)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.bindTimeout, errTooLate)
+	tooLate := fmt.Errorf("no volume was bound within %v; see the events of the claim: %w", p.bindTimeout, errTooLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.bindTimeout, tooLate)
 	defer cancel()
 	if err := p.volumes.bind(ctx, task.Pod, a); err != nil {
-		return p.volumes.failure(ctx, a, p.bindTimeout, err)
+		return err
 	}
 	p.volumes.release(task.Pod.UID)
 	return nil
@@ -55,28 +55,6 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumption) error {
 		}
 	}
 	return v.await(ctx, pod, a)
-}
-
-// failure returns the step's error. If the step was cut off, it names the claims that are not bound.
-func (v *volumes) failure(ctx context.Context, a *assumption, limit time.Duration, err error) error {
-	cause := context.Cause(ctx)
-	if cause == nil || !errors.Is(err, cause) {
-		return err
-	}
-	var waiting []*v1.PersistentVolumeClaim
-	for i := range a.claims {
-		claim := a.claims[i].claim
-		if live, getErr := v.objects.claims.PersistentVolumeClaims(claim.Namespace).Get(claim.Name); getErr != nil || !isBound(live) {
-			waiting = append(waiting, claim)
-		}
-	}
-	switch {
-	case len(waiting) == 0: // all were bound meanwhile
-		return err
-	case errors.Is(cause, errTooLate):
-		return fmt.Errorf("%s: no volume was bound within %v; see the events of the claim: %w", describeAll(waiting), limit, errTooLate)
-	}
-	return fmt.Errorf("%s: %w", describeAll(waiting), cause)
 }
 
 // Rollback implements framework.PreBinder. It withdraws writes for claims that no other pod holds and that did not take effect, and

@@ -22,19 +22,19 @@ const VolumeReleasedReason = "VolumeReleased"
 func (v *volumes) withdraw(ctx context.Context, held *heldClaim) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	if held.nodeTried {
-		if err := v.unselect(ctx, nameOf(held.claim), held.claim.UID, held.node, held.scheduler); err != nil {
-			return err
-		}
-		held.nodeTried, held.nodeDone = false, ""
+	if held.tried == "" {
+		return nil
 	}
-	if held.volumeTried != "" {
-		if err := v.unreserve(ctx, reservation{held.volume, held.volumeTried, held.claim.UID, held.scheduler}); err != nil {
-			return err
-		}
-		held.volumeTried, held.volumeDone = "", ""
+	var err error
+	if held.volume == "" {
+		err = v.unselect(ctx, nameOf(held.claim), held.claim.UID, held.node, held.scheduler)
+	} else {
+		err = v.unreserve(ctx, reservation{held.volume, held.tried, held.claim.UID, held.scheduler})
 	}
-	return nil
+	if err == nil {
+		held.tried, held.done = "", ""
+	}
+	return err
 }
 
 // unselect removes the selected node from a claim without a volume, if the named scheduler has marked it. If the
