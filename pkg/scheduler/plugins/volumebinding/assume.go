@@ -12,10 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// assumption is what is assumed for a pod on a node: the claims it holds.
+// assumption is what is assumed for a pod on a node: the claims it holds. bound are its other claims.
 type assumption struct {
 	node   string
 	claims []ownClaim
+	bound  []*v1.PersistentVolumeClaim
 	// changed has a value if the informers have shown a change of the claims since the pod's step last looked.
 	changed chan struct{}
 }
@@ -43,16 +44,6 @@ type heldClaim struct {
 	capacity types.NamespacedName
 
 	writes
-}
-
-// own returns the claim that the pod holds; nil if it does not hold the named one.
-func (a *assumption) own(name types.NamespacedName) *ownClaim {
-	for i := range a.claims {
-		if nameOf(a.claims[i].claim) == name {
-			return &a.claims[i]
-		}
-	}
-	return nil
 }
 
 func nameOf(claim *v1.PersistentVolumeClaim) types.NamespacedName {
@@ -161,6 +152,7 @@ func (v *volumes) assumeClaim(a *assumption, from *stock, pod *v1.Pod, claim *v1
 		if err != nil {
 			return err
 		}
+		a.bound = append(a.bound, claim)
 		return v.objects.reaches(pv, node)
 	}
 	held := v.held[nameOf(claim)]

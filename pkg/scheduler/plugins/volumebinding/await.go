@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -42,17 +41,21 @@ func (v *volumes) waiting(pod *v1.Pod, a *assumption) ([]*v1.PersistentVolumeCla
 		return nil, fmt.Errorf("reading the node: %w", err)
 	}
 	var waiting []*v1.PersistentVolumeClaim
-	for _, of := range claimVolumes(pod) {
-		claim, err := v.objects.claims.PersistentVolumeClaims(of.claim.Namespace).Get(of.claim.Name)
-		if err != nil {
-			return nil, fmt.Errorf("reading a claim: %w", err)
+	look := func(claim *v1.PersistentVolumeClaim, own *ownClaim) error {
+		settled, err := v.settled(claim, own, node)
+		if err == nil && !settled {
+			waiting = append(waiting, claim)
 		}
-		settled, err := v.settled(claim, a.own(of.claim), node)
-		if err != nil {
+		return err
+	}
+	for i := range a.claims {
+		if err := look(a.claims[i].claim, &a.claims[i]); err != nil {
 			return nil, err
 		}
-		if !settled {
-			waiting = append(waiting, claim)
+	}
+	for _, claim := range a.bound {
+		if err := look(claim, nil); err != nil {
+			return nil, err
 		}
 	}
 	if len(waiting) == 0 {
@@ -65,11 +68,14 @@ func (v *volumes) waiting(pod *v1.Pod, a *assumption) ([]*v1.PersistentVolumeCla
 	return waiting, err
 }
 
-// settled reports whether the claim is bound. It returns an error if the claim can no longer be bound. own is nil for a
-// claim that was bound when its pod was placed.
-func (v *volumes) settled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
+// settled reports whether the claim is bound now. It returns an error if the claim can no longer be bound. own is nil
+// for a claim that was bound when its pod was placed.
+func (v *volumes) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
+	claim, err := v.objects.claims.PersistentVolumeClaims(was.Namespace).Get(was.Name)
 	switch {
-	case own != nil && claim.UID != own.held.claim.UID:
+	case err != nil:
+		return false, fmt.Errorf("reading a claim: %w", err)
+	case claim.UID != was.UID:
 		return false, fmt.Errorf("%s was deleted and recreated", describe(claim))
 	case claim.Status.Phase == v1.ClaimLost:
 		return false, fmt.Errorf("%s has lost its volume %s", describe(claim), brief.Value(claim.Spec.VolumeName))
@@ -89,13 +95,10 @@ func (v *volumes) settled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *
 // it would be free to others.
 func (v *volumes) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
 	pv, err := v.objects.volumes.Get(claim.Spec.VolumeName)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err == nil {
-		err = v.objects.reaches(pv, node)
-	}
 	if err != nil {
+		return false, nil // the informer does not show it yet
+	}
+	if err := v.objects.reaches(pv, node); err != nil {
 		return false, fmt.Errorf("volume %s of %s: %w", brief.Value(claim.Spec.VolumeName), describe(claim), err)
 	}
 	return own == nil || volume.IsVolumeBoundToClaim(pv, claim), nil

@@ -165,6 +165,33 @@ func TestAllOfThemAreAwaited(t *testing.T) {
 	}
 }
 
+// TestABoundClaimThatIsDeletedEndsTheWait: claims that were bound when the pod was placed are looked at, too.
+func TestABoundClaimThatIsDeletedEndsTheWait(t *testing.T) {
+	cases := map[string]struct {
+		meanwhile func(w *world)
+		want      string
+	}{
+		"deleted":         {func(w *world) { w.remove("b") }, `persistentvolumeclaim "b" not found`},
+		"made anew":       {func(w *world) { w.remake("b") }, `claim "b" (storage class "local") was deleted and recreated`},
+		"no longer bound": {func(w *world) { w.change("b", func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = "" }) }, `claim "b" (storage class "local") is no longer bound`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects := with(someNodes("n1"), []runtime.Object{claimLike("b", "local", boundTo("v")), local("v", "n1"), schedtest.UnboundClaim("c", "made")})
+			run(t, nil, objects, func(w *world) {
+				task := member("g-0", "b", "c")
+				w.mustPlace(task, "n1")
+				end := w.preBind(task)
+				tc.meanwhile(w)
+				w.change("c", func(c *v1.PersistentVolumeClaim) { c.Labels = map[string]string{"an": "event"} })
+				if err := end(); err == nil || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("the step: %v, want %s", err, tc.want)
+				}
+			})
+		})
+	}
+}
+
 // TestEndsOfStepsLeaveNobodyWaiting: the step's own wait ends with it.
 func TestEndsOfStepsLeaveNobodyWaiting(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
