@@ -157,6 +157,20 @@ func (w volumeWorld) volumes(ctx context.Context) []corev1.PersistentVolume {
 	})
 }
 
+// eventsOn are the messages of the events with the reason on the volume.
+func (w volumeWorld) eventsOn(ctx context.Context, volume, reason string) []string {
+	GinkgoHelper()
+	list, err := kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{
+		FieldSelector: "involvedObject.kind=PersistentVolume,involvedObject.name=" + volume + ",reason=" + reason,
+	})
+	Expect(err).NotTo(HaveOccurred())
+	var messages []string
+	for _, event := range list.Items {
+		messages = append(messages, event.Message)
+	}
+	return messages
+}
+
 func (w volumeWorld) claims(ctx context.Context) []corev1.PersistentVolumeClaim {
 	GinkgoHelper()
 	list, err := kube.CoreV1().PersistentVolumeClaims(w.name).List(ctx, metav1.ListOptions{})

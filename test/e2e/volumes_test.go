@@ -166,7 +166,7 @@ var _ = Describe("A claim that a gang shares", func() {
 })
 
 var _ = Describe("A volume that is reserved for a claim which is deleted", func() {
-	It("is free again, also when the volume controller has released it by then", func(ctx SpecContext) {
+	It("stays released when the volume controller has released it, which an event says, and is used again when an administrator frees it", func(ctx SpecContext) {
 		w := newVolumeWorld(ctx, "vol-released", 1)
 		proxy := w.proxy()
 		w.addVolume(ctx, "v", w.node(0))
@@ -196,6 +196,14 @@ var _ = Describe("A volume that is reserved for a claim which is deleted", func(
 		restart()
 		is(corev1.VolumeReleased, true)
 		away.Remove()
+		name := w.volumes(ctx)[0].Name
+		Eventually(func() []string { return w.eventsOn(ctx, name, "VolumeReleased") }).WithPolling(pollVolumes).Should(
+			ConsistOf(SatisfyAll(ContainSubstring("claim "+w.name+"/g-0 was deleted"), ContainSubstring("remove spec.claimRef"))))
+		is(corev1.VolumeReleased, true)
+
+		By("having the administrator free it")
+		_, err = kube.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"claimRef":null}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		is(corev1.VolumeAvailable, false)
 		w.addClaims(ctx, w.local(), "g-0")
 		w.eventuallyBound(g, 1)

@@ -7,37 +7,41 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
-	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 )
 
-// assumedPod is what is assumed for a pod on a node: the claims it holds, and what the binder is to bind.
+// assumedPod is what is assumed for a pod on a node: the claims it holds. bound are its other claims.
 type assumedPod struct {
-	node    string
-	volumes *k8s.PodVolumes
-	held    []*assumedClaim
+	node   string
+	claims []ownClaim
+	bound  []*v1.PersistentVolumeClaim
+	// changed has a value if the informers have shown a change of the claims since the pod's step last looked.
+	changed chan struct{}
+}
+
+// ownClaim is a claim that a pod holds, in its state when the pod was placed, with the volume that was found for it;
+// nil for one to be provisioned.
+type ownClaim struct {
+	held   *assumedClaim
+	claim  *v1.PersistentVolumeClaim
+	volume *v1.PersistentVolume
+	// written is the version of the claim or the volume after the write; empty before. Only the pod's step uses it.
+	written string
 }
 
 // assumedClaim is a claim whose volume is assumed. Pods that share the claim hold it together.
 type assumedClaim struct {
 	claim *v1.PersistentVolumeClaim
 	node  string
-	// pods are the pods that hold it, true once their steps have begun. assumed undoes the assumption when no pod holds it any
-	// longer. The mutex of volumes guards both.
-	pods    map[types.UID]bool
-	assumed k8s.PodVolumes
+	// pods are the pods that hold it, true once their steps have begun. The mutex of volumes guards it.
+	pods map[types.UID]bool
 	// volume is the name of its volume, if one exists, before the claim that the volume was reserved for, and capacity the capacity
 	// that it is made of, if known.
 	volume   string
 	before   *v1.ObjectReference
 	capacity types.NamespacedName
-	// bound is closed when the informers show the claim as bound, or another of its name.
-	bound     chan struct{}
-	boundOnce sync.Once
 
 	writes
 }
@@ -59,16 +63,15 @@ func (v *volumes) begin(pod types.UID) *assumedPod {
 	defer v.mu.Unlock()
 	a := v.assumed[pod]
 	if a != nil {
-		for _, held := range a.held {
-			held.pods[pod] = true
+		for i := range a.claims {
+			a.claims[i].held.pods[pod] = true
 		}
 	}
 	return a
 }
 
-// assume makes the binder take volumes for the pod's claims on the node in their current state. It takes claims one by one, in the
-// order in which the node has a candidate for each, so that each claim's volume is known and no volume is taken twice. After an error
-// nothing has changed.
+// assume takes volumes for the pod's claims on the node in their current state. It takes claims one by one, in the order in which
+// the node has a candidate for each, so that no volume is taken twice. After an error nothing has changed.
 func (v *volumes) assume(from *volumeInventory, pod *v1.Pod, node *v1.Node) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -82,47 +85,42 @@ func (v *volumes) assume(from *volumeInventory, pod *v1.Pod, node *v1.Node) erro
 	if err := from.orderByCandidates(claims, pod.UID, node); err != nil {
 		return err
 	}
-	a := &assumedPod{node: node.Name, volumes: &k8s.PodVolumes{StaticBindings: []*k8s.BindingInfo{}, DynamicProvisions: []*k8s.DynamicProvision{}}}
+	a := &assumedPod{node: node.Name, changed: make(chan struct{}, 1)}
 	for _, claim := range claims {
 		if err := v.assumeClaim(a, from, pod, claim, node); err != nil {
 			v.drop(pod.UID, a)
-			return fmt.Errorf("%s: %w", describe(claim.PersistentVolumeClaim), err)
+			return fmt.Errorf("%s: %w", describe(claim), err)
 		}
 	}
-	if len(a.held) > 0 {
+	if len(a.claims) > 0 {
 		v.assumed[pod.UID] = a
 	}
 	return nil
 }
 
-// podClaim is a claim of a pod with the volume that names it.
-type podClaim struct {
-	claimVolume
-	*v1.PersistentVolumeClaim
-}
-
-func (v *volumes) bySize(pod *v1.Pod) ([]podClaim, error) {
-	var claims []podClaim
+// bySize returns the pod's claims, the smallest first.
+func (v *volumes) bySize(pod *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
+	var claims []*v1.PersistentVolumeClaim
 	for _, own := range claimVolumes(pod) {
 		claim, err := v.objects.claimOf(pod, own)
 		if err != nil {
 			return nil, err
 		}
-		claims = append(claims, podClaim{own, claim})
+		claims = append(claims, claim)
 	}
-	slices.SortStableFunc(claims, func(l, r podClaim) int { return smallestFirst(l.PersistentVolumeClaim, r.PersistentVolumeClaim) })
+	slices.SortStableFunc(claims, smallestFirst)
 	return claims, nil
 }
 
 // orderByCandidates moves the claims without a volume behind the others, in the order in which the node has a candidate for each. If it
 // has none, the order is unchanged. The mutex is held.
-func (s *volumeInventory) orderByCandidates(claims []podClaim, pod types.UID, node *v1.Node) error {
+func (s *volumeInventory) orderByCandidates(claims []*v1.PersistentVolumeClaim, pod types.UID, node *v1.Node) error {
 	var late []claimRequest
 	for _, claim := range claims {
-		if isBound(claim.PersistentVolumeClaim) {
+		if isBound(claim) {
 			continue
 		}
-		w, err := s.readRequest(claim.PersistentVolumeClaim)
+		w, err := s.readRequest(claim)
 		if err != nil {
 			return err
 		}
@@ -135,10 +133,10 @@ func (s *volumeInventory) orderByCandidates(claims []podClaim, pod types.UID, no
 	if err != nil || why != accepted {
 		return err
 	}
-	place := func(claim podClaim) int {
-		return slices.IndexFunc(found, func(o candidate) bool { return o.claim == claim.PersistentVolumeClaim })
+	place := func(claim *v1.PersistentVolumeClaim) int {
+		return slices.IndexFunc(found, func(o candidate) bool { return o.claim == claim })
 	}
-	slices.SortStableFunc(claims, func(l, r podClaim) int { return cmp.Compare(place(l), place(r)) })
+	slices.SortStableFunc(claims, func(l, r *v1.PersistentVolumeClaim) int { return cmp.Compare(place(l), place(r)) })
 	return nil
 }
 
@@ -147,107 +145,44 @@ func smallestFirst(l, r *v1.PersistentVolumeClaim) int {
 	return cmp.Or(left.Cmp(right), cmp.Compare(l.Name, r.Name))
 }
 
-// errNotKnown is of a claim that the binder, which may see it later than the lister does, does not know as that is.
-var errNotKnown = errors.New("the scheduler has not seen the latest version of the claim yet")
-
-// assumeClaim adds one claim to the assumption. Of a claim that is bound the binder knows the node's verdict, and nothing is
-// assumed.
-func (v *volumes) assumeClaim(a *assumedPod, from *volumeInventory, pod *v1.Pod, claim podClaim, node *v1.Node) error {
-	single := withVolumes(pod, claim.claimVolume)
-	bound, err := v.binder.AssumePodVolumes(klog.Background(), single, node.Name, &k8s.PodVolumes{})
-	switch {
-	case err != nil:
-		return err
-	case bound != isBound(claim.PersistentVolumeClaim):
-		return errNotKnown
-	case bound:
-		return v.reaches(single, node)
+// assumeClaim adds one claim to the assumedPod. For a bound claim nothing is assumed.
+func (v *volumes) assumeClaim(a *assumedPod, from *volumeInventory, pod *v1.Pod, claim *v1.PersistentVolumeClaim, node *v1.Node) error {
+	if isBound(claim) {
+		pv, err := v.objects.volumes.Get(claim.Spec.VolumeName)
+		if err != nil {
+			return err
+		}
+		a.bound = append(a.bound, claim)
+		return v.objects.reaches(pv, node)
 	}
-	found, err := from.currentCandidate(single, claim, node)
-	if err != nil {
-		return err
-	}
-	held, shared := v.held[claim.claim]
-	if shared && (len(held.pods) == 0 || held.claim.UID != claim.UID) {
+	held := v.held[nameOf(claim)]
+	if held != nil && (len(held.pods) == 0 || held.claim.UID != claim.UID) {
 		return errors.New("an earlier reservation of the claim is being rolled back")
 	}
-	if shared && held.joins(node.Name) {
-		held.pods[pod.UID] = false
-		a.held = append(a.held, held)
-		return nil
-	}
-	taken, err := v.podVolumes(single, found, node)
+	found, err := from.currentCandidate(pod.UID, claim, node)
 	if err != nil {
 		return err
 	}
-	if boundNow, err := v.binder.AssumePodVolumes(klog.Background(), single, node.Name, taken); err != nil || boundNow {
-		return cmp.Or(err, errNotKnown)
-	}
-	if !shared {
-		held = &assumedClaim{claim: claim.PersistentVolumeClaim, node: node.Name, pods: map[types.UID]bool{}, bound: make(chan struct{}), writes: writes{scheduler: schedulerOf(pod)}}
+	if held == nil {
+		held = &assumedClaim{claim: claim, node: node.Name, pods: map[types.UID]bool{}, writes: writes{scheduler: schedulerOf(pod)}}
 		v.assumeVolume(held, found)
 	}
 	held.pods[pod.UID] = false
-	held.assumed.StaticBindings = append(held.assumed.StaticBindings, taken.StaticBindings...)
-	held.assumed.DynamicProvisions = append(held.assumed.DynamicProvisions, taken.DynamicProvisions...)
-	a.held = append(a.held, held)
-	a.volumes.StaticBindings = append(a.volumes.StaticBindings, taken.StaticBindings...)
-	a.volumes.DynamicProvisions = append(a.volumes.DynamicProvisions, taken.DynamicProvisions...)
+	a.claims = append(a.claims, ownClaim{held: held, claim: claim, volume: found.volume})
 	return nil
 }
 
-// joins is true of a pod on the node if the claim's volume is to be made for a pod on another node.
-func (h *assumedClaim) joins(node string) bool { return h.volume == "" && h.node != node }
-
-// joined returns the assumption's claims whose volumes are being provisioned for pods on other nodes, as written.
-func (v *volumes) joined(a *assumedPod) []*v1.PersistentVolumeClaim {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	var claims []*v1.PersistentVolumeClaim
-	for _, held := range a.held {
-		if held.joins(a.node) && len(held.assumed.DynamicProvisions) > 0 {
-			claims = append(claims, held.assumed.DynamicProvisions[0].PVC)
-		}
-	}
-	return claims
-}
-
-// reaches is nil if the node reaches the volume of the pod's claim, which is bound.
-func (v *volumes) reaches(pod *v1.Pod, node *v1.Node) error {
-	claims, err := v.binder.GetPodVolumeClaims(klog.Background(), pod)
-	if err != nil {
-		return err
-	}
-	_, reasons, err := v.binder.FindPodVolumes(klog.Background(), pod, claims, node)
-	switch {
-	case err == nil && slices.Contains(reasons, k8s.ErrReasonNodeConflict):
-		return fmt.Errorf("%w: %v", errUnreached, reasons)
-	case err == nil && len(reasons) > 0:
-		return fmt.Errorf("%v", reasons)
-	}
-	return err
-}
-
 // currentCandidate returns the claim's candidate now.
-func (s *volumeInventory) currentCandidate(pod *v1.Pod, claim podClaim, node *v1.Node) (candidate, error) {
-	late, err := s.readRequest(claim.PersistentVolumeClaim)
+func (s *volumeInventory) currentCandidate(pod types.UID, claim *v1.PersistentVolumeClaim, node *v1.Node) (candidate, error) {
+	late, err := s.readRequest(claim)
 	if err != nil {
 		return candidate{}, err
 	}
-	found, why, err := s.candidateFor(pod.UID, late, node, newBasket())
+	found, why, err := s.candidateFor(pod, late, node, newBasket())
 	if err == nil && why != accepted {
 		err = fmt.Errorf("the node no longer fits the claim: %s", why)
 	}
 	return found, err
-}
-
-// podVolumes is the candidate as the binder takes it.
-func (v *volumes) podVolumes(pod *v1.Pod, found candidate, node *v1.Node) (*k8s.PodVolumes, error) {
-	if found.volume == nil {
-		return &k8s.PodVolumes{DynamicProvisions: []*k8s.DynamicProvision{{PVC: found.claim, NodeCapacity: found.capacity}}}, nil
-	}
-	matched, err := v.matcher.match(pod, found.claim, found.volume, node)
-	return &k8s.PodVolumes{StaticBindings: matched}, err
 }
 
 // assumeVolume makes the claim's volume or capacity unavailable to others. The mutex is held.
@@ -255,7 +190,7 @@ func (v *volumes) assumeVolume(held *assumedClaim, has candidate) {
 	v.held[nameOf(held.claim)] = held
 	if has.volume != nil {
 		held.volume, held.before = has.volume.Name, has.volume.Spec.ClaimRef
-		v.reserved[held.volume] = true
+		v.reserved[held.volume] = held
 		v.reservations++
 	}
 	if has.capacity != nil {
@@ -277,8 +212,8 @@ func (v *volumes) releaseVolume(held *assumedClaim) {
 	}
 }
 
-// revert undoes the assumption of a pod for which nothing was written.
-func (v *volumes) revert(pod types.UID) {
+// release ends the assumedPod of a pod whose claims are all bound, or for which no writes are left.
+func (v *volumes) release(pod types.UID) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if a := v.assumed[pod]; a != nil {
@@ -289,32 +224,10 @@ func (v *volumes) revert(pod types.UID) {
 // drop removes the pod's holds. A claim without a holder is no longer assumed. The mutex is held.
 func (v *volumes) drop(pod types.UID, a *assumedPod) {
 	delete(v.assumed, pod)
-	for _, held := range slices.Backward(a.held) {
+	for i := range a.claims {
+		held := a.claims[i].held
 		delete(held.pods, pod)
-		v.dropClaim(held)
-	}
-}
-
-// dropClaim removes the claim's assumption if no pod holds it. The mutex is held.
-func (v *volumes) dropClaim(held *assumedClaim) {
-	if name := nameOf(held.claim); len(held.pods) == 0 && v.held[name] == held {
-		v.binder.RevertAssumedPodVolumes(&held.assumed)
-		v.releaseVolume(held)
-	}
-}
-
-// taken records that all claims of the pod are bound, so there is nothing to undo.
-func (v *volumes) taken(pod types.UID) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	a := v.assumed[pod]
-	if a == nil {
-		return
-	}
-	delete(v.assumed, pod)
-	for _, held := range a.held {
-		delete(held.pods, pod)
-		if name := nameOf(held.claim); len(held.pods) == 0 && v.held[name] == held {
+		if len(held.pods) == 0 && v.held[nameOf(held.claim)] == held {
 			v.releaseVolume(held)
 		}
 	}

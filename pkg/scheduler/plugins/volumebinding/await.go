@@ -3,157 +3,187 @@
 package volumebinding
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"time"
+	"strconv"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
+	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// catchUp is how often the binder is looked at once the informers have shown all claims as bound: it learns of both, claims and
-// volumes, in its own time.
-const catchUp = 10 * time.Millisecond
-
-var (
-	// errAllBound ends the binder's wait when there is nothing left to wait for.
-	errAllBound = errors.New("all claims are bound")
-	// The errors below end the wait, because the claim can no longer be bound.
-	errLost   = errors.New("has lost its volume")
-	errRemade = errors.New("was deleted and recreated")
-	// errUnreached is of a volume that was made for a pod on another node.
-	errUnreached = errors.New("the node cannot access the pod's volumes")
-)
-
-// endsWait is true of errors after which a claim cannot be bound.
-func endsWait(err error) bool {
-	return errors.Is(err, errLost) || errors.Is(err, errRemade) || errors.Is(err, errUnreached)
-}
-
-// bind has the binder write what is assumed for the pod, and waits until all its claims are bound. The binder looks once a second,
-// and for the first time after a second: it is cut short as soon as it would find all bound. It knows nothing of volumes that are made for
-// pods on other nodes.
-func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
-	joined := v.joined(a)
-	for _, claim := range joined { // the other pod may have been given up
-		if _, err := (client{v.kube, v}).CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, claim, metav1.UpdateOptions{}); err != nil {
-			return fmt.Errorf("selecting a node for %s: %w", describe(claim), err)
+// await waits until the informers show all claims of the pod as bound to volumes that its node reaches. It returns an
+// error if a claim can no longer be bound, or if the context ends.
+func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
+	for {
+		waiting, err := v.waiting(pod, a)
+		if err != nil || len(waiting) == 0 {
+			return err
+		}
+		select {
+		case <-a.changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", describeAll(waiting), context.Cause(ctx))
 		}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		cancel(v.awaitBound(ctx, pod, a))
-	})
-	err := v.binder.BindPodVolumes(ctx, pod, a.volumes)
-	if err == nil && len(joined) > 0 {
-		watch.Wait()
+}
+
+// waiting returns the claims of the pod that are not bound yet, or an error if one can no longer be bound.
+func (v *volumes) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeClaim, error) {
+	node, err := v.objects.nodes.Get(a.node)
+	if err != nil {
+		return nil, fmt.Errorf("reading the node: %w", err)
 	}
-	cancel(nil)
-	watch.Wait()
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errAllBound):
-		return nil
-	case endsWait(cause):
-		return cause
-	case err != nil:
+	var waiting []*v1.PersistentVolumeClaim
+	look := func(claim *v1.PersistentVolumeClaim, own *ownClaim) error {
+		settled, err := v.settled(claim, own, node)
+		if err == nil && !settled {
+			waiting = append(waiting, claim)
+		}
 		return err
 	}
-	return v.verify(pod, a) // the binder identifies claims by name, and does not check their volumes
+	for i := range a.claims {
+		if err := look(a.claims[i].claim, &a.claims[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, claim := range a.bound {
+		if err := look(claim, nil); err != nil {
+			return nil, err
+		}
+	}
+	if len(waiting) == 0 {
+		return nil, nil
+	}
+	live, err := v.objects.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err == nil && live.UID != pod.UID {
+		err = errors.New("the pod was deleted and recreated")
+	}
+	return waiting, err
 }
 
-// awaitBound waits until all claims of the pod are bound to volumes that its node reaches. It returns an error if one can no longer
-// be bound, and nil if the context ends before.
-func (v *volumes) awaitBound(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
-	for _, held := range a.held {
-		select {
-		case <-held.bound:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	tick := time.NewTicker(catchUp)
-	defer tick.Stop()
-	for {
-		err := v.verify(pod, a)
-		if err == nil {
-			return errAllBound
-		} else if endsWait(err) {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-// verify is nil if all claims of the pod are bound to volumes that the pod's node reaches, and informers and the binder show both.
-func (v *volumes) verify(pod *v1.Pod, a *assumedPod) error {
-	for _, held := range a.held {
-		if err := v.shown(held); err != nil {
-			return err
-		}
-	}
-	bound, err := v.binder.AssumePodVolumes(klog.Background(), pod, pod.Spec.NodeName, &k8s.PodVolumes{})
-	if err != nil || !bound {
-		return cmp.Or(err, errNotKnown)
-	}
-	node, err := v.objects.nodes.Get(pod.Spec.NodeName)
-	if err != nil {
-		return fmt.Errorf("reading the node: %w", err)
-	}
-	if err := v.reaches(pod, node); err != nil {
-		claims := make([]*v1.PersistentVolumeClaim, len(a.held))
-		for i, held := range a.held {
-			claims[i] = held.claim
-		}
-		return fmt.Errorf("%s: %w", describeAll(claims), err)
-	}
-	return nil
-}
-
-// shown is nil if informers show the claim as bound, and the volume that was reserved for it as no longer free.
-func (v *volumes) shown(held *assumedClaim) error {
-	claim, err := v.objects.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
+// settled reports whether the claim is bound now. It returns an error if the claim can no longer be bound. own is nil
+// for a claim that was bound when its pod was placed.
+func (v *volumes) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
+	claim, err := v.objects.claims.PersistentVolumeClaims(was.Namespace).Get(was.Name)
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading %s: %w", describe(held.claim), err)
-	case claim.UID != held.claim.UID:
-		return fmt.Errorf("%s %w", describe(held.claim), errRemade)
+		return false, fmt.Errorf("reading a claim: %w", err)
+	case claim.UID != was.UID:
+		return false, fmt.Errorf("%s was deleted and recreated", describe(claim))
 	case claim.Status.Phase == v1.ClaimLost:
-		return fmt.Errorf("%s %w %s", describe(claim), errLost, brief.Value(claim.Spec.VolumeName))
-	case !isBound(claim):
-		return errNotKnown
-	case claim.Spec.VolumeName != held.volume:
-		return nil
+		return false, fmt.Errorf("%s has lost its volume %s", describe(claim), brief.Value(claim.Spec.VolumeName))
+	case isBound(claim):
+		return v.boundSettled(claim, own, node)
+	case own == nil:
+		return false, fmt.Errorf("%s is no longer bound", describe(claim))
+	case own.volume != nil:
+		return false, v.stillReserved(own)
+	case !isOlder(claim, own.written) && claim.Annotations[volume.AnnSelectedNode] != own.held.node:
+		return false, fmt.Errorf("provisioning failed for %s: node %s is no longer selected for it; see the events of the claim", describe(claim), own.held.node)
 	}
-	pv, err := v.objects.volumes.Get(held.volume)
-	if err != nil || pv.Spec.ClaimRef == nil {
-		return cmp.Or(err, errNotKnown)
+	return false, nil
+}
+
+// boundSettled reports whether the informers show the volume of a bound claim, too, and as bound to the claim: otherwise
+// it would be free to others.
+func (v *volumes) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
+	pv, err := v.objects.volumes.Get(claim.Spec.VolumeName)
+	if err != nil {
+		return false, nil // the informer does not show it yet
+	}
+	if err := v.objects.reaches(pv, node); err != nil {
+		return false, fmt.Errorf("volume %s of %s: %w", brief.Value(claim.Spec.VolumeName), describe(claim), err)
+	}
+	return own == nil || volume.IsVolumeBoundToClaim(pv, claim), nil
+}
+
+// stillReserved returns an error if the volume is no longer reserved for the claim.
+func (v *volumes) stillReserved(own *ownClaim) error {
+	pv, err := v.objects.volumes.Get(own.held.volume)
+	switch {
+	case err != nil:
+		return fmt.Errorf("volume of %s: %w", describe(own.claim), err)
+	case !isOlder(pv, own.written) && (!volume.IsVolumeBoundToClaim(pv, own.claim) || pv.Spec.ClaimRef.UID == ""):
+		return fmt.Errorf("volume %s is no longer reserved for %s", brief.Value(pv.Name), describe(own.claim))
 	}
 	return nil
 }
 
-// noteBound returns the handler that wakes the waiters of a claim when it is bound, or replaced by another of its name.
-func (v *volumes) noteBound() cache.ResourceEventHandler {
-	note := func(object any) {
-		claim, ok := object.(*v1.PersistentVolumeClaim)
-		if !ok {
-			return
+// isOlder reports whether the object is of an earlier version. Without a version it is not.
+func isOlder(object metav1.Object, version string) bool {
+	shown, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	written, _ := strconv.ParseUint(version, 10, 64)
+	return shown < written
+}
+
+// watch has changes of claims and volumes, and deletions of pods and nodes, wake the steps that wait.
+func (v *volumes) watch(core coreinformers.Interface) error {
+	deleted := func(object any) {
+		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
 		}
-		if held := v.heldBy(nameOf(claim)); held != nil && (held.claim.UID != claim.UID || isBound(claim)) {
-			held.boundOnce.Do(func() { close(held.bound) })
+		v.wake(object)
+	}
+	deletions := cache.ResourceEventHandlerFuncs{DeleteFunc: deleted}
+	changes := cache.ResourceEventHandlerFuncs{AddFunc: v.wake, UpdateFunc: func(_, now any) { v.wake(now) }, DeleteFunc: deleted}
+	var errs []error
+	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
+		core.PersistentVolumeClaims().Informer(): changes, core.PersistentVolumes().Informer(): changes,
+		core.Pods().Informer(): deletions, core.Nodes().Informer(): deletions,
+	} {
+		_, err := informer.AddEventHandler(handler)
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// wake wakes the steps that the object concerns.
+func (v *volumes) wake(object any) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	switch o := object.(type) {
+	case *v1.PersistentVolumeClaim:
+		v.wakeHolders(v.held[nameOf(o)])
+	case *v1.PersistentVolume:
+		v.wakeHolders(v.reserved[o.Name])
+		if ref := o.Spec.ClaimRef; ref != nil {
+			v.wakeHolders(v.held[types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}])
+		}
+	case *v1.Pod:
+		v.assumed[o.UID].wake()
+	case *v1.Node:
+		for _, a := range v.assumed {
+			if a.node == o.Name {
+				a.wake()
+			}
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: note, UpdateFunc: func(_, changed any) { note(changed) }}
+}
+
+// wakeHolders wakes the steps of the pods that hold the claim; none for nil. The mutex is held.
+func (v *volumes) wakeHolders(held *assumedClaim) {
+	if held == nil {
+		return
+	}
+	for pod := range held.pods {
+		v.assumed[pod].wake()
+	}
+}
+
+// wake has the pod's step look again; nil is no pod's.
+func (a *assumedPod) wake() {
+	if a == nil {
+		return
+	}
+	select {
+	case a.changed <- struct{}{}:
+	default: // it has not looked since the last change
+	}
 }

@@ -4,14 +4,17 @@ package volumebinding
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -21,6 +24,11 @@ import (
 // heedful are clients whose step is cancelled while they write, and that write nothing once their context has ended: the API server may make such
 // a write later.
 type (
+	heedful struct {
+		kubernetes.Interface
+		corev1.CoreV1Interface
+		cancel func()
+	}
 	heedfulClaims struct {
 		corev1.PersistentVolumeClaimInterface
 		cancel func()
@@ -30,6 +38,16 @@ type (
 		cancel func()
 	}
 )
+
+func (h heedful) CoreV1() corev1.CoreV1Interface { return h }
+
+func (h heedful) PersistentVolumes() corev1.PersistentVolumeInterface {
+	return heedfulVolumes{h.CoreV1Interface.PersistentVolumes(), h.cancel}
+}
+
+func (h heedful) PersistentVolumeClaims(namespace string) corev1.PersistentVolumeClaimInterface {
+	return heedfulClaims{h.CoreV1Interface.PersistentVolumeClaims(namespace), h.cancel}
+}
 
 func (h heedfulClaims) Update(ctx context.Context, claim *v1.PersistentVolumeClaim, options metav1.UpdateOptions) (*v1.PersistentVolumeClaim, error) {
 	h.cancel()
@@ -49,22 +67,27 @@ func (h heedfulVolumes) Update(ctx context.Context, volume *v1.PersistentVolume,
 
 // TestAWriteIsNotCutOff: a step that is cancelled in its midst knows what was written, so that its rollback finds it.
 func TestAWriteIsNotCutOff(t *testing.T) {
-	objects := []runtime.Object{local("v", "n1"), schedtest.UnboundClaim("c", "local"), schedtest.UnboundClaim("d", "made")}
-	run(t, nil, with(someNodes("n1"), objects), func(w *world) {
-		w.mustPlace(member("g-0", "c", "d"), "n1")
-		ctx, cancel := context.WithCancel(w.t.Context())
-		volume := w.volume("v")
-		volume.Spec.ClaimRef = &v1.ObjectReference{Namespace: schedtest.Namespace, Name: "c", UID: w.claim("c").UID}
-		volumes := volumeClient{heedfulVolumes{w.kube.CoreV1().PersistentVolumes(), cancel}, w.plugin.volumes}
-		if _, err := volumes.Update(ctx, volume, metav1.UpdateOptions{}); err != nil {
-			t.Errorf("reserving a volume: %v", err)
-		}
-		ctx, cancel = context.WithCancel(w.t.Context())
-		claims := claimClient{heedfulClaims{w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace), cancel}, w.plugin.volumes}
-		if _, err := claims.Update(ctx, w.claim("d"), metav1.UpdateOptions{}); err != nil {
-			t.Errorf("selecting a node: %v", err)
-		}
-	})
+	for class, want := range map[string]string{"local": "persistentvolumes v", "made": "persistentvolumeclaims c"} {
+		t.Run(class, func(t *testing.T) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{local("v", "n1"), schedtest.UnboundClaim("c", class)}), func(w *world) {
+				task := member("g-0", "c")
+				w.mustPlace(task, "n1")
+				w.written()
+				ctx, cancel := context.WithCancel(w.t.Context())
+				w.plugin.volumes.kube = heedful{w.kube, w.kube.CoreV1(), cancel}
+				if err := w.plugin.PreBind(ctx, task, "n1"); !errors.Is(err, context.Canceled) {
+					t.Errorf("the step: %v", err)
+				}
+				if diff := cmp.Diff([]string{want}, w.written()); diff != "" {
+					t.Errorf("writes (-want +got):\n%s", diff)
+				}
+				w.plugin.volumes.kube = w.kube
+				w.rollBack(task)
+				w.untouched("c", "v")
+				w.nothingAssumed()
+			})
+		})
+	}
 }
 
 // TestACancelledStepWritesNoMore than what it is about to.

@@ -64,16 +64,6 @@ func claimVolumes(pod *v1.Pod) []claimVolume {
 	return found
 }
 
-// withVolumes returns a copy of the pod with only these volumes, for questions to the binder.
-func withVolumes(pod *v1.Pod, volumes ...claimVolume) *v1.Pod {
-	reduced := *pod
-	reduced.Spec.Volumes = make([]v1.Volume, len(volumes))
-	for i, v := range volumes {
-		reduced.Spec.Volumes[i] = v.volume
-	}
-	return &reduced
-}
-
 // isBound reports whether the claim is fully bound to its volume.
 func isBound(claim *v1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)

@@ -18,12 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/component-helpers/storage/volume"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -47,13 +47,11 @@ type world struct {
 	// jobs are those of the sessions that are opened.
 	jobs map[api.JobID]*api.JobInfo
 
+	// events are those that the plugin recorded.
+	events *schedtest.Events
+
 	writes  sync.Mutex
 	version int
-	// history are the versions of volumes that were written, of which the API server knows those since the oldest.
-	history []*v1.PersistentVolume
-	oldest  int
-	// streams has what it does not know any more be told in the answer.
-	streams bool
 	// gate holds back what informers are told of volumes; nil holds back nothing.
 	gate chan struct{}
 }
@@ -62,9 +60,9 @@ type world struct {
 func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, kube: kubefake.NewClientset(), version: 1000, oldest: 1000}
+		w := &world{t: t, kube: kubefake.NewClientset(), events: &schedtest.Events{}, version: 1000}
 		w.kube.PrependReactor("update", "*", w.update)
-		w.kube.PrependWatchReactor("persistentvolumes", w.watch)
+		w.kube.PrependWatchReactor("persistentvolumes", w.gated)
 		for _, object := range objects {
 			if err := w.kube.Tracker().Add(object); err != nil {
 				t.Fatal(err)
@@ -87,7 +85,7 @@ func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act f
 
 func (w *world) build(spec framework.PluginSpec, args framework.Arguments, factory informers.SharedInformerFactory) *plugin {
 	w.t.Helper()
-	made, err := spec.New(args, handle{kube: w.kube, factory: factory})
+	made, err := spec.New(args, handle{kube: w.kube, factory: factory, events: w.events})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -112,9 +110,11 @@ type handle struct {
 	framework.Handle
 	kube    kubernetes.Interface
 	factory informers.SharedInformerFactory
+	events  *schedtest.Events
 }
 
 func (h handle) KubeClient() kubernetes.Interface                            { return h.kube }
+func (h handle) EventRecorder() record.EventRecorder                         { return h.events }
 func (h handle) InformerFactory() informers.SharedInformerFactory            { return h.factory }
 func (h handle) StartInformers(informers ...cache.SharedIndexInformer) error { return nil }
 
@@ -133,44 +133,7 @@ func (w *world) update(action clienttesting.Action) (bool, runtime.Object, error
 	}
 	w.version++
 	wanted.SetResourceVersion(strconv.Itoa(w.version))
-	if v, ok := object.(*v1.PersistentVolume); ok {
-		w.history = append(w.history, v.DeepCopy())
-	}
 	return true, object, w.kube.Tracker().Update(a.Resource, object, a.Namespace)
-}
-
-// watch tells what became of one volume, as the API server does.
-func (w *world) watch(action clienttesting.Action) (bool, watch.Interface, error) {
-	name, single := action.(clienttesting.WatchAction).GetWatchRestrictions().Fields.RequiresExactMatch(metav1.ObjectNameField)
-	if !single {
-		return w.gated(action)
-	}
-	w.writes.Lock()
-	defer w.writes.Unlock()
-	told := watch.NewRaceFreeFake()
-	version := action.(clienttesting.WatchActionImpl).ListOptions.ResourceVersion
-	if version == "" { // what there is
-		v, err := w.kube.Tracker().Get(action.GetResource(), "", name)
-		told.Add(v)
-		return true, told, err
-	}
-	from, err := strconv.Atoi(version)
-	if err == nil && from < w.oldest {
-		err = apierrors.NewResourceExpired("too old")
-		if w.streams {
-			told.Error(&err.(*apierrors.StatusError).ErrStatus)
-			return true, told, nil
-		}
-	}
-	if err != nil {
-		return true, nil, err
-	}
-	for _, v := range w.history {
-		if version, _ := strconv.Atoi(v.ResourceVersion); v.Name == name && version > from {
-			told.Modify(v.DeepCopy())
-		}
-	}
-	return true, told, nil
 }
 
 // setVolume writes the volume as somebody else does.

@@ -148,7 +148,7 @@ func (s *volumeInventory) bestOf(volumes *freeVolumes, claim claimRequest, node 
 // stillFree returns the current version of the volume if it is free and the claim's selector matches it; nil otherwise.
 func (s *volumeInventory) stillFree(free *freeVolume, claim claimRequest) *v1.PersistentVolume {
 	pv, err := s.volumes.objects.volumes.Get(free.name)
-	if err != nil || s.reserved[free.name] || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
+	if err != nil || s.reserved[free.name] != nil || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
 		return nil
 	}
 	return pv

@@ -68,7 +68,7 @@ func TestAGangOverSeveralNodesSharesANewClaim(t *testing.T) {
 				if selected := w.claim("c").Annotations[volume.AnnSelectedNode]; selected != "n1" {
 					t.Errorf("node %q is selected, want that of the first member", selected)
 				}
-				time.Sleep(5 * time.Second) // the binder looks once a second
+				time.Sleep(5 * time.Second)
 				w.provisionFor("c", tc.reached...)
 				for _, end := range ends {
 					if err := end(); err != nil {

@@ -4,6 +4,7 @@ package volumebinding
 
 import (
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -11,8 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	storageinformers "k8s.io/client-go/informers/storage/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
@@ -37,14 +41,15 @@ func (w *world) takes(pod *v1.Pod, node *v1.Node) bool {
 	core, storage := w.factory.Core().V1(), w.factory.Storage().V1()
 	claims, pvs := &claimFeed{}, &volumeFeed{}
 	o.binder = k8s.NewVolumeBinder(klog.Background(), nil, k8sfeature.Features{EnableVolumeAttributesClass: true}, core.Pods(), core.Nodes(), storage.CSINodes(),
-		claims, pvs, storage.StorageClasses(), k8s.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: o.capacities}, unbounded)
+		claims, pvs, storage.StorageClasses(), k8s.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: o.capacities}, time.Minute)
 	o.feed(claims, pvs)
 	wanted, err := w.plugin.volumes.bySize(pod)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	for _, claim := range wanted {
-		if !o.takesClaim(claim, node) {
+		own := slices.IndexFunc(claimVolumes(pod), func(own claimVolume) bool { return own.claim == nameOf(claim) })
+		if !o.takesClaim(podClaim{claimVolumes(pod)[own], claim}, node) {
 			return false
 		}
 	}
@@ -83,6 +88,22 @@ func (o *oracle) feed(claims *claimFeed, pvs *volumeFeed) {
 		}
 		pvs.OnAdd(pv, false)
 	}
+}
+
+// podClaim is a claim of a pod with the volume that names it.
+type podClaim struct {
+	claimVolume
+	*v1.PersistentVolumeClaim
+}
+
+// withVolumes returns a copy of the pod with only these volumes.
+func withVolumes(pod *v1.Pod, volumes ...claimVolume) *v1.Pod {
+	reduced := *pod
+	reduced.Spec.Volumes = make([]v1.Volume, len(volumes))
+	for i, v := range volumes {
+		reduced.Spec.Volumes[i] = v.volume
+	}
+	return &reduced
 }
 
 func (o *oracle) takesClaim(claim podClaim, node *v1.Node) bool {
@@ -146,3 +167,28 @@ func (r *reducedCapacities) List(selector labels.Selector) ([]*storagev1.CSIStor
 	}
 	return list, err
 }
+
+// feed replaces an informer. It shows the objects that are passed to it, to one handler.
+type feed struct {
+	cache.SharedIndexInformer
+	cache.ResourceEventHandler
+}
+
+func (f *feed) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	f.ResourceEventHandler = handler
+	return nil, nil
+}
+
+type claimFeed struct{ feed }
+
+var _ coreinformers.PersistentVolumeClaimInformer = (*claimFeed)(nil)
+
+func (f *claimFeed) Informer() cache.SharedIndexInformer             { return &f.feed }
+func (f *claimFeed) Lister() corelisters.PersistentVolumeClaimLister { return nil }
+
+type volumeFeed struct{ feed }
+
+var _ coreinformers.PersistentVolumeInformer = (*volumeFeed)(nil)
+
+func (f *volumeFeed) Informer() cache.SharedIndexInformer        { return &f.feed }
+func (f *volumeFeed) Lister() corelisters.PersistentVolumeLister { return nil }

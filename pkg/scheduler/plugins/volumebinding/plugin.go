@@ -1,25 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volumebinding prepares persistent volumes for gangs, on Kubernetes' own volume binder.
-//
-//	session                                              pre-bind, off the session loop
-//	find ──► assume ──► handed over ──────────────────► write and wait until bound ──► taken
-//	           │            │                                │
-//	           │ taken back │ released, begun or not         │ failed, or its gang was
-//	           ▼            ▼                                ▼
-//	        revert       withdraw the writes that did not take effect, then revert
-//
-// Find returns the volumes that a pod's claims would get on a node (session.go, claims.go). For bound claims it asks
-// the binder. For others it looks in the volumes and capacities that the session's nodes reach (candidate.go, inventory.go), by
-// the binder's rules. Pods with equal claims share results (equivalence.go). Assume marks the volumes as taken in the
-// binder's caches, so that no two pods rely on one (assume.go). Assumptions outlive sessions and configurations; they
-// are kept in volumes (volumes.go), one for each set of informers. All writes go through client.go, which records and
-// marks them, and sends only once the writes for a claim that members share. await.go waits until all claims are bound.
-// withdraw.go undoes writes, also after a crash (recover.go). restrictions.go handles volumes that two pods may not use
-// at the same time.
-//
-// Invariants: a volume or claim is assumed as long as a pod holds its claim, and held until that pod's member is bound
-// or its rollback has succeeded. Nothing that the volume controller or a provisioner completed is undone.
 package volumebinding
 
 import (

@@ -7,19 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
-	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
 var (
-	errGivenUp  = errors.New("its reservation no longer exists")
 	errTooLate  = errors.New("not bound in time")
 	errReserved = errors.New("no volumes are reserved for the pod on this node")
 )
@@ -27,53 +23,42 @@ var (
 // PreBind implements framework.PreBinder. It writes the assumed state and waits until the volume controller, and the
 // provisioner of a new volume, have bound all claims.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
-	own := claimVolumes(task.Pod)
-	if len(own) == 0 {
-		return nil
-	}
 	a := p.volumes.begin(task.Pod.UID)
 	if a == nil || a.node != nodeName {
-		// Nothing is reserved for claims that are all bound.
-		bound, err := p.volumes.binder.AssumePodVolumes(klog.FromContext(ctx), withVolumes(task.Pod, own...), nodeName, &k8s.PodVolumes{})
-		if err != nil || !bound {
-			return errors.Join(err, errReserved)
-		}
-		return nil
+		return p.volumes.allBound(task.Pod)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.bindTimeout, errTooLate)
+	tooLate := fmt.Errorf("no volume was bound within %v; see the events of the claim: %w", p.bindTimeout, errTooLate)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.bindTimeout, tooLate)
 	defer cancel()
-	pod := withVolumes(task.Pod, own...)
-	pod.Spec.NodeName = nodeName
-	if err := p.volumes.bind(ctx, pod, a); err != nil {
-		return p.volumes.failure(ctx, a, p.bindTimeout, err)
+	if err := p.volumes.bind(ctx, task.Pod, a); err != nil {
+		return err
 	}
-	p.volumes.taken(pod.UID)
+	p.volumes.release(task.Pod.UID)
 	return nil
 }
 
-// failure returns an error that names the claims that could not be bound.
-func (v *volumes) failure(ctx context.Context, a *assumedPod, limit time.Duration, err error) error {
-	var waiting []*v1.PersistentVolumeClaim
-	for _, held := range a.held {
-		live, getErr := v.objects.claims.PersistentVolumeClaims(held.claim.Namespace).Get(held.claim.Name)
-		if getErr != nil || !isBound(live) {
-			waiting = append(waiting, held.claim)
+// allBound returns an error if a claim of the pod, for which nothing is reserved, is not bound.
+func (v *volumes) allBound(pod *v1.Pod) error {
+	for _, own := range claimVolumes(pod) {
+		if claim, err := v.objects.claimOf(pod, own); err != nil || !isBound(claim) {
+			return errors.Join(err, errReserved)
 		}
 	}
-	if len(waiting) == 0 || endsWait(err) { // all were bound meanwhile, or one can no longer be bound
-		return err
+	return nil
+}
+
+// bind sends the writes for the pod's claims and waits until all are bound.
+func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
+	for i := range a.claims {
+		if err := v.write(ctx, pod.UID, &a.claims[i]); err != nil {
+			return fmt.Errorf("%s: %w", describe(a.claims[i].claim), err)
+		}
 	}
-	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, errTooLate):
-		return fmt.Errorf("%s: no volume was bound within %v; see the events of the claim: %w", describeAll(waiting), limit, errTooLate)
-	case cause != nil:
-		return fmt.Errorf("%s: %w", describeAll(waiting), cause)
-	}
-	return fmt.Errorf("%s: %w", describeAll(waiting), err)
+	return v.await(ctx, pod, a)
 }
 
 // Rollback implements framework.PreBinder. It withdraws writes for claims that no other pod holds and that did not take effect, and
-// then drops the pod's assumption.
+// then drops the pod's assumedPod.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
 	return p.volumes.rollback(ctx, task.Pod.UID)
 }
@@ -85,7 +70,8 @@ func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 	}
 	var first error
 	failed := 0
-	for _, held := range a.held {
+	for i := range a.claims {
+		held := a.claims[i].held
 		if !v.leave(held, pod) {
 			continue
 		}
@@ -99,7 +85,7 @@ func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 	} else if failed > 0 {
 		return first
 	}
-	v.revert(pod)
+	v.release(pod)
 	return nil
 }
 
@@ -115,11 +101,4 @@ func (v *volumes) leave(held *assumedClaim, pod types.UID) bool {
 		}
 	}
 	return true
-}
-
-// heldBy returns the held claim; nil if it is not held.
-func (v *volumes) heldBy(claim types.NamespacedName) *assumedClaim {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.held[claim]
 }

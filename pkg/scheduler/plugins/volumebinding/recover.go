@@ -52,7 +52,7 @@ func (r *recovery) claims(ctx context.Context) error {
 			return err
 		}
 		klog.InfoS("Withdrawing the node that a former leader selected for a claim, its pod was not bound", "claim", klog.KObj(claim), "node", node)
-		return r.volumes.unselect(ctx, claim.Namespace, claim.Name, claim.UID, node, claim.Annotations[SchedulerAnnotation])
+		return r.volumes.unselect(ctx, nameOf(claim), claim.UID, node, claim.Annotations[SchedulerAnnotation])
 	})
 }
 
@@ -63,7 +63,7 @@ func (r *recovery) reserved(ctx context.Context) error {
 	return eachItem(ctx, "volumes", list, func(reserved *v1.PersistentVolume) error {
 		ref := reserved.Spec.ClaimRef
 		scheduler := reserved.Annotations[SchedulerAnnotation]
-		if ref == nil || ref.UID == "" || reserved.Status.Phase == v1.VolumeBound || !isOurs(reserved) || !reservedBy(reserved, scheduler, ref.UID) {
+		if ref == nil || ref.UID == "" || !isUnbound(reserved) || !isOurs(reserved) || !reservedBy(reserved, scheduler, ref.UID) {
 			return nil
 		}
 		used, err := r.used(ctx, ref.Namespace, ref.Name)
@@ -71,7 +71,7 @@ func (r *recovery) reserved(ctx context.Context) error {
 			return err
 		}
 		klog.InfoS("Withdrawing a former leader's reservation of a volume, the pod was not bound", "volume", klog.KObj(reserved), "claim", ref.Namespace+"/"+ref.Name)
-		return r.volumes.release(ctx, reservation{name: reserved.Name, uid: reserved.UID, claim: ref.UID, scheduler: scheduler})
+		return r.volumes.unreserve(ctx, reservation{reserved.Name, reserved.UID, ref.UID, scheduler})
 	})
 }
 

@@ -3,16 +3,16 @@
 package volumebinding
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/storage/volume"
-	"k8s.io/klog/v2"
-	k8s "k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
@@ -32,10 +32,6 @@ type session struct {
 // taskState holds the state of a task's claims when its pre-predicate ran.
 type taskState struct {
 	bound []*v1.PersistentVolumeClaim
-	// boundOnly is the pod with its bound claims only; boundClaims are these claims in the binder's type. Both are nil
-	// if there are none.
-	boundOnly   *v1.Pod
-	boundClaims *k8s.PodVolumeClaims
 	// late are the other claims, the smallest first.
 	late []claimRequest
 }
@@ -127,7 +123,7 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	return state, nil
 }
 
-// readClaims reads the pod's claims.
+// look reads the pod's claims.
 func (v *volumes) readClaims(pod *v1.Pod) (*taskState, error) {
 	if unread := v.objects.unread(); len(unread) > 0 {
 		return nil, fmt.Errorf("the scheduler has not read all %s yet", strings.Join(unread, ", "))
@@ -137,14 +133,13 @@ func (v *volumes) readClaims(pod *v1.Pod) (*taskState, error) {
 	if len(all) > mostClaims {
 		return nil, fmt.Errorf("the pod has %d claims, must be at most %d", len(all), mostClaims)
 	}
-	var bound []claimVolume
 	for _, own := range all {
 		claim, err := v.objects.claimOf(pod, own)
 		switch {
 		case err != nil:
 			return nil, err
 		case isBound(claim):
-			bound, state.bound = append(bound, own), append(state.bound, claim)
+			state.bound = append(state.bound, claim)
 		default:
 			late, err := v.readRequest(claim)
 			if err != nil {
@@ -154,28 +149,23 @@ func (v *volumes) readClaims(pod *v1.Pod) (*taskState, error) {
 		}
 	}
 	slices.SortStableFunc(state.late, func(l, r claimRequest) int { return smallestFirst(l.PersistentVolumeClaim, r.PersistentVolumeClaim) })
-	if len(bound) == 0 {
-		return state, nil
-	}
-	var err error
-	state.boundOnly = withVolumes(pod, bound...)
-	if state.boundClaims, err = v.binder.GetPodVolumeClaims(klog.Background(), state.boundOnly); err != nil {
-		return nil, fmt.Errorf("reading claims: %w", err)
-	}
 	return state, nil
 }
 
-// find returns the node's candidates for the pod's claims, or why there are none.
+// find returns the node's offers for the pod's claims, or why there are none.
 func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]candidate, *api.Status) {
-	if state.boundClaims != nil {
-		_, reasons, err := s.volumes.binder.FindPodVolumes(klog.Background(), state.boundOnly, state.boundClaims, node)
-		switch {
-		case err != nil:
-			return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("finding volumes: %v", err)}
-		case slices.Contains(reasons, k8s.ErrReasonPVNotExist):
+	for _, claim := range state.bound {
+		pv, err := s.volumes.objects.volumes.Get(claim.Spec.VolumeName)
+		if apierrors.IsNotFound(err) {
 			return nil, unresolvable("volume no longer exists for %s", describeAll(state.bound))
-		case len(reasons) > 0:
+		}
+		if err == nil {
+			err = s.volumes.objects.reaches(pv, node)
+		}
+		if errors.Is(err, errUnreached) {
 			return nil, s.unreached(state)
+		} else if err != nil {
+			return nil, &api.Status{Code: api.Error, Reason: fmt.Sprintf("finding volumes: %v", err)}
 		}
 	}
 	found, why, err := s.stock.candidates(pod, state.late, node)
@@ -221,7 +211,7 @@ func (v *volumes) selectedNode(claim *v1.PersistentVolumeClaim) string {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if held := v.held[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]; held != nil && len(held.assumed.DynamicProvisions) > 0 {
+	if held := v.held[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]; held != nil && held.volume == "" {
 		return held.node
 	}
 	return ""
@@ -245,5 +235,5 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 // Unreserve implements framework.Reserver.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.users.remove(task.Pod)
-	s.volumes.revert(task.Pod.UID)
+	s.volumes.release(task.Pod.UID)
 }

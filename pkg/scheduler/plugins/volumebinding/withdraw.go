@@ -4,7 +4,6 @@ package volumebinding
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,38 +11,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/klog/v2"
 )
 
-// callTimeout bounds one read and write of an object.
-const callTimeout = 15 * time.Second
+// VolumeReleasedReason is the reason of the event on a reserved volume that stays Released.
+const VolumeReleasedReason = "VolumeReleased"
 
 // withdraw undoes the writes for the claim that did not take effect. Each write is conditional on the object's version,
 // so it fails if the volume controller or a provisioner has acted meanwhile; their result is then kept.
 func (v *volumes) withdraw(ctx context.Context, held *assumedClaim) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
-	if claim := held.triedClaim; claim != nil {
-		if err := v.unselect(ctx, claim.GetNamespace(), claim.GetName(), claim.GetUID(), held.node, held.scheduler); err != nil {
-			return err
-		}
-		held.triedClaim, held.claimDone = nil, nil
+	if held.tried == "" {
+		return nil
 	}
-	if reserved := held.triedVolume; reserved != nil {
-		r := reservation{name: reserved.GetName(), uid: reserved.GetUID(), claim: held.claim.UID, scheduler: held.scheduler, unbound: held.unbound}
-		if err := v.release(ctx, r); err != nil {
-			return err
-		}
-		held.triedVolume, held.volumeDone = nil, nil
+	var err error
+	if held.volume == "" {
+		err = v.unselect(ctx, nameOf(held.claim), held.claim.UID, held.node, held.scheduler)
+	} else {
+		err = v.unreserve(ctx, reservation{held.volume, held.tried, held.claim.UID, held.scheduler})
 	}
-	return nil
+	if err == nil {
+		held.tried, held.done = "", ""
+	}
+	return err
 }
 
 // unselect removes the selected node from a claim without a volume, if the named scheduler has marked it. If the
 // provisioner has already begun, the claim gets its volume.
-func (v *volumes) unselect(ctx context.Context, namespace, name string, uid types.UID, node, scheduler string) error {
-	claims := v.kube.CoreV1().PersistentVolumeClaims(namespace)
+func (v *volumes) unselect(ctx context.Context, name types.NamespacedName, uid types.UID, node, scheduler string) error {
+	claims := v.kube.CoreV1().PersistentVolumeClaims(name.Namespace)
 	return write(ctx, func(ctx context.Context) error {
-		claim, err := claims.Get(ctx, name, metav1.GetOptions{})
+		claim, err := claims.Get(ctx, name.Name, metav1.GetOptions{})
 		switch {
 		case err != nil:
 			return err
@@ -62,12 +61,11 @@ type reservation struct {
 	name       string
 	uid, claim types.UID
 	scheduler  string
-	// unbound is a version of the volume, no later than the written one, in which it was not bound; empty if unknown.
-	unbound string
 }
 
-// release frees a volume that is reserved and not bound. A reservation made by a user for a claim of that name stays.
-func (v *volumes) release(ctx context.Context, r reservation) error {
+// unreserve frees a volume that is reserved and cannot hold data of the claim. A reservation made by a user for a claim
+// of that name stays.
+func (v *volumes) unreserve(ctx context.Context, r reservation) error {
 	volumes := v.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
 		reserved, err := volumes.Get(ctx, r.name, metav1.GetOptions{})
@@ -77,8 +75,15 @@ func (v *volumes) release(ctx context.Context, r reservation) error {
 		if reserved.UID != r.uid || !reservedBy(reserved, r.scheduler, r.claim) {
 			return nil
 		}
-		if free, err := v.mayFree(ctx, r, reserved); err != nil || !free {
+		claim, err := v.liveClaim(ctx, reserved.Spec.ClaimRef)
+		if err != nil {
 			return err
+		}
+		if !isUnbound(reserved) || claim != nil && claim.Spec.VolumeName == r.name {
+			if claim == nil {
+				v.reportReleased(reserved)
+			}
+			return nil
 		}
 		if _, ours := reserved.Annotations[volume.AnnBoundByController]; ours {
 			reserved.Spec.ClaimRef = nil
@@ -100,27 +105,30 @@ func reservedBy(volume *v1.PersistentVolume, scheduler string, claim types.UID) 
 	return ref != nil && ref.UID == claim && volume.Annotations[SchedulerAnnotation] == scheduler && volume.Annotations[ClaimAnnotation] == string(claim)
 }
 
-// mayFree reports whether the reserved volume cannot hold data of the claim. The volume controller sets the volume's phase first,
-// so a claim without its volume's name proves nothing, while a volume that is not Bound does. If the claim was deleted, the
-// controller has released the volume, and no claim can have it. It may then be freed if it was never bound since it was reserved,
-// and its reclaim policy does not delete or wipe it.
-func (v *volumes) mayFree(ctx context.Context, r reservation, reserved *v1.PersistentVolume) (bool, error) {
-	ref := reserved.Spec.ClaimRef
+// liveClaim returns the claim, according to the API server; nil if it was deleted, or another has its name.
+func (v *volumes) liveClaim(ctx context.Context, ref *v1.ObjectReference) (*v1.PersistentVolumeClaim, error) {
 	claim, err := v.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, err
+	if apierrors.IsNotFound(err) || err == nil && claim.UID != ref.UID {
+		return nil, nil
 	}
-	gone := err != nil || claim.UID != r.claim
-	switch reserved.Status.Phase {
-	case v1.VolumeAvailable, v1.VolumePending:
-		return gone || claim.Spec.VolumeName != r.name, nil
-	case v1.VolumeReleased:
-		if !gone || reserved.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
-			return false, nil
-		}
-		return v.neverBound(ctx, r.name, r.unbound, reserved.ResourceVersion)
+	return claim, err
+}
+
+// isUnbound reports whether the volume was not bound since it was reserved. The volume controller sets the phase before
+// it binds the claim.
+func isUnbound(pv *v1.PersistentVolume) bool {
+	return pv.Status.Phase == v1.VolumeAvailable || pv.Status.Phase == v1.VolumePending
+}
+
+// reportReleased says on a volume that the volume controller released, because its claim was deleted, that it stays so:
+// it may have been bound before. Volumes with other reclaim policies are deleted or wiped, and need nobody.
+func (v *volumes) reportReleased(pv *v1.PersistentVolume) {
+	if pv.Status.Phase != v1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
+		return
 	}
-	return false, nil
+	v.recorder.Eventf(pv, v1.EventTypeWarning, VolumeReleasedReason,
+		"claim %s was deleted while this volume was reserved for it. The volume stays Released, because it may hold data of the claim. To make it available, check its data and remove spec.claimRef",
+		klog.KRef(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
 }
 
 // write calls once, which reads and writes an object, and repeats it on conflicts. A deleted object needs no write.
