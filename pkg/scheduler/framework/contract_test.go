@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -240,6 +241,8 @@ func TestAnswersOfPlugins(t *testing.T) {
 		}
 		return of
 	}
+	late := &scoped{preBinder: preBinder{tr}}
+	late.fake = &fake{"a", func(*Session) { late.part = says("a") }}
 	cases := map[string]struct {
 		plugins      map[string]Plugin
 		unpredicated []string
@@ -249,6 +252,15 @@ func TestAnswersOfPlugins(t *testing.T) {
 		"the plugin answers":          {plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}}, want: ofA},
 		"its value for the session answers": {
 			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, says("a")}}, want: but(ofA, "never fits", "false"),
+		},
+		"its value is made when the session opens": {
+			plugins: map[string]Plugin{"a": late}, want: but(ofA, "never fits", "false"),
+		},
+		"a plugin that signs jobs and nodes, and no tasks": {
+			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, struct {
+				JobSigner
+				NodeSigner
+			}{says("a"), says("a")}}}, want: ofNone,
 		},
 		"a plugin without value for this session": {
 			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, nil}}, want: ofNone,
@@ -419,3 +431,68 @@ func (upstreamStyle) OnSessionOpen(ssn *vcframework.Session) {
 	ssn.AddNodeOrderFn("ported", func(*api.TaskInfo, *api.NodeInfo) (float64, error) { return 7, nil })
 }
 func (upstreamStyle) OnSessionClose(*vcframework.Session) {}
+
+// TestTouched: a session touches the nodes on which it places or evicts, also in a trial that is undone, and no others.
+func TestTouched(t *testing.T) {
+	cases := map[string]struct {
+		act  func(t *testing.T, ssn *Session, s *vcframework.Statement) error
+		want bool
+	}{
+		"nothing happens": {act: func(*testing.T, *Session, *vcframework.Statement) error { return nil }},
+		"a placement that is undone": {want: true, act: func(_ *testing.T, ssn *Session, s *vcframework.Statement) error {
+			defer s.Discard()
+			return s.Allocate(taskNamed(ssn, "p0"), ssn.Nodes["n"])
+		}},
+		"an eviction": {want: true, act: func(_ *testing.T, ssn *Session, s *vcframework.Statement) error {
+			return s.Evict(taskNamed(ssn, "victim"), "for a test")
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, _, ssn := openOf(t, nil)
+			if err := tc.act(t, ssn, vcframework.NewStatement(ssn.Session)); err != nil {
+				t.Fatal(err)
+			}
+			if ssn.Touched("n") != tc.want || ssn.Touched("other") {
+				t.Errorf("touched n: %t, want %t; another node: %t", ssn.Touched("n"), tc.want, ssn.Touched("other"))
+			}
+		})
+	}
+}
+
+// TestWaitsOfTheLastSession can be read after it has closed.
+func TestWaitsOfTheLastSession(t *testing.T) {
+	r := NewRegistry()
+	ssn := open(t, r, newKeeper(t), ProfileInput{})
+	want := Wait{NotEnoughResources, "no room"}
+	ssn.ExplainWait("ns/g", want)
+	r.CloseSession(ssn)
+	if diff := cmp.Diff(map[api.JobID]Wait{"ns/g": want}, r.Waits()); diff != "" {
+		t.Errorf("waits (-want +got):\n%s", diff)
+	}
+}
+
+// reusing is a cache whose session snapshots must not be used.
+type reusing struct {
+	*keeper
+	t *testing.T
+}
+
+func (c reusing) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
+	c.t.Error("the session reuses parts of a snapshot")
+	return c.Snapshot(), nil
+}
+
+func (reusing) TrustSession() {}
+
+// TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot: only a plugin of this project restores the parts that are hidden while upstream
+// opens a session.
+func TestAPluginOfUpstreamsThatOpensFirstSeesAWholeSnapshot(t *testing.T) {
+	r := NewRegistry()
+	r.RegisterPlugin(spec("ours", func(*Session) {}))
+	profile, err := r.Build(ProfileInput{Tiers: []conf.Tier{tier("binpack", "ours")}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.CloseSession(r.OpenSession(reusing{newKeeper(t), t}, profile))
+}
