@@ -14,7 +14,7 @@
 //
 // Find returns the volumes that a pod's claims would get on a node (session.go, claims.go). Bound claims need a node
 // that reaches their volume (reach.go). For others it looks in the volumes and capacities that the session's nodes
-// reach (offer.go, free.go, stock.go). Pods with equal claims share results (alike.go). Assume marks the volumes as
+// reach (candidate.go, free.go, inventory.go). Pods with equal claims share results (equivalence.go). Assume marks the volumes as
 // taken, so that no two pods rely on one (assume.go). The step sends one write for each claim: it reserves the claim's
 // volume, or selects the node on which a provisioner makes one (write.go). Members that share a claim send its write
 // once. Then the step waits for events of the informers, until these show all claims as bound, or show that one can no
