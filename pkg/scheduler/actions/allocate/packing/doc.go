@@ -11,12 +11,11 @@
 //   - a plan by best fit decreasing;
 //   - a plan by a short search: node by node, each filled so that the least is wasted, remembering failed states. It
 //     exhausts small problems;
-//   - a mixture: the best way to fill nodes if they could be divided (a linear program). If even that has too little room,
-//     there is none. Otherwise its whole nodes are filled accordingly; the others are about as many as there are kinds;
-//   - a plan that repairs the mixture, by short searches on the nodes that it does not fill and a few that it does;
+//   - a plan by repacking the one of best fit decreasing: a few random nodes at a time are emptied and filled again;
 //   - a plan by long searches.
 //
-// Where not all tasks are wanted, the mixture is of the smallest tasks that suffice.
+// Where not all tasks are wanted, repacking is of the smallest tasks that suffice. The answer can be unknown although there is
+// a plan, mostly if the nodes have less than 5% more room than the plan needs.
 //
 // The cost grows with the kinds and with the number of different nodes, little with the tasks, and is bounded in steps.
 package packing

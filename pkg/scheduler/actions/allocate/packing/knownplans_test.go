@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,12 +30,22 @@ func (f *found) String() string {
 		f.took[len(f.took)/2].Milliseconds(), f.took[len(f.took)-1].Milliseconds(), f.steps)
 }
 
+// The keys of problems with 5% more nodes than the known plan fills, or more, and of those with fewer.
+const (
+	enough = "spare 5% or more"
+	scarce = "spare less than 5%"
+)
+
 // table has counts by what problems have in common.
 type table map[string]*found
 
 func (ts table) add(p *Problem, dr drawing, fits bool, took time.Duration, steps int) {
+	spare := enough
+	if dr.slack < 5 {
+		spare = scarce
+	}
 	for _, key := range []string{
-		"all", fmt.Sprintf("slack %2d%%", dr.slack), "layout " + string(dr.layout), fmt.Sprintf("resources %d", dr.resources),
+		"all", spare, fmt.Sprintf("slack %2d%%", dr.slack), "layout " + string(dr.layout), fmt.Sprintf("resources %d", dr.resources),
 		fmt.Sprintf("shapes %d", dr.shapes), fmt.Sprintf("members %4d+", p.Wanted/250*250), fmt.Sprintf("surplus %t", dr.surplus),
 	} {
 		f := ts[key]
@@ -54,7 +63,7 @@ func (ts table) add(p *Problem, dr drawing, fits bool, took time.Duration, steps
 }
 
 // TestKnownPlansAreFound draws gangs of 100 to 1,000 tasks of 2 to 8 shapes, and nodes that they fill in one way at least, or up to
-// 30% more of such nodes. For 99 in 100 room is found, whatever the slack.
+// 30% more of such nodes. Room is found for all that have 5% more nodes or more, and for 97 in 100 of the others.
 func TestKnownPlansAreFound(t *testing.T) {
 	counts := table{}
 	number := uint64(0)
@@ -83,10 +92,13 @@ func TestKnownPlansAreFound(t *testing.T) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(counts)) {
 		f := counts[key]
-		t.Logf("%-14s %v", key, f)
-		if missed := f.drawn - f.found; strings.HasPrefix(key, "slack") && missed*100 > max(f.drawn, 100) {
-			t.Errorf("%s: %d of %d missed, want 1 in 100 at the most", key, missed, f.drawn)
-		}
+		t.Logf("%-18s %v", key, f)
+	}
+	if f := counts[enough]; f.found < f.drawn {
+		t.Errorf("%s: %d of %d missed, want none", enough, f.drawn-f.found, f.drawn)
+	}
+	if f := counts[scarce]; (f.drawn-f.found)*100 > 3*max(f.drawn, 34) {
+		t.Errorf("%s: %d of %d missed, want at most 3 in 100", scarce, f.drawn-f.found, f.drawn)
 	}
 }
 

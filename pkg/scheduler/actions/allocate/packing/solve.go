@@ -8,6 +8,8 @@ import (
 )
 
 const (
+	// repackShare is the percentage of the steps that repacking may use.
+	repackShare = 70
 	// searches is the number of strategies among which the final steps are divided.
 	searches = 3
 	// firstSteps bounds the first search, which exhausts small problems; coarseSteps bounds it for a coarser problem.
@@ -29,21 +31,24 @@ func (p *Problem) solve(left *int) (Plan, Answer) {
 	if p.refute(left) == Impossible {
 		return nil, Impossible
 	}
-	if plan := p.bestFit(left); plan != nil {
+	plan := p.bestFit(left)
+	if p.enough(plan) {
 		return plan, Fits
 	}
 	if plan, answer := p.searched(leastWaste, firstSteps, left); answer != Unknown {
 		return plan, answer
 	}
-	if chosen := p.choose(); chosen != nil {
-		if plan := chosen.bestFit(left); plan != nil {
-			return plan, Fits
-		}
-		if plan, _ := chosen.solveByMixture(left); plan != nil { // a lack of room for the smallest tasks does not prove a lack for others
-			return plan, Fits
-		}
-	} else if plan, answer := p.solveByMixture(left); answer != Unknown {
-		return plan, answer
+	chosen := p
+	if p.Wanted < p.Tasks() {
+		chosen = p.choose()
+		plan = chosen.bestFit(left)
+	}
+	share := *left * repackShare / 100
+	*left -= share
+	plan = chosen.repack(plan, &share)
+	*left += share
+	if plan != nil {
+		return plan, Fits
 	}
 	for i := range searches {
 		if plan, answer := p.searched(strategy(i), *left/(searches-i), left); answer != Unknown {
@@ -69,11 +74,8 @@ func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	}
 }
 
-// choose returns the problem of the smallest tasks that suffice; nil when all tasks are wanted.
+// choose returns the problem of the smallest tasks that suffice.
 func (p *Problem) choose() *Problem {
-	if p.Wanted == p.Tasks() {
-		return nil
-	}
 	order := p.largestFirst()
 	slices.Reverse(order)
 	return p.chooseFirst(order)
@@ -244,8 +246,8 @@ func (p *Problem) largestFirst() []int {
 	return order
 }
 
-// bestFit places the tasks one by one, the largest first, each on the node that it fills best; nil when a needed task finds no
-// room.
+// bestFit places the tasks one by one, the largest first, each on the node that it fills best, and leaves out tasks
+// that find no room.
 func (p *Problem) bestFit(left *int) Plan {
 	scale := p.scale()
 	f := p.newFilling()
@@ -270,9 +272,6 @@ func (p *Problem) bestFit(left *int) Plan {
 			}
 			f.put(best, k)
 		}
-	}
-	if !p.enough(f.plan) {
-		return nil
 	}
 	return f.plan
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // mostSteps is what the action allows.
-const mostSteps = 2_000_000
+const mostSteps = 1_500_000
 
 // check says what is wrong with a plan.
 func check(p *Problem, plan Plan) error {

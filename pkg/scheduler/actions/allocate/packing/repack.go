@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package packing
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	// mostEmptied bounds how many nodes a try empties. repackLooks bounds the steps spent on finding the ways to fill one of
+	// them: many tries with few ways find more than few tries with all ways.
+	mostEmptied, repackLooks = 5, 600
+	// negligible is the difference of two sizes that is a rounding error.
+	negligible = 1e-9
+)
+
+// repacking improves a plan that does not place all tasks: ruin and recreate (Schrimpf and others, Record breaking
+// optimization results using the ruin and recreate principle, 2000). A try empties a few random nodes, and fills one
+// after the other with those of their tasks and of the missing ones that waste the least (minimum bin slack, Gupta and Ho,
+// 1999). The result replaces the plan unless it lacks more.
+type repacking struct {
+	*Problem
+	// whole has the weights of resources in the whole problem.
+	whole *search
+	plan  Plan
+	// lacking is how many tasks of each kind have no node. waste is the unused room of each node, weighted by scarcity.
+	lacking []int
+	waste   []float64
+	dice    *rand.Rand
+}
+
+// repack places all tasks, starting from a plan that places some; nil when the steps run out.
+func (p *Problem) repack(plan Plan, left *int) Plan {
+	r := &repacking{Problem: p, whole: p.newSearch(leastWaste, 0), plan: plan, lacking: p.counts(), waste: make([]float64, len(p.Nodes)),
+		dice: rand.New(rand.NewPCG(1, 2))}
+	for n, taken := range plan {
+		for k, count := range taken {
+			r.lacking[k] -= count
+		}
+		r.weigh(n)
+	}
+	for *left > 0 {
+		if !slices.ContainsFunc(r.lacking, func(count int) bool { return count > 0 }) {
+			return r.plan
+		}
+		r.try(r.choose(), left)
+	}
+	return nil
+}
+
+// weigh recomputes the waste of the node.
+func (r *repacking) weigh(n int) {
+	e := enumeration{loading: r.newLoading(&r.Nodes[n], r.counts()), s: r.whole}
+	for k, count := range r.plan[n] {
+		e.place(k, count)
+	}
+	r.waste[n] = e.waste()
+}
+
+// choose chooses the nodes to be emptied, mostly among nodes with waste: the missing tasks need their room.
+func (r *repacking) choose() (nodes []int) {
+	var wasteful []int
+	for n, waste := range r.waste {
+		if waste > negligible {
+			wasteful = append(wasteful, n)
+		}
+	}
+	for most := min(2+r.dice.IntN(mostEmptied-1), len(r.Nodes)); len(nodes) < most; {
+		n := r.dice.IntN(len(r.Nodes))
+		if len(wasteful) > 0 && r.dice.IntN(3) > 0 {
+			n = wasteful[r.dice.IntN(len(wasteful))]
+		}
+		if !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// try empties the nodes, and fills them again.
+func (r *repacking) try(nodes []int, left *int) {
+	sub := &Problem{Kinds: slices.Clone(r.Kinds)}
+	for k := range sub.Kinds {
+		sub.Kinds[k].Count, sub.Kinds[k].Role = r.lacking[k], -1
+	}
+	for _, n := range nodes {
+		sub.Nodes = append(sub.Nodes, r.Nodes[n])
+		for k, count := range r.plan[n] {
+			sub.Kinds[k].Count += count
+		}
+	}
+	*left -= 1 + len(r.Nodes)/8 + len(nodes)*len(r.Kinds)
+	s := sub.newSearch(strategy(r.dice.IntN(2)), max(*left, 0))
+	s.tight, s.scale, s.looks = r.whole.tight, r.whole.scale, repackLooks
+	*left -= s.steps
+	for i, n := range s.nodes {
+		fills := s.fills(i)
+		chosen := 0
+		for chosen+1 < len(fills) && r.dice.IntN(2) == 0 {
+			chosen++
+		}
+		if len(fills) > 0 {
+			s.plan[n] = fills[chosen].taken
+			for k, count := range s.plan[n] {
+				s.left[k] -= count
+			}
+		}
+	}
+	*left += max(s.steps, 0)
+	if r.sizeOf(s.left) > r.sizeOf(r.lacking)+negligible {
+		return
+	}
+	r.lacking = s.left
+	for i, n := range nodes {
+		r.plan[n] = s.plan[i]
+		r.weigh(n)
+	}
+}
+
+// sizeOf returns the size of the tasks, given as the number of each kind, weighted by the scarcity of what they request.
+func (r *repacking) sizeOf(tasks []int) (sum float64) {
+	for k, count := range tasks {
+		for i, value := range r.Kinds[k].Request {
+			sum += float64(count) * r.whole.tight[i] * value / r.whole.scale[i]
+		}
+	}
+	return sum
+}
