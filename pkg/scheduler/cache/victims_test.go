@@ -4,10 +4,13 @@ package cache
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -19,7 +22,7 @@ import (
 )
 
 // preempting are sessions with preempt, in a cluster with a queue q of so many cpu and 4 nodes of 64 cpu.
-func preempting(w *world, plugin, cpu string) *sessions {
+func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)) *sessions {
 	w.t.Helper()
 	w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": cpu}).Obj())
 	for i := range 4 {
@@ -40,6 +43,9 @@ func preempting(w *world, plugin, cpu string) *sessions {
 			Name: name, EnabledJobOrder: &yes, EnabledTaskOrder: &yes, EnabledJobReady: &yes, EnabledJobPipelined: &yes, EnabledPreemptable: &yes,
 			EnabledPredicate: &yes, EnabledQueueOrder: &yes, EnabledAllocatable: &yes, EnabledJobEnqueued: &yes, EnabledOverused: &yes, EnabledJobStarving: &yes,
 		}
+		for _, change := range change {
+			change(&option)
+		}
 		in.Tiers = append(in.Tiers, conf.Tier{Plugins: []conf.PluginOption{option}})
 	}
 	profile, err := s.registry.Build(in, w.handle)
@@ -50,13 +56,15 @@ func preempting(w *world, plugin, cpu string) *sessions {
 	return s
 }
 
-// submits adds a gang of pods of the priority 0 or 1 to the queue, one for each of the nodes.
+// submits adds a gang of pods of the priority 0 or 1 to the queue, one for each of the nodes. They have 9 minutes to end.
 func (w *world) submits(name, queue, cpu string, priority int32, nodes ...string) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(len(nodes))).PriorityClass(fmt.Sprint("p", priority)).Obj())
 	for i, node := range nodes {
 		pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Priority(priority).Req(schedtest.Resources{"cpu": cpu}).Annotation("volcano.sh/preemptable", "true").NodeSelector(v1.LabelHostname, node)
-		w.add(pod.Obj())
+		made, grace := pod.Obj(), int64(540)
+		made.Spec.TerminationGracePeriodSeconds = &grace
+		w.add(made)
 	}
 }
 
@@ -160,4 +168,116 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAVictimCountsInTheQueuesThatCountedIt: a pod of queue q, of 64 cpu, is evicted and runs on for years. A queue beside it, which has the same
+// parent, takes a gang of 64 cpu, unless that exceeds the parent's capability, and where queues are not nested in any case.
+func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
+	for _, tt := range []struct {
+		nested bool
+		parent string
+		want   bool
+	}{{true, "128", true}, {true, "127", false}, {true, "", true}, {false, "127", true}} {
+		t.Run(fmt.Sprintf("nested %t, parent %q", tt.nested, tt.parent), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				s := preempting(w, "capacity", "64", func(option *conf.PluginOption) {
+					if option.Name == "capacity" {
+						option.EnabledHierarchy = &tt.nested
+					}
+				})
+				in := func(parent string, queue *v1beta1.Queue) *v1beta1.Queue {
+					queue = queue.DeepCopy()
+					queue.Spec.Parent = parent
+					return queue
+				}
+				parent := schedtest.MakeQueue().Name("p")
+				if tt.parent != "" {
+					parent.Capability(schedtest.Resources{"cpu": tt.parent})
+				}
+				queue := func(name string) *v1beta1.Queue {
+					return schedtest.MakeQueue().Name(name).Capability(schedtest.Resources{"cpu": "64"}).Obj()
+				}
+				w.add(schedtest.MakeQueue().Name("root").Obj(), in("root", parent.Obj()), in("p", queue("q")), in("p", queue("beside")), in("root", schedtest.MakeQueue().Name(schedtest.Queue).Obj()))
+				pods := []string{"victim-0", "gang-0", "other-0"}
+				w.submits("victim", "q", "64", 0, "n00")
+				s.settle(year, pods...)
+				w.submits("gang", "q", "64", 1, "n00")
+				s.settle(year, pods...)
+				if w.cluster.Pod("victim-0").DeletionTimestamp == nil {
+					t.Fatal("the pod is not evicted")
+				}
+				podGroup := w.cluster.PodGroup("gang").DeepCopy()
+				podGroup.Spec.MinMember = 9 // so that it does not hold the room
+				w.add(podGroup)
+				w.submits("other", "beside", "64", 0, "n01")
+				s.settle(year, pods...)
+				if got := w.nodeOf("other-0") != ""; got != tt.want {
+					t.Errorf("the gang of the other queue runs: %t, want %t", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestVictimsOfSeveralGangsCountOnce: four gangs evict four pods of one node, which fill their queue. One of them takes the place of the first pod that
+// ends, whichever that is, and another queue's gang does not.
+func TestVictimsOfSeveralGangsCountOnce(t *testing.T) {
+	for first := range 4 {
+		for _, plugin := range []string{"capacity", "proportion"} {
+			t.Run(fmt.Sprint(plugin, first), func(t *testing.T) { testVictimsOfSeveralGangs(t, plugin, first) })
+		}
+	}
+}
+
+func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := preempting(w, plugin, "64")
+		var pods []string
+		for i := range 4 {
+			pods = append(pods, fmt.Sprintf("victim%d-0", i), fmt.Sprintf("gang%d-0", i))
+			w.submits(fmt.Sprint("victim", i), "q", "16", 0, "n00")
+		}
+		s.settle(9*time.Minute, pods...)
+		for i := range 4 {
+			w.submits(fmt.Sprint("gang", i), "q", "16", 1, "n00")
+		}
+		s.settle(9*time.Minute, pods...)
+		for i := range 4 {
+			if w.cluster.Pod(fmt.Sprintf("victim%d-0", i)).DeletionTimestamp == nil {
+				t.Fatalf("pod %d is not evicted", i)
+			}
+		}
+		w.remove(w.cluster.Pod(fmt.Sprintf("victim%d-0", first)))
+		w.submits("other", schedtest.Queue, "16", 0, "n00")
+		s.settle(9*time.Minute, append(pods, "other-0")...)
+		run := 0
+		for i := range 4 {
+			if w.nodeOf(fmt.Sprintf("gang%d-0", i)) != "" {
+				run++
+			}
+		}
+		if run != 1 || w.nodeOf("other-0") != "" {
+			t.Errorf("%d gangs take the place of a pod that ended, and another queue's gang has node %q, want 1 and none", run, w.nodeOf("other-0"))
+		}
+	})
+}
+
+// TestTheQueueThatRefusesIsNotBlamedOnVictims: a gang waits for its victims in queue q. Another queue refuses a gang for a reason of its own.
+func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := preempting(w, "capacity", "64")
+		pods := []string{"victim-0", "gang-0"}
+		w.submits("victim", "q", "64", 0, "n00")
+		s.settle(year, pods...)
+		w.submits("gang", "q", "64", 1, "n00")
+		s.settle(year, pods...)
+		guaranteed := schedtest.MakeQueue().Name("guaranteed").Obj()
+		guaranteed.Spec.Guarantee.Resource = v1.ResourceList{"cpu": resource.MustParse("250")}
+		w.add(guaranteed)
+		w.submits("g", schedtest.Queue, "7", 0, "n02")
+		s.settle(year, pods...)
+		if says := s.says(); !strings.Contains(says, "(plugin capacity)") {
+			t.Errorf("the gang says %q, want the plugin that refuses", says)
+		}
+	})
 }

@@ -33,7 +33,7 @@ func (a *asked) OnSessionOpen(ssn *framework.Session) {
 		if !a.again {
 			a.again = true
 			defer func() { a.again = false }()
-			return ssn.QueueUse.AdmitsAs(queue, task, task.Resreq)
+			return ssn.QueueUse.Admits(ssn.QueueUse.AskFor(queue, task))
 		}
 		tasks, gone := ssn.QueueUse.Asked(task)
 		other := *task
