@@ -91,7 +91,7 @@ func (a *Aside) TakeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now tim
 	a.mu.Unlock()
 	news = map[api.JobID]Verdict{}
 	for gang, why := range wrong {
-		if before[gang] != why {
+		if before[gang] != why && !framework.IsDeletedJob(gang) {
 			news[gang] = why
 		}
 	}
@@ -156,7 +156,12 @@ func (a *Aside) Searching() bool {
 func (a *Aside) Counts() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	counts := map[string]int{PodGroup: len(a.wrong), queueItem: 0, nodeItem: 0}
+	counts := map[string]int{PodGroup: 0, queueItem: 0, nodeItem: 0}
+	for gang := range a.wrong {
+		if !framework.IsDeletedJob(gang) {
+			counts[PodGroup]++
+		}
+	}
 	for it := range a.hunt.held {
 		counts[it.kind]++
 	}
