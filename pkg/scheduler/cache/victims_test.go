@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -35,10 +36,17 @@ func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)
 	}
 	w.books.Unlock()
 	s := newSessions(w, explainConf(plugin), evictions.Spec())
+	s.preempts([]string{"priority", "gang", "predicates", plugin}, change...)
+	return s
+}
+
+// preempts has the sessions run preempt with these plugins.
+func (s *sessions) preempts(plugins []string, change ...func(*conf.PluginOption)) {
+	s.t.Helper()
 	vcframework.RegisterAction(vcpreempt.New())
 	in := framework.ProfileInput{Actions: []string{"enqueue", "allocate", "preempt"}, Tiers: []conf.Tier{evictions.Tier(), transaction.Tier(0)}}
 	yes := true
-	for _, name := range []string{"priority", "gang", "predicates", plugin} {
+	for _, name := range plugins {
 		option := conf.PluginOption{
 			Name: name, EnabledJobOrder: &yes, EnabledTaskOrder: &yes, EnabledJobReady: &yes, EnabledJobPipelined: &yes, EnabledPreemptable: &yes,
 			EnabledPredicate: &yes, EnabledQueueOrder: &yes, EnabledAllocatable: &yes, EnabledJobEnqueued: &yes, EnabledOverused: &yes, EnabledJobStarving: &yes,
@@ -48,12 +56,31 @@ func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)
 		}
 		in.Tiers = append(in.Tiers, conf.Tier{Plugins: []conf.PluginOption{option}})
 	}
-	profile, err := s.registry.Build(in, w.handle)
+	profile, err := s.registry.Build(in, s.handle)
 	if err != nil {
-		w.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	s.profile = profile
-	return s
+}
+
+// podLimit is a plugin that holds queue q to a number of pods and counts tasks, as deviceshare does.
+type podLimit int
+
+func (podLimit) Name() string                      { return "podlimit" }
+func (podLimit) OnSessionClose(*framework.Session) {}
+func (p podLimit) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddAllocatableFn(p.Name(), func(queue *api.QueueInfo, task *api.TaskInfo) bool {
+		tasks, gone := ssn.QueueUse.Asked(task)
+		n := len(tasks) - len(gone)
+		for _, job := range ssn.Jobs {
+			for _, of := range job.Tasks {
+				if job.Queue == "q" && (api.AllocatedStatus(of.Status) || of.Status == api.Pipelined || framework.IsDeletedJob(job.UID)) {
+					n++
+				}
+			}
+		}
+		return queue.Name != "q" || n <= int(p)
+	})
 }
 
 // submits adds a gang of pods of the priority 0 or 1 to the queue, one for each of the nodes. They have 9 minutes to end.
@@ -139,10 +166,16 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 // TestAGangHoldsWhatItsVictimsFree: one of two victims in a full queue ends before the other. The gang holds its node against another queue, and takes
 // no more of its own queue than the victims and itself.
 func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
-	for _, plugin := range []string{"capacity", "proportion"} {
+	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		t.Run(plugin, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				s := preempting(w, plugin, "192")
+				s := preempting(w, "capacity", "192")
+				if plugin == "podlimit" {
+					s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+						return podLimit(2), nil
+					}})
+				}
+				s.preempts([]string{"priority", "gang", "predicates", plugin})
 				pods := []string{"victim0-0", "victim1-0", "third-0", "gang-0", "gang-1", "other-0"}
 				w.submits("victim0", "q", "64", 0, "n00")
 				w.submits("victim1", "q", "64", 0, "n01")
@@ -151,7 +184,7 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 				s.settle(time.Minute, pods...)
 				w.submits("third", "q", "64", 0, "n02")
 				s.settle(time.Minute, pods...)
-				if w.nodeOf("third-0") == "" {
+				if w.nodeOf("third-0") == "" && plugin != "podlimit" { // for others it counts victims and their gang
 					t.Error("a pod waits that has room in the queue beside the gang or its victims")
 				}
 				w.remove(w.cluster.Pod("victim0-0"))
@@ -219,7 +252,7 @@ func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 	}
 }
 
-// TestVictimsOfSeveralGangsCountOnce: four gangs evict four pods of one node, which fill their queue. One of them takes the place of the first pod that
+// TestVictimsOfSeveralGangsCountOnce: four gangs evict four pods of one node, 64 of the 80 cpu of their queue, which takes a pod of 16 beside. One of them takes the place of the first pod that
 // ends, whichever that is, and another queue's gang does not.
 func TestVictimsOfSeveralGangsCountOnce(t *testing.T) {
 	for first := range 4 {
@@ -231,7 +264,7 @@ func TestVictimsOfSeveralGangsCountOnce(t *testing.T) {
 
 func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
 	inWorld(t, func(t *testing.T, w *world) {
-		s := preempting(w, plugin, "64")
+		s := preempting(w, plugin, "80")
 		var pods []string
 		for i := range 4 {
 			pods = append(pods, fmt.Sprintf("victim%d-0", i), fmt.Sprintf("gang%d-0", i))
@@ -246,6 +279,11 @@ func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
 			if w.cluster.Pod(fmt.Sprintf("victim%d-0", i)).DeletionTimestamp == nil {
 				t.Fatalf("pod %d is not evicted", i)
 			}
+		}
+		w.submits("beside", "q", "16", 0, "n01")
+		s.settle(9*time.Minute, append(pods, "beside-0")...)
+		if w.nodeOf("beside-0") == "" {
+			t.Error("a pod waits that has room in the queue beside the victims or their gangs")
 		}
 		w.remove(w.cluster.Pod(fmt.Sprintf("victim%d-0", first)))
 		w.submits("other", schedtest.Queue, "16", 0, "n00")
@@ -278,6 +316,28 @@ func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
 		s.settle(year, pods...)
 		if says := s.says(); !strings.Contains(says, "(plugin capacity)") {
 			t.Errorf("the gang says %q, want the plugin that refuses", says)
+		}
+	})
+}
+
+// TestOnlyNomineesTakeTheRoomOfVictims: a pod of the gang runs elsewhere, beside the victim of another one, whose node takes no pods. The two fill
+// their queue, so that no other gang runs.
+func TestOnlyNomineesTakeTheRoomOfVictims(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := preempting(w, "capacity", "128")
+		pods := []string{"victim-0", "gang-0", "gang-1", "other-0"}
+		w.submits("victim", "q", "64", 0, "n00")
+		s.settle(9*time.Minute, pods...)
+		w.submits("gang", "q", "64", 1, "n00")
+		s.settle(9*time.Minute, pods...)
+		cordoned := nodeOf8(0).Label(v1.LabelHostname, "n00").Obj()
+		cordoned.Spec.Unschedulable = true
+		w.add(cordoned)
+		w.add(schedtest.MakePod().Name("gang-1").Group("gang").Priority(1).Req(schedtest.Resources{"cpu": "64"}).NodeSelector(v1.LabelHostname, "n02").Obj())
+		w.submits("other", "q", "64", 0, "n01")
+		s.settle(9*time.Minute, pods...)
+		if w.nodeOf("gang-1") == "" || w.nodeOf("other-0") != "" {
+			t.Errorf("the gang's other pod runs on %q and another gang's on %q, want that only the former runs", w.nodeOf("gang-1"), w.nodeOf("other-0"))
 		}
 	})
 }

@@ -137,10 +137,23 @@ func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 	})
 }
 
-// Asked returns the tasks for which the task stands when Admits hands it to a plugin, and the gone tasks. Any other task stands for itself.
+// Asked returns the tasks for which the task stands when Admits hands it to a plugin, and the gone tasks. Any other task stands for itself. The tasks
+// that leave for the task (LeaveFor) are gone in both cases.
 func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
-	if u.asked != nil && u.askedBy == task {
-		return u.asked.Tasks, u.asked.Gone
+	if u.leaving != nil {
+		gone = u.leaving(task)
 	}
-	return []*api.TaskInfo{task}, nil
+	if u.asked == nil || u.askedBy != task {
+		return []*api.TaskInfo{task}, gone
+	}
+	for _, of := range u.asked.Gone { // a victim may be on a node that is reserved for the gang
+		if !slices.ContainsFunc(gone, func(other *api.TaskInfo) bool { return other.UID == of.UID }) {
+			gone = append(gone, of)
+		}
+	}
+	return u.asked.Tasks, gone
 }
+
+// LeaveFor sets which tasks, which the session discharged (Discharge), leave for the gang of a task, so that plugins that do not count by requests
+// leave them out for that gang alone. The caller owns what leaving returns.
+func (u *QueueUse) LeaveFor(leaving func(task *api.TaskInfo) []*api.TaskInfo) { u.leaving = leaving }

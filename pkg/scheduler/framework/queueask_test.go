@@ -117,6 +117,10 @@ tiers:
 			if got := use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1])); got != tt.want || plugin.cpu != tt.ofTheRequest {
 				t.Errorf("admitted: %t, and plugins get %v cpu/1000, want %t and %v", got, plugin.cpu, tt.want, tt.ofTheRequest)
 			}
+			use.LeaveFor(func(*api.TaskInfo) []*api.TaskInfo { return slices.Clone(gone) }) // a task that is gone for two reasons is gone once
+			if plugin.cpu > 0 {
+				use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1]))
+			}
 			if plugin.cpu > 0 && (plugin.tasks != 2 || plugin.gone != len(tt.gone) || plugin.copies != 1) {
 				t.Errorf("a plugin is asked about %d tasks with %d gone, and %d for a copy", plugin.tasks, plugin.gone, plugin.copies)
 			}

@@ -33,6 +33,8 @@ type rooms struct {
 type room struct {
 	// victims is what the victims use, held what the nominees hold, and taken what others see of the room.
 	victims, held, taken map[api.QueueID]*api.Resource
+	// leaving are the victims.
+	leaving []*api.TaskInfo
 }
 
 // openRooms has the session count no victims of gangs whose claims last, and reserves their room for these gangs.
@@ -51,7 +53,7 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 			made[first] = newRoom()
 		}
 		r.of[gang] = made[first]
-		r.fill(r.of[gang], ssn.Jobs[gang], p.claims[gang])
+		r.fill(r.of[gang], ssn.Jobs[gang], p.claims[gang], shared.of)
 	}
 	maps.DeleteFunc(r.of, func(_ api.JobID, own *room) bool { return len(own.victims) == 0 })
 	if len(r.of) == 0 {
@@ -60,6 +62,7 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 	for _, own := range made {
 		r.recount(own)
 	}
+	ssn.QueueUse.LeaveFor(r.leaving)
 	ssn.AddAllocatableFn(Name, r.allocatable)
 	ssn.AddEventHandler(&vcframework.EventHandler{
 		AllocateFunc:   func(e *vcframework.Event) { r.note(e.Task, (*api.Resource).Add) },
@@ -97,14 +100,18 @@ func (s *sharers) first(gang api.JobID) api.JobID {
 }
 
 func newRoom() *room {
-	return &room{map[api.QueueID]*api.Resource{}, map[api.QueueID]*api.Resource{}, map[api.QueueID]*api.Resource{}}
+	return &room{victims: map[api.QueueID]*api.Resource{}, held: map[api.QueueID]*api.Resource{}, taken: map[api.QueueID]*api.Resource{}}
 }
 
-// fill counts the victims of the gang, if no other gang did so, and its nominees that hold nodes.
-func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim) {
+// fill counts the victims of the gang, each for one of its gangs, and its nominees that hold nodes.
+func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.TaskID]api.JobID) {
 	for pod, of := range c.victims {
+		if countedFor[pod] != gang.UID {
+			continue
+		}
 		if job, task := framework.Discharge(r.ssn.Jobs, of, pod); job != nil {
 			r.count(own.victims, job.Queue, task, (*api.Resource).Add)
+			own.leaving = append(own.leaving, task)
 		}
 	}
 	for nominee := range c.nominees {
@@ -175,16 +182,30 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	return admits
 }
 
-// others returns what the job sees of the rooms of gangs that are not placed together with it, by each queue that counts tasks of the queue.
-func (r *rooms) others(queue *api.QueueInfo, job *api.JobInfo) map[api.QueueID]*api.Resource {
-	var own []*room
+// own returns the rooms of the job and the gangs that are placed together with it.
+func (r *rooms) own(job *api.JobInfo) (own []*room) {
 	companions, _ := framework.Companions(r.ssn.Jobs, r.ssn.Placement.Unit(job))
 	for _, gang := range append(companions, job) {
 		if room := r.of[gang.UID]; room != nil && !slices.Contains(own, room) {
 			own = append(own, room)
 		}
 	}
-	others := map[api.QueueID]*api.Resource{}
+	return own
+}
+
+// leaving returns the victims of the task's gang and the gangs that are placed together with it.
+func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
+	if job := r.ssn.Jobs[task.Job]; job != nil {
+		for _, room := range r.own(job) {
+			victims = append(victims, room.leaving...)
+		}
+	}
+	return victims
+}
+
+// others returns what the job sees of the rooms of all other gangs, by each queue that counts tasks of the queue.
+func (r *rooms) others(queue *api.QueueInfo, job *api.JobInfo) map[api.QueueID]*api.Resource {
+	own, others := r.own(job), map[api.QueueID]*api.Resource{}
 	for _, id := range r.ssn.QueueUse.Levels(queue.UID) {
 		if r.taken[id] == nil {
 			continue
