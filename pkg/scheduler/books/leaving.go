@@ -21,7 +21,8 @@ import (
 //
 // A pod that is being deleted counts against its queue until it is gone, because a tenant could otherwise run any number of pods that it deletes as
 // soon as they start. Pods that ran for at least ranLong before they were deleted do not count while they leave, so that the next gang of the queue can
-// wait on their nodes: a tenant runs twice of what its queue may have, for 3 of 13 minutes. Plugin evictions leaves out victims, for their evictor only.
+// wait on their nodes: a tenant runs twice of what its queue may have, for 3 of 13 minutes. Victims leave for longer, so they do count; plugin evictions
+// leaves them out for their evictor only.
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
@@ -74,7 +75,7 @@ func (p *Pods) updateDeleted(key api.TaskID, r *record) {
 		var leaves bool
 		leaves, changes = r.leaving(now)
 		r.stays = !leaves
-		if !leaves || !r.paid() {
+		if !leaves || r.isVictim() || !r.paid() {
 			p.deleted[key] = r
 		}
 	}

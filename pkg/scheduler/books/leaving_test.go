@@ -48,6 +48,7 @@ func TestADeletedPodLeavesWhenItIsDue(t *testing.T) {
 		"after ten minutes":               {grace: 10 * time.Minute, ran: 10 * time.Minute, from: 8, to: 10, freeFrom: 8, freeTo: 10},
 		"a victim":                        {evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
 		"a victim due in a year":          {grace: year, evicted: true, from: 0, to: 10, freeFrom: -1, freeTo: -1},
+		"a victim that ran for long":      {grace: 10 * time.Minute, evicted: true, ran: year, from: 0, to: 10, freeFrom: -1, freeTo: -1},
 		"a victim that is due afterwards": {grace: 12 * time.Minute, evicted: true, from: 0, to: 12, freeFrom: -1, freeTo: -1},
 	}
 	for name, tt := range tests {

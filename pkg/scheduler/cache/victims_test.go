@@ -4,11 +4,15 @@ package cache
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -19,7 +23,7 @@ import (
 )
 
 // preempting are sessions with preempt, in a cluster with a queue q of so many cpu and 4 nodes of 64 cpu.
-func preempting(w *world, plugin, cpu string) *sessions {
+func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)) *sessions {
 	w.t.Helper()
 	w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": cpu}).Obj())
 	for i := range 4 {
@@ -32,31 +36,62 @@ func preempting(w *world, plugin, cpu string) *sessions {
 	}
 	w.books.Unlock()
 	s := newSessions(w, explainConf(plugin), evictions.Spec())
+	s.preempts([]string{"priority", "gang", "predicates", plugin}, change...)
+	return s
+}
+
+// preempts has the sessions run preempt with these plugins.
+func (s *sessions) preempts(plugins []string, change ...func(*conf.PluginOption)) {
+	s.t.Helper()
 	vcframework.RegisterAction(vcpreempt.New())
 	in := framework.ProfileInput{Actions: []string{"enqueue", "allocate", "preempt"}, Tiers: []conf.Tier{evictions.Tier(), transaction.Tier(0)}}
 	yes := true
-	for _, name := range []string{"priority", "gang", "predicates", plugin} {
+	for _, name := range plugins {
 		option := conf.PluginOption{
 			Name: name, EnabledJobOrder: &yes, EnabledTaskOrder: &yes, EnabledJobReady: &yes, EnabledJobPipelined: &yes, EnabledPreemptable: &yes,
 			EnabledPredicate: &yes, EnabledQueueOrder: &yes, EnabledAllocatable: &yes, EnabledJobEnqueued: &yes, EnabledOverused: &yes, EnabledJobStarving: &yes,
 		}
+		for _, change := range change {
+			change(&option)
+		}
 		in.Tiers = append(in.Tiers, conf.Tier{Plugins: []conf.PluginOption{option}})
 	}
-	profile, err := s.registry.Build(in, w.handle)
+	profile, err := s.registry.Build(in, s.handle)
 	if err != nil {
-		w.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	s.profile = profile
-	return s
 }
 
-// submits adds a gang of pods of the priority 0 or 1 to the queue, one for each of the nodes.
+// podLimit is a plugin that holds queue q to a number of pods and counts tasks, as deviceshare does.
+type podLimit int
+
+func (podLimit) Name() string                      { return "podlimit" }
+func (podLimit) OnSessionClose(*framework.Session) {}
+func (p podLimit) OnSessionOpen(ssn *framework.Session) {
+	ssn.AddAllocatableFn(p.Name(), func(queue *api.QueueInfo, task *api.TaskInfo) bool {
+		tasks, gone := ssn.QueueUse.Asked(task)
+		n := len(tasks) - len(gone)
+		for _, job := range ssn.Jobs {
+			for _, of := range job.Tasks {
+				if job.Queue == "q" && (api.AllocatedStatus(of.Status) || of.Status == api.Pipelined || framework.IsDeletedJob(job.UID)) {
+					n++
+				}
+			}
+		}
+		return queue.Name != "q" || n <= int(p)
+	})
+}
+
+// submits adds a gang of pods of the priority 0 or 1 to the queue, one for each of the nodes. They have 9 minutes to end.
 func (w *world) submits(name, queue, cpu string, priority int32, nodes ...string) {
 	w.t.Helper()
 	w.add(schedtest.MakePodGroup().Name(name).Queue(queue).MinMember(int32(len(nodes))).PriorityClass(fmt.Sprint("p", priority)).Obj())
 	for i, node := range nodes {
 		pod := schedtest.MakePod().Name(fmt.Sprintf("%s-%d", name, i)).Group(name).Priority(priority).Req(schedtest.Resources{"cpu": cpu}).Annotation("volcano.sh/preemptable", "true").NodeSelector(v1.LabelHostname, node)
-		w.add(pod.Obj())
+		made, grace := pod.Obj(), int64(540)
+		made.Spec.TerminationGracePeriodSeconds = &grace
+		w.add(made)
 	}
 }
 
@@ -131,10 +166,16 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 // TestAGangHoldsWhatItsVictimsFree: one of two victims in a full queue ends before the other. The gang holds its node against another queue, and takes
 // no more of its own queue than the victims and itself.
 func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
-	for _, plugin := range []string{"capacity", "proportion"} {
+	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
 		t.Run(plugin, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				s := preempting(w, plugin, "192")
+				s := preempting(w, "capacity", "192")
+				if plugin == "podlimit" {
+					s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+						return podLimit(2), nil
+					}})
+				}
+				s.preempts([]string{"priority", "gang", "predicates", plugin})
 				pods := []string{"victim0-0", "victim1-0", "third-0", "gang-0", "gang-1", "other-0"}
 				w.submits("victim0", "q", "64", 0, "n00")
 				w.submits("victim1", "q", "64", 0, "n01")
@@ -143,7 +184,7 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 				s.settle(time.Minute, pods...)
 				w.submits("third", "q", "64", 0, "n02")
 				s.settle(time.Minute, pods...)
-				if w.nodeOf("third-0") == "" {
+				if w.nodeOf("third-0") == "" && plugin != "podlimit" { // for others it counts victims and their gang
 					t.Error("a pod waits that has room in the queue beside the gang or its victims")
 				}
 				w.remove(w.cluster.Pod("victim0-0"))
@@ -160,4 +201,143 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAVictimCountsInTheQueuesThatCountedIt: a pod of queue q, of 64 cpu, is evicted and runs on for years. A queue beside it, which has the same
+// parent, takes a gang of 64 cpu, unless that exceeds the parent's capability, and where queues are not nested in any case.
+func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
+	for _, tt := range []struct {
+		nested bool
+		parent string
+		want   bool
+	}{{true, "128", true}, {true, "127", false}, {true, "", true}, {false, "127", true}} {
+		t.Run(fmt.Sprintf("nested %t, parent %q", tt.nested, tt.parent), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				s := preempting(w, "capacity", "64", func(option *conf.PluginOption) {
+					if option.Name == "capacity" {
+						option.EnabledHierarchy = &tt.nested
+					}
+				})
+				in := func(parent string, queue *v1beta1.Queue) *v1beta1.Queue {
+					queue = queue.DeepCopy()
+					queue.Spec.Parent = parent
+					return queue
+				}
+				parent := schedtest.MakeQueue().Name("p")
+				if tt.parent != "" {
+					parent.Capability(schedtest.Resources{"cpu": tt.parent})
+				}
+				queue := func(name string) *v1beta1.Queue {
+					return schedtest.MakeQueue().Name(name).Capability(schedtest.Resources{"cpu": "64"}).Obj()
+				}
+				w.add(schedtest.MakeQueue().Name("root").Obj(), in("root", parent.Obj()), in("p", queue("q")), in("p", queue("beside")), in("root", schedtest.MakeQueue().Name(schedtest.Queue).Obj()))
+				pods := []string{"victim-0", "gang-0", "other-0"}
+				w.submits("victim", "q", "64", 0, "n00")
+				s.settle(year, pods...)
+				w.submits("gang", "q", "64", 1, "n00")
+				s.settle(year, pods...)
+				if w.cluster.Pod("victim-0").DeletionTimestamp == nil {
+					t.Fatal("the pod is not evicted")
+				}
+				podGroup := w.cluster.PodGroup("gang").DeepCopy()
+				podGroup.Spec.MinMember = 9 // so that it does not hold the room
+				w.add(podGroup)
+				w.submits("other", "beside", "64", 0, "n01")
+				s.settle(year, pods...)
+				if got := w.nodeOf("other-0") != ""; got != tt.want {
+					t.Errorf("the gang of the other queue runs: %t, want %t", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// TestVictimsOfSeveralGangsCountOnce: four gangs evict four pods of one node, 64 of the 80 cpu of their queue, which takes a pod of 16 beside. One of them takes the place of the first pod that
+// ends, whichever that is, and another queue's gang does not.
+func TestVictimsOfSeveralGangsCountOnce(t *testing.T) {
+	for first := range 4 {
+		for _, plugin := range []string{"capacity", "proportion"} {
+			t.Run(fmt.Sprint(plugin, first), func(t *testing.T) { testVictimsOfSeveralGangs(t, plugin, first) })
+		}
+	}
+}
+
+func testVictimsOfSeveralGangs(t *testing.T, plugin string, first int) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := preempting(w, plugin, "80")
+		var pods []string
+		for i := range 4 {
+			pods = append(pods, fmt.Sprintf("victim%d-0", i), fmt.Sprintf("gang%d-0", i))
+			w.submits(fmt.Sprint("victim", i), "q", "16", 0, "n00")
+		}
+		s.settle(9*time.Minute, pods...)
+		for i := range 4 {
+			w.submits(fmt.Sprint("gang", i), "q", "16", 1, "n00")
+		}
+		s.settle(9*time.Minute, pods...)
+		for i := range 4 {
+			if w.cluster.Pod(fmt.Sprintf("victim%d-0", i)).DeletionTimestamp == nil {
+				t.Fatalf("pod %d is not evicted", i)
+			}
+		}
+		w.submits("beside", "q", "16", 0, "n01")
+		s.settle(9*time.Minute, append(pods, "beside-0")...)
+		if w.nodeOf("beside-0") == "" {
+			t.Error("a pod waits that has room in the queue beside the victims or their gangs")
+		}
+		w.remove(w.cluster.Pod(fmt.Sprintf("victim%d-0", first)))
+		w.submits("other", schedtest.Queue, "16", 0, "n00")
+		s.settle(9*time.Minute, append(pods, "other-0")...)
+		run := 0
+		for i := range 4 {
+			if w.nodeOf(fmt.Sprintf("gang%d-0", i)) != "" {
+				run++
+			}
+		}
+		if run != 1 || w.nodeOf("other-0") != "" {
+			t.Errorf("%d gangs take the place of a pod that ended, and another queue's gang has node %q, want 1 and none", run, w.nodeOf("other-0"))
+		}
+	})
+}
+
+// TestTheQueueThatRefusesIsNotBlamedOnVictims: a gang waits for its victims in queue q. Another queue refuses a gang for a reason of its own.
+func TestTheQueueThatRefusesIsNotBlamedOnVictims(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := preempting(w, "capacity", "64")
+		pods := []string{"victim-0", "gang-0"}
+		w.submits("victim", "q", "64", 0, "n00")
+		s.settle(year, pods...)
+		w.submits("gang", "q", "64", 1, "n00")
+		s.settle(year, pods...)
+		guaranteed := schedtest.MakeQueue().Name("guaranteed").Obj()
+		guaranteed.Spec.Guarantee.Resource = v1.ResourceList{"cpu": resource.MustParse("250")}
+		w.add(guaranteed)
+		w.submits("g", schedtest.Queue, "7", 0, "n02")
+		s.settle(year, pods...)
+		if says := s.says(); !strings.Contains(says, "(plugin capacity)") {
+			t.Errorf("the gang says %q, want the plugin that refuses", says)
+		}
+	})
+}
+
+// TestOnlyNomineesTakeTheRoomOfVictims: a pod of the gang runs elsewhere, beside the victim of another one, whose node takes no pods. The two fill
+// their queue, so that no other gang runs.
+func TestOnlyNomineesTakeTheRoomOfVictims(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := preempting(w, "capacity", "128")
+		pods := []string{"victim-0", "gang-0", "gang-1", "other-0"}
+		w.submits("victim", "q", "64", 0, "n00")
+		s.settle(9*time.Minute, pods...)
+		w.submits("gang", "q", "64", 1, "n00")
+		s.settle(9*time.Minute, pods...)
+		cordoned := nodeOf8(0).Label(v1.LabelHostname, "n00").Obj()
+		cordoned.Spec.Unschedulable = true
+		w.add(cordoned)
+		w.add(schedtest.MakePod().Name("gang-1").Group("gang").Priority(1).Req(schedtest.Resources{"cpu": "64"}).NodeSelector(v1.LabelHostname, "n02").Obj())
+		w.submits("other", "q", "64", 0, "n01")
+		s.settle(9*time.Minute, pods...)
+		if w.nodeOf("gang-1") == "" || w.nodeOf("other-0") != "" {
+			t.Errorf("the gang's other pod runs on %q and another gang's on %q, want that only the former runs", w.nodeOf("gang-1"), w.nodeOf("other-0"))
+		}
+	})
 }

@@ -14,7 +14,8 @@ import (
 
 // Upstream's actions evict for one gang at a time. For gangs that are placed together, such evictions are useless if the other
 // gangs have no room. So in a session with such gangs, evictions are deferred until it closes, and then sent only if all gangs of
-// the group have room.
+// the group have room. The same holds in a session with paused gangs (Session.Paused): evictions for them are sent only if they hold no
+// idle resources beside those of the victims.
 
 // Eviction is a task that was evicted in the session.
 type Eviction struct {
@@ -34,6 +35,8 @@ type evictions struct {
 	// upstream is upstream's session; it is set once that is open. placement knows its groups of gangs.
 	upstream  *vcframework.Session
 	placement *Placement
+	// paused reports whether a job may hold no idle resources until its victims have terminated.
+	paused    func(job *api.JobInfo) bool
 	observers []ofPlugin[EvictionObserver]
 	// send evicts a task.
 	send func(task *api.TaskInfo, reason string) error
@@ -41,21 +44,21 @@ type evictions struct {
 	// that would have replaced the victims.
 	deferred  []deferredEviction
 	cancelled map[api.JobID][]*api.TaskInfo
-	// groups reports whether gangs of the session are placed together, so that evictions are deferred; nil before the
-	// first eviction.
-	groups *bool
+	// defers reports whether evictions are deferred, because gangs of the session are placed together or paused; nil before the first
+	// eviction.
+	defers *bool
 }
 
-// CancelledEvictions returns the gangs whose evictions were dropped because their group has no room, with the members that would have
-// taken the victims' place. It is known once the session closes.
+// CancelledEvictions returns the gangs whose evictions were dropped because their group has no room or they would hold idle resources in a
+// pause, with the members that would have taken the victims' place. It is known once the session closes.
 func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
 	return ssn.evictions.cancelled
 }
 
-// Evict evicts the task and records it, or defers the eviction if gangs of the session are placed together.
+// Evict evicts the task and records it, or defers the eviction if gangs of the session are placed together or paused.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
 	eviction, e := Eviction{Task: task, Action: c.session.Action}, &c.session.evictions
-	if eviction.Action != "" && e.hasGroups() {
+	if eviction.Action != "" && e.defersAll() {
 		e.deferred = append(e.deferred, deferredEviction{eviction, reason})
 		return nil
 	}
@@ -72,19 +75,19 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 	return nil
 }
 
-// hasGroups reports whether gangs of the session are placed together.
-func (e *evictions) hasGroups() bool {
-	if e.groups == nil {
+// defersAll reports whether gangs of the session are placed together or paused.
+func (e *evictions) defersAll() bool {
+	if e.defers == nil {
 		found := false
 		for _, job := range e.upstream.Jobs {
-			if gangs, all := e.companions(job); gangs != nil || !all {
+			if gangs, all := e.companions(job); gangs != nil || !all || e.paused(job) {
 				found = true
 				break
 			}
 		}
-		e.groups = &found
+		e.defers = &found
 	}
-	return *e.groups
+	return *e.defers
 }
 
 func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
@@ -129,12 +132,12 @@ func (e *evictions) hasRoomFor(task *api.TaskInfo) bool {
 	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
 }
 
-// cancel makes the members of gangs whose group has no room pending again, and returns the nodes on which they were
-// to replace victims.
+// cancel makes the members pending again of gangs whose group has no room, or that hold idle resources in a pause, and
+// returns the nodes on which they were to replace victims.
 func (e *evictions) cancel() map[string]bool {
 	var unsuccessful []*api.TaskInfo
 	for _, job := range e.upstream.Jobs {
-		if pipelined := job.TaskStatusIndex[api.Pipelined]; len(pipelined) > 0 && !e.groupHasRoom(job) {
+		if pipelined := job.TaskStatusIndex[api.Pipelined]; len(pipelined) > 0 && (!e.groupHasRoom(job) || e.holdsInPause(job)) {
 			unsuccessful = slices.AppendSeq(unsuccessful, maps.Values(pipelined))
 		}
 	}
@@ -158,6 +161,24 @@ func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 		all = all && (e.upstream.JobReady(gang) || e.upstream.JobPipelined(gang))
 	}
 	return all
+}
+
+// holdsInPause reports whether the job is paused, and pods are being evicted for it or a gang of its group although one of them holds idle
+// resources.
+func (e *evictions) holdsInPause(job *api.JobInfo) bool {
+	if !e.paused(job) {
+		return false
+	}
+	gangs, _ := e.companions(job)
+	evicts, holds := false, false
+	for _, gang := range append(gangs, job) {
+		for _, task := range gang.TaskStatusIndex[api.Pipelined] {
+			node := e.upstream.Nodes[task.NodeName]
+			evicts = evicts || task.EvictionOccurred
+			holds = holds || node != nil && !node.Pipelined.LessEqual(node.Releasing, api.Zero)
+		}
+	}
+	return evicts && holds
 }
 
 // keep marks the task as running again.

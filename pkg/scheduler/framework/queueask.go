@@ -3,19 +3,21 @@
 package framework
 
 import (
+	"math"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// QueueAsk asks whether a queue would admit tasks together if tasks that count in queues now were gone.
+// QueueAsk asks whether a queue would admit tasks together if tasks that count in queues now were gone, and others counted.
 type QueueAsk struct {
 	Queue       *api.QueueInfo
 	Tasks, Gone []*api.TaskInfo
-	// request is the sum of the tasks' requests, and freed the resources of the gone tasks, by each queue that counts them.
-	request *api.Resource
-	freed   map[api.QueueID]*api.Resource
+	// request is the sum of the tasks' requests. freed is the resources of the gone tasks, and more those of the others, by each queue that
+	// counts them.
+	request     *api.Resource
+	freed, more map[api.QueueID]*api.Resource
 }
 
 // Ask returns an ask without tasks. A gone task that is charged to no queue (ChargedTo) frees nothing.
@@ -26,7 +28,7 @@ func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 		if job == nil {
 			continue
 		}
-		for _, id := range u.levels(job.Queue) {
+		for _, id := range u.Levels(job.Queue) {
 			if ask.freed[id] == nil {
 				ask.freed[id] = api.EmptyResource()
 			}
@@ -34,6 +36,14 @@ func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 		}
 	}
 	return ask
+}
+
+// AskFor returns the ask for which Admits handed the task to a plugin, or an ask for the task alone.
+func (u *QueueUse) AskFor(queue *api.QueueInfo, task *api.TaskInfo) *QueueAsk {
+	if u.asked != nil && u.askedBy == task {
+		return u.asked
+	}
+	return u.Ask(queue, nil).With(task)
 }
 
 // With returns an ask for these tasks too, which come first.
@@ -46,8 +56,26 @@ func (a *QueueAsk) With(tasks ...*api.TaskInfo) *QueueAsk {
 	return &with
 }
 
-// levels returns the queues in whose limits the plugins count the queue's tasks, the queue first.
-func (u *QueueUse) levels(queue api.QueueID) []api.QueueID {
+// Beside returns an ask in which the queues also count these resources.
+func (a *QueueAsk) Beside(more map[api.QueueID]*api.Resource) *QueueAsk {
+	beside := *a
+	beside.more = more
+	return &beside
+}
+
+// freedIn returns how much less of the resource the queue would count.
+func (a *QueueAsk) freedIn(id api.QueueID, name v1.ResourceName) (amount float64) {
+	if freed := a.freed[id]; freed != nil {
+		amount += freed.Get(name)
+	}
+	if more := a.more[id]; more != nil {
+		amount -= more.Get(name)
+	}
+	return amount
+}
+
+// Levels returns the queues in whose limits the plugins count the queue's tasks, the queue first.
+func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 	if !u.nested {
 		return []api.QueueID{queue}
 	}
@@ -59,34 +87,40 @@ func (u *QueueUse) levels(queue api.QueueID) []api.QueueID {
 }
 
 // Admits reports whether all plugins that limit queues admit the tasks, of which there is at least one. The plugins get a copy of the first task.
-// Its request is the sum of the requests minus the resources that the gone tasks free in the topmost queue. Where queues are nested, that may be
-// too much for a queue below, so Admits checks the capability of each queue itself. Plugins that do not count by requests call Asked.
+// Its request is the sum of the requests minus what is freed. Where queues are nested, that differs from queue to queue; the request is then the
+// least, and Admits checks the capability of each queue itself. Plugins that do not count by requests call Asked.
 func (u *QueueUse) Admits(ask *QueueAsk) bool {
-	levels := u.levels(ask.Queue.UID)
+	levels := u.Levels(ask.Queue.UID)
 	if u.nested && slices.ContainsFunc(levels, func(id api.QueueID) bool { return u.exceeds(id, ask) }) {
 		return false
 	}
-	request := ask.request.Clone()
-	if freed := ask.freed[levels[len(levels)-1]]; freed != nil {
-		request.SubWithoutAssert(freed)
-	}
-	return u.pose(ask, ask.Tasks[0], request)
-}
-
-// AdmitsAs reports whether all plugins admit the task with another request. It stands for the same tasks as before.
-func (u *QueueUse) AdmitsAs(queue *api.QueueInfo, task *api.TaskInfo, request *api.Resource) bool {
-	tasks, gone := u.Asked(task)
-	return u.pose(&QueueAsk{Queue: queue, Tasks: tasks, Gone: gone}, task, request)
-}
-
-// pose hands plugins a copy of the task with the request.
-func (u *QueueUse) pose(ask *QueueAsk, task *api.TaskInfo, request *api.Resource) bool {
-	one := *task
-	one.Resreq, one.InitResreq = request, request
+	one := *ask.Tasks[0]
+	one.Resreq = leastRequest(ask, levels)
+	one.InitResreq = one.Resreq
 	outer, by := u.asked, u.askedBy
 	u.asked, u.askedBy = ask, &one
 	defer func() { u.asked, u.askedBy = outer, by }()
 	return u.upstream.Allocatable(ask.Queue, &one)
+}
+
+// leastRequest returns the request of the ask minus, of each resource that is requested, the most that is freed in one of the queues.
+func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
+	least := ask.request.Clone()
+	for _, name := range least.ResourceNames() {
+		most := math.Inf(-1)
+		for _, id := range queues {
+			most = max(most, ask.freedIn(id, name))
+		}
+		switch name {
+		case v1.ResourceCPU:
+			least.MilliCPU -= most
+		case v1.ResourceMemory:
+			least.Memory -= most
+		default:
+			least.ScalarResources[name] -= most
+		}
+	}
+	return least
 }
 
 // exceeds reports whether the ask exceeds the capability of the queue itself.
@@ -96,20 +130,30 @@ func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 		return false
 	}
 	u.count()
-	capability, freed := api.NewResource(queue.Queue.Spec.Capability), ask.freed[id]
-	if freed == nil {
-		freed = api.EmptyResource()
-	}
+	capability := api.NewResource(queue.Queue.Spec.Capability)
 	return slices.ContainsFunc(resourceNames(ask.request), func(name v1.ResourceName) bool {
 		_, limited := queue.Queue.Spec.Capability[name]
-		return limited && u.of(id).Get(name)-freed.Get(name)+ask.request.Get(name) > capability.Get(name)
+		return limited && u.of(id).Get(name)-ask.freedIn(id, name)+ask.request.Get(name) > capability.Get(name)
 	})
 }
 
-// Asked returns the tasks for which the task stands when Admits hands it to a plugin, and the gone tasks. Any other task stands for itself.
+// Asked returns the tasks for which the task stands when Admits hands it to a plugin, and the gone tasks. Any other task stands for itself. The tasks
+// that leave for the task (LeaveFor) are gone in both cases.
 func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
-	if u.asked != nil && u.askedBy == task {
-		return u.asked.Tasks, u.asked.Gone
+	if u.leaving != nil {
+		gone = u.leaving(task)
 	}
-	return []*api.TaskInfo{task}, nil
+	if u.asked == nil || u.askedBy != task {
+		return []*api.TaskInfo{task}, gone
+	}
+	for _, of := range u.asked.Gone { // a victim may be on a node that is reserved for the gang
+		if !slices.ContainsFunc(gone, func(other *api.TaskInfo) bool { return other.UID == of.UID }) {
+			gone = append(gone, of)
+		}
+	}
+	return u.asked.Tasks, gone
 }
+
+// LeaveFor sets which tasks, which the session discharged (Discharge), leave for the gang of a task, so that plugins that do not count by requests
+// leave them out for that gang alone. The caller owns what leaving returns.
+func (u *QueueUse) LeaveFor(leaving func(task *api.TaskInfo) []*api.TaskInfo) { u.leaving = leaving }

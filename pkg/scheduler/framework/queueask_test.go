@@ -33,7 +33,7 @@ func (a *asked) OnSessionOpen(ssn *framework.Session) {
 		if !a.again {
 			a.again = true
 			defer func() { a.again = false }()
-			return ssn.QueueUse.AdmitsAs(queue, task, task.Resreq)
+			return ssn.QueueUse.Admits(ssn.QueueUse.AskFor(queue, task))
 		}
 		tasks, gone := ssn.QueueUse.Asked(task)
 		other := *task
@@ -116,6 +116,10 @@ tiers:
 			use := &ssn.QueueUse
 			if got := use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1])); got != tt.want || plugin.cpu != tt.ofTheRequest {
 				t.Errorf("admitted: %t, and plugins get %v cpu/1000, want %t and %v", got, plugin.cpu, tt.want, tt.ofTheRequest)
+			}
+			use.LeaveFor(func(*api.TaskInfo) []*api.TaskInfo { return slices.Clone(gone) }) // a task that is gone for two reasons is gone once
+			if plugin.cpu > 0 {
+				use.Admits(use.Ask(ssn.Queues["q"], gone).With(waiting[0]).With(waiting[1]))
 			}
 			if plugin.cpu > 0 && (plugin.tasks != 2 || plugin.gone != len(tt.gone) || plugin.copies != 1) {
 				t.Errorf("a plugin is asked about %d tasks with %d gone, and %d for a copy", plugin.tasks, plugin.gone, plugin.copies)

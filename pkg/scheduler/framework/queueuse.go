@@ -29,6 +29,8 @@ type QueueUse struct {
 	// asked is what Admits asks now, and askedBy the task that it hands to plugins; nil otherwise.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
+	// leaving is what LeaveFor set; nil without it.
+	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }
 
 // count computes the sums, once.

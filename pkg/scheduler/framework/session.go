@@ -22,6 +22,9 @@ type Session struct {
 	Action string
 	// IdleOnly reports whether allocate may place the job on idle resources only; nil without allocate.
 	IdleOnly func(job *api.JobInfo) bool
+	// Paused reports whether gangs of the job's namespace, or of a job that is placed together with it, have held idle resources for too long;
+	// nil without allocate. No pods are evicted for the job then if it would hold more.
+	Paused func(job *api.JobInfo) bool
 	// turn is the job that the session currently works on.
 	turn *turn
 
@@ -65,7 +68,8 @@ func newSession(order []string) *Session {
 		observer:   unobserved{},
 		chain:      newChain(order),
 	}
-	ssn.evictions = evictions{placement: &ssn.Placement, cancelled: map[api.JobID][]*api.TaskInfo{}}
+	paused := func(job *api.JobInfo) bool { return ssn.Paused != nil && ssn.Paused(job) }
+	ssn.evictions = evictions{placement: &ssn.Placement, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
 	return ssn
 }
 

@@ -91,7 +91,7 @@ func (a *Quarantine) RemoveFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, 
 	a.mu.Unlock()
 	news = map[api.JobID]Verdict{}
 	for gang, why := range wrong {
-		if before[gang] != why {
+		if before[gang] != why && !framework.IsDeletedJob(gang) {
 			news[gang] = why
 		}
 	}
@@ -156,7 +156,12 @@ func (a *Quarantine) Searching() bool {
 func (a *Quarantine) Counts() map[string]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	counts := map[string]int{PodGroup: len(a.wrong), queueObject: 0, nodeObject: 0}
+	counts := map[string]int{PodGroup: 0, queueObject: 0, nodeObject: 0}
+	for gang := range a.wrong {
+		if !framework.IsDeletedJob(gang) {
+			counts[PodGroup]++
+		}
+	}
 	for it := range a.bisector.quarantined {
 		counts[it.kind]++
 	}

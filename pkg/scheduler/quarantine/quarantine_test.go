@@ -14,6 +14,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -193,5 +194,18 @@ func TestEachSuspectIsReported(t *testing.T) {
 	a.RemoveFrom(asideWorld(), nil, now)
 	if _, busy := a.Succeeded(); busy {
 		t.Error("it is busy when nothing is set aside")
+	}
+}
+
+// TestPodsBeingDeletedAreNoGang: those of a gang with wrong numbers are in a job of their own, which no report is about.
+func TestPodsBeingDeletedAreNoGang(t *testing.T) {
+	a, session := New(), asideWorld()
+	deleted := framework.DeletedJob("ns/bad")
+	session.Jobs[deleted] = asideWorld().Jobs["ns/bad"]
+	session.Jobs[deleted].UID = deleted
+	news := a.RemoveFrom(session, nil, time.Unix(0, 0))
+	if _, is := news["ns/bad"]; !is || len(news) != 1 || a.Counts()[PodGroup] != 1 || session.Jobs[deleted] != nil {
+		t.Errorf("news are %v, %d gangs are quarantined, and the job is in the session: %t; want one gang, and the job left out",
+			news, a.Counts()[PodGroup], session.Jobs[deleted] != nil)
 	}
 }

@@ -44,9 +44,10 @@ func New(opts ...Option) *Action {
 // Name is the action's name in volcano-scheduler.conf.
 func (*Action) Name() string { return "allocate" }
 
-// OnSessionStart implements framework.Starter: actions that run before this one ask which gangs may use idle resources only.
+// OnSessionStart implements framework.Starter: actions that run before this one ask which gangs are paused.
 func (a *Action) OnSessionStart(ssn *framework.Session) {
-	ssn.IdleOnly = state.NewPauses(ssn, a.memory).IdleOnly
+	pauses := state.NewPauses(ssn, a.memory)
+	ssn.IdleOnly, ssn.Paused = pauses.IdleOnly, pauses.Paused
 }
 
 // Execute places the gangs of the session that fit: urgent ones first, and then queue by queue and job by job as the

@@ -31,8 +31,7 @@ func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 	return false
 }
 
-// noteHolds records which of the kept placements hold idle resources. It records none of them while pods are being
-// evicted for one of the gangs. bound reports whether the gangs are ready.
+// noteHolds records which of the kept placements hold idle resources. bound reports whether the gangs are ready.
 func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
 	var holders, gangs []*api.JobInfo
 	for _, p := range placed {
@@ -41,10 +40,11 @@ func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
 			holders = append(holders, p.Attempt.Job)
 		}
 	}
-	if len(holders) == 0 || run.Pauses.IsPromised(gangs) {
+	if len(holders) == 0 {
 		return
 	}
+	promised := run.Pauses.IsPromised(gangs)
 	for _, job := range holders {
-		run.Memory.Holds.Note(job.Namespace, run.Now())
+		run.Memory.Holds.Note(job.Namespace, run.Now(), promised)
 	}
 }

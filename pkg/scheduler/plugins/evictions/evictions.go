@@ -8,7 +8,8 @@
 //   - resources released for a gang stay with it: its nominees are placed first until the victims have terminated, or should have;
 //   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;
 //   - a queue that lost pods pauses in the same way before it reclaims from others;
-//   - a gang whose group would not fit as a whole pauses in the same way, and its evictions are cancelled;
+//   - a gang whose group would not fit as a whole, or that would hold idle resources in a pause, pauses in the same way, and its evictions
+//     are cancelled;
 //   - victims count in their queue for all but the gang that they were evicted for: see [rooms];
 //   - a gang that allocate places on idle resources only uses no node where resources are being released: see [pauses].
 //
@@ -155,6 +156,6 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 		for _, task := range nominees {
 			p.claims[uid].nominees[task.UID] = true
 		}
-		p.gangs.Failed(uid, "evictions would not free enough for all gangs of its group")
+		p.gangs.Failed(uid, "no pods were evicted for the gang, because that would not free enough for all gangs of its group, or because the gang would hold idle resources in a pause")
 	}
 }

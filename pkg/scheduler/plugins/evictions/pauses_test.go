@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -32,7 +33,7 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 	} {
 		action := row.action
 		t.Run(action+" in "+row.order, func(t *testing.T) {
-			w := evicting(map[string]string{"n1": "4", "n2": "4", "n3": "4"}, []runs{{"n1", "beside", 1, "1"}, {"n2", "low", 1, "4"}, {"n3", "aside", 1, "1"}}, 100, []wants{{"n1", "3"}, {"n2", "4"}})
+			w := evicting(map[string]string{"n1": "4", "n2": "4", "n3": "4"}, []runs{{"n1", "beside", 1, "1"}, {"n2", "low", 1, "4"}, {"n3", "aside", 1, "4"}}, 100, []wants{{"n1", "3"}, {"n2", "4"}})
 			w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
 			w.Pods[0].Spec.NodeSelector = map[string]string{"name": "n1"} // so that it is made again there
 			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("late").MinMember(2).PriorityClass("p100").Obj())
@@ -145,5 +146,71 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
 			}
 		})
+	}
+}
+
+// TestATenantHoldsNoIdleNodesByEvictingItsOwnPods: each gang of the tenant needs an idle node and one where a pod of the tenant runs, which takes ten
+// minutes to end. Then the tenant deletes the gang, and the next one evicts the next pod. A pod of another namespace needs the idle node.
+func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
+	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
+		for _, form := range []string{"a new gang", "a new member"} {
+			t.Run(order+" "+form, func(t *testing.T) {
+				w := evicting(map[string]string{"n1": "4", "n2": "4"}, nil, 100, nil)
+				w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p1", 1))
+				w.PodGroups = []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("low").MinMember(0).PriorityClass("p1").Obj()}
+				s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+				s.inOrder(order)
+				add := func(pod *v1.Pod) {
+					s.cluster.Cache().AddPod(pod)
+					s.pods[pod.Namespace+"/"+pod.Name] = pod
+				}
+				group := func(podGroup *v1beta1.PodGroup) { s.cluster.Cache().AddPodGroupV1beta1(podGroup) }
+				synctest.Test(t, func(t *testing.T) {
+					s.start = time.Now()
+					for s.running("other") == 0 && time.Since(s.start) < 3*time.Hour {
+						round := int(time.Since(s.start) / (10 * time.Minute))
+						low := fmt.Sprint("low-", round)
+						if s.pods["ns/"+low] == nil {
+							for name, pod := range s.pods { // of the round before
+								if pod.Namespace == schedtest.Namespace && (form == "a new gang" || strings.HasPrefix(name, "ns/low")) {
+									s.cluster.Cache().DeletePod(pod)
+									delete(s.pods, name)
+								}
+							}
+							grace := int64(600)
+							victim := schedtest.MakePod().Name(low).Group("low").Priority(1).Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj()
+							victim.Spec.TerminationGracePeriodSeconds = &grace
+							add(victim)
+							gang, first := fmt.Sprint("gang", round), 0
+							if form == "a new member" {
+								gang, first = "gang", round
+							}
+							group(schedtest.MakePodGroup().Name(gang).MinMember(int32(2)).PriorityClass("p100").Obj())
+							for i, node := range []string{"n1", "n2"} {
+								if name := fmt.Sprintf("%s-%d", gang, first*(1-i)+1000*i); s.pods["ns/"+name] == nil {
+									add(schedtest.MakePod().Name(name).Group(gang).Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", node).Obj())
+								}
+							}
+							if form == "a new member" && round > 0 {
+								old := s.pods[fmt.Sprintf("ns/gang-%d", round-1)]
+								s.cluster.Cache().DeletePod(old)
+								delete(s.pods, "ns/"+old.Name)
+							}
+						}
+						if s.session(); round == 0 && time.Since(s.start) > 0 && s.pods["ns/other-0"] == nil {
+							group(schedtest.MakePodGroup().Name("other").Namespace("elsewhere").MinMember(1).Obj())
+							add(schedtest.MakePod().Name("other-0").Namespace("elsewhere").Group("other").Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj())
+						}
+						time.Sleep(10 * time.Second)
+					}
+					if strings.HasPrefix(order, "preempt") && len(s.evictions) < 2 {
+						t.Errorf("pods are evicted at %v, want at least two", s.evictions)
+					}
+					if waited := time.Since(s.start); waited > 45*time.Minute {
+						t.Errorf("another namespace's pod is placed after %s, want at most 45 minutes", waited)
+					}
+				})
+			})
+		}
 	}
 }

@@ -13,6 +13,10 @@ import (
 // of that rate. When the bucket holds 5 minutes, the namespace's gangs are placed on idle resources only until the
 // bucket is empty. So over a long time a namespace holds idle resources for at most a fifth of the time, and it is
 // never paused below that.
+//
+// A gang that waits for pods that were evicted for it, for some minutes at most, fills the bucket at a quarter of the
+// rate, and holds its placement in a pause too. Without a limit a namespace could evict a pod of its own for one gang
+// after the other.
 const (
 	holdsFor = 5 * time.Minute
 	// drainsIn is the ratio of the time that the bucket takes to drain to the time that filled it.
@@ -34,6 +38,8 @@ type hold struct {
 	held    time.Duration
 	session uint64
 	at      time.Time
+	// passed is the time that counted in that session, and added how much of it went into the bucket.
+	passed, added time.Duration
 	// until is when the last pause ends or ended.
 	until time.Time
 }
@@ -45,8 +51,8 @@ func (h *Holds) beginSession(now time.Time) {
 }
 
 // Note records that a gang of the namespace holds idle resources in this session. The time since the previous session
-// counts if a gang did so in that session, too.
-func (h *Holds) Note(namespace string, now time.Time) {
+// counts if a gang did so in that session, too. promised reports whether the gang waits for pods that were evicted for it.
+func (h *Holds) Note(namespace string, now time.Time, promised bool) {
 	of := h.of[namespace]
 	if of == nil {
 		if h.of == nil {
@@ -55,11 +61,18 @@ func (h *Holds) Note(namespace string, now time.Time) {
 		of = &hold{at: now}
 		h.of[namespace] = of
 	}
-	if passed := now.Sub(of.at); of.session+1 >= h.session {
-		of.held = min(of.held+passed, holdsFor)
+	if passed := now.Sub(of.at); of.session == h.session {
+		of.passed += passed
 	} else {
-		of.held = max(of.held-passed/drainsIn, 0)
+		if of.passed, of.added = passed, 0; of.session+1 < h.session {
+			of.held, of.passed = max(of.held-passed/drainsIn, 0), 0
+		}
 	}
+	added := of.passed
+	if promised {
+		added /= drainsIn
+	}
+	of.held, of.added = min(of.held+max(added-of.added, 0), holdsFor), max(added, of.added)
 	of.session, of.at = h.session, now
 	if of.held == holdsFor {
 		of.until = now.Add(pause)

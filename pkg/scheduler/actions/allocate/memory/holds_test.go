@@ -20,8 +20,8 @@ func play(h *Holds, minutes int, wants func(session int, minute float64) bool) (
 		held := holds
 		holds = h.PausedUntil("a", now).IsZero() && wants(session, now.Sub(begin).Minutes())
 		if holds {
-			h.Note("a", now)
-			h.Note("a", now) // another gang
+			h.Note("a", now, false)
+			h.Note("a", now, true) // another gang
 		}
 		if held && holds {
 			kept += 1. / 6
@@ -91,10 +91,10 @@ func TestATenantHoldsForAFifthOfTheTime(t *testing.T) {
 func TestALongSessionCountsForNoLongerPause(t *testing.T) {
 	h, now := &Holds{}, time.Unix(1_000_000, 0)
 	h.beginSession(now)
-	h.Note("a", now)
+	h.Note("a", now, false)
 	now = now.Add(15 * time.Minute)
 	h.beginSession(now)
-	h.Note("a", now)
+	h.Note("a", now, false)
 	if got, want := h.PausedUntil("a", now), now.Add(20*time.Minute); got != want {
 		t.Errorf("the pause ends at %v, want %v", got, want)
 	}
@@ -105,12 +105,39 @@ func TestAPauseIsOfItsNamespace(t *testing.T) {
 	h, now := &Holds{}, time.Unix(1_000_000, 0)
 	for range 31 {
 		h.beginSession(now)
-		h.Note("a", now)
+		h.Note("a", now, false)
 		now = now.Add(10 * time.Second)
 	}
 	for namespace, want := range map[string]bool{"a": true, "b": false} {
 		if got := !h.PausedUntil(namespace, now).IsZero(); got != want {
 			t.Errorf("%s is paused: %t, want %t", namespace, got, want)
 		}
+	}
+}
+
+// TestHoldsBesideVictimsFillAQuarter: gangs that wait for pods that were evicted for them hold idle resources for four times as long, and not if
+// another gang of the namespace holds some without, in whatever order they are placed.
+func TestHoldsBesideVictimsFillAQuarter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		promised []bool
+		want     time.Duration
+	}{
+		"beside victims": {[]bool{true}, 20 * time.Minute}, "several": {[]bool{true, true}, 20 * time.Minute},
+		"and another without": {[]bool{true, false, true}, 5 * time.Minute}, "another before it": {[]bool{false, true}, 5 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, begin := &Holds{}, time.Unix(1_000_000, 0)
+			now := begin
+			for h.PausedUntil("a", now).IsZero() && now.Sub(begin) < time.Hour {
+				now = now.Add(10 * time.Second)
+				h.beginSession(now)
+				for _, promised := range tt.promised {
+					h.Note("a", now, promised)
+				}
+			}
+			if got := now.Sub(begin) - 10*time.Second; got != tt.want {
+				t.Errorf("the namespace is paused after %s, want %s", got, tt.want)
+			}
+		})
 	}
 }

@@ -33,14 +33,19 @@ func (p Pauses) IsPromised(jobs []*api.JobInfo) bool {
 
 // Until returns until when the jobs, which are placed together, may not hold idle resources; zero if they may.
 func (p Pauses) Until(jobs ...*api.JobInfo) time.Time {
-	var last time.Time
+	last := p.ends(jobs)
+	if !last.IsZero() && p.IsPromised(jobs) {
+		return time.Time{}
+	}
+	return last
+}
+
+// ends returns when the last pause of a namespace of the jobs ends; zero if none is paused.
+func (p Pauses) ends(jobs []*api.JobInfo) (last time.Time) {
 	for _, job := range jobs {
 		if until := p.holds.PausedUntil(job.Namespace, time.Now()); until.After(last) {
 			last = until
 		}
-	}
-	if !last.IsZero() && p.IsPromised(jobs) {
-		return time.Time{}
 	}
 	return last
 }
@@ -49,6 +54,9 @@ func (p Pauses) Until(jobs ...*api.JobInfo) time.Time {
 func (p Pauses) IdleOnly(job *api.JobInfo) bool {
 	return !p.Until(Together(p.session, job)...).IsZero()
 }
+
+// Paused reports whether the namespace of the job, or of a job that is placed together with it, is paused.
+func (p Pauses) Paused(job *api.JobInfo) bool { return !p.ends(Together(p.session, job)).IsZero() }
 
 // Together returns the job and the jobs that are placed together with it.
 func Together(ssn *framework.Session, job *api.JobInfo) []*api.JobInfo {
