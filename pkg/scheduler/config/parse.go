@@ -39,10 +39,7 @@ func Parse(data []byte, cat *Catalogue) (*Config, error) {
 	if err := p.err(); err != nil {
 		return nil, err
 	}
-	if len(p.quoted) > 0 {
-		return p.again(cat)
-	}
-	return p.config(data)
+	return p.config(root)
 }
 
 type parser struct {
@@ -59,34 +56,25 @@ type parser struct {
 	warnings               []*Error
 
 	text []byte
-	// lines and begins are the lines of the text and their offsets; nil before the first use.
-	lines  [][]byte
-	begins []int
-	quoted []quoted
+	// rewritten reports whether a value was replaced by the one in its quotes.
+	rewritten bool
 }
 
 func (p *parser) warn(line int, format string, args ...any) {
 	p.warnings = append(p.warnings, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
 }
 
-// again parses the text once more, without the quotes that were found to be wrong. The recursion ends, because each
-// pass has fewer quotes.
-func (p *parser) again(cat *Catalogue) (*Config, error) {
-	cfg, err := Parse(p.withoutQuotes(), cat)
-	if err != nil {
-		return nil, err
+// config decodes the checked file as upstream does.
+func (p *parser) config(root yamlNode) (*Config, error) {
+	text := p.text
+	if p.rewritten {
+		var err error
+		if text, err = yaml2.Marshal(root.value); err != nil {
+			return nil, fmt.Errorf("writing the values without quotes: %w", err)
+		}
 	}
-	cfg.Warnings = append(cfg.Warnings, p.warnings...)
-	slices.SortStableFunc(cfg.Warnings, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
-	cfg.Warnings = slices.CompactFunc(cfg.Warnings, func(a, b *Error) bool { return *a == *b })
-	cfg.Raw, cfg.Hash = p.text, hashOf(p.text)
-	return cfg, nil
-}
-
-// config decodes the checked text as upstream does.
-func (p *parser) config(data []byte) (*Config, error) {
 	var file conf.SchedulerConfiguration
-	if err := yaml2.Unmarshal(data, &file); err != nil {
+	if err := yaml2.Unmarshal(text, &file); err != nil {
 		return nil, syntaxError(err)
 	}
 	for i := range file.Tiers {
@@ -96,6 +84,7 @@ func (p *parser) config(data []byte) (*Config, error) {
 			p.takeOver(plugin)
 		}
 	}
+	slices.SortStableFunc(p.warnings, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
 	return &Config{
 		Actions:         p.actions,
 		Tiers:           file.Tiers,
@@ -103,8 +92,8 @@ func (p *parser) config(data []byte) (*Config, error) {
 		Metrics:         file.MetricsConfiguration,
 		PreBindDisabled: p.preBindDisabled,
 		Warnings:        p.warnings,
-		Raw:             data,
-		Hash:            hashOf(data),
+		Raw:             p.text,
+		Hash:            hashOf(p.text),
 	}, nil
 }
 
@@ -201,12 +190,12 @@ func (p *parser) metrics(f field) {
 	args := framework.Arguments{}
 	fields := map[string]field{}
 	for _, g := range p.fields(f.yamlNode, "metrics") {
-		fields[g.key] = g
 		// Upstream decodes all values here as text: `true` and 30 become "true" and "30".
 		if g.node.Kind == yaml3.ScalarNode && !g.isNothing() {
 			g.value = g.node.Value
 		}
-		p.argument(p.cat.metrics, g, args)
+		p.argument(p.cat.metrics, &g, args)
+		fields[g.key] = g
 	}
 	p.validate(p.cat.metrics, args, fields, f.keyLine)
 	kind, given := args["type"].(string)

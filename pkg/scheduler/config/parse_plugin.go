@@ -101,7 +101,7 @@ func (p *parser) pluginSwitch(e entry, f field) bool {
 	if on, ok := f.value.(bool); ok {
 		return on
 	}
-	if plain, ok := unquotedFor(boolean, f.value); ok && p.takePlain(f.yamlNode, fmt.Sprintf("key %q of plugin %q", f.key, e.Name), plain) {
+	if plain, ok := unquotedFor(boolean, f.value); ok && p.takePlain(&f.yamlNode, fmt.Sprintf("key %q of plugin %q", f.key, e.Name), plain) {
 		return plain == true
 	}
 	p.add(f.line(), "key %q of plugin %q must be true or false, found %s", f.key, e.Name, found(f.value))
@@ -116,8 +116,8 @@ func (p *parser) arguments(e entry, f field, line int) {
 	before := len(p.findings)
 	if !f.isNothing() {
 		for _, g := range p.fields(f.yamlNode, what) {
+			p.argument(e, &g, args)
 			fields[g.key] = g
-			p.argument(e, g, args)
 		}
 	}
 	if e.kind == "plugin" {
@@ -139,19 +139,19 @@ func (p *parser) required(e entry, given map[string]field, line int) {
 }
 
 // argument checks the name and type of one argument and adds it to args if both are valid.
-func (p *parser) argument(e entry, f field, args framework.Arguments) {
+func (p *parser) argument(e entry, f *field, args framework.Arguments) {
 	arg, known := e.argument(f.key)
 	switch {
 	case known:
 		ok := typeCheck(arg)
-		if plain, quoted := unquoted(arg.Type, f.value); quoted && ok(plain) == "" && p.takePlain(f.yamlNode, argumentOf(e, f.key), plain) {
-			f.value = plain
+		if plain, quoted := unquoted(arg.Type, f.value); quoted && ok(plain) == "" {
+			p.takePlain(&f.yamlNode, argumentOf(e, f.key), plain)
 		}
 		if want := ok(f.value); want != "" {
 			p.add(f.line(), "argument %q of %s must be %s, found %s", f.key, e.title(), want, found(f.value))
 			return
 		}
-		p.takeFields(e, arg, f)
+		p.takeFields(e, arg, *f)
 		args[f.key] = f.value
 	case e.unknown: // the unknown entry itself is reported
 	default:
@@ -190,12 +190,18 @@ func (c *Catalogue) argumentHint(e entry, name string) string {
 
 // takeInner accepts a quoted value inside an argument as the number or flag in the quotes, with a warning. It reports
 // false if the value has any other error.
-func (p *parser) takeInner(e entry, f field, wrong *argumentError) bool {
+func (p *parser) takeInner(e entry, f *field, wrong *argumentError) bool {
 	if len(wrong.quoted) == 0 {
 		return false
 	}
 	inner, ok := f.follow(wrong.quoted[1:])
-	return ok && p.takePlain(inner, argumentOf(e, wrong.quoted.String()), wrong.plain)
+	if !ok || !p.takePlain(&inner, argumentOf(e, wrong.quoted.String()), wrong.plain) {
+		return false
+	}
+	if len(wrong.quoted) == 1 { // the argument itself
+		f.yamlNode = inner
+	}
+	return true
 }
 
 // argumentOf names an argument, or a value inside it, in a message.
@@ -204,7 +210,7 @@ func argumentOf(e entry, name string) string {
 }
 
 // validate calls the entry's own Validate. A finding gets the line of the argument that it names, or else the given
-// line.
+// line. If quotes were all that is wrong, it calls Validate again.
 func (p *parser) validate(e entry, args framework.Arguments, fields map[string]field, line int) {
 	if e.Validate == nil {
 		return
@@ -213,18 +219,23 @@ func (p *parser) validate(e entry, args framework.Arguments, fields map[string]f
 	if err == nil {
 		return
 	}
+	before, taken := len(p.findings), false
 	for _, err := range flatten(err) {
 		at := line
 		if named, ok := errors.AsType[*argumentError](err); ok {
 			f, there := fields[named.name]
 			switch {
-			case there && p.takeInner(e, f, named):
+			case there && p.takeInner(e, &f, named):
+				args[f.key], fields[f.key], taken = f.value, f, true
 				continue
 			case there:
 				at = f.keyLine
 			}
 		}
 		p.add(at, "%s: %s", e.title(), strings.ReplaceAll(err.Error(), "\n", "\n  "))
+	}
+	if taken && len(p.findings) == before {
+		p.validate(e, args, fields, line)
 	}
 }
 

@@ -3,8 +3,6 @@
 package config
 
 import (
-	"bytes"
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -17,15 +15,8 @@ import (
 )
 
 // Upstream's own tools write numbers and flags in quotes, which upstream then ignores, or refuses. If the quoted text is a valid
-// value it is accepted, with a warning: the file is parsed again without these quotes, so that plugins and checks see the value
-// as if it had been written correctly.
-
-// quoted is a value whose quotes are to be removed.
-type quoted struct {
-	// begin and end are its place in the text, quotes included.
-	begin, end int
-	plain      string
-}
+// value it replaces the text in the decoded file, with a warning, so that plugins and checks see the value as if it had been written
+// correctly.
 
 // unquoted converts a quoted value to the argument's type. It returns false if the value is not text, or not a valid
 // value of the type in quotes.
@@ -65,34 +56,29 @@ func unquotedFor(ok check, value any) (plain any, found bool) {
 
 // takePlain accepts a quoted value as the value in its quotes, and warns. It returns false if the value is not a plain
 // quoted scalar.
-func (p *parser) takePlain(c yamlNode, what string, plain any) bool {
-	begin, ok := p.offset(c.node)
-	if !ok {
+func (p *parser) takePlain(c *yamlNode, what string, plain any) bool {
+	if _, isText := c.value.(string); !isText || !p.isQuoted(c.node) {
 		return false
 	}
-	var quote string
-	switch {
-	case c.node.Style&yaml3.DoubleQuotedStyle != 0:
-		quote = `"`
-	case c.node.Style&yaml3.SingleQuotedStyle != 0:
-		quote = `'`
-	default:
-		return false
-	}
-	literal := quote + c.node.Value + quote
-	if !bytes.HasPrefix(p.text[begin:], []byte(literal)) {
-		return false
-	}
-	text := fmt.Sprint(plain)
-	if f, isFloat := plain.(float64); isFloat {
-		text = strconv.FormatFloat(f, 'g', -1, 64)
-	}
-	q := quoted{begin: begin, end: begin + len(literal), plain: text}
-	if !slices.Contains(p.quoted, q) { // an alias repeats the same value
-		p.quoted = append(p.quoted, q)
-	}
+	c.value = plain
+	c.replace(plain)
+	p.rewritten = true
 	p.warn(c.line(), "%s is taken as %s; write it without quotes", what, found(plain))
 	return true
+}
+
+// isQuoted reports whether the node stands in the text as its value in quotes, without escapes.
+func (p *parser) isQuoted(node *yaml3.Node) bool {
+	lines := strings.SplitN(string(p.text), "\n", node.Line+1)
+	if node.Style&(yaml3.DoubleQuotedStyle|yaml3.SingleQuotedStyle) == 0 || node.Line > len(lines) {
+		return false
+	}
+	line := []rune(lines[node.Line-1]) // columns count characters
+	if node.Column > len(line) {
+		return false
+	}
+	at := string(line[node.Column-1:])
+	return strings.HasPrefix(at, `"`+node.Value+`"`) || strings.HasPrefix(at, "'"+node.Value+"'")
 }
 
 // takeFields accepts quoted fields in a list of mappings, if their type is declared.
@@ -102,49 +88,13 @@ func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
 	}
 	items, _ := f.items()
 	for i, item := range items {
-		values, _ := item.value.(map[any]any)
 		inner, _, _ := item.fields()
 		for _, g := range inner {
-			plain, ok := unquoted(arg.Fields[g.key], g.value)
-			if ok && p.takePlain(g.yamlNode, argumentOf(e, path{arg.Name, i, g.key}.String()), plain) {
-				values[g.key] = plain
+			if plain, ok := unquoted(arg.Fields[g.key], g.value); ok {
+				p.takePlain(&g.yamlNode, argumentOf(e, path{arg.Name, i, g.key}.String()), plain)
 			}
 		}
 	}
-}
-
-// offset returns the offset of a node in the text; false when its line numbers do not match the text.
-func (p *parser) offset(node *yaml3.Node) (int, bool) {
-	if p.lines == nil {
-		p.lines = bytes.SplitAfter(p.text, []byte("\n"))
-		p.begins = make([]int, len(p.lines))
-		for i := 1; i < len(p.lines); i++ {
-			p.begins[i] = p.begins[i-1] + len(p.lines[i-1])
-		}
-	}
-	if node.Line < 1 || node.Line > len(p.lines) || node.Column < 1 {
-		return 0, false
-	}
-	line, column := p.lines[node.Line-1], 1
-	for at := range string(line) { // columns count characters
-		if column == node.Column {
-			return p.begins[node.Line-1] + at, true
-		}
-		column++
-	}
-	return 0, false
-}
-
-// withoutQuotes returns the text without the quotes that were found to be wrong.
-func (p *parser) withoutQuotes() []byte {
-	slices.SortFunc(p.quoted, func(a, b quoted) int { return cmp.Compare(a.begin, b.begin) })
-	var out []byte
-	last := 0
-	for _, q := range p.quoted {
-		out = append(append(out, p.text[last:q.begin]...), q.plain...)
-		last = q.end
-	}
-	return append(out, p.text[last:]...)
 }
 
 // path leads to a value inside an argument: the argument's name, then keys and indexes.

@@ -4,6 +4,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -157,8 +158,8 @@ func TestQuotedFieldsOfAList(t *testing.T) {
 		map[any]any{"name": "true", "strict": true},
 		map[any]any{"limit": "x"},
 	}
-	if diff := cmp.Diff([]any{want, want}, given); diff != "" {
-		t.Errorf("what was checked, with quotes and without (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]any{want}, given); diff != "" {
+		t.Errorf("what was checked (-want +got):\n%s", diff)
 	}
 	var warnings []string
 	for _, warning := range cfg.Warnings {
@@ -170,5 +171,36 @@ func TestQuotedFieldsOfAList(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
+	}
+}
+
+// TestAQuotedArgumentThatThePluginsCheckRefuses: it is checked again without its quotes.
+func TestAQuotedArgumentThatThePluginsCheckRefuses(t *testing.T) {
+	var given []framework.Arguments
+	spec := framework.PluginSpec{
+		Name:      "listing",
+		Arguments: []framework.Argument{{Name: "listing.name", Type: framework.String}, {Name: "listing.limit", Type: framework.Int}, {Name: "listing.any"}},
+		Validate: func(args framework.Arguments) error {
+			given = append(given, maps.Clone(args))
+			return checks{"listing.any": boolean}.validate(args)
+		},
+	}
+	cfg, err := Parse([]byte(with("listing", `listing.name: "5"`, `listing.limit: "5"`, `listing.any: "true"`)), testCatalogue(spec))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []framework.Arguments{
+		{"listing.name": "5", "listing.limit": 5, "listing.any": "true"},
+		{"listing.name": "5", "listing.limit": 5, "listing.any": true},
+	}
+	if diff := cmp.Diff(want, given); diff != "" {
+		t.Errorf("what was checked (-want +got):\n%s", diff)
+	}
+	for _, tier := range cfg.Tiers {
+		for _, plugin := range tier.Plugins {
+			if diff := cmp.Diff(map[string]any(want[1]), plugin.Arguments); plugin.Name == "listing" && diff != "" {
+				t.Errorf("what is in force (-want +got):\n%s", diff)
+			}
+		}
 	}
 }

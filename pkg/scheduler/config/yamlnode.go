@@ -21,6 +21,8 @@ type yamlNode struct {
 	// node is never an alias.
 	node  *yaml3.Node
 	value any
+	// replace sets the value in the list or mapping that contains it.
+	replace func(value any)
 }
 
 // field is one key of a mapping.
@@ -54,7 +56,7 @@ func document(data []byte) (yamlNode, bool, *Error) {
 	if root.Kind == yaml3.ScalarNode && value == nil {
 		return yamlNode{}, false, nil
 	}
-	return at(root, value), true, nil
+	return at(root, value, nil), true, nil
 }
 
 var yamlError = regexp.MustCompile(`(?s)^yaml: (?:unmarshal errors:\s*)?(?:line (\d+): )?(.*)$`)
@@ -71,11 +73,11 @@ func syntaxError(err error) *Error {
 }
 
 // at follows aliases. This terminates, because the v2 decoder has rejected aliases that contain themselves.
-func at(node *yaml3.Node, value any) yamlNode {
+func at(node *yaml3.Node, value any, replace func(any)) yamlNode {
 	for node.Kind == yaml3.AliasNode {
 		node = node.Alias
 	}
-	return yamlNode{node: node, value: value}
+	return yamlNode{node, value, replace}
 }
 
 // isNothing reports whether the key has no value.
@@ -89,7 +91,7 @@ func (c yamlNode) items() ([]yamlNode, bool) {
 	}
 	out := make([]yamlNode, len(list))
 	for i, node := range c.node.Content {
-		out[i] = at(node, list[i])
+		out[i] = at(node, list[i], func(value any) { list[i] = value })
 	}
 	return out, true
 }
@@ -118,8 +120,8 @@ func collect(node *yaml3.Node, values map[any]any, seen map[string]bool, keys, t
 			merged = append(merged, value)
 			continue
 		}
-		key = at(key, nil).node
-		f := field{key: key.Value, keyLine: key.Line, yamlNode: at(value, values[key.Value])}
+		key = at(key, nil, nil).node
+		f := field{key: key.Value, keyLine: key.Line, yamlNode: at(value, values[key.Value], func(value any) { values[key.Value] = value })}
 		switch {
 		case own[f.key]:
 			*twice = append(*twice, f)
@@ -132,13 +134,13 @@ func collect(node *yaml3.Node, values map[any]any, seen map[string]bool, keys, t
 		return
 	}
 	for _, from := range merged {
-		from = at(from, nil).node
+		from = at(from, nil, nil).node
 		sources := []*yaml3.Node{from}
 		if from.Kind == yaml3.SequenceNode {
 			sources = from.Content
 		}
 		for _, source := range sources {
-			if source = at(source, nil).node; source.Kind == yaml3.MappingNode {
+			if source = at(source, nil, nil).node; source.Kind == yaml3.MappingNode {
 				collect(source, values, seen, keys, twice, depth+1)
 			}
 		}

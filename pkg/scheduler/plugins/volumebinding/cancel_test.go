@@ -111,6 +111,29 @@ func TestACancelledStepWritesNoMore(t *testing.T) {
 	})
 }
 
+// TestAStepThatIsRolledBackWhileItRunsWritesNoMore: nothing would withdraw that.
+func TestAStepThatIsRolledBackWhileItRunsWritesNoMore(t *testing.T) {
+	for _, class := range []string{"local", "made"} {
+		t.Run(class, func(t *testing.T) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", class), local("v", "n1")}), func(w *world) {
+				task := member("g-0", "c")
+				w.mustPlace(task, "n1")
+				begun := w.plugin.volumes.begin(task.Pod.UID)
+				w.rollBack(task)
+				w.written()
+				ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+				defer cancel()
+				if err := w.plugin.volumes.bind(ctx, task.Pod, begun); !errors.Is(err, errGivenUp) {
+					t.Errorf("the step: %v", err)
+				}
+				if list := w.written(); len(list) > 0 {
+					t.Errorf("wrote %v", list)
+				}
+			})
+		})
+	}
+}
+
 // TestAVolumeThatIsAnothersByNow was the claim's when its pod was placed.
 func TestAVolumeThatIsAnothersByNow(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {

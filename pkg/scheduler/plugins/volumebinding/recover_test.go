@@ -75,6 +75,9 @@ func TestRecover(t *testing.T) {
 				if keeps := len(written) == 0; keeps != tc.keeps {
 					t.Fatalf("wrote %v, keeps is to be %v", written, tc.keeps)
 				}
+				if events := w.events.Take(); len(events) > 0 {
+					t.Errorf("events %q", events)
+				}
 				if tc.keeps {
 					return
 				}
