@@ -341,3 +341,29 @@ func TestOnlyNomineesTakeTheRoomOfVictims(t *testing.T) {
 		}
 	})
 }
+
+// TestAGangTakesTheRoomOfItsVictimsForMinutes: another pod of the gang runs beside the victim, which fills the queue and whose node takes no pods. A
+// quarter of an hour later it does not, although the victim still runs.
+func TestAGangTakesTheRoomOfItsVictimsForMinutes(t *testing.T) {
+	for later, want := range map[time.Duration]bool{0: true, 15 * time.Minute: false} {
+		t.Run(later.String(), func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				s := preempting(w, "capacity", "64")
+				pods := []string{"victim-0", "gang-0", "gang-1"}
+				w.submits("victim", "q", "64", 0, "n00")
+				s.settle(year, pods...)
+				w.submits("gang", "q", "64", 1, "n00")
+				s.settle(year, pods...)
+				cordoned := nodeOf8(0).Label(v1.LabelHostname, "n00").Obj()
+				cordoned.Spec.Unschedulable = true
+				w.add(cordoned)
+				time.Sleep(later)
+				w.add(schedtest.MakePod().Name("gang-1").Group("gang").Priority(1).Req(schedtest.Resources{"cpu": "64"}).NodeSelector(v1.LabelHostname, "n02").Obj())
+				s.settle(year, pods...)
+				if got := w.nodeOf("gang-1") != ""; got != want {
+					t.Errorf("the gang's other pod runs: %t, want %t", got, want)
+				}
+			})
+		})
+	}
+}

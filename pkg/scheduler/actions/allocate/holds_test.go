@@ -66,14 +66,21 @@ func (p promises) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return only, len(only) > 0
 }
 
+// first are plugins for which all tasks of all gangs go first.
+type first struct{}
+
+func (first) Urgent(*api.JobInfo) (map[api.TaskID]bool, bool) { return nil, true }
+
 // leaver is a pod that leaves the node without end.
 func leaver(node, cpu string) *v1.Pod {
 	return schedtest.MakePod().Name("leaves-" + node).Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Terminating().Obj()
 }
 
 // promising has pods evicted for the named task.
-func promising(c *counting, task string) *counting {
-	c.registry.RegisterPlugin(plugin("promises", func(*framework.Session) {}, promises(task)))
+func promising(c *counting, task string) *counting { return prioritizing(c, promises(task)) }
+
+func prioritizing(c *counting, by framework.Prioritizer) *counting {
+	c.registry.RegisterPlugin(plugin("promises", func(*framework.Session) {}, by))
 	c.conf += "  - name: promises\n"
 	return c
 }
@@ -111,12 +118,13 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 		want   []int
 		served [2]int
 	}{
-		"a gang":                        {world: two, want: bounded, served: [2]int{80, 80}},
-		"a group of gangs":              {world: group, want: bounded[:1], served: [2]int{70, 85}},
-		"the idle rest of a node":       {world: alone("10m", node("n2", "ib-a", "4")), want: bounded, served: [2]int{80, 80}},
-		"evictions are for it":          {world: func(t *testing.T) *counting { return promising(two(t), "a-1") }},
-		"evictions are for its group":   {world: func(t *testing.T) *counting { return promising(group(t), "b-0") }, served: [2]int{0, 40}},
-		"only what is released is held": {world: alone("4", node("n2", "ib-a", "4"))},
+		"a gang":                           {world: two, want: bounded, served: [2]int{80, 80}},
+		"a group of gangs":                 {world: group, want: bounded[:1], served: [2]int{70, 85}},
+		"the idle rest of a node":          {world: alone("10m", node("n2", "ib-a", "4")), want: bounded, served: [2]int{80, 80}},
+		"evictions are for it":             {world: func(t *testing.T) *counting { return promising(two(t), "a-1") }},
+		"it goes first for another reason": {world: func(t *testing.T) *counting { return prioritizing(two(t), first{}) }, want: bounded, served: [2]int{80, 80}},
+		"evictions are for its group":      {world: func(t *testing.T) *counting { return promising(group(t), "b-0") }, served: [2]int{0, 40}},
+		"only what is released is held":    {world: alone("4", node("n2", "ib-a", "4"))},
 		"its queue changes": {world: queues, want: bounded, served: [2]int{80, 80}, change: func(c *counting, minute int) {
 			c.world.PodGroups[0] = c.world.PodGroups[0].DeepCopy()
 			c.world.PodGroups[0].Spec.Queue = fmt.Sprintf("a%d", minute/4)
@@ -183,7 +191,7 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 						t.Errorf("another gang of the namespace holds %d nodes, want %d", got, want)
 					}
 					for gang, want := range map[string]bool{"waits/b": true, namespace + "/late": want == 0} {
-						if got := ssn.IdleOnly(ssn.Jobs[api.JobID(gang)]); got != want {
+						if got := ssn.IdleOnly(ssn.Jobs[api.JobID(gang)]); got != want || got != ssn.Paused(ssn.Jobs[api.JobID(gang)]) {
 							t.Errorf("actions that evict see that %s may use idle resources only: %t, want %t", gang, got, want)
 						}
 					}

@@ -153,7 +153,7 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 // minutes to end. Then the tenant deletes the gang, and the next one evicts the next pod. A pod of another namespace needs the idle node.
 func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
-		for _, form := range []string{"a new gang", "a new member"} {
+		for _, form := range []string{"a new gang", "a new member", "the rest of a node"} {
 			t.Run(order+" "+form, func(t *testing.T) {
 				w := evicting(map[string]string{"n1": "4", "n2": "4"}, nil, 100, nil)
 				w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p1", 1))
@@ -172,7 +172,7 @@ func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 						low := fmt.Sprint("low-", round)
 						if s.pods["ns/"+low] == nil {
 							for name, pod := range s.pods { // of the round before
-								if pod.Namespace == schedtest.Namespace && (form == "a new gang" || strings.HasPrefix(name, "ns/low")) {
+								if pod.Namespace == schedtest.Namespace && (form != "a new member" || strings.HasPrefix(name, "ns/low")) {
 									s.cluster.Cache().DeletePod(pod)
 									delete(s.pods, name)
 								}
@@ -185,8 +185,12 @@ func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 							if form == "a new member" {
 								gang, first = "gang", round
 							}
-							group(schedtest.MakePodGroup().Name(gang).MinMember(int32(2)).PriorityClass("p100").Obj())
-							for i, node := range []string{"n1", "n2"} {
+							nodes := []string{"n1", "n2"}
+							if form == "the rest of a node" {
+								nodes = nodes[:1]
+							}
+							group(schedtest.MakePodGroup().Name(gang).MinMember(int32(len(nodes))).PriorityClass("p100").Obj())
+							for i, node := range nodes {
 								if name := fmt.Sprintf("%s-%d", gang, first*(1-i)+1000*i); s.pods["ns/"+name] == nil {
 									add(schedtest.MakePod().Name(name).Group(gang).Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", node).Obj())
 								}
@@ -199,7 +203,11 @@ func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 						}
 						if s.session(); round == 0 && time.Since(s.start) > 0 && s.pods["ns/other-0"] == nil {
 							group(schedtest.MakePodGroup().Name("other").Namespace("elsewhere").MinMember(1).Obj())
-							add(schedtest.MakePod().Name("other-0").Namespace("elsewhere").Group("other").Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj())
+							other := schedtest.MakePod().Name("other-0").Namespace("elsewhere").Group("other").Req(schedtest.Resources{"cpu": "3"}).NodeSelector("name", "n2")
+							if form == "the rest of a node" {
+								other.NodeSelector("name", "n1")
+							}
+							add(other.Obj())
 						}
 						time.Sleep(10 * time.Second)
 					}

@@ -124,6 +124,7 @@ func TestHoldsBesideVictimsFillAQuarter(t *testing.T) {
 	}{
 		"beside victims": {[]bool{true}, 20 * time.Minute}, "several": {[]bool{true, true}, 20 * time.Minute},
 		"and another without": {[]bool{true, false, true}, 5 * time.Minute}, "another before it": {[]bool{false, true}, 5 * time.Minute},
+		"others before and after it": {[]bool{false, true, false}, 5 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, begin := &Holds{}, time.Unix(1_000_000, 0)
