@@ -317,13 +317,13 @@ type stepping struct {
 	trace *trace
 }
 
-func (s stepping) PreCommitCheck(*api.TaskInfo, string) error         { return errors.New("changed") }
+func (s stepping) PreCommitCheck(*api.TaskInfo, string) error   { return errors.New("changed") }
 func (s stepping) Bound(context.Context, *api.TaskInfo, string) { s.trace.add("bound") }
 
 var (
-	_ PreCommitChecker     = stepping{}
-	_ BoundObserver  = stepping{}
-	_ TimedPreBinder = stepping{}
+	_ PreCommitChecker = stepping{}
+	_ BoundObserver    = stepping{}
+	_ TimedPreBinder   = stepping{}
 )
 
 // TestAStepHasWhatItsPlugin implements beside PreBinder.

@@ -14,7 +14,7 @@ import (
 
 // Upstream's actions evict for one gang at a time. For gangs that are placed together, such evictions are useless if the other
 // gangs have no room. So in a session with such gangs, evictions are deferred until it closes, and then sent only if all gangs of
-// the group have room. The same holds in a session with paused gangs (Session.Paused): evictions for them are sent only if they hold no
+// the group have room. The same holds in a session with paused gangs (Session.Pauses): evictions for them are sent only if they hold no
 // idle resources beside those of the victims.
 
 // Eviction is a task that was evicted in the session.

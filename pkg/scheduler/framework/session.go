@@ -20,11 +20,8 @@ type Session struct {
 	// Action is the name of the running action, or of the last one; empty before the first. The caller that executes
 	// actions sets it.
 	Action string
-	// IdleOnly reports whether allocate may place the job on idle resources only; nil without allocate.
-	IdleOnly func(job *api.JobInfo) bool
-	// Paused reports whether gangs of the job's namespace, or of a job that is placed together with it, have held idle resources for too long;
-	// nil without allocate. No pods are evicted for the job then if it would hold more.
-	Paused func(job *api.JobInfo) bool
+	// Pauses are of gangs that have held idle resources for too long; nil without allocate.
+	Pauses Pauses
 	// turn is the job that the session currently works on.
 	turn *turn
 
@@ -55,6 +52,15 @@ type Session struct {
 	touched map[string]bool
 }
 
+// Pauses decides when jobs may not hold idle resources.
+type Pauses interface {
+	// IdleOnly reports whether allocate may place the job on idle resources only.
+	IdleOnly(job *api.JobInfo) bool
+	// Paused reports whether gangs of the job's namespace, or of a job that is placed together with it, have held idle resources for too
+	// long. No pods are evicted for the job then if it would hold more.
+	Paused(job *api.JobInfo) bool
+}
+
 func newSession(order []string) *Session {
 	ssn := &Session{
 		turn:              &turn{begins: func() {}},
@@ -68,7 +74,7 @@ func newSession(order []string) *Session {
 		observer:   unobserved{},
 		chain:      newChain(order),
 	}
-	paused := func(job *api.JobInfo) bool { return ssn.Paused != nil && ssn.Paused(job) }
+	paused := func(job *api.JobInfo) bool { return ssn.Pauses != nil && ssn.Pauses.Paused(job) }
 	ssn.evictions = evictions{placement: &ssn.Placement, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
 	return ssn
 }

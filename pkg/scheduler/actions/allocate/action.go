@@ -46,8 +46,7 @@ func (*Action) Name() string { return "allocate" }
 
 // OnSessionStart implements framework.Starter: actions that run before this one ask which gangs are paused.
 func (a *Action) OnSessionStart(ssn *framework.Session) {
-	pauses := state.NewPauses(ssn, a.memory)
-	ssn.IdleOnly, ssn.Paused = pauses.IdleOnly, pauses.Paused
+	ssn.Pauses = state.NewPauses(ssn, a.memory)
 }
 
 // Execute places the gangs of the session that fit: urgent ones first, and then queue by queue and job by job as the

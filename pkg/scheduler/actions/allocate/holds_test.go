@@ -191,7 +191,7 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 						t.Errorf("another gang of the namespace holds %d nodes, want %d", got, want)
 					}
 					for gang, want := range map[string]bool{"waits/b": true, namespace + "/late": want == 0} {
-						if got := ssn.IdleOnly(ssn.Jobs[api.JobID(gang)]); got != want || got != ssn.Paused(ssn.Jobs[api.JobID(gang)]) {
+						if got := ssn.Pauses.IdleOnly(ssn.Jobs[api.JobID(gang)]); got != want || got != ssn.Pauses.Paused(ssn.Jobs[api.JobID(gang)]) {
 							t.Errorf("actions that evict see that %s may use idle resources only: %t, want %t", gang, got, want)
 						}
 					}

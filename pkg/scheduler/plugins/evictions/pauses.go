@@ -24,7 +24,7 @@ type pauses struct {
 func (p *pauses) begin(task *api.TaskInfo) {
 	p.avoided = nil
 	job := p.ssn.Jobs[task.Job]
-	if job == nil || !evicts(p.ssn.Action) || p.ssn.IdleOnly == nil || !p.ssn.IdleOnly(job) {
+	if job == nil || !evicts(p.ssn.Action) || p.ssn.Pauses == nil || !p.ssn.Pauses.IdleOnly(job) {
 		return
 	}
 	if p.releasing == nil {

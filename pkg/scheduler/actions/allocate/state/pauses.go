@@ -18,6 +18,8 @@ type Pauses struct {
 	holds   *memory.Holds
 }
 
+var _ framework.Pauses = Pauses{}
+
 // NewPauses returns the pauses of the session.
 func NewPauses(ssn *framework.Session, m *memory.Memory) Pauses { return Pauses{ssn, &m.Holds} }
 
