@@ -91,11 +91,12 @@ func (r *repacking) try(nodes []int, left *int) {
 		}
 	}
 	*left -= 1 + len(r.Nodes)/8 + len(nodes)*len(r.Kinds)
-	s := sub.newSearch(strategy(r.dice.IntN(2)), max(*left, 0))
-	s.tight, s.scale, s.looks = r.whole.tight, r.whole.scale, repackLooks
+	s := &search{Problem: sub, steps: max(*left, 0), looks: repackLooks, kinds: r.whole.kinds, left: sub.counts(),
+		scale: r.whole.scale, tight: r.whole.tight, plan: make(Plan, len(nodes))}
 	*left -= s.steps
-	for i, n := range s.nodes {
-		fills := s.fills(i)
+	for n := range nodes {
+		s.nodes = append(s.nodes, n)
+		fills := s.fills(n)
 		chosen := 0
 		for chosen+1 < len(fills) && r.dice.IntN(2) == 0 {
 			chosen++
