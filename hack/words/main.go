@@ -91,7 +91,7 @@ func wordList(guide string) (*regexp.Regexp, error) {
 	section, _, _ = strings.Cut(section, "\n## ")
 	var words []string
 	for _, row := range wordRow.FindAllStringSubmatch(fenced.FindString(section), -1) {
-		for _, word := range strings.Split(row[1], ", ") {
+		for word := range strings.SplitSeq(row[1], ", ") {
 			words = append(words, strings.ReplaceAll(regexp.QuoteMeta(word), " ", `\s+`))
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -18,11 +17,11 @@ import (
 func TestPodsOnNodesLoseWhatTheirKubeletRuns(t *testing.T) {
 	probe := &v1.Probe{ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}}
 	read := v1.Container{
-		Name: "c", Image: "registry.example.com/c:1", RestartPolicy: ptr.To(v1.ContainerRestartPolicyAlways),
+		Name: "c", Image: "registry.example.com/c:1", RestartPolicy: new(v1.ContainerRestartPolicyAlways),
 		Ports:           []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}},
 		Resources:       v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")}, Claims: []v1.ResourceClaim{{Name: "gpu"}}},
 		ResizePolicy:    []v1.ContainerResizePolicy{{ResourceName: v1.ResourceCPU, RestartPolicy: v1.NotRequired}},
-		SecurityContext: &v1.SecurityContext{Privileged: ptr.To(true)},
+		SecurityContext: &v1.SecurityContext{Privileged: new(true)},
 	}
 	whole := read
 	whole.Command, whole.Args = []string{"train"}, []string{"--steps=1"}
