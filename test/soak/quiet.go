@@ -39,10 +39,8 @@ func (s *soak) quietPoint(ctx context.Context) error {
 	}
 	settled := time.Since(began)
 	for _, r := range s.replicas {
-		if process := r.running(); process != nil {
-			if err := process.WaitHealthy(ctx); err != nil {
-				s.violate("%v", err)
-			}
+		if err := r.awaitHealthy(ctx); err != nil {
+			s.violate("%v", err)
 		}
 	}
 	filled, err := s.fill(ctx)

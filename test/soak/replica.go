@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"sync"
 	"time"
@@ -97,6 +98,24 @@ func (r *replica) running() *controlplane.Scheduler {
 		return nil
 	default:
 		return r.process
+	}
+}
+
+// awaitHealthy waits until the replica's process is healthy. A process may still end after the last fault, when it finds
+// its lease lost; then the next one counts.
+func (r *replica) awaitHealthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, recovery)
+	defer cancel()
+	for {
+		if process := r.running(); process != nil {
+			err := process.WaitHealthy(ctx)
+			if err == nil || r.running() == process {
+				return err
+			}
+		}
+		if !pause(ctx, glance) {
+			return fmt.Errorf("no scheduler of a replica was healthy within %v: %w", recovery, context.Cause(ctx))
+		}
 	}
 }
 
