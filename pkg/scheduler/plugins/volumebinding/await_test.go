@@ -122,7 +122,7 @@ func TestWhatEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestAClaimThatIsBoundBeforeTheStep: no event of it comes any more, so the step has to look before it waits.
+// TestAClaimThatIsBoundBeforeTheStep: no further event of the claim arrives, so the step must look before it waits.
 func TestAClaimThatIsBoundBeforeTheStep(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {
 		first, second := member("g-0", "c"), member("g-1", "c")

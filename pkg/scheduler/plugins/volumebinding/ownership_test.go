@@ -70,7 +70,7 @@ func (w *world) recover() {
 	synctest.Wait()
 }
 
-// TestAReleasedVolumeIsLeft: it may have data of the deleted claim, and an administrator is told. Whoever deletes it, or wipes it, may have
+// TestAReleasedVolumeIsLeft: it may have data of the deleted claim, and an event notifies the administrator. Whoever deletes it, or wipes it, may have
 // begun, and would destroy what the next claim has on it.
 func TestAReleasedVolumeIsLeft(t *testing.T) {
 	for policy, reported := range map[v1.PersistentVolumeReclaimPolicy]bool{

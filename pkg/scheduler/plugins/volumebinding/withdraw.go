@@ -121,7 +121,7 @@ func isUnbound(pv *v1.PersistentVolume) bool {
 }
 
 // reportReleased says on a volume that the volume controller released, because its claim was deleted, that it stays so:
-// it may have been bound before. Volumes with other reclaim policies are deleted or wiped, and need nobody.
+// it may have been bound before. Volumes with other reclaim policies are deleted or wiped, and need no action.
 func (v *volumes) reportReleased(pv *v1.PersistentVolume) {
 	if pv.Status.Phase != v1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
 		return
