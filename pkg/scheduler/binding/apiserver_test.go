@@ -169,12 +169,12 @@ func (w *world) pod(m *Member) *pod {
 
 // submit hands the members to the engine. A gang's first transaction in line is the one that may be at work.
 func (w *world) submit(gang api.JobID, members ...*Member) error {
-	return w.submitUnit(gang, nil, members...)
+	return w.submitGangGroup(gang, nil, members...)
 }
 
-// submitUnit does so for a unit, of which the gang is the first.
-func (w *world) submitUnit(gang api.JobID, unit *Unit, members ...*Member) error {
-	t := &Transaction{Gang: gang, Unit: unit, Members: members, Lost: map[*Member]error{}}
+// submitGangGroup does so for a gang group, of which the gang is the first.
+func (w *world) submitGangGroup(gang api.JobID, gangGroup *GangGroup, members ...*Member) error {
+	t := &Transaction{Gang: gang, GangGroup: gangGroup, Members: members, Lost: map[*Member]error{}}
 	w.mu.Lock()
 	for _, m := range members {
 		if err := w.pods[m.Task.UID].script.lost; err != nil {
@@ -274,7 +274,7 @@ func (w *world) expectFair(r Result) {
 	w.expect(p, w.lacks(r) || transient(r.QuorumErr), "given up with %d members left, for %v", givenUp, r.QuorumErr)
 }
 
-// lacks is true if a gang of the unit has too few of the members that were given up for the sake of the unit, or a strict one lost
+// lacks is true if a gang of the gang group has too few of the members that were given up for the sake of the gang group, or a strict one lost
 // some.
 func (w *world) lacks(r Result) bool {
 	tx := w.inProgress[r.Gang]

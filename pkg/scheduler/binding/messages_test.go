@@ -15,7 +15,7 @@ import (
 // TestMessages has the texts of this package that users read on PodGroups and pods.
 func TestMessages(t *testing.T) {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	gang := &Transaction{Unit: &Unit{Gangs: []GangTerms{{Gang: "a/x"}, {Gang: "a/y"}}}}
+	gang := &Transaction{GangGroup: &GangGroup{Gangs: []GangTerms{{Gang: "a/x"}, {Gang: "a/y"}}}}
 	short := errors.New("3 of minMember 4")
 	got := map[string]string{
 		"PreBindPending":                  Delay{Kind: StepWaits, Plugin: "p", Node: "n", Since: since}.String(),

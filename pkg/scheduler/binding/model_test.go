@@ -28,12 +28,14 @@ var (
 // TestModel plays random sequences of step results, panics, time-outs, late returns, lost, late and refused binds,
 // pod and node deletions, cancellations, drains and aborts, and checks, as they go and at their end, that
 //
-//   - no member is bound while a gang of its unit is under its minimum, or a strict one lost a member, because of us,
+
+//   - no member is bound while a gang of its gang group is under its minimum, or a strict one lost a member, because of us,
 //   - each step of an unbound member that had begun, or that undoes what was done before the chain, was rolled back with
 //     success exactly once, in reverse order and while no step ran, and nothing of a bound member was,
 //   - the members that hold resources are those bound or in flight,
 //   - every transaction ends, and the transactions of a gang run in turn.
 //
+
 // A sequence is drawn from its seed before it begins.
 func TestModel(t *testing.T) {
 	if *modelSeed > 0 {
@@ -117,45 +119,45 @@ func (d dice) gangs(w *world) {
 	}
 	var at time.Duration
 	for n := range 1 + d.IntN(3*gangs) {
-		unit := d.unit(gangs)
+		gangGroup := d.gangGroup(gangs)
 		var members []*Member
-		for _, terms := range unit.Gangs {
+		for _, terms := range gangGroup.Gangs {
 			g := int(terms.Gang[len(terms.Gang)-1] - 'A')
 			for i := range sizes[g] {
 				name := fmt.Sprintf("%c%d-%d", 'a'+g, n, i)
 				members = append(members, w.member(terms.Gang, name, fmt.Sprintf("n%d", d.IntN(8)), d.script()))
 			}
 		}
-		if unit.Gangs[0] == (GangTerms{Gang: unit.Gangs[0].Gang}) && len(unit.Gangs) == 1 {
-			unit = nil
+		if gangGroup.Gangs[0] == (GangTerms{Gang: gangGroup.Gangs[0].Gang}) && len(gangGroup.Gangs) == 1 {
+			gangGroup = nil
 		}
 		at += 1 + d.span(20*time.Second) // one after the other
-		time.AfterFunc(at, func() { w.submitOrDrop(unit, members) })
+		time.AfterFunc(at, func() { w.submitOrDrop(gangGroup, members) })
 	}
 }
 
 func gangName(g int) api.JobID { return api.JobID(fmt.Sprintf("ns/%c", 'A'+g)) }
 
-// unit is one of so many gangs, mostly without terms of its own, or some of them as a group.
-func (d dice) unit(gangs int) *Unit {
+// gangGroup is one of so many gangs, mostly without terms of its own, or some of them as a group.
+func (d dice) gangGroup(gangs int) *GangGroup {
 	first, n := d.IntN(gangs), 1
 	if d.chance(40) {
 		n += d.IntN(gangs - first)
 	}
-	unit := &Unit{ID: "unit"}
+	gangGroup := &GangGroup{ID: "group"}
 	for g := first; g < first+n; g++ {
 		terms := GangTerms{Gang: gangName(g)}
 		if d.chance(40) {
 			terms.Strict, terms.Count = d.chance(50), Count(d.IntN(3))
 		}
-		unit.Gangs = append(unit.Gangs, terms)
+		gangGroup.Gangs = append(gangGroup.Gangs, terms)
 	}
-	return unit
+	return gangGroup
 }
 
 // submitOrDrop does not mind that the engine is draining.
-func (w *world) submitOrDrop(unit *Unit, members []*Member) {
-	err := w.submitUnit(members[0].Task.Job, unit, members...)
+func (w *world) submitOrDrop(gangGroup *GangGroup, members []*Member) {
+	err := w.submitGangGroup(members[0].Task.Job, gangGroup, members...)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range members {

@@ -98,9 +98,9 @@ func (m *Member) StagedAnnotations() map[string]string {
 type Transaction struct {
 	// Gang is the gang, or the first of the group.
 	Gang api.JobID
-	// Unit is nil for a gang whose only terms are its minimum.
-	Unit    *Unit
-	Members []*Member
+	// GangGroup is nil for a gang whose only terms are its minimum.
+	GangGroup *GangGroup
+	Members   []*Member
 	// Lost are the members that were lost before the transaction was submitted, with the reason. None of their steps begins.
 	Lost map[*Member]error
 }

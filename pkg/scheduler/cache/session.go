@@ -46,9 +46,9 @@ func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
 }
 
 // AddToTransaction reserves the task's resources on its node and adds it to the open transaction of its gang, or of its gang's
-// unit.
-func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
-	return c.ledger.Add(bindCtx.TaskInfo, unit, decided, steps)
+// gang group.
+func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
+	return c.ledger.Add(bindCtx.TaskInfo, gangGroup, decided, steps)
 }
 
 // Evict marks the task as leaving in the books and deletes its pod. It returns an error while sessions see only part of

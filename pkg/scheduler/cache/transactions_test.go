@@ -166,12 +166,12 @@ func TestTransactionsAreSealedWhenTheSessionGoesOn(t *testing.T) {
 // TestWholeTransactionsAreSubmitted after an action: those with enough members, and the others stay open for the next one.
 func TestWholeTransactionsAreSubmitted(t *testing.T) {
 	for name, tt := range map[string]struct {
-		unit *binding.Unit
-		want []string
+		gangGroup *binding.GangGroup
+		want      []string
 	}{
 		"by its minimum": {want: []string{"n", "n"}},
 		"counting those that are bound with it alone": {
-			unit: &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g", Count: binding.CountNone}}}, want: []string{"", ""},
+			gangGroup: &binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g", Count: binding.CountNone}}}, want: []string{"", ""},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestWholeTransactionsAreSubmitted(t *testing.T) {
 				}
 				w.mustPlace("n", nil, "o0")
 				for _, pod := range []string{"p0", "p1"} {
-					if err := w.AddToTransaction(w.decided(pod, "n"), tt.unit, nil, nil); err != nil {
+					if err := w.AddToTransaction(w.decided(pod, "n"), tt.gangGroup, nil, nil); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -70,11 +70,11 @@ func (a answering) Gathering(*api.JobInfo) (*Gathering, error) {
 	return &Gathering{}, nil
 }
 
-func (a answering) Unit(*api.JobInfo) *binding.Unit {
+func (a answering) GangGroup(*api.JobInfo) *binding.GangGroup {
 	if a.silent {
 		return nil
 	}
-	return &binding.Unit{ID: a.name}
+	return &binding.GangGroup{ID: a.name}
 }
 
 func (a answering) Avoid(*api.JobInfo) []string { a.speak(); return []string{a.name, "n"} }
@@ -108,7 +108,7 @@ var (
 	_ PlacementGenerator = answering{}
 	_ PlacementScorer    = answering{}
 	_ Gatherer           = answering{}
-	_ UnitFormer         = answering{}
+	_ GangGrouper        = answering{}
 	_ Avoider            = answering{}
 	_ Reacher            = answering{}
 	_ Prioritizer        = answering{}
@@ -181,8 +181,8 @@ func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 	note("score", "%v %v", score, err)
 	score, err = ssn.Placement.NodeGroupScore(job, &NodeGroupTrial{Group: &topology.Group{}})
 	note("score before the trial", "%v %v, all %t", score, err, ssn.Placement.ScoredBeforeTrial())
-	if unit := ssn.Placement.Unit(job); unit != nil {
-		note("unit", "%s", unit.ID)
+	if gangGroup := ssn.Placement.GangGroup(job); gangGroup != nil {
+		note("gang group", "%s", gangGroup.ID)
 	}
 	note("avoided", "%v", ssn.Placement.Avoided(job))
 	if reach := ssn.Placement.Reach(task); reach != nil {
@@ -224,7 +224,7 @@ func TestAnswersOfPlugins(t *testing.T) {
 	called := func(name string) *fake { return &fake{name, func(*Session) {}} }
 	says := func(name string) answering { return answering{name: name, trace: tr} }
 	ofA := map[string]string{
-		"groups": "a by a", "gathering": "by a", "score": "97 <nil>", "score before the trial": "97 <nil>, all true", "unit": "a", "avoided": "[a n]",
+		"groups": "a by a", "gathering": "by a", "score": "97 <nil>", "score before the trial": "97 <nil>, all true", "gang group": "a", "avoided": "[a n]",
 		"reach": "[a]", "urgency": "[a] of rank 0", "volume": `"a" true`, "claim": `"a" true`, "never fits": "true",
 		"verdicts of a": "scope 1, keys [a], job a, node a true, explains itself true", "calls": "a: p0 on n, a: not p0, a: victim evicted",
 	}
@@ -281,7 +281,7 @@ func TestAnswersOfPlugins(t *testing.T) {
 			plugins: map[string]Plugin{
 				"a": whole{called("a"), answering{name: "a", trace: tr, silent: true}, preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}},
 			},
-			want: but(ofA, "groups", "b by b", "gathering", "by b", "unit", "b", "urgency", "[b] of rank 1", "reach", "",
+			want: but(ofA, "groups", "b by b", "gathering", "by b", "gang group", "b", "urgency", "[b] of rank 1", "reach", "",
 				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[a b n]",
 				"verdicts of b", "scope 1, keys [b], job b, node b true, explains itself true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
@@ -295,7 +295,7 @@ func TestAnswersOfPlugins(t *testing.T) {
 		},
 		"a plugin that panics has no answer, or an error with its name": {
 			plugins: map[string]Plugin{"a": whole{called("a"), answering{name: "a", trace: tr, panics: true}, preBinder{tr}}},
-			want: but(ofNone, "groups", "plugin a: plugin a panicked: oh no", "gathering", "plugin a: plugin a panicked: oh no", "unit", "a",
+			want: but(ofNone, "groups", "plugin a: plugin a panicked: oh no", "gathering", "plugin a: plugin a panicked: oh no", "gang group", "a",
 				"score", "0 plugin a: plugin a panicked: oh no", "score before the trial", "0 <nil>, all false",
 				"verdicts of a", "scope 0, keys [], job a, node \x00 false, explains itself false", "calls", "a: p0 on n, a: not p0"),
 		},

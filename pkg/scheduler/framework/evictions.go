@@ -91,7 +91,7 @@ func (e *evictions) defersAll() bool {
 }
 
 func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
-	return Companions(e.upstream.Jobs, e.placement.Unit(job))
+	return Companions(e.upstream.Jobs, e.placement.GangGroup(job))
 }
 
 // flush sends the deferred evictions, except useless ones. On nodes where members of gangs whose group has no room

@@ -13,10 +13,10 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// unitOf forms one unit of all jobs.
-type unitOf struct{ unit *binding.Unit }
+// oneGangGroup forms one gang group of all jobs.
+type oneGangGroup struct{ gangGroup *binding.GangGroup }
 
-func (u unitOf) Unit(*api.JobInfo) *binding.Unit { return u.unit }
+func (u oneGangGroup) GangGroup(*api.JobInfo) *binding.GangGroup { return u.gangGroup }
 
 type evicted func(Eviction)
 
@@ -28,7 +28,7 @@ func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
 		t.Run("action "+action, func(t *testing.T) {
 			r := NewRegistry()
 			ssn := open(t, r, newKeeper(t), ProfileInput{})
-			ssn.Placement.add("p", unitOf{&binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
+			ssn.Placement.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
 			sent := 0
 			ssn.evictions.observers = appendFound(ssn.evictions.observers, "p", evicted(func(Eviction) { sent++ }), nil)
 			ssn.Action = action
@@ -59,7 +59,7 @@ func TestAHeldEvictionThatFailsLeavesThePodRunning(t *testing.T) {
 			k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
 			k.keeps = c.err
 			ssn := open(t, r, k, ProfileInput{})
-			ssn.Placement.add("p", unitOf{&binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
+			ssn.Placement.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
 			job, node := ssn.Jobs["ns/g"], ssn.Nodes["n"]
 			ssn.Action = "preempt"
 			var uid api.TaskID

@@ -47,7 +47,7 @@ func newKeeper(t *testing.T) *keeper {
 	return &keeper{SchedulerCache: cluster.Cache, members: map[string][]binding.Step{}, decided: map[string]map[string]string{}}
 }
 
-func (k *keeper) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
+func (k *keeper) AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	k.members[bindCtx.TaskInfo.Name] = steps
 	k.decided[bindCtx.TaskInfo.Name] = decided
 	return nil

@@ -23,8 +23,8 @@ import (
 type Cache interface {
 	vccache.Cache
 	// AddToTransaction reserves the task's resources and adds the task, with the annotations that the session staged and its
-	// pre-bind steps, to the open transaction of the unit, or of its gang when unit is nil. An error leaves the cache unchanged.
-	AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error
+	// pre-bind steps, to the open transaction of the gang group, or of its gang when gangGroup is nil. An error leaves the cache unchanged.
+	AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error
 	// SealTransactions submits the open transactions to the binding engine. It is idempotent.
 	SealTransactions()
 	// ReleaseIncomplete drops the open transactions that are below the minimum of one of their gangs, and returns their tasks:
@@ -111,11 +111,11 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 		}
 		steps = append(steps, locks...)
 	}
-	var unit *binding.Unit
+	var gangGroup *binding.GangGroup
 	if job := c.session.Jobs[bindCtx.TaskInfo.Job]; job != nil {
-		unit = c.session.Placement.Unit(job)
+		gangGroup = c.session.Placement.GangGroup(job)
 	}
-	if err := c.AddToTransaction(bindCtx, unit, c.decided(bindCtx.TaskInfo), steps); err != nil {
+	if err := c.AddToTransaction(bindCtx, gangGroup, c.decided(bindCtx.TaskInfo), steps); err != nil {
 		return err
 	}
 	c.session.handedOver[bindCtx.TaskInfo.UID] = true

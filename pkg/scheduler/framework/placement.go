@@ -18,7 +18,7 @@ type Placement struct {
 	generators   []ofPlugin[PlacementGenerator]
 	scorers      []ofPlugin[PlacementScorer]
 	gatherers    []ofPlugin[Gatherer]
-	unitFormers  []ofPlugin[UnitFormer]
+	gangGroupers []ofPlugin[GangGrouper]
 	avoiders     []ofPlugin[Avoider]
 	prioritizers []ofPlugin[Prioritizer]
 	reacher      ofPlugin[Reacher]
@@ -35,7 +35,7 @@ func (p *Placement) add(name string, plugin, inSession any, predicateOn bool) {
 	p.generators = appendFound(p.generators, name, plugin, inSession)
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
 	p.gatherers = appendFound(p.gatherers, name, plugin, inSession)
-	p.unitFormers = appendFound(p.unitFormers, name, plugin, inSession)
+	p.gangGroupers = appendFound(p.gangGroupers, name, plugin, inSession)
 	p.avoiders = appendFound(p.avoiders, name, plugin, inSession)
 	p.prioritizers = appendFound(p.prioritizers, name, plugin, inSession)
 	if reacher, ok := find[Reacher](plugin, inSession); ok && p.reacher.is == nil && predicateOn {
@@ -122,24 +122,24 @@ func gatheringOf(g ofPlugin[Gatherer], job *api.JobInfo) (_ *Gathering, err erro
 	return g.is.Gathering(job)
 }
 
-// Unit returns the unit of the job's gang; nil for a gang alone, with no terms beside its minimum.
-func (p *Placement) Unit(job *api.JobInfo) *binding.Unit {
-	for _, f := range p.unitFormers {
-		if unit := f.is.Unit(job); unit != nil {
-			return unit
+// GangGroup returns the gang group of the job's gang; nil for a gang alone, with no terms beside its minimum.
+func (p *Placement) GangGroup(job *api.JobInfo) *binding.GangGroup {
+	for _, f := range p.gangGroupers {
+		if gangGroup := f.is.GangGroup(job); gangGroup != nil {
+			return gangGroup
 		}
 	}
 	return nil
 }
 
-// Companions returns the gangs of the unit, sorted by name; nil if the unit has only one. It returns false if one of
+// Companions returns the gangs of the gang group, sorted by name; nil if the gang group has only one. It returns false if one of
 // them is not among the jobs.
-func Companions(jobs map[api.JobID]*api.JobInfo, unit *binding.Unit) ([]*api.JobInfo, bool) {
-	if unit == nil || len(unit.Gangs) < 2 {
+func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) ([]*api.JobInfo, bool) {
+	if gangGroup == nil || len(gangGroup.Gangs) < 2 {
 		return nil, true
 	}
-	gangs := make([]*api.JobInfo, len(unit.Gangs))
-	for i, terms := range unit.Gangs {
+	gangs := make([]*api.JobInfo, len(gangGroup.Gangs))
+	for i, terms := range gangGroup.Gangs {
 		if gangs[i] = jobs[terms.Gang]; gangs[i] == nil {
 			return nil, false
 		}

@@ -28,15 +28,15 @@ func newOpenTransactions() openTransactions {
 	return openTransactions{byGang: map[api.JobID]*binding.Transaction{}, incomplete: map[api.JobID]bool{}}
 }
 
-// add adds the member to its unit's transaction. If the previous member was of another unit, add closes the transaction
-// of that unit and returns it. It leaves a transaction open that has a gang with CountNone, because members of a later
+// add adds the member to its gang group's transaction. If the previous member was of another gang group, add closes the transaction
+// of that gang group and returns it. It leaves a transaction open that has a gang with CountNone, because members of a later
 // transaction would not count for that gang's minimum.
-func (o *openTransactions) add(member *binding.Member, unit *binding.Unit) (former *binding.Transaction) {
+func (o *openTransactions) add(member *binding.Member, gangGroup *binding.GangGroup) (former *binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	gang := member.Task.Job
-	if unit != nil {
-		gang = unit.Gangs[0].Gang
+	if gangGroup != nil {
+		gang = gangGroup.Gangs[0].Gang
 	}
 	if last, ok := o.byGang[o.last]; ok && o.last != gang && !last.CountsNone() {
 		former = last
@@ -44,7 +44,7 @@ func (o *openTransactions) add(member *binding.Member, unit *binding.Unit) (form
 	}
 	tx, ok := o.byGang[gang]
 	if !ok {
-		tx = &binding.Transaction{Gang: gang, Unit: unit}
+		tx = &binding.Transaction{Gang: gang, GangGroup: gangGroup}
 		o.byGang[gang] = tx
 		o.inOrder = append(o.inOrder, tx)
 	}

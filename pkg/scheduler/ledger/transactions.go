@@ -19,14 +19,14 @@ import (
 var errIncomplete = errors.New("the rest of the gang's minimum could not be placed")
 
 // Add reserves the task's resources on its node and adds it, with the annotations that the session decided, to the open
-// transaction of its gang, or of its gang's unit. A unit has one transaction in a session. It is sealed as soon as the
-// session moves on to another unit and the members so far are enough, or else after the session's last action.
-func (l *Ledger) Add(task *api.TaskInfo, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
+// transaction of its gang, or of its gang's gang group. A gang group has one transaction in a session. It is sealed as soon as the
+// session moves on to another gang group and the members so far are enough, or else after the session's last action.
+func (l *Ledger) Add(task *api.TaskInfo, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	member, err := l.Reserve(task, decided, steps)
 	if err != nil {
 		return fmt.Errorf("reserving pod %s on node %s: %w", klog.KObj(task.Pod), task.NodeName, err)
 	}
-	if former := l.open.add(member, unit); former != nil {
+	if former := l.open.add(member, gangGroup); former != nil {
 		l.submitIfEnough(former)
 	}
 	return nil

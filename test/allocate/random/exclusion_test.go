@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-var exclusionConf = strings.Replace(unitConf, "  - name: coscheduling\n", "", 1)
+var exclusionConf = strings.Replace(gangGroupConf, "  - name: coscheduling\n", "", 1)
 
 // roleLabel is on every pod of an exclusionInstance with its role, which has the same name as the annotation's.
 const roleLabel = "role"

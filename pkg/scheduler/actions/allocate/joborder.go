@@ -43,7 +43,7 @@ func (q *jobQueue) pop() *api.JobInfo {
 	return job
 }
 
-// reorder moves jobs of the queue to their new place in the order, after they were placed with their unit, without a turn of
+// reorder moves jobs of the queue to their new place in the order, after they were placed with their gang group, without a turn of
 // their own.
 func (q *jobQueue) reorder(jobs []*api.JobInfo) {
 	if !q.sorted {

@@ -63,7 +63,7 @@ func TestTheFirstJobHasTheTurn(t *testing.T) {
 	}
 }
 
-// TestAJobIsPutBackBehindThoseThatMoved: jobs that were placed with their unit have other places than when the queue was sorted. Among them a job that
+// TestAJobIsPutBackBehindThoseThatMoved: jobs that were placed with their gang group have other places than when the queue was sorted. Among them a job that
 // was put back came before others that go first.
 func TestAJobIsPutBackBehindThoseThatMoved(t *testing.T) {
 	for seed := range uint64(50) {
@@ -77,14 +77,14 @@ func TestAJobIsPutBackBehindThoseThatMoved(t *testing.T) {
 				}
 			}
 			if random.IntN(3) == 0 {
-				var unit []*api.JobInfo
+				var gangGroup []*api.JobInfo
 				for _, other := range q.jobs {
 					if random.IntN(5) == 0 {
 						place[other.UID] += 10
-						unit = append(unit, other)
+						gangGroup = append(gangGroup, other)
 					}
 				}
-				q.reorder(unit)
+				q.reorder(gangGroup)
 			}
 			if place[job.UID] < 20 {
 				place[job.UID] += random.Int32N(10)

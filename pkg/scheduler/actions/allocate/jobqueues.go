@@ -87,7 +87,7 @@ func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) 
 	s.Session.WithTiers(s.Progress.NotGang, sort)
 }
 
-// reorder moves jobs that were placed with their unit to their new place in the order.
+// reorder moves jobs that were placed with their gang group to their new place in the order.
 func (q *jobQueues) reorder(placed []*api.JobInfo) {
 	queues := map[*jobQueue]bool{}
 	for _, job := range placed {

@@ -32,7 +32,7 @@ func (s *scheduler) placeJobs() {
 func (s *scheduler) takeUrgentTurn(job urgentJob) {
 	pending := s.waiting.pending[job.UID]
 	var others *state.Pending
-	if gangs, all := framework.Companions(s.run.Session.Jobs, s.run.Session.Placement.Unit(job.JobInfo)); gangs == nil && all {
+	if gangs, all := framework.Companions(s.run.Session.Jobs, s.run.Session.Placement.GangGroup(job.JobInfo)); gangs == nil && all {
 		others = pending.SetAside(job.Only)
 	}
 	if others == nil {
@@ -69,7 +69,7 @@ func (s *scheduler) serveQueue(queue *api.QueueInfo) {
 // whether no other job is left.
 func (s *scheduler) takeTurn(job *api.JobInfo, alone bool) {
 	pending := s.waiting.pending[job.UID]
-	if pending.Empty() || s.placeGroup(job) { // it had its turn with its unit
+	if pending.Empty() || s.scheduleGangGroup(job) { // it had its turn with its gang group
 		return
 	}
 	if s.placeJob(job, pending, alone) && !pending.Empty() {
@@ -85,7 +85,7 @@ func (s *scheduler) explainOverused(queue *api.QueueInfo) {
 	for jobs := s.waiting.jobs[queue.UID]; !jobs.empty(); {
 		job := jobs.pop()
 		pending := s.waiting.pending[job.UID]
-		if pending.Empty() { // placed with its unit
+		if pending.Empty() { // placed with its gang group
 			continue
 		}
 		pending.RestoreFitErrors(job)

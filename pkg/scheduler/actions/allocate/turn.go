@@ -19,13 +19,13 @@ type scheduler struct {
 	run *state.Run
 	// waiting are the jobs and tasks to be placed.
 	waiting *jobQueues
-	// units are the results of units of several gangs that had their turn.
-	units map[*binding.Unit]unitTurn
+	// gangGroups are the results of gang groups that had their turn.
+	gangGroups map[*binding.GangGroup]groupResult
 }
 
 // newScheduler lists the jobs to be placed in the run.
 func newScheduler(run *state.Run) *scheduler {
-	return &scheduler{run: run, waiting: newJobQueues(run), units: map[*binding.Unit]unitTurn{}}
+	return &scheduler{run: run, waiting: newJobQueues(run), gangGroups: map[*binding.GangGroup]groupResult{}}
 }
 
 // placeJob places enough tasks to make the job ready, or further tasks of a ready job. It reports whether tasks were
@@ -67,11 +67,11 @@ func finish(r *state.Attempt, result trial.Result) bool {
 	return false
 }
 
-// unitTurn is how a unit's one turn in the session ended.
-type unitTurn int
+// groupResult is how a gang group's one turn in the session ended.
+type groupResult int
 
 const (
-	unitNotTried unitTurn = iota
-	unitWaits
-	unitPlaced
+	groupNotTried groupResult = iota
+	groupWaits
+	groupPlaced
 )

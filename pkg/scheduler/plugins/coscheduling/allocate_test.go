@@ -275,8 +275,8 @@ func satisfied(pg *v1beta1.PodGroup) *v1beta1.PodGroup {
 	return pg
 }
 
-// All members of a group are in one unit, on the terms of their gangs.
-func TestUnitOfAGroup(t *testing.T) {
+// All members of a group are in one gang group, on the terms of their gangs.
+func TestGangGroup(t *testing.T) {
 	xy := groupOf("x", "y")
 	ssn := open(t, "9", []gangOf{
 		{name: "x", minimum: 2, waiting: 2, annotations: says(gangs.GroupsAnnotation, xy, gangs.ModeAnnotation, "Strict")},
@@ -284,13 +284,13 @@ func TestUnitOfAGroup(t *testing.T) {
 		{name: "z", minimum: 1, waiting: 1, annotations: says(gangs.ModeAnnotation, "NonStrict")},
 		{name: "plain", minimum: 1, waiting: 1},
 	})
-	group := &binding.Unit{ID: "ns/x,ns/y", Gangs: []binding.GangTerms{{Gang: "ns/x", Strict: true}, {Gang: "ns/y", Count: binding.CountNone}}}
-	want := map[string]*binding.Unit{
+	group := &binding.GangGroup{ID: "ns/x,ns/y", Gangs: []binding.GangTerms{{Gang: "ns/x", Strict: true}, {Gang: "ns/y", Count: binding.CountNone}}}
+	want := map[string]*binding.GangGroup{
 		"ns/x-0": group, "ns/x-1": group, "ns/y-0": group, "ns/z-0": {ID: "ns/z", Gangs: []binding.GangTerms{{Gang: "ns/z"}}}, "ns/plain-0": nil,
 	}
-	got := map[string]*binding.Unit{}
+	got := map[string]*binding.GangGroup{}
 	for name, bind := range ssn.Handed() {
-		got[name] = bind.Unit
+		got[name] = bind.GangGroup
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("units of the members (-want +got):\n%s", diff)

@@ -13,14 +13,14 @@ import (
 type answers struct{ session *session }
 
 var (
-	_ framework.UnitFormer = answers{}
-	_ framework.Gatherer   = answers{}
-	_ framework.Signer     = answers{}
-	_ framework.JobSigner  = answers{}
+	_ framework.GangGrouper = answers{}
+	_ framework.Gatherer    = answers{}
+	_ framework.Signer      = answers{}
+	_ framework.JobSigner   = answers{}
 )
 
-// Unit implements framework.UnitFormer.
-func (a answers) Unit(job *api.JobInfo) *binding.Unit { return a.session.unit(job) }
+// GangGroup implements framework.GangGrouper.
+func (a answers) GangGroup(job *api.JobInfo) *binding.GangGroup { return a.session.gangGroup(job) }
 
 // Gathering implements framework.Gatherer.
 func (a answers) Gathering(job *api.JobInfo) (*framework.Gathering, error) {

@@ -165,7 +165,7 @@ func TestWhatIsAskedOfOthers(t *testing.T) {
 		if enter := s.mayEnter(tt.obj); enter != tt.enter {
 			t.Errorf("%v: whether it may be let in: %d, want %d", tt.obj, enter, tt.enter)
 		}
-		if job, is := tt.obj.(*api.JobInfo); is && s.unit(job) != nil {
+		if job, is := tt.obj.(*api.JobInfo); is && s.gangGroup(job) != nil {
 			t.Errorf("%s has a unit", job.UID)
 		}
 	}

@@ -3,11 +3,13 @@
 // Package coscheduling supports gangs with Koordinator's terms: strict or not, groups of gangs, which members count for
 // the minimum.
 //
+
 // The terms are annotations of Volcano's PodGroup (package gangs). The plugin does not affect a PodGroup without them.
 // In each session it sets, or provides,
 //
+
 //   - the smallest number of members to place (minimum.go): all for a strict gang, none for one that is satisfied;
-//   - the gang's unit (units.go): the gangs that it is placed and bound with, and what each requires at the barrier;
+//   - the gang's gang group (ganggroups.go): the gangs that it is placed and bound with, and what each requires at the barrier;
 //   - whether it may be placed now: a group waits for each of its gangs, and after its waiting time for the end of a backoff
 //     (timelimit.go);
 //   - how its members are divided over the domains of the network (topologies.go, gathering.go, gatherhome.go; package gather);
@@ -186,7 +188,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		s.reportMistakes(gang)
 		gang.setMinimum()
 	}
-	s.formUnits()
+	s.formGangGroups()
 	s.holdBack()
 	s.addPredicates()
 	ssn.AddJobValidFn(Name, s.valid)
@@ -266,9 +268,9 @@ type gang struct {
 	satisfied bool
 	// limit is the state of its time limit; nil if it has none.
 	limit *knownLimit
-	// unit is nil while the group cannot be formed; waits is the reason.
-	unit  *binding.Unit
-	waits *api.ValidateResult
+	// gangGroup is nil while the group cannot be formed; waits is the reason.
+	gangGroup *binding.GangGroup
+	waits     *api.ValidateResult
 }
 
 func (p *plugin) open(ssn *framework.Session) *session {

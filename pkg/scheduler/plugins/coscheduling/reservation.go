@@ -24,6 +24,7 @@ import (
 // enables it, nodes are reserved for a gang that has waited for long: the pods there run to their end, and pods of the
 // same or a lower priority are not placed there.
 //
+
 //   - A queue has at most one reservation, and all of them together hold at most a share of the cluster.
 //   - A reservation begins after a trial on the nodes as if they were drained (drainedtrial.go), drains for at most drainTimeout, and is
 //     held for at most idleLimit after that. If it ends for any reason other than the placement of its gang, the queue and the namespace
@@ -287,7 +288,7 @@ func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 			now.Before(waits.retry.until) || known.active[job.Queue] != nil || known.paused(job.Queue, job.Namespace, now) {
 			continue
 		}
-		if companions, alone := framework.Companions(s.Jobs, s.unit(job)); companions == nil && alone && waitsWhole(job) && complete(job) && (most == nil || before(job, most)) {
+		if companions, alone := framework.Companions(s.Jobs, s.gangGroup(job)); companions == nil && alone && waitsWhole(job) && complete(job) && (most == nil || before(job, most)) {
 			most = job
 		}
 	}

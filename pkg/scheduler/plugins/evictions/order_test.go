@@ -93,10 +93,10 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 	w.Pods = append(w.Pods, y)
 	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("y").MinMember(1).PriorityClass("p100").Obj())
 	s := brew(t, w, strings.Replace(victimTiers, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
-	unit := &binding.Unit{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
-	s.registry.RegisterPlugin(helper{Part: sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit {
+	gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
+	s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
 		if job.Name == "gang" || job.Name == "y" {
-			return unit
+			return gangGroup
 		}
 		return nil
 	})}.spec())

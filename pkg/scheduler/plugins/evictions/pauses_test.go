@@ -132,9 +132,9 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 			}
 			s := brew(t, w, conf)
 			if grouped {
-				unit := &binding.Unit{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
-				s.registry.RegisterPlugin(helper{Part: sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit {
-					return map[string]*binding.Unit{"gang": unit, "y": unit}[job.Name]
+				gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
+				s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
+					return map[string]*binding.GangGroup{"gang": gangGroup, "y": gangGroup}[job.Name]
 				})}.spec())
 			}
 			s.inOrder("preempt, allocate, reclaim")

@@ -38,8 +38,8 @@ func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 
 // searchKey returns the gang's key in the searches of a round; gangs that are placed together share one.
 func searchKey(ssn *framework.Session, job *api.JobInfo) string {
-	if unit := ssn.Placement.Unit(job); unit != nil {
-		return unit.ID
+	if gangGroup := ssn.Placement.GangGroup(job); gangGroup != nil {
+		return gangGroup.ID
 	}
 	return string(job.UID)
 }

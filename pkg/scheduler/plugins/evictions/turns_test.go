@@ -27,18 +27,18 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 	const search = 60 * time.Millisecond
 	tests := map[string]struct {
 		// others are gangs of the other namespace.
-		others []string
-		unit   []string
-		want   [][]string
+		others    []string
+		gangGroup []string
+		want      [][]string
 	}{
 		"two gangs of a namespace in a cycle": {
 			others: []string{"other"},
 			want:   [][]string{{"a", "b", "other"}, {"c", "d", "other"}, {"e", "other"}, {"a", "b", "other"}},
 		},
 		"gangs of a group together": {
-			others: []string{"other"},
-			unit:   []string{"b", "c"},
-			want:   [][]string{{"a", "b", "c", "other"}, {"d", "e", "other"}, {"a", "b", "c", "other"}},
+			others:    []string{"other"},
+			gangGroup: []string{"b", "c"},
+			want:      [][]string{{"a", "b", "c", "other"}, {"d", "e", "other"}, {"a", "b", "c", "other"}},
 		},
 		"all gangs where there is no other namespace": {
 			want: [][]string{{"a", "b", "c", "d", "e"}, {"a", "b", "c", "d", "e"}},
@@ -70,17 +70,17 @@ func TestNamespacesTakeTurnsToEvict(t *testing.T) {
 						time.Sleep(search)
 						return api.NewFitError(task, node, "no")
 					})
-				}, Part: sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit {
-					unit := &binding.Unit{ID: "ns/group"}
+				}, Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
+					gangGroup := &binding.GangGroup{ID: "ns/group"}
 					member := false
-					for _, name := range tt.unit {
-						unit.Gangs = append(unit.Gangs, binding.GangTerms{Gang: api.JobID(schedtest.Namespace + "/" + name)})
+					for _, name := range tt.gangGroup {
+						gangGroup.Gangs = append(gangGroup.Gangs, binding.GangTerms{Gang: api.JobID(schedtest.Namespace + "/" + name)})
 						member = member || job.Name == name
 					}
 					if !member {
 						return nil
 					}
-					return unit
+					return gangGroup
 				})}.spec())
 				synctest.Test(t, func(t *testing.T) {
 					var got [][]string

@@ -133,10 +133,10 @@ func ofGang(evicted []string, gang string) []string {
 // TestWhatIsEvictedAtTheEndIsSent: also where gangs of the session are placed together, for whose sake actions' evictions are held until then.
 func TestWhatIsEvictedAtTheEndIsSent(t *testing.T) {
 	c := newCache(t)
-	unit := &binding.Unit{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}
-	c.units = func(job *api.JobInfo) *binding.Unit {
+	gangGroup := &binding.GangGroup{ID: "g", Gangs: []binding.GangTerms{{Gang: "ns/waits"}, {Gang: "ns/whole"}}}
+	c.gangGroups = func(job *api.JobInfo) *binding.GangGroup {
 		if job.UID == "ns/waits" || job.UID == "ns/whole" {
-			return unit
+			return gangGroup
 		}
 		return nil
 	}

@@ -38,13 +38,13 @@ type fakeCache struct {
 	reload  func()
 	// registry is that of the sessions.
 	registry *framework.Registry
-	// units forms units of gangs; nil for none.
-	units sessiontest.UnitFn
+	// gangGroups forms gang groups; nil for none.
+	gangGroups sessiontest.GangGroupFn
 	// opens is called when the other plugins open; it may be nil.
 	opens func(ssn *framework.Session)
 }
 
-func (c *fakeCache) AddToTransaction(*vccache.BindContext, *binding.Unit, map[string]string, []binding.Step) error {
+func (c *fakeCache) AddToTransaction(*vccache.BindContext, *binding.GangGroup, map[string]string, []binding.Step) error {
 	return nil
 }
 func (c *fakeCache) SealTransactions()                             {}
@@ -107,7 +107,7 @@ func sessions(t *testing.T, c *fakeCache, limit time.Duration, others ...conf.Pl
 	registry.RegisterPlugin(Spec(c))
 	for _, other := range others {
 		registry.RegisterPlugin(framework.PluginSpec{Name: other.Name, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-			return &sessiontest.Plugin{Called: other.Name, Part: c.units, Open: c.opens}, nil
+			return &sessiontest.Plugin{Called: other.Name, Part: c.gangGroups, Open: c.opens}, nil
 		}})
 	}
 	c.registry = registry

@@ -89,11 +89,11 @@ type GatheringFn func(job *api.JobInfo) (*framework.Gathering, error)
 // Gathering implements framework.Gatherer.
 func (fn GatheringFn) Gathering(job *api.JobInfo) (*framework.Gathering, error) { return fn(job) }
 
-// UnitFn is a framework.UnitFormer; nil forms none.
-type UnitFn func(job *api.JobInfo) *binding.Unit
+// GangGroupFn is a framework.GangGrouper; nil forms none.
+type GangGroupFn func(job *api.JobInfo) *binding.GangGroup
 
-// Unit implements framework.UnitFormer.
-func (fn UnitFn) Unit(job *api.JobInfo) *binding.Unit {
+// GangGroup implements framework.GangGrouper.
+func (fn GangGroupFn) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	if fn == nil {
 		return nil
 	}

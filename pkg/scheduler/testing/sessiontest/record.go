@@ -21,8 +21,8 @@ import (
 type Bind struct {
 	Task *api.TaskInfo
 	Node string
-	// Unit is the unit with which the pod is bound; nil if its gang has only a minimum.
-	Unit *binding.Unit
+	// GangGroup is the gang group with which the pod is bound; nil if its gang has only a minimum.
+	GangGroup *binding.GangGroup
 	// Decided are the annotations that the session's plugins set on the pod.
 	Decided map[string]string
 	// Steps is the pod's pre-bind chain.
@@ -46,11 +46,11 @@ type recordingCache struct {
 
 var _ framework.Cache = (*recordingCache)(nil)
 
-func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, unit *binding.Unit, decided map[string]string, steps []binding.Step) error {
+func (c *recordingCache) AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	task := bindCtx.TaskInfo
-	c.binds[key(task)] = Bind{Task: task, Node: task.NodeName, Unit: unit, Decided: decided, Steps: steps}
+	c.binds[key(task)] = Bind{Task: task, Node: task.NodeName, GangGroup: gangGroup, Decided: decided, Steps: steps}
 	return nil
 }
 

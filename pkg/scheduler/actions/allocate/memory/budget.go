@@ -27,36 +27,36 @@ const (
 // turnsKept is for how many sessions a waiting search keeps its place without asking again.
 const turnsKept = 10
 
-// Search identifies a search for room for tasks of a job in a set of nodes, on behalf of the job's unit of gangs. It stays the
+// Search identifies a search for room for tasks of a job in a set of nodes, on behalf of the job's gang group, or of its gang alone. It stays the
 // same when the nodes or the tasks change.
 type Search struct {
-	Unit     string
-	Job      api.JobID
-	Set      string
-	IdleOnly bool
+	GangGroup string
+	Job       api.JobID
+	Set       string
+	IdleOnly  bool
 }
 
 // Budget divides the steps that searches may take in a session. Searches that need more steps wait. In each session one of them
 // has its turn, with all the steps of a search, whatever other searches use: first by namespace, the one whose last turn was
-// longest ago; then by unit, the one that has waited longest for a turn; then the search that has waited longest. So each
-// namespace has a turn after as many sessions as other namespaces wait, and each of its units after as many of these turns as
-// units waited before it, regardless of the number of searches and of changes between sessions.
+// longest ago; then by gang group, the one that has waited longest for a turn; then the search that has waited longest. So each
+// namespace has a turn after as many sessions as other namespaces wait, and each of its gang groups after as many of these turns as
+// gang groups waited before it, regardless of the number of searches and of changes between sessions.
 type Budget struct {
 	session int
 	// Left is how many steps searches may still use in the session.
 	Left int
 	// Next is the search whose turn it is in this session; nil if there is none, or it was used.
 	Next *Search
-	// units are the waiting units, by name. asked is a logical clock of the starts of waits.
-	units map[string]*waitingUnit
-	asked int
-	// served is when each namespace with waiting units had its last turn, or began to wait since, by the clock asked. A
+	// gangGroups are the groups with waiting searches, by name: gang groups, and gangs without one. asked is a logical clock of the starts of waits.
+	gangGroups map[string]*waitingGangGroup
+	asked      int
+	// served is when each namespace with waiting gang groups had its last turn, or began to wait since, by the clock asked. A
 	// namespace that returns is behind the others.
 	served map[string]int
 }
 
-// waitingUnit is a unit that waits for a turn.
-type waitingUnit struct {
+// waitingGangGroup is a gang group, or a gang without one, that waits for a turn.
+type waitingGangGroup struct {
 	since     int
 	namespace string
 	searches  map[Search]*waitingSearch
@@ -72,10 +72,10 @@ func (b *Budget) beginSession(steps int) {
 	b.Left = steps
 	b.Next = nil
 	b.forgetAbsent()
-	var first *waitingUnit
-	for _, unit := range b.units {
-		if first == nil || cmp.Or(cmp.Compare(b.served[unit.namespace], b.served[first.namespace]), cmp.Compare(unit.since, first.since)) < 0 {
-			first = unit
+	var first *waitingGangGroup
+	for _, gangGroup := range b.gangGroups {
+		if first == nil || cmp.Or(cmp.Compare(b.served[gangGroup.namespace], b.served[first.namespace]), cmp.Compare(gangGroup.since, first.since)) < 0 {
+			first = gangGroup
 		}
 	}
 	if first == nil {
@@ -92,15 +92,15 @@ func (b *Budget) beginSession(steps int) {
 	b.served[first.namespace] = b.asked
 }
 
-// forgetAbsent forgets searches that no longer ask, units without searches, and namespaces without units.
+// forgetAbsent forgets searches that no longer ask, gang groups without searches, and namespaces without gang groups.
 func (b *Budget) forgetAbsent() {
-	maps.DeleteFunc(b.units, func(_ string, unit *waitingUnit) bool {
-		maps.DeleteFunc(unit.searches, func(_ Search, waiting *waitingSearch) bool { return b.session-waiting.asked > turnsKept })
-		return len(unit.searches) == 0
+	maps.DeleteFunc(b.gangGroups, func(_ string, gangGroup *waitingGangGroup) bool {
+		maps.DeleteFunc(gangGroup.searches, func(_ Search, waiting *waitingSearch) bool { return b.session-waiting.asked > turnsKept })
+		return len(gangGroup.searches) == 0
 	})
 	served := map[string]int{}
-	for _, unit := range b.units {
-		served[unit.namespace] = b.served[unit.namespace]
+	for _, gangGroup := range b.gangGroups {
+		served[gangGroup.namespace] = b.served[gangGroup.namespace]
 	}
 	b.served = served
 }
@@ -144,22 +144,22 @@ func (b *Budget) useTurn(of Search) bool {
 // Wait records that the search needs more steps.
 func (b *Budget) Wait(of Search) {
 	b.asked++
-	unit := b.units[of.Unit]
-	if unit == nil {
-		if b.units == nil {
-			b.units, b.served = map[string]*waitingUnit{}, map[string]int{}
+	gangGroup := b.gangGroups[of.GangGroup]
+	if gangGroup == nil {
+		if b.gangGroups == nil {
+			b.gangGroups, b.served = map[string]*waitingGangGroup{}, map[string]int{}
 		}
 		namespace, _, _ := strings.Cut(string(of.Job), "/")
-		unit = &waitingUnit{since: b.asked, namespace: namespace, searches: map[Search]*waitingSearch{}}
-		b.units[of.Unit] = unit
+		gangGroup = &waitingGangGroup{since: b.asked, namespace: namespace, searches: map[Search]*waitingSearch{}}
+		b.gangGroups[of.GangGroup] = gangGroup
 		if _, known := b.served[namespace]; !known {
 			b.served[namespace] = b.asked
 		}
 	}
-	if unit.searches[of] == nil {
-		unit.searches[of] = &waitingSearch{since: b.asked}
+	if gangGroup.searches[of] == nil {
+		gangGroup.searches[of] = &waitingSearch{since: b.asked}
 	}
-	unit.searches[of].asked = b.session
+	gangGroup.searches[of].asked = b.session
 }
 
 // Finish ends the search's turn, because it needs no further steps.

@@ -111,16 +111,16 @@ func TestAllThatWaitHaveTurnsInOrder(t *testing.T) {
 	for session := range 2*waiting + 1 {
 		turns.beginSession(0)
 		for i := range waiting {
-			if turns.AcquireAll(Search{Unit: strconv.Itoa(i)}, 1) && session > 0 && i != (session-1)%waiting {
+			if turns.AcquireAll(Search{GangGroup: strconv.Itoa(i)}, 1) && session > 0 && i != (session-1)%waiting {
 				t.Fatalf("session %d is the turn of %d, want %d", session, i, (session-1)%waiting)
 			}
 		}
 	}
 }
 
-// TestOneUnitOfManySearchesDoesNotKeepOthersWaiting: each unit has a turn in as many sessions as there are units, and the searches of a
-// unit have its turns one after the other.
-func TestOneUnitOfManySearchesDoesNotKeepOthersWaiting(t *testing.T) {
+// TestOneGangGroupOfManySearchesDoesNotKeepOthersWaiting: each gang group has a turn in as many sessions as there are gang groups, and the searches of a
+// gang group have its turns one after the other.
+func TestOneGangGroupOfManySearchesDoesNotKeepOthersWaiting(t *testing.T) {
 	searches := []Search{{"large", "", "a", false}, {"large", "", "b", false}, {"large", "job", "b", false}, {"large", "", "b", true}, {"small", "", "a", false}, {"other", "", "a", false}}
 	turns := Budget{}
 	had := map[Search][]int{}
@@ -152,7 +152,7 @@ func TestOneUnitOfManySearchesDoesNotKeepOthersWaiting(t *testing.T) {
 
 // TestASearchKeepsItsPlaceWhileItDoesNotAsk: for a few sessions, after which it is forgotten.
 func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
-	away, others := Search{Unit: "away"}, []Search{{Unit: "a"}, {Unit: "b"}, {Unit: "c"}, {Unit: "d"}, {Unit: "e"}, {Unit: "f"}}
+	away, others := Search{GangGroup: "away"}, []Search{{GangGroup: "a"}, {GangGroup: "b"}, {GangGroup: "c"}, {GangGroup: "d"}, {GangGroup: "e"}, {GangGroup: "f"}}
 	for name, tc := range map[string]struct{ before, want int }{"a few": {5, 6}, "many": {0, 0}} {
 		t.Run(name, func(t *testing.T) {
 			turns := Budget{}
@@ -174,19 +174,19 @@ func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("its turn is in session %d, want %d", got, tc.want)
 			}
-			if tc.want == 0 && len(turns.units) != len(others) {
-				t.Errorf("%d units are known, want %d", len(turns.units), len(others))
+			if tc.want == 0 && len(turns.gangGroups) != len(others) {
+				t.Errorf("%d gang groups are known, want %d", len(turns.gangGroups), len(others))
 			}
 		})
 	}
 }
 
-// TestNamespacesHaveTurns: a tenant with a thousand units that wait had a thousand turns before the one unit of another.
+// TestNamespacesHaveTurns: a tenant with a thousand gang groups that wait had a thousand turns before the one gang group of another.
 func TestNamespacesHaveTurns(t *testing.T) {
 	turns := Budget{}
 	of := func(namespace string, i int) Search {
 		name := namespace + "/" + strconv.Itoa(i)
-		return Search{Unit: name, Job: api.JobID(name)}
+		return Search{GangGroup: name, Job: api.JobID(name)}
 	}
 	var got []string
 	for session := range 12 {
@@ -215,15 +215,15 @@ func TestNamespacesHaveTurns(t *testing.T) {
 	for range turnsKept + 2 {
 		turns.beginSession(sessionPackingSteps)
 	}
-	if len(turns.served)+len(turns.units) > 0 {
-		t.Errorf("%d namespaces and %d units are remembered though none waits", len(turns.served), len(turns.units))
+	if len(turns.served)+len(turns.gangGroups) > 0 {
+		t.Errorf("%d namespaces and %d gang groups are remembered though none waits", len(turns.served), len(turns.gangGroups))
 	}
 }
 
 // TestANamespaceThatComesAndGoesHasNoMoreTurns: two tenants whose searches are made by turns were always the ones that had no turn yet.
 func TestANamespaceThatComesAndGoesHasNoMoreTurns(t *testing.T) {
 	turns := Budget{}
-	of := func(name string) Search { return Search{Unit: name, Job: api.JobID(name)} }
+	of := func(name string) Search { return Search{GangGroup: name, Job: api.JobID(name)} }
 	good := 0
 	for range 30 {
 		turns.beginSession(0)
@@ -232,7 +232,7 @@ func TestANamespaceThatComesAndGoesHasNoMoreTurns(t *testing.T) {
 		}
 		turns.Wait(of("good/0")) // its turn does not suffice
 		for _, evil := range []string{"evil/0", "evil-too/0"} {
-			if turns.units[evil] == nil { // it has had its turn, and was forgotten
+			if turns.gangGroups[evil] == nil { // it has had its turn, and was forgotten
 				turns.Wait(of(evil))
 			}
 		}

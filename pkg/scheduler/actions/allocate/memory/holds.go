@@ -14,6 +14,7 @@ import (
 // bucket is empty. So over a long time a namespace holds idle resources for at most a fifth of the time, and it is
 // never paused below that.
 //
+
 // A gang that waits for pods that were evicted for it, for some minutes at most, fills the bucket at a quarter of the
 // rate, and holds its placement in a pause too. Without a limit a namespace could evict a pod of its own for one gang
 // after the other.

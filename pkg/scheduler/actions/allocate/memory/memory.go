@@ -28,8 +28,8 @@ type Memory struct {
 	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything that decides on them. formerGangs
 	// are from the last session.
 	Gangs, formerGangs map[uint64]Explanation
-	// Units are the units that fit nowhere, by name. FormerUnits are from the last session.
-	Units, FormerUnits map[string]UnitWaits
+	// GangGroups are the gang groups that fit nowhere, by name. FormerGangGroups are from the last session.
+	GangGroups, FormerGangGroups map[string]GangGroupWaits
 	// Nodes are the fingerprints of nodes.
 	Nodes Nodes
 	// Holds bound how long gangs hold idle resources while they wait for others.
@@ -46,9 +46,9 @@ type Explanation struct {
 	Tasks []string
 }
 
-// UnitWaits holds the reasons why a unit of gangs was not placed: the wait of each gang, and the explanation of the
+// GangGroupWaits holds the reasons why a gang group was not placed: the wait of each gang, and the explanation of the
 // gang that found no room.
-type UnitWaits struct {
+type GangGroupWaits struct {
 	Fingerprint uint64
 	Waits       map[api.JobID]framework.Wait
 	Failed      api.JobID
@@ -69,7 +69,7 @@ func (m *Memory) BeginSession() {
 	m.Packing.beginSession(sessionPackingSteps)
 	m.Orders.beginSession(sessionLooks)
 	m.formerGangs, m.Gangs = m.Gangs, map[uint64]Explanation{}
-	m.FormerUnits, m.Units = m.Units, map[string]UnitWaits{}
+	m.FormerGangGroups, m.GangGroups = m.GangGroups, map[string]GangGroupWaits{}
 	m.Nodes.beginSession()
 	m.Holds.beginSession(time.Now())
 }

@@ -40,6 +40,7 @@ type nodeRecord struct {
 
 // nodeState is the state that the fingerprint of a node depends on.
 //
+
 // The tasks are counted, not compared. The next session is given the same copy only if the copy has its original tasks (package
 // snapshot), and a session removes from a copy only tasks that it has added. So a copy with its original number of tasks has the
 // original tasks.

@@ -11,10 +11,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// maxAssignments bounds how many assignments of a unit's gangs to node groups are tried by packing.
+// maxAssignments bounds how many assignments of a gang group's gangs to node groups are tried by packing.
 const maxAssignments = 64
 
-// packedGang is a gang of a unit as part of a packing.
+// packedGang is a gang of a gang group as part of a packing.
 type packedGang struct {
 	attempt *state.Attempt
 	// scopes are the places where it may be placed.
@@ -27,7 +27,7 @@ type packedGang struct {
 
 // placeByPlan places the gangs by a plan that, in numbers, has room for all of them at once. It tries assignments of gangs
 // to groups, up to a bound. Trials of one gang after the other miss such plans if gangs share nodes.
-func (u *Unit) placeByPlan() PlacedGangs {
+func (u *GroupSearch) placeByPlan() PlacedGangs {
 	var all []*packedGang
 	for _, job := range u.Gangs {
 		g := u.packedGang(job)
@@ -41,7 +41,7 @@ func (u *Unit) placeByPlan() PlacedGangs {
 }
 
 // packedGang returns nil if numbers alone do not decide on the gang.
-func (u *Unit) packedGang(job *api.JobInfo) *packedGang {
+func (u *GroupSearch) packedGang(job *api.JobInfo) *packedGang {
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil || r.Gathering != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return nil
@@ -67,7 +67,7 @@ func (u *Unit) packedGang(job *api.JobInfo) *packedGang {
 }
 
 // assign assigns the gangs from next on to scopes, and places all of them once the last one is assigned.
-func (u *Unit) assign(all []*packedGang, next int, left *int) PlacedGangs {
+func (u *GroupSearch) assign(all []*packedGang, next int, left *int) PlacedGangs {
 	if next == len(all) {
 		*left--
 		return u.placePacked(all)
@@ -91,7 +91,7 @@ type kindOfTask struct {
 }
 
 // placePacked places the gangs where they are assigned, if there is a plan and every plugin agrees with it.
-func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
+func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 	problem, kinds, nodes := u.problemOf(all)
 	if problem == nil {
 		return nil
@@ -138,7 +138,7 @@ func (u *Unit) placePacked(all []*packedGang) PlacedGangs {
 
 // problemOf returns the packing problem of the gangs where they are assigned, its kinds, and its nodes; nil if numbers cannot
 // describe it.
-func (u *Unit) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, []int32) {
+func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, []int32) {
 	var tasks []*api.TaskInfo
 	for _, g := range all {
 		tasks = append(tasks, g.tasks...)

@@ -10,7 +10,7 @@ type Failures struct {
 	placed int
 }
 
-// NotePlaced records that tasks were placed for good, or in a unit's trial, or taken back.
+// NotePlaced records that tasks were placed for good, or in a gang group's trial, or taken back.
 func (f *Failures) NotePlaced() { f.placed++ }
 
 // Has reports whether an equal gang has fit nowhere and nothing was placed since.

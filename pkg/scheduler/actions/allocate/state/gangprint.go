@@ -21,7 +21,7 @@ func (r *Attempt) FingerprintOf() uint64 {
 	if session == 0 {
 		return 0
 	}
-	b := r.appendUnitGang(appendNumber(make([]byte, 0, 256), session))
+	b := r.appendGangOfGroup(appendNumber(make([]byte, 0, 256), session))
 	if b == nil {
 		return 0
 	}
@@ -84,8 +84,8 @@ func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
 	return use.Admits(use.Ask(r.Run.Session.Queues[r.Job.Queue], nil).With(tasks...))
 }
 
-// FingerprintOfUnit returns the fingerprint of everything that decides on a unit of these gangs; 0 when that cannot be named.
-func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pending) uint64 {
+// FingerprintOfGangGroup returns the fingerprint of everything that decides on a gang group of these gangs; 0 when that cannot be named.
+func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pending) uint64 {
 	session := run.Prints.OfSession()
 	if session == 0 || Sharded() {
 		return 0
@@ -96,7 +96,7 @@ func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pe
 		if err != nil {
 			return 0
 		}
-		if b = r.appendUnitGang(keybytes.Text(b, string(job.UID))); b == nil {
+		if b = r.appendGangOfGroup(keybytes.Text(b, string(job.UID))); b == nil {
 			return 0
 		}
 	}
@@ -104,8 +104,8 @@ func FingerprintOfUnit(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pe
 	return max(run.Prints.bytes(b), 1)
 }
 
-// appendUnitGang appends everything that decides on one of the unit's gangs; nil when that cannot be named.
-func (r *Attempt) appendUnitGang(b []byte) []byte {
+// appendGangOfGroup appends everything that decides on one of the gang group's gangs; nil when that cannot be named.
+func (r *Attempt) appendGangOfGroup(b []byte) []byte {
 	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
 	if len(tasks) == 0 || r.Gathering != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||
 		len(r.Run.Session.Placement.Avoided(r.Job)) > 0 {

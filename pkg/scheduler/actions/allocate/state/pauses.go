@@ -62,7 +62,7 @@ func (p Pauses) Paused(job *api.JobInfo) bool { return !p.ends(Together(p.sessio
 
 // Together returns the job and the jobs that are placed together with it.
 func Together(ssn *framework.Session, job *api.JobInfo) []*api.JobInfo {
-	if jobs, _ := framework.Companions(ssn.Jobs, ssn.Placement.Unit(job)); jobs != nil {
+	if jobs, _ := framework.Companions(ssn.Jobs, ssn.Placement.GangGroup(job)); jobs != nil {
 		return jobs
 	}
 	return []*api.JobInfo{job}

@@ -52,9 +52,9 @@ func (s *Run) RecordWait(job *api.JobInfo, wait framework.Wait) {
 
 // SearchOf returns the key of the search for room for tasks of the job in the named set.
 func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) memory.Search {
-	of := memory.Search{Unit: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
-	if unit := s.Session.Placement.Unit(job); unit != nil && len(unit.Gangs) > 1 {
-		of.Unit = unit.ID
+	of := memory.Search{GangGroup: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
+	if gangGroup := s.Session.Placement.GangGroup(job); gangGroup != nil && len(gangGroup.Gangs) > 1 {
+		of.GangGroup = gangGroup.ID
 	}
 	return of
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Explain records why each of the unit's gangs waits: the gang that found no room gets its own explanation, the others name that
+// Explain records why each of the gang group's gangs waits: the gang that found no room gets its own explanation, the others name that
 // gang.
-func (u *Unit) Explain(failed *Misfit, why string) {
+func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
 	if failed != nil {
 		why = fmt.Sprintf("gang %s does not fit: %s", failed.job.UID, brief.Part(failed.wait.Message))
 	}
 	waits := map[api.JobID]framework.Wait{}
-	for _, terms := range u.unit.Gangs {
+	for _, terms := range u.gangGroup.Gangs {
 		job, pending := u.run.Session.Jobs[terms.Gang], u.pending[terms.Gang]
 		if job == nil || pending == nil && len(pendingBestEffort(job)) == 0 {
 			continue
 		}
-		wait := framework.Wait{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("gang group %s must be scheduled together; %s", brief.Part(u.unit.ID), why)}
+		wait := framework.Wait{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("gang group %s must be scheduled together; %s", brief.Part(u.gangGroup.ID), why)}
 		if failed != nil && failed.job == job {
 			wait = failed.wait
 			if failed.beside > 0 {
@@ -38,16 +38,16 @@ func (u *Unit) Explain(failed *Misfit, why string) {
 	u.remember(waits, failed)
 }
 
-// Reuse repeats the last session's explanations for the unit's gangs, if nothing that they depend on has changed.
-func (u *Unit) Reuse() bool {
-	if u.fingerprint = state.FingerprintOfUnit(u.run, u.Gangs, u.pending); u.fingerprint == 0 {
+// Reuse repeats the last session's explanations for the gang group's gangs, if nothing that they depend on has changed.
+func (u *GroupSearch) Reuse() bool {
+	if u.fingerprint = state.FingerprintOfGangGroup(u.run, u.Gangs, u.pending); u.fingerprint == 0 {
 		return false
 	}
-	found, ok := u.run.Memory.FormerUnits[u.unit.ID]
+	found, ok := u.run.Memory.FormerGangGroups[u.gangGroup.ID]
 	if !ok || found.Fingerprint != u.fingerprint {
 		return false
 	}
-	u.run.Memory.Units[u.unit.ID] = found
+	u.run.Memory.GangGroups[u.gangGroup.ID] = found
 	for uid, wait := range found.Waits {
 		u.run.RecordWait(u.run.Session.Jobs[uid], wait)
 	}
@@ -59,13 +59,13 @@ func (u *Unit) Reuse() bool {
 }
 
 // remember keeps the explanations for the next session.
-func (u *Unit) remember(waits map[api.JobID]framework.Wait, failed *Misfit) {
+func (u *GroupSearch) remember(waits map[api.JobID]framework.Wait, failed *UnplacedGang) {
 	if u.cut {
 		return
 	}
-	kept := memory.UnitWaits{Fingerprint: u.fingerprint, Waits: waits}
+	kept := memory.GangGroupWaits{Fingerprint: u.fingerprint, Waits: waits}
 	if failed != nil && failed.explanation != nil {
 		kept.Failed, kept.Explained = failed.job.UID, *failed.explanation
 	}
-	u.run.Memory.Units[u.unit.ID] = kept
+	u.run.Memory.GangGroups[u.gangGroup.ID] = kept
 }

@@ -13,61 +13,61 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// A unit of several gangs is placed whole: the minimum of each of its gangs, in one trial. After that its gangs take turns of
+// A gang group is placed whole: the minimum of each of its gangs, in one trial. After that its gangs take turns of
 // their own for their remaining tasks.
 
-// placeGroup gives the job's turn to its unit, if it has one of several gangs that is not placed yet. It returns false when the
+// scheduleGangGroup gives the job's turn to its gang group, if that has several gangs and is not placed yet. It returns false when the
 // job is to have its turn by itself.
-func (s *scheduler) placeGroup(job *api.JobInfo) (taken bool) {
-	unit := s.run.Session.Placement.Unit(job)
-	if unit == nil || len(unit.Gangs) < 2 {
+func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
+	gangGroup := s.run.Session.Placement.GangGroup(job)
+	if gangGroup == nil || len(gangGroup.Gangs) < 2 {
 		return false
 	}
-	if s.units[unit] == unitNotTried {
-		s.units[unit] = s.placeUnit(unit)
+	if s.gangGroups[gangGroup] == groupNotTried {
+		s.gangGroups[gangGroup] = s.placeGangGroup(gangGroup)
 	}
-	return s.units[unit] != unitPlaced
+	return s.gangGroups[gangGroup] != groupPlaced
 }
 
-// placeUnit places the unit's gangs that lack members, and hands them over to be bound.
-func (s *scheduler) placeUnit(unit *binding.Unit) unitTurn {
-	u := search.NewUnit(s.run, unit, s.waiting.pending)
-	for _, terms := range unit.Gangs {
+// placeGangGroup places the gang group's gangs that lack members, and hands them over to be bound.
+func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
+	u := search.NewGroupSearch(s.run, gangGroup, s.waiting.pending)
+	for _, terms := range gangGroup.Gangs {
 		job := s.run.Session.Jobs[terms.Gang]
 		reason, lacks := s.groupBlockedBy(terms.Gang, job)
 		if reason != "" {
 			u.Explain(nil, fmt.Sprintf("gang %s %s", terms.Gang, reason))
-			return unitWaits
+			return groupWaits
 		}
 		if lacks {
 			u.Gangs = append(u.Gangs, job)
 		}
 	}
 	if len(u.Gangs) == 0 {
-		return unitPlaced
+		return groupPlaced
 	}
 	defer s.run.Finder.ForgetJob()
 	if u.Reuse() {
-		return unitWaits
+		return groupWaits
 	}
 	placed, failed := u.Solve()
 	switch {
 	case placed == nil:
 		u.Explain(failed, "")
-		return unitWaits
+		return groupWaits
 	case placed.Outcome() == trial.Pipelined:
 		noteHolds(s.run, placed, false)
-		return unitWaits
+		return groupWaits
 	}
 	for _, p := range placed {
 		finish(p.Attempt, p.Result)
 	}
 	s.waiting.reorder(u.Gangs)
-	return unitPlaced
+	return groupPlaced
 }
 
-// groupBlockedBy returns why the gang prevents its unit from being placed now; empty if it does not. lacks reports whether
-// the gang lacks members, which are then placed with the unit. A gang that counts as ready only by a best-effort member
+// groupBlockedBy returns why the gang prevents its gang group from being placed now; empty if it does not. lacks reports whether
+// the gang lacks members, which are then placed with the gang group. A gang that counts as ready only by a best-effort member
 // that fits nowhere lacks another member.
 func (s *scheduler) groupBlockedBy(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {

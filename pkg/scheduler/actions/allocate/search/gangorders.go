@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// maxUnitOrders bounds how many orders of a unit's gangs are tried. Each new order begins with the gang that found
+	// maxGangOrders bounds how many orders of a gang group's gangs are tried. Each new order begins with the gang that found
 	// no room.
-	maxUnitOrders = 6
-	// maxUnitTrials bounds how many further gangs are placed in trials of a unit, to find groups in which all have room.
-	maxUnitTrials = 512
+	maxGangOrders = 6
+	// maxGangTrials bounds how many further gangs are placed in trials of a gang group, to find groups in which all have room.
+	maxGangTrials = 512
 )
 
 // Solve places all gangs, or none. If it places none, it returns a gang that found no room.
-func (u *Unit) Solve() (PlacedGangs, *Misfit) {
-	var first *Misfit
+func (u *GroupSearch) Solve() (PlacedGangs, *UnplacedGang) {
+	var first *UnplacedGang
 	u.idleOnlyUntil = u.run.Pauses.Until(u.Gangs...)
 	for _, u.idleOnly = range []bool{true, false} {
 		if !u.idleOnly && (!u.idleOnlyUntil.IsZero() || !u.run.Index.Releases(u.run.Index.All)) {
@@ -44,12 +44,12 @@ func (u *Unit) Solve() (PlacedGangs, *Misfit) {
 }
 
 // solveNow tries the gangs in a few orders, then with other groups for them, then as one packing. If explained is set,
-// the first misfit is explained.
-func (u *Unit) solveNow(explained bool) (PlacedGangs, *Misfit) {
+// the first unplaced gang is explained.
+func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 	order := u.largestFirst()
-	var first *Misfit
+	var first *UnplacedGang
 	tried := map[string]bool{}
-	for range min(maxUnitOrders, len(order)+1) {
+	for range min(maxGangOrders, len(order)+1) {
 		placed, failed := u.placeInOrder(order, explained && first == nil)
 		if failed == nil {
 			return placed, nil
@@ -68,20 +68,20 @@ func (u *Unit) solveNow(explained bool) (PlacedGangs, *Misfit) {
 			break
 		}
 	}
-	if placed := (&unitSearch{unit: u}).place(nil, u.largestFirst()); placed != nil {
+	if placed := (&groupBacktrack{search: u}).place(nil, u.largestFirst()); placed != nil {
 		return placed, nil
 	}
 	return u.placeByPlan(), first
 }
 
-// acquireTurn reports whether the session has the steps to try more than one order. Otherwise units take turns
+// acquireTurn reports whether the session has the steps to try more than one order. Otherwise gang groups take turns
 // (memory.Budget).
-func (u *Unit) acquireTurn() bool {
+func (u *GroupSearch) acquireTurn() bool {
 	tasks := 0
 	for _, job := range u.Gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
-	if u.run.Memory.Orders.AcquireAll(u.run.SearchOf(u.Gangs[0], "orders", u.idleOnly), min(tasks*maxUnitOrders, memory.MaxFurtherLooks)) {
+	if u.run.Memory.Orders.AcquireAll(u.run.SearchOf(u.Gangs[0], "orders", u.idleOnly), min(tasks*maxGangOrders, memory.MaxFurtherLooks)) {
 		return true
 	}
 	u.cut = true
@@ -97,7 +97,7 @@ func orderKey(order []*api.JobInfo) string {
 }
 
 // largestFirst orders the gangs by the total request of their minima.
-func (u *Unit) largestFirst() []*api.JobInfo {
+func (u *GroupSearch) largestFirst() []*api.JobInfo {
 	order := slices.Clone(u.Gangs)
 	shares := map[api.JobID]float64{}
 	for _, job := range order {
@@ -110,12 +110,12 @@ func (u *Unit) largestFirst() []*api.JobInfo {
 }
 
 // placeInOrder places the gangs one after the other. If one finds no room, all are taken back.
-func (u *Unit) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *Misfit) {
+func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *UnplacedGang) {
 	var placed PlacedGangs
 	for _, job := range order {
 		gang, wait := u.place(job, nil, explained)
 		if gang == nil {
-			failed := &Misfit{job: job, wait: wait, explanation: u.run.Session.Explanation(job.UID), beside: len(placed)}
+			failed := &UnplacedGang{job: job, wait: wait, explanation: u.run.Session.Explanation(job.UID), beside: len(placed)}
 			placed.discard()
 			return nil, failed
 		}
@@ -126,7 +126,7 @@ func (u *Unit) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, 
 
 // place places the gang beside the gangs already placed, in none of the groups that are left out. Without room it
 // returns nil, and if explained is set, a Wait with the reason.
-func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.Wait) {
+func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.Wait) {
 	u.run.Session.Turn(job.UID)
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil {
@@ -152,21 +152,21 @@ func (u *Unit) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explain
 	return nil, wait
 }
 
-// unitSearch is a search beyond the orders. It counts its trials and their tasks, which may not exceed MaxFurtherLooks.
-type unitSearch struct {
-	unit          *Unit
+// groupBacktrack is a search beyond the orders. It counts its trials and their tasks, which may not exceed MaxFurtherLooks.
+type groupBacktrack struct {
+	search        *GroupSearch
 	trials, tasks int
 }
 
 // place places the remaining gangs beside those already placed. It tries each gang in all of its groups, until the
 // others have room, too. It returns nil if there is no way, or none within the bound.
-func (u *unitSearch) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs {
+func (u *groupBacktrack) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs {
 	if len(left) == 0 {
 		return placed
 	}
 	leftOut := map[*topology.Group]bool{}
 	for u.affords(left[0]) {
-		gang, _ := u.unit.place(left[0], leftOut, false)
+		gang, _ := u.search.place(left[0], leftOut, false)
 		if gang == nil {
 			return nil
 		}
@@ -184,10 +184,10 @@ func (u *unitSearch) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs 
 }
 
 // affords counts a trial, and reports whether the search is still within its bound.
-func (u *unitSearch) affords(job *api.JobInfo) bool {
+func (u *groupBacktrack) affords(job *api.JobInfo) bool {
 	u.trials++
 	u.tasks += len(job.TaskStatusIndex[api.Pending])
-	return u.trials <= maxUnitTrials && u.tasks <= memory.MaxFurtherLooks
+	return u.trials <= maxGangTrials && u.tasks <= memory.MaxFurtherLooks
 }
 
 // candidateOf returns the candidate group that contains the gang; nil when no single one does.

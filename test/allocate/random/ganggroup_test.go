@@ -15,7 +15,7 @@ import (
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-const unitConf = `
+const gangGroupConf = `
 actions: allocate
 tiers:
 - plugins:
@@ -28,22 +28,22 @@ tiers:
       ibcluster.levels: [cluster]
 `
 
-// unitGang is a gang of a small group: what its members ask for, how many of them it needs, and whether these must lie in one
+// groupedGang is a gang of a small group: what its members ask for, how many of them it needs, and whether these must lie in one
 // cluster.
-type unitGang struct {
+type groupedGang struct {
 	tasks     []int
 	minimum   int
 	inCluster bool
 }
 
-// unitInstance is one group of gangs on a few nodes, in numbers: the room of each node of each cluster.
-type unitInstance struct {
+// gangGroupInstance is one group of gangs on a few nodes, in numbers: the room of each node of each cluster.
+type gangGroupInstance struct {
 	clusters [][]int
-	gangs    []unitGang
+	gangs    []groupedGang
 }
 
-func drawUnit(d dice) unitInstance {
-	var u unitInstance
+func drawGangGroup(d dice) gangGroupInstance {
+	var u gangGroupInstance
 	for range d.between(1, 3) {
 		var cluster []int
 		for range d.between(1, 3) {
@@ -52,7 +52,7 @@ func drawUnit(d dice) unitInstance {
 		u.clusters = append(u.clusters, cluster)
 	}
 	for range d.between(2, 3) {
-		g := unitGang{inCluster: d.chance(60)}
+		g := groupedGang{inCluster: d.chance(60)}
 		for range d.between(1, 4) {
 			g.tasks = append(g.tasks, d.between(1, 4))
 		}
@@ -65,8 +65,8 @@ func drawUnit(d dice) unitInstance {
 	return u
 }
 
-func (u unitInstance) instance(seed uint64) instance {
-	in := instance{seed: seed, conf: unitConf}
+func (u gangGroupInstance) instance(seed uint64) instance {
+	in := instance{seed: seed, conf: gangGroupConf}
 	for c, nodes := range u.clusters {
 		for n, room := range nodes {
 			node := schedtest.MakeNode().Name(fmt.Sprintf("c%d-n%d", c, n)).Label("cluster", fmt.Sprintf("c%d", c)).
@@ -76,26 +76,26 @@ func (u unitInstance) instance(seed uint64) instance {
 	}
 	var names []string
 	for g := range u.gangs {
-		names = append(names, fmt.Sprintf("%q", schedtest.Namespace+"/"+unitName(g)))
+		names = append(names, fmt.Sprintf("%q", schedtest.Namespace+"/"+groupedGangName(g)))
 	}
 	for g, of := range u.gangs {
-		group := schedtest.MakePodGroup().Name(unitName(g)).MinMember(int32(of.minimum)).Annotation(gangs.GroupsAnnotation, "["+strings.Join(names, ",")+"]")
+		group := schedtest.MakePodGroup().Name(groupedGangName(g)).MinMember(int32(of.minimum)).Annotation(gangs.GroupsAnnotation, "["+strings.Join(names, ",")+"]")
 		if of.inCluster {
 			group.Annotation(ibcluster.ModeAnnotation, "required")
 		}
 		in.world.PodGroups = append(in.world.PodGroups, group.Obj())
 		for t, cpu := range of.tasks {
-			in.world.Pods = append(in.world.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", unitName(g), t)).Group(unitName(g)).
+			in.world.Pods = append(in.world.Pods, schedtest.MakePod().Name(fmt.Sprintf("%s-%d", groupedGangName(g), t)).Group(groupedGangName(g)).
 				Req(schedtest.Resources{"cpu": strconv.Itoa(cpu)}).Obj())
 		}
 	}
 	return in
 }
 
-func unitName(g int) string { return fmt.Sprintf("g%d", g) }
+func groupedGangName(g int) string { return fmt.Sprintf("g%d", g) }
 
 // fits is true if some way to place the gangs' minima exists. It tries each.
-func (u unitInstance) fits() bool {
+func (u gangGroupInstance) fits() bool {
 	room := make([][]int, len(u.clusters))
 	for i, nodes := range u.clusters {
 		room[i] = slices.Clone(nodes)
@@ -104,7 +104,7 @@ func (u unitInstance) fits() bool {
 }
 
 // fitsFrom places the tasks of a gang from one on, so many of which are placed; cluster is where, once that is chosen.
-func (u unitInstance) fitsFrom(room [][]int, g, task, placed, cluster int) bool {
+func (u gangGroupInstance) fitsFrom(room [][]int, g, task, placed, cluster int) bool {
 	if g == len(u.gangs) {
 		return true
 	}
@@ -136,13 +136,13 @@ func (u unitInstance) fitsFrom(room [][]int, g, task, placed, cluster int) bool 
 
 // wrong says what of the outcome breaks the promises of groups: all minima or nobody, no node over its room, and each gang that
 // requires it in one cluster.
-func (u unitInstance) wrong(out outcome) (all bool, faults []string) {
+func (u gangGroupInstance) wrong(out outcome) (all bool, faults []string) {
 	used := map[string]int{}
 	all = true
 	for g, of := range u.gangs {
 		placed, in := 0, map[string]bool{}
 		for t, cpu := range of.tasks {
-			node, ok := out.bound[fmt.Sprintf("%s/%s-%d", schedtest.Namespace, unitName(g), t)]
+			node, ok := out.bound[fmt.Sprintf("%s/%s-%d", schedtest.Namespace, groupedGangName(g), t)]
 			if ok {
 				placed++
 				used[node] += cpu
@@ -178,7 +178,7 @@ func TestGroupsOfGangs(t *testing.T) {
 	b.registry.RegisterPlugin(ibcluster.Spec())
 	feasible, infeasible := 0, 0
 	eachSeed(t, func(seed uint64) bool {
-		u := drawUnit(newDice(seed, 7))
+		u := drawGangGroup(newDice(seed, 7))
 		out := b.run(u.instance(seed), b.ours)
 		all, wrong := u.wrong(out)
 		switch fits := u.fits(); {

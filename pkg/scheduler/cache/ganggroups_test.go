@@ -95,7 +95,7 @@ func boundAfter(w *world, cycles int, objects []runtime.Object, failing ...strin
 
 const xAndY = `["ns/x","ns/y"]`
 
-func TestUnitsFromSessionToSession(t *testing.T) {
+func TestGangGroupsFromSessionToSession(t *testing.T) {
 	group, policy, mode := gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation, gangs.ModeAnnotation
 	nowhere := func(p *schedtest.PodBuilder) *v1.Pod { return p.NodeSelector("no", "where").Obj() }
 	// groups has gang z, which is alone and asks for 6 GPUs, behind the group of x and y, which asks for 6 with its y.

@@ -14,26 +14,26 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Unit is the search for room for the gangs of a unit, in its turn.
-type Unit struct {
-	run     *state.Run
-	unit    *binding.Unit
-	pending map[api.JobID]*state.Pending
+// GroupSearch is the search for room for the gangs of a gang group, in its turn.
+type GroupSearch struct {
+	run       *state.Run
+	gangGroup *binding.GangGroup
+	pending   map[api.JobID]*state.Pending
 	// Gangs are the gangs to be placed.
 	Gangs []*api.JobInfo
 	// idleOnly reports whether resources being released do not count.
 	idleOnly bool
 	// idleOnlyUntil is the end of the pause of one of the gangs (state.Attempt); zero for none.
 	idleOnlyUntil time.Time
-	// fingerprint covers everything that decides on the unit; 0 if that cannot be named. cut reports whether the
+	// fingerprint covers everything that decides on the gang group; 0 if that cannot be named. cut reports whether the
 	// session had too few steps to try every way, or if something that the fingerprint does not cover refused a way.
 	fingerprint uint64
 	cut         bool
 }
 
-// NewUnit begins the turn of the unit, whose gangs have these tasks pending.
-func NewUnit(run *state.Run, unit *binding.Unit, pending map[api.JobID]*state.Pending) *Unit {
-	return &Unit{run: run, unit: unit, pending: pending}
+// NewGroupSearch begins the turn of the gang group, whose gangs have these tasks pending.
+func NewGroupSearch(run *state.Run, gangGroup *binding.GangGroup, pending map[api.JobID]*state.Pending) *GroupSearch {
+	return &GroupSearch{run: run, gangGroup: gangGroup, pending: pending}
 }
 
 // PlacedGang is a gang with its trial.
@@ -68,8 +68,8 @@ func (p PlacedGangs) Outcome() trial.Outcome {
 	return trial.Ready
 }
 
-// Misfit is a gang that found no room, the reason, and the number of gangs of its unit that were placed before it.
-type Misfit struct {
+// UnplacedGang is a gang that found no room, the reason, and the number of gangs of its gang group that were placed before it.
+type UnplacedGang struct {
 	job         *api.JobInfo
 	wait        framework.Wait
 	explanation *framework.GangExplanation

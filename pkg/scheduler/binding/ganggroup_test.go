@@ -18,23 +18,23 @@ const (
 	gangY api.JobID = "ns/y"
 )
 
-func unitOf(terms ...GangTerms) *Unit {
-	unit := &Unit{}
+func gangGroupOf(terms ...GangTerms) *GangGroup {
+	gangGroup := &GangGroup{}
 	for i, of := range terms {
 		if i > 0 {
-			unit.ID += ","
+			gangGroup.ID += ","
 		}
-		unit.ID += string(of.Gang)
-		unit.Gangs = append(unit.Gangs, of)
+		gangGroup.ID += string(of.Gang)
+		gangGroup.Gangs = append(gangGroup.Gangs, of)
 	}
-	return unit
+	return gangGroup
 }
 
 // How many of two gangs are bound, by what they ask for and who fails. The names are those of the cases in Koordinator's words.
-func TestUnit(t *testing.T) {
+func TestGangGroup(t *testing.T) {
 	well, fails := script{steps: []act{{plugin: "a"}}}, script{steps: []act{{plugin: "a"}, {plugin: "b", err: errStep}}}
 	tests := map[string]struct {
-		unit       *Unit
+		gangGroup  *GangGroup
 		minX, minY int
 		// ran are bound before.
 		ranX, ranY int
@@ -42,21 +42,21 @@ func TestUnit(t *testing.T) {
 		// bound is how many of x and y are bound now.
 		bound [2]int
 	}{
-		"only-waiting counts nobody who runs (G13)":          {unitOf(GangTerms{gangX, false, CountNone}), 3, 0, 2, 0, []script{well}, nil, [2]int{0, 0}},
-		"only-waiting takes a whole gang (G13)":              {unitOf(GangTerms{gangX, false, CountNone}), 3, 0, 5, 0, []script{well, well, well}, nil, [2]int{3, 0}},
-		"waiting-and-running counts both (G14)":              {unitOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 2, 0, []script{well}, nil, [2]int{1, 0}},
-		"waiting-and-running, too few (G14)":                 {unitOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 1, 0, []script{well}, nil, [2]int{0, 0}},
-		"a satisfied gang asks for nothing":                  {unitOf(GangTerms{gangX, false, CountSatisfied}), 3, 0, 1, 0, []script{well}, nil, [2]int{1, 0}},
-		"a group waits for each gang (G17)":                  {unitOf(GangTerms{gangX, false, CountNone}, GangTerms{gangY, false, CountNone}), 2, 3, 0, 0, []script{well, well}, []script{well, well}, [2]int{0, 0}},
-		"a group goes together (G17)":                        {unitOf(GangTerms{gangX, false, CountNone}, GangTerms{gangY, false, CountNone}), 2, 3, 0, 0, []script{well, well}, []script{well, well, well}, [2]int{2, 3}},
-		"one gang's satisfaction is not the other's (G19)":   {unitOf(GangTerms{gangX, false, CountSatisfied}, GangTerms{gangY, false, CountPlaced}), 2, 3, 2, 0, nil, []script{well}, [2]int{0, 0}},
-		"a member above the minimum fails, NonStrict (G46)":  {unitOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{3, 0}},
-		"a member above the minimum fails, Strict (G46)":     {unitOf(GangTerms{gangX, true, CountPlaced}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{0, 0}},
-		"a satisfied gang is not strict any more":            {unitOf(GangTerms{gangX, true, CountSatisfied}), 3, 0, 3, 0, []script{well, fails}, nil, [2]int{1, 0}},
-		"a member of one gang of a group fails (G47)":        {unitOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, fails}, [2]int{0, 0}},
-		"a surplus member of a group fails, NonStrict":       {unitOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
-		"a surplus member of a group fails, one gang Strict": {unitOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, true, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{0, 0}},
-		"a surplus member fails, the other gang Strict":      {unitOf(GangTerms{gangX, true, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
+		"only-waiting counts nobody who runs (G13)":          {gangGroupOf(GangTerms{gangX, false, CountNone}), 3, 0, 2, 0, []script{well}, nil, [2]int{0, 0}},
+		"only-waiting takes a whole gang (G13)":              {gangGroupOf(GangTerms{gangX, false, CountNone}), 3, 0, 5, 0, []script{well, well, well}, nil, [2]int{3, 0}},
+		"waiting-and-running counts both (G14)":              {gangGroupOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 2, 0, []script{well}, nil, [2]int{1, 0}},
+		"waiting-and-running, too few (G14)":                 {gangGroupOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 1, 0, []script{well}, nil, [2]int{0, 0}},
+		"a satisfied gang asks for nothing":                  {gangGroupOf(GangTerms{gangX, false, CountSatisfied}), 3, 0, 1, 0, []script{well}, nil, [2]int{1, 0}},
+		"a group waits for each gang (G17)":                  {gangGroupOf(GangTerms{gangX, false, CountNone}, GangTerms{gangY, false, CountNone}), 2, 3, 0, 0, []script{well, well}, []script{well, well}, [2]int{0, 0}},
+		"a group goes together (G17)":                        {gangGroupOf(GangTerms{gangX, false, CountNone}, GangTerms{gangY, false, CountNone}), 2, 3, 0, 0, []script{well, well}, []script{well, well, well}, [2]int{2, 3}},
+		"one gang's satisfaction is not the other's (G19)":   {gangGroupOf(GangTerms{gangX, false, CountSatisfied}, GangTerms{gangY, false, CountPlaced}), 2, 3, 2, 0, nil, []script{well}, [2]int{0, 0}},
+		"a member above the minimum fails, NonStrict (G46)":  {gangGroupOf(GangTerms{gangX, false, CountPlaced}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{3, 0}},
+		"a member above the minimum fails, Strict (G46)":     {gangGroupOf(GangTerms{gangX, true, CountPlaced}), 3, 0, 0, 0, []script{well, well, well, fails}, nil, [2]int{0, 0}},
+		"a satisfied gang is not strict any more":            {gangGroupOf(GangTerms{gangX, true, CountSatisfied}), 3, 0, 3, 0, []script{well, fails}, nil, [2]int{1, 0}},
+		"a member of one gang of a group fails (G47)":        {gangGroupOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, fails}, [2]int{0, 0}},
+		"a surplus member of a group fails, NonStrict":       {gangGroupOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
+		"a surplus member of a group fails, one gang Strict": {gangGroupOf(GangTerms{gangX, false, CountPlaced}, GangTerms{gangY, true, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{0, 0}},
+		"a surplus member fails, the other gang Strict":      {gangGroupOf(GangTerms{gangX, true, CountPlaced}, GangTerms{gangY, false, CountPlaced}), 2, 2, 0, 0, []script{well, well}, []script{well, well, fails}, [2]int{2, 2}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestUnit(t *testing.T) {
 				w.setMinimum(gangY, 0)
 				ran := append(w.of(gangX, "ran-x", make([]script, test.ranX)...), w.of(gangY, "ran-y", make([]script, test.ranY)...)...)
 				if len(ran) > 0 {
-					if err := w.submitUnit(gangX, unitOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY}), ran...); err != nil {
+					if err := w.submitGangGroup(gangX, gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY}), ran...); err != nil {
 						t.Fatal(err)
 					}
 					synctest.Wait()
@@ -75,7 +75,7 @@ func TestUnit(t *testing.T) {
 				w.setMinimum(gangX, test.minX)
 				w.setMinimum(gangY, test.minY)
 				members := append(w.of(gangX, "x", test.x...), w.of(gangY, "y", test.y...)...)
-				if err := w.submitUnit(test.unit.Gangs[0].Gang, test.unit, members...); err != nil {
+				if err := w.submitGangGroup(test.gangGroup.Gangs[0].Gang, test.gangGroup, members...); err != nil {
 					t.Fatal(err)
 				}
 				w.drain(t)
@@ -106,15 +106,15 @@ func (w *world) of(gang api.JobID, name string, scripts ...script) (members []*M
 
 // A transaction of several gangs waits for a former one of any of them, is in flight for each, and keeps the next one of any
 // waiting.
-func TestUnitsTakeTurns(t *testing.T) {
+func TestGangGroupsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
-		group := unitOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
+		group := gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
 		y1, both, x2 := w.of(gangY, "y1-", slow), append(w.of(gangX, "x1-", slow), w.of(gangY, "y2-", slow)...), w.of(gangX, "x2-", slow)
 		for _, submit := range []func() error{
 			func() error { return w.submit(gangY, y1...) },
-			func() error { return w.submitUnit(gangX, group, both...) },
+			func() error { return w.submitGangGroup(gangX, group, both...) },
 			func() error { return w.submit(gangX, x2...) },
 		} {
 			if err := submit(); err != nil {
@@ -148,14 +148,14 @@ func TestUnitsTakeTurns(t *testing.T) {
 }
 
 // A PodGroup of a group is deleted: its own members are lost, and with them the group.
-func TestUnitLosesAGang(t *testing.T) {
+func TestGangGroupLosesAGang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.setMinimum(gangX, 1)
 		w.setMinimum(gangY, 1)
 		slow := script{steps: []act{{plugin: "a", takes: 10 * time.Second}}}
 		members := append(w.of(gangX, "x", slow), w.of(gangY, "y", slow)...)
-		if err := w.submitUnit(gangX, unitOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY}), members...); err != nil {
+		if err := w.submitGangGroup(gangX, gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY}), members...); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -169,15 +169,15 @@ func TestUnitLosesAGang(t *testing.T) {
 }
 
 func TestBindingInfo(t *testing.T) {
-	group := unitOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
+	group := gangGroupOf(GangTerms{Gang: gangX}, GangTerms{Gang: gangY})
 	tests := map[string]struct {
-		unit *Unit
-		x, y int
-		want map[string]string
+		gangGroup *GangGroup
+		x, y      int
+		want      map[string]string
 	}{
 		"gang without terms": {nil, 3, 0, map[string]string{}},
-		"a member by itself": {unitOf(GangTerms{Gang: gangX}), 1, 0, map[string]string{}},
-		"a gang": {unitOf(GangTerms{Gang: gangX}), 3, 0, map[string]string{
+		"a member by itself": {gangGroupOf(GangTerms{Gang: gangX}), 1, 0, map[string]string{}},
+		"a gang": {gangGroupOf(GangTerms{Gang: gangX}), 3, 0, map[string]string{
 			gangs.BindGroupAnnotation: "ns/x", gangs.OldBindGroupAnnotation: "ns/x", gangs.BindMembersAnnotation: "3", gangs.OldBindMembersAnnotation: "3",
 		}},
 		"a group": {group, 2, 2, map[string]string{
@@ -189,7 +189,7 @@ func TestBindingInfo(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
 				members := append(w.of(gangX, "x", make([]script, test.x)...), w.of(gangY, "y", make([]script, test.y)...)...)
-				if err := w.submitUnit(gangX, test.unit, members...); err != nil {
+				if err := w.submitGangGroup(gangX, test.gangGroup, members...); err != nil {
 					t.Fatal(err)
 				}
 				w.drain(t)

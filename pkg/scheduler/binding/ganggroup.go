@@ -14,9 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// Unit describes gangs that are bound together or not at all: a gang with terms of its own, or a group of gangs.
-type Unit struct {
-	// ID names the unit in messages and on pods: namespace/name of its gangs.
+// GangGroup describes gangs that are bound together or not at all: several gangs, or one gang with terms of its own.
+type GangGroup struct {
+	// ID names the gang group in messages and on pods: namespace/name of its gangs.
 	ID string
 	// Gangs are in order of their names.
 	Gangs []GangTerms
@@ -25,7 +25,7 @@ type Unit struct {
 // GangTerms are the conditions of a gang beside its minimum.
 type GangTerms struct {
 	Gang api.JobID
-	// Strict reports whether the loss of any member of the gang before the barrier fails the whole unit, even above the minimum.
+	// Strict reports whether the loss of any member of the gang before the barrier fails the whole gang group, even above the minimum.
 	Strict bool
 	// Count says which members count for the minimum.
 	Count Count
@@ -45,11 +45,11 @@ const (
 
 // Gangs returns the gangs of the transaction.
 func (t *Transaction) Gangs() []api.JobID {
-	if t.Unit == nil {
+	if t.GangGroup == nil {
 		return []api.JobID{t.Gang}
 	}
-	all := make([]api.JobID, len(t.Unit.Gangs))
-	for i, terms := range t.Unit.Gangs {
+	all := make([]api.JobID, len(t.GangGroup.Gangs))
+	for i, terms := range t.GangGroup.Gangs {
 		all[i] = terms.Gang
 	}
 	return all
@@ -57,13 +57,13 @@ func (t *Transaction) Gangs() []api.JobID {
 
 // CountsNone reports whether a gang of the transaction has Count CountNone.
 func (t *Transaction) CountsNone() bool {
-	return t.Unit != nil && slices.ContainsFunc(t.Unit.Gangs, func(terms GangTerms) bool { return terms.Count == CountNone })
+	return t.GangGroup != nil && slices.ContainsFunc(t.GangGroup.Gangs, func(terms GangTerms) bool { return terms.Count == CountNone })
 }
 
 // TermsOf returns the gang's terms in the transaction.
 func (t *Transaction) TermsOf(gang api.JobID) GangTerms {
-	if t.Unit != nil {
-		for _, terms := range t.Unit.Gangs {
+	if t.GangGroup != nil {
+		for _, terms := range t.GangGroup.Gangs {
 			if terms.Gang == gang {
 				return terms
 			}
@@ -96,7 +96,7 @@ func (t *Transaction) bindable(gang api.JobID, short error) error {
 
 // named adds the gang's name to the error if the transaction has several.
 func (t *Transaction) named(gang api.JobID, short error) error {
-	if short == nil || t.Unit == nil || len(t.Unit.Gangs) < 2 {
+	if short == nil || t.GangGroup == nil || len(t.GangGroup.Gangs) < 2 {
 		return short
 	}
 	return fmt.Errorf("gang %s: %w", gang, short)
@@ -105,10 +105,10 @@ func (t *Transaction) named(gang api.JobID, short error) error {
 // stageInfo stages the annotations that record which members are bound together, under the names that Koordinator uses. Values
 // set by others are replaced.
 func (t *Transaction) stageInfo(together []*member) {
-	alone := t.Unit == nil || len(together) < 2
+	alone := t.GangGroup == nil || len(together) < 2
 	var group, count string
 	if !alone {
-		group, count = t.Unit.ID, strconv.Itoa(len(together))
+		group, count = t.GangGroup.ID, strconv.Itoa(len(together))
 	}
 	for _, m := range together {
 		for key, value := range map[string]string{
@@ -127,10 +127,10 @@ var ErrStrict = errors.New("the gang is strict")
 
 // StrictLoss returns an error when not all members of a strict gang passed. A satisfied gang loses its members one by one.
 func (t *Transaction) StrictLoss(passed []*Member) error {
-	if t.Unit == nil || len(passed) == len(t.Members) {
+	if t.GangGroup == nil || len(passed) == len(t.Members) {
 		return nil
 	}
-	for _, terms := range t.Unit.Gangs {
+	for _, terms := range t.GangGroup.Gangs {
 		if !terms.Strict || terms.Count == CountSatisfied {
 			continue
 		}

@@ -17,29 +17,29 @@ import (
 // mostNamed is how many gangs of a group a message names.
 const mostNamed = 5
 
-// formUnits makes a unit of each gang without a group, and of each group whose gangs all exist.
-func (s *session) formUnits() {
+// formGangGroups makes a gang group of each gang without a group, and of each group whose gangs all exist.
+func (s *session) formGangGroups() {
 	for _, g := range s.gangs {
 		switch {
-		case g.unit != nil || g.waits != nil: // done as part of a group
+		case g.gangGroup != nil || g.waits != nil: // done as part of a group
 		case g.InvalidGroup != nil:
 			g.waits = &api.ValidateResult{Reason: gangs.InvalidGroup, Message: brief.Text(g.InvalidGroup.Error())}
 		case len(g.Group) == 0 || g.satisfied: // a satisfied gang waits for no other
-			g.unit = &binding.Unit{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
+			g.gangGroup = &binding.GangGroup{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
 		default:
 			s.formGroup(g)
 		}
 	}
 }
 
-// formGroup makes the unit of the gang's group, which its gangs share, or records why the gang waits.
+// formGroup makes the gang group of the gang's group, which its gangs share, or records why the gang waits.
 func (s *session) formGroup(g *gang) {
 	var missing, apart, few, unknown brief.List
 	for _, list := range []*brief.List{&missing, &apart, &few, &unknown} {
 		list.First = mostNamed
 	}
 	across := slices.ContainsFunc(g.Group, func(name gangs.Name) bool { return name.Namespace != g.Namespace })
-	unit := &binding.Unit{ID: g.id}
+	gangGroup := &binding.GangGroup{ID: g.id}
 	var members []*gang
 	for _, name := range g.Group {
 		uid := api.JobID(name.String())
@@ -60,10 +60,10 @@ func (s *session) formGroup(g *gang) {
 		case other.ReadyTaskNum()+other.waiting() < other.MinAvailable:
 			few.Add(fmt.Sprintf("%s has %d of %d pods without scheduling gates", name, other.ReadyTaskNum()+other.waiting(), other.MinAvailable))
 		default:
-			members, unit.Gangs = append(members, other), append(unit.Gangs, other.terms())
+			members, gangGroup.Gangs = append(members, other), append(gangGroup.Gangs, other.terms())
 		}
 	}
-	group := "gang group " + brief.Cut(unit.ID, brief.MostOfPart) + ": "
+	group := "gang group " + brief.Cut(gangGroup.ID, brief.MostOfPart) + ": "
 	waits := &api.ValidateResult{Reason: gangs.WaitingForGroup}
 	switch {
 	case len(apart.Items()) > 0:
@@ -77,7 +77,7 @@ func (s *session) formGroup(g *gang) {
 		waits.Message = group + "incomplete gangs: " + listed(few)
 	default:
 		for _, member := range members {
-			member.unit = unit
+			member.gangGroup = gangGroup
 		}
 		return
 	}
@@ -107,10 +107,10 @@ func (g *gang) terms() binding.GangTerms {
 	return binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict, Count: g.count()}
 }
 
-// unit returns the unit of the job's gang; nil if it has none.
-func (s *session) unit(job *api.JobInfo) *binding.Unit {
+// gangGroup returns the gang group of the job's gang; nil if it has none.
+func (s *session) gangGroup(job *api.JobInfo) *binding.GangGroup {
 	if g := s.gangs[job.UID]; g != nil {
-		return g.unit
+		return g.gangGroup
 	}
 	return nil
 }

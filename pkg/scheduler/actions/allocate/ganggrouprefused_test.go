@@ -46,8 +46,8 @@ func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 	c.expect(t, "the plugin refuses it no longer", 2)
 }
 
-// TestAUnitWaitsForAGangThatIsNotToBePlaced: a gang that is not admitted, or that a plugin finds invalid.
-func TestAUnitWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
+// TestAGangGroupWaitsForAGangThatIsNotToBePlaced: a gang that is not admitted, or that a plugin finds invalid.
+func TestAGangGroupWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 	for name, tt := range map[string]struct {
 		phase   v1beta1.PodGroupPhase
 		invalid bool
@@ -61,7 +61,7 @@ func TestAUnitWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
 			c.world.PodGroups[1].Status.Phase = tt.phase
 			c.world.PodGroups[1].Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse("1")} // else nobody is asked
-			unit := &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: "ns/b"}}}
+			gangGroup := &binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: "ns/b"}}}
 			c.helped(func(ssn *framework.Session) {
 				ssn.AddJobValidFn("helper", func(obj any) *api.ValidateResult {
 					if job, is := obj.(*api.JobInfo); is && job.UID == "ns/b" && tt.invalid {
@@ -69,7 +69,7 @@ func TestAUnitWaitsForAGangThatIsNotToBePlaced(t *testing.T) {
 					}
 					return nil
 				})
-			}, sessiontest.UnitFn(func(*api.JobInfo) *binding.Unit { return unit }))
+			}, sessiontest.GangGroupFn(func(*api.JobInfo) *binding.GangGroup { return gangGroup }))
 			c.cluster.Load(c.world)
 			ssn := c.cluster.Open(c.registry, c.conf)
 			defer ssn.Close()

@@ -29,17 +29,17 @@ func (c *counting) helped(open func(ssn *framework.Session), part ...any) {
 		}})
 }
 
-// TestAUnitWaitsForEachGangThatAPluginNames: also for one that does not exist, or whose pods have scheduling gates.
-func TestAUnitWaitsForEachGangThatAPluginNames(t *testing.T) {
+// TestAGangGroupWaitsForEachGangThatAPluginNames: also for one that does not exist, or whose pods have scheduling gates.
+func TestAGangGroupWaitsForEachGangThatAPluginNames(t *testing.T) {
 	for other, want := range map[api.JobID]string{"ns/none": "gang ns/none does not exist", "ns/b": "gang ns/b has too few pending pods"} {
 		t.Run(string(other), func(t *testing.T) {
 			c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
 			c.conf = strings.Replace(c.conf, "  - name: coscheduling\n", "", 1)
 			c.world.Pods[1].Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/mine"}}
-			unit := &binding.Unit{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: other}}}
-			c.helped(nothing, sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit {
+			gangGroup := &binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/a"}, {Gang: other}}}
+			c.helped(nothing, sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
 				if job.UID == "ns/a" || job.UID == other {
-					return unit
+					return gangGroup
 				}
 				return nil
 			}))
