@@ -52,17 +52,17 @@ var (
 		debug.Running:  "its minimum runs or has succeeded",
 		debug.Ended:    "all of its members have succeeded or failed",
 	}
-	waitReasons = map[framework.WaitReason]string{
-		framework.WaitUnseen:      "from the creation of its PodGroup, or its return to `Pending`, until this process first saw it: all time before a new leader",
-		framework.WaitIncomplete:  "for members that did not exist",
-		framework.WaitGated:       "for members with scheduling gates",
-		framework.WaitGroup:       "for other gangs of its group",
-		framework.WaitNotAdmitted: "to be admitted: `enqueue` asks plugins whether the gang can fit",
-		framework.WaitQueue:       "for resources of its queue, or for its queue to open",
-		framework.WaitResources:   "for free resources on nodes",
-		framework.WaitBackoff:     "after a timeout, or after a transaction that failed",
-		framework.WaitBinding:     "in a transaction: pre-bind steps and Bindings",
-		framework.WaitOther:       "for a reason of another plugin",
+	waitReasons = map[framework.PendingCategory]string{
+		framework.PendingUnseen:      "from the creation of its PodGroup, or its return to `Pending`, until this process first saw it: all time before a new leader",
+		framework.PendingIncomplete:  "for members that did not exist",
+		framework.PendingGated:       "for members with scheduling gates",
+		framework.PendingGroup:       "for other gangs of its group",
+		framework.PendingNotAdmitted: "to be admitted: `enqueue` asks plugins whether the gang can fit",
+		framework.PendingQueue:       "for resources of its queue, or for its queue to open",
+		framework.PendingResources:   "for free resources on nodes",
+		framework.PendingBackoff:     "after a timeout, or after a transaction that failed",
+		framework.PendingBinding:     "in a transaction: pre-bind steps and Bindings",
+		framework.PendingOther:       "for a reason of another plugin",
 	}
 	reservationEnds = map[gangs.ReservationEnd]string{
 		gangs.ReservationPlaced:  "members that waited for the nodes are bound, and reach the minimum",
@@ -87,7 +87,7 @@ func metricsPage() ([]byte, error) {
 		write         func(*bytes.Buffer) error
 	}{
 		{"`state` of `volcano_gangs`", "The gang", func(b *bytes.Buffer) error { return writeValues(b, debug.States, states) }},
-		{"`reason` of `volcano_gang_waiting_seconds`", "The gang waited", func(b *bytes.Buffer) error { return writeValues(b, framework.WaitReasons, waitReasons) }},
+		{"`reason` of `volcano_gang_waiting_seconds`", "The gang waited", func(b *bytes.Buffer) error { return writeValues(b, framework.PendingCategories, waitReasons) }},
 		{"`end` of `volcano_gang_node_reservations_ended_total`", "The reservation ended because", func(b *bytes.Buffer) error { return writeValues(b, gangs.ReservationEnds, reservationEnds) }},
 	} {
 		fmt.Fprintf(page, "\n### Label %s\n\n| Value | %s |\n|---|---|\n", table.title, table.column)

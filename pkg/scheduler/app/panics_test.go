@@ -121,7 +121,7 @@ func TestAGangWithWhichCyclesPanicIsSetAside(t *testing.T) {
 			cluster := crowd(100)
 			s := newTestScheduler(t, cluster, builtIn(t, "trap enqueue allocate"), action{"trap", func(ssn *framework.Session) {
 				if evil, turn := tt.evil(ssn.Jobs); evil {
-					ssn.Turn(turn)
+					ssn.SetCurrentJob(turn)
 					panic("runtime error: something is nil")
 				}
 			}})
@@ -192,7 +192,7 @@ func TestAPanicOnAnothersGoroutineEndsNoProcess(t *testing.T) {
 	cluster := crowd(5)
 	s := newTestScheduler(t, cluster, builtIn(t, "trap allocate"), action{"trap", func(ssn *framework.Session) {
 		if ssn.Jobs["ns/evil-3"] != nil {
-			ssn.Turn("ns/evil-3")
+			ssn.SetCurrentJob("ns/evil-3")
 			workqueue.ParallelizeUntil(context.Background(), 4, 8, func(int) { panic("oh no") })
 		}
 	}})
@@ -258,7 +258,7 @@ func TestASearchWaitsForPanicsThatAreToldLate(t *testing.T) {
 func TestCyclesGoOnWhileAnythingIsSetAside(t *testing.T) {
 	s := newTestScheduler(t, gangOf(1), builtIn(t, "trap"), action{"trap", func(ssn *framework.Session) {
 		if ssn.Jobs["ns/g"] != nil {
-			ssn.Turn("ns/g")
+			ssn.SetCurrentJob("ns/g")
 			panic("oh no")
 		}
 	}})
@@ -309,7 +309,7 @@ func TestAThousandGangsOfOneTenantWithWhichCyclesPanicStopNobodyElse(t *testing.
 			s := newTestScheduler(t, cluster, builtIn(t, "trap enqueue allocate"), action{"trap", func(ssn *framework.Session) {
 				for id, job := range ssn.Jobs {
 					if strings.HasPrefix(string(id), "evil/") {
-						ssn.Turn(turn(job))
+						ssn.SetCurrentJob(turn(job))
 						panic("runtime error: something is nil")
 					}
 				}

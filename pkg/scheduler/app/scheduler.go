@@ -79,7 +79,7 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.cache = c
 	// After an outage of the API server, calls that failed during it are retried.
 	s.outage.WhenOver(c.APIServerBack)
-	s.registry.OnTurn(s.watchdog.beat)
+	s.registry.OnJob(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
 	s.registry.RegisterPlugin(evictions.Spec())
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
@@ -266,7 +266,7 @@ func (s *scheduler) cycle() (unsettled bool) {
 	s.watchdog.beat()
 	defer func() {
 		if p := recover(); p != nil {
-			s.panicked(s.registry.Turn(), fmt.Sprint(p), debug.Stack())
+			s.panicked(s.registry.CurrentJob(), fmt.Sprint(p), debug.Stack())
 			unsettled = true
 		}
 		s.metrics.SetQuarantined(s.cache.Quarantine().Counts())

@@ -141,7 +141,7 @@ func TestATurnIsASignOfLife(t *testing.T) {
 	alive := false
 	s = newTestScheduler(t, crowd(0), builtIn(t, "look"), action{"look", func(ssn *framework.Session) {
 		s.watchdog.last = time.Time{}
-		ssn.Turn("ns/g")
+		ssn.SetCurrentJob("ns/g")
 		alive = !s.watchdog.last.IsZero()
 	}})
 	if s.cycle(); !alive {

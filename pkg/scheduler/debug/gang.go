@@ -194,9 +194,9 @@ func settingsOf(g *Gang, annotations map[string]string, defaults gangs.Settings)
 }
 
 // verdict converts the reason why the gang waits.
-func verdict(wait framework.Wait) *Verdict {
-	if wait.Reason == "" {
+func verdict(reason framework.PendingReason) *Verdict {
+	if reason.Reason == "" {
 		return nil
 	}
-	return &Verdict{Reason: wait.Reason, Message: wait.Message}
+	return &Verdict{Reason: reason.Reason, Message: reason.Message}
 }

@@ -81,8 +81,8 @@ func viewOf(jobs ...*api.JobInfo) *View {
 	for _, job := range jobs {
 		all[job.UID] = job
 	}
-	waits := map[api.JobID]framework.Wait{"ns/c": {Reason: gangs.TimedOut}}
-	return New(all, func() int { return 3 }, func() map[api.JobID]framework.Wait { return waits }, func() (gangs.Settings, bool) { return gangs.Settings{}, false })
+	reasons := map[api.JobID]framework.PendingReason{"ns/c": {Reason: gangs.TimedOut}}
+	return New(all, func() int { return 3 }, func() map[api.JobID]framework.PendingReason { return reasons }, func() (gangs.Settings, bool) { return gangs.Settings{}, false })
 }
 
 func TestListShowsPages(t *testing.T) {

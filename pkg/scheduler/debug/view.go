@@ -27,16 +27,16 @@ type View struct {
 	gangs Gangs
 	// groupsInFlight returns how many transactions of several gangs have not ended.
 	groupsInFlight func() int
-	// waits returns why gangs wait, according to the last session.
-	waits func() map[api.JobID]framework.Wait
+	// reasons returns why gangs wait, according to the last session.
+	reasons func() map[api.JobID]framework.PendingReason
 	// defaults returns the settings of a gang without any; false if no plugin reads settings.
 	defaults func() (gangs.Settings, bool)
 }
 
 // New returns a view of these gangs. waits returns the results of the last session; defaults returns the settings of a gang
 // without any, or false when no plugin reads settings.
-func New(gangs Gangs, groupsInFlight func() int, waits func() map[api.JobID]framework.Wait, defaults func() (gangs.Settings, bool)) *View {
-	return &View{gangs: gangs, groupsInFlight: groupsInFlight, waits: waits, defaults: defaults}
+func New(gangs Gangs, groupsInFlight func() int, reasons func() map[api.JobID]framework.PendingReason, defaults func() (gangs.Settings, bool)) *View {
+	return &View{gangs: gangs, groupsInFlight: groupsInFlight, reasons: reasons, defaults: defaults}
 }
 
 // Count counts the gangs by state.
@@ -45,9 +45,9 @@ func (v *View) Count() metrics.GangCounts {
 	for _, state := range States {
 		counts.ByState[string(state)] = 0
 	}
-	waits := v.waits()
+	reasons := v.reasons()
 	v.gangs.View(v.gangs.IDs(), func(job *api.JobInfo) {
-		counts.ByState[string(stateOf(job, isTimedOut(waits[job.UID])))]++
+		counts.ByState[string(stateOf(job, isTimedOut(reasons[job.UID])))]++
 	})
 	return counts
 }
@@ -77,12 +77,12 @@ func (v *View) List(q Query) Page {
 	slices.Sort(ids)
 	shown := ids[:min(len(ids), max(q.Limit, 0))]
 	page := Page{Gangs: make([]Gang, 0, len(shown)), LeftOut: len(ids) - len(shown)}
-	waits := v.waits()
+	reasons := v.reasons()
 	annotations := make([]map[string]string, 0, len(shown))
 	v.gangs.View(shown, func(job *api.JobInfo) {
-		wait := waits[job.UID]
+		reason := reasons[job.UID]
 		gang, said := see(job)
-		gang.State, gang.Waits = stateOf(job, isTimedOut(wait)), verdict(wait)
+		gang.State, gang.Waits = stateOf(job, isTimedOut(reason)), verdict(reason)
 		page.Gangs, annotations = append(page.Gangs, gang), append(annotations, said)
 	})
 	if defaults, read := v.defaults(); read {
@@ -95,4 +95,4 @@ func (v *View) List(q Query) Page {
 	return page
 }
 
-func isTimedOut(wait framework.Wait) bool { return wait.Reason == gangs.TimedOut }
+func isTimedOut(reason framework.PendingReason) bool { return reason.Reason == gangs.TimedOut }

@@ -122,12 +122,14 @@ type BoundObserver interface {
 
 // Reserve ──► error                     nothing is reserved
 //
-//	│
-//	├──────► Unreserve                 the session took the placement back, or ended without having it bound
-//	│
-//	└──────► handed over to be bound   from here on it is the PreBinder's
-//	            ├──► Rollback          whether PreBind has begun or not
-//	            └──► bound             which a BoundObserver is notified of
+
+// │
+// ├──────► Unreserve                 the session took the placement back, or ended without having it bound
+// │
+// └──────► handed over to be bound   from here on it is the PreBinder's
+//
+//	├──► Rollback          whether PreBind has begun or not
+//	└──► bound             which a BoundObserver is notified of
 type Reserver interface {
 	// Reserve is called when the session has placed the task on the node, or has nominated it there to wait for resources being
 	// released. After an error nothing is reserved, and the placement is undone.
@@ -244,9 +246,9 @@ type Reacher interface {
 // placed up to its minimum, and within its queue's limits. The order of jobs is not affected: preempt and reclaim choose their
 // victims by it. If several plugins select a job, the first in the conf decides on its place.
 type Prioritizer interface {
-	// Urgent reports whether the job holds, or has been promised, resources that are of no use before it is placed. only are the
+	// PlaceFirst reports whether the job holds, or has been promised, resources that are of no use before it is placed. only are the
 	// tasks to place first; nil stands for all that its minimum needs. Its other tasks wait for the job's turn.
-	Urgent(job *api.JobInfo) (only map[api.TaskID]bool, urgent bool)
+	PlaceFirst(job *api.JobInfo) (only map[api.TaskID]bool, first bool)
 }
 
 // EvictionObserver is notified of the session's evictions.

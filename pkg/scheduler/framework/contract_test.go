@@ -86,7 +86,7 @@ func (a answering) Reach(*api.TaskInfo) *Reach {
 	return &Reach{Nodes: []string{a.name}}
 }
 
-func (a answering) Urgent(*api.JobInfo) (map[api.TaskID]bool, bool) {
+func (a answering) PlaceFirst(*api.JobInfo) (map[api.TaskID]bool, bool) {
 	return map[api.TaskID]bool{api.TaskID(a.name): true}, a.speak()
 }
 
@@ -188,8 +188,8 @@ func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 	if reach := ssn.Placement.Reach(task); reach != nil {
 		note("reach", "%v", reach.Nodes)
 	}
-	if urgency, urgent := ssn.Placement.Urgency(job); urgent {
-		note("urgency", "%v of rank %d", slices.Collect(maps.Keys(urgency.Only)), urgency.Rank)
+	if precedence, placeFirst := ssn.Placement.Precedence(job); placeFirst {
+		note("urgency", "%v of rank %d", slices.Collect(maps.Keys(precedence.Only)), precedence.Rank)
 	}
 	note("volume", "%s", keyOf(ssn.Verdicts.VolumeKey(&v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})))
 	note("claim", "%s", keyOf(ssn.Verdicts.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{})))
@@ -464,10 +464,10 @@ func TestTouched(t *testing.T) {
 func TestWaitsOfTheLastSession(t *testing.T) {
 	r := NewRegistry()
 	ssn := open(t, r, newKeeper(t), ProfileInput{})
-	want := Wait{NotEnoughResources, "no room"}
-	ssn.ExplainWait("ns/g", want)
+	want := PendingReason{NotEnoughResources, "no room"}
+	ssn.SetPendingReason("ns/g", want)
 	r.CloseSession(ssn)
-	if diff := cmp.Diff(map[api.JobID]Wait{"ns/g": want}, r.Waits()); diff != "" {
+	if diff := cmp.Diff(map[api.JobID]PendingReason{"ns/g": want}, r.PendingReasons()); diff != "" {
 		t.Errorf("waits (-want +got):\n%s", diff)
 	}
 }

@@ -84,5 +84,5 @@ func (ssn *Session) Explanation(job api.JobID) *GangExplanation {
 // Placed drops the explanation by an earlier action of the session, because the gang is placed after all.
 func (ssn *Session) Placed(job api.JobID) {
 	delete(ssn.explained, job)
-	delete(ssn.waits, job)
+	delete(ssn.pendingReasons, job)
 }

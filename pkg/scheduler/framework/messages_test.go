@@ -29,8 +29,8 @@ func TestMessages(t *testing.T) {
 		for i, pod := range pods {
 			job.AddTaskInfo(api.NewTaskInfo(pod.Name(fmt.Sprint("p", i)).Group("g").Obj()))
 		}
-		wait, _ := lacksPods(job)
-		return wait.Reason + ": " + wait.Message
+		reason, _ := lacksPods(job)
+		return reason.Reason + ": " + reason.Message
 	}
 	pod, group := schedtest.MakePod, func(minMember int32) *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().MinMember(minMember) }
 	withFailed, _ := lacksPods(jobOf(t, 3, 0, pending, failed))
@@ -72,8 +72,8 @@ func TestMessages(t *testing.T) {
 		"no action tried it":                 unexplained(untried),
 		"enqueue did not admit it yet":       unexplained(unadmitted),
 		"the queue is closed":                notOpenText.Reason + ": " + notOpenText.Message,
-		"the queue is at its capability":     ssn.QueueUse.Wait(capped, asks, refused).Message,
-		"the queue has no room in its share": ssn.QueueUse.Wait(deserves, asks, refused).Message,
+		"the queue is at its capability":     ssn.QueueUse.PendingReason(capped, asks, refused).Message,
+		"the queue has no room in its share": ssn.QueueUse.PendingReason(deserves, asks, refused).Message,
 		"a reservation exceeds the share":    fmt.Sprint(ssn.QueueUse.FitsShare(deserves, asks)),
 	}
 	want := map[string]string{

@@ -118,7 +118,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	if err := c.AddToTransaction(bindCtx, gangGroup, c.decided(bindCtx.TaskInfo), steps); err != nil {
 		return err
 	}
-	c.session.handedOver[bindCtx.TaskInfo.UID] = true
+	c.session.committed[bindCtx.TaskInfo.UID] = true
 	delete(c.session.reservers.reserved, bindCtx.TaskInfo.UID)
 	return nil
 }
@@ -140,8 +140,8 @@ func (c *sessionCache) RegisterBinder(name string, binder any) {
 
 // UpdateJobStatus writes the session's verdict on a gang, with the reason if it waits.
 func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
-	if wait, ok := c.session.waits[job.UID]; ok {
-		wait.show(job, string(c.session.UID))
+	if reason, ok := c.session.pendingReasons[job.UID]; ok {
+		reason.show(job, string(c.session.UID))
 	}
 	if c.staging == nil { // otherwise upstream reads the devices of each task
 		defer c.closing.written(job)
@@ -163,7 +163,7 @@ func (c *sessionCache) OnSessionClose() {
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
 	ssn.cache, ssn.infeasibilityCheckers = cache, p.infeasibilityCheckers()
-	ssn.clocks, ssn.observer, ssn.waitReasons, ssn.turn.begins = r.clocks, r.observer, r.waitReasons, r.turnBegins
+	ssn.pendingTimers, ssn.observer, ssn.pendingCategories, ssn.currentJob.begins = r.pendingTimers, r.observer, r.pendingCategories, r.jobBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send = cache.Evict
 	if p.known {
@@ -202,8 +202,8 @@ func (r *Registry) CloseSession(ssn *Session) {
 	ssn.Action = "" // plugins called from here on run outside of any action
 	ssn.evictions.flush()
 	ssn.seal()
-	ssn.explainWaits(r.lastReports)
-	ssn.clocks.tick(ssn, time.Now())
+	ssn.explainPending(r.lastReports)
+	ssn.pendingTimers.tick(ssn, time.Now())
 	ssn.undoPlacements()
 	vcframework.CloseSession(ssn.Session)
 	r.explanations.replace(ssn.explained)
@@ -212,7 +212,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 		snapshotter.TrustSession()
 		r.pods.Keep()
 	}
-	r.waits = ssn.waits
+	r.pendingReasons = ssn.pendingReasons
 	delete(r.views, ssn.Session)
 	r.mu.Unlock()
 }
@@ -235,10 +235,10 @@ func (ssn *Session) seal() {
 		if job == nil {
 			continue
 		}
-		delete(ssn.waits, gang)
+		delete(ssn.pendingReasons, gang)
 		for _, uid := range tasks {
 			task := job.Tasks[uid]
-			if task == nil || !ssn.handedOver[uid] { // left by a session that panicked, so not this session's pod
+			if task == nil || !ssn.committed[uid] { // left by a session that panicked, so not this session's pod
 				continue
 			}
 			if err := job.UpdateTaskStatus(task, api.Pending); err != nil {

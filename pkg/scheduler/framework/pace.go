@@ -30,7 +30,7 @@ type lastReports map[api.JobID]lastReport
 
 // lastReport is the last report to a gang, the state of the gang at that time, and the pauses of its reasons.
 type lastReport struct {
-	wait   Wait
+	reason PendingReason
 	gang   gangFingerprint
 	pauses map[string]pause
 }
@@ -44,9 +44,9 @@ type pause struct {
 // pace returns the explanation to report for the gang: the current one, or the last reported one while the pause of its reason
 // lasts. The pause doubles each time. A new reason, or a change of the gang's own spec or pods, is reported at once. Each reason
 // has its own pause, because in a nearly full cluster a gang's reason may alternate with each pod of other users.
-func (t lastReports) pace(job *api.JobInfo, found Wait) Wait {
+func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	last, known := t[job.UID]
-	if known && last.wait == found {
+	if known && last.reason == found {
 		return found
 	}
 	gang := gangFingerprintOf(job)
@@ -58,18 +58,18 @@ func (t lastReports) pace(job *api.JobInfo, found Wait) Wait {
 	case !again:
 		p.length = firstPause
 	case time.Now().Before(p.until):
-		return last.wait
+		return last.reason
 	default:
 		p.length = min(2*p.length, longestPause)
 	}
 	p.until = time.Now().Add(p.length)
-	last.wait, last.pauses[found.Reason] = found, p
+	last.reason, last.pauses[found.Reason] = found, p
 	t[job.UID] = last
 	return found
 }
 
 // keep drops the gangs that do not wait.
-func (t lastReports) keep(waiting map[api.JobID]Wait) {
+func (t lastReports) keep(waiting map[api.JobID]PendingReason) {
 	maps.DeleteFunc(t, func(gang api.JobID, _ lastReport) bool {
 		_, waits := waiting[gang]
 		return !waits

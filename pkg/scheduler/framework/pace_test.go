@@ -28,9 +28,9 @@ func TestWhatSessionsCountDoesNotEndAPause(t *testing.T) {
 			job.SetPodGroup(&api.PodGroup{PodGroup: scheduling.PodGroup{Status: scheduling.PodGroupStatus{Phase: tc.phase}}})
 			SetMinResources(job, api.NewResource(v1.ResourceList{v1.ResourceCPU: resource.MustParse("8")}))
 			lastReports := lastReports{}
-			lastReports.pace(job, Wait{Reason: NotEnoughResources, Message: "1 node short of cpu"})
+			lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "1 node short of cpu"})
 			SetMinResources(job, api.EmptyResource())
-			if got := lastReports.pace(job, Wait{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
+			if got := lastReports.pace(job, PendingReason{Reason: NotEnoughResources, Message: "2 nodes short of cpu"}); got.Message != tc.want {
 				t.Errorf("told %q, want %q", got.Message, tc.want)
 			}
 		})

@@ -165,31 +165,31 @@ func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 	return reach
 }
 
-// Urgency is the position of a job among the jobs that allocate places first.
-type Urgency struct {
+// Precedence is the position of a job among the jobs that allocate places first.
+type Precedence struct {
 	// Rank is lower for the jobs of a plugin that comes earlier in the conf.
 	Rank int
 	// Only are the tasks that go first; nil for all that the job's minimum needs.
 	Only map[api.TaskID]bool
 }
 
-// Urgency returns the job's place among the jobs that go first; false if no plugin selects it.
-func (p *Placement) Urgency(job *api.JobInfo) (Urgency, bool) {
+// Precedence returns the job's place among the jobs that go first; false if no plugin selects it.
+func (p *Placement) Precedence(job *api.JobInfo) (Precedence, bool) {
 	for rank, one := range p.prioritizers {
 		var only map[api.TaskID]bool
-		urgent := false
-		guarded(one.plugin, func() { only, urgent = one.is.Urgent(job) })
-		if urgent {
-			return Urgency{rank, only}, true
+		first := false
+		guarded(one.plugin, func() { only, first = one.is.PlaceFirst(job) })
+		if first {
+			return Precedence{rank, only}, true
 		}
 	}
-	return Urgency{}, false
+	return Precedence{}, false
 }
 
-// Urgent reports whether a plugin wants the job placed first.
-func (p *Placement) Urgent(job *api.JobInfo) bool {
-	_, urgent := p.Urgency(job)
-	return urgent
+// PlaceFirst reports whether a plugin wants the job placed first.
+func (p *Placement) IsPlacedFirst(job *api.JobInfo) bool {
+	_, first := p.Precedence(job)
+	return first
 }
 
 // guarded logs a panic of the plugin in fn.

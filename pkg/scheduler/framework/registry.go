@@ -27,13 +27,13 @@ type Registry struct {
 	explanations Explanations
 	// lastReports holds the last reports to gangs that wait, from when sessions closed.
 	lastReports lastReports
-	// clocks measure how long gangs wait for each reason, and observer receives the results; both outlive a configuration.
-	clocks   waitClocks
-	observer GangObserver
-	// waitReasons are those of all plugins.
-	waitReasons map[string]WaitReason
-	// turnBegins is called with each turn of a job in sessions.
-	turnBegins func()
+	// pendingTimers measure how long gangs wait for each reason, and observer receives the results; both outlive a configuration.
+	pendingTimers pendingTimers
+	observer      GangObserver
+	// pendingCategories are the categories of the reasons of all plugins.
+	pendingCategories map[string]PendingCategory
+	// jobBegins is called each time a session begins to work on a job.
+	jobBegins func()
 	// switches are the device switches of the first configuration that was built.
 	built    bool
 	switches []string
@@ -48,29 +48,29 @@ type Registry struct {
 	pods snapshot.PlacedPods
 	// last is the session that was opened last.
 	last *Session
-	// waits are the reasons why gangs waited when the last session closed.
-	waits map[api.JobID]Wait
+	// pendingReasons are the reasons why gangs waited when the last session closed.
+	pendingReasons map[api.JobID]PendingReason
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	return &Registry{
-		specs:       map[string]PluginSpec{},
-		actions:     map[string]Action{},
-		lastReports: lastReports{},
-		clocks:      waitClocks{},
-		observer:    unobserved{},
+		specs:         map[string]PluginSpec{},
+		actions:       map[string]Action{},
+		lastReports:   lastReports{},
+		pendingTimers: pendingTimers{},
+		observer:      unobserved{},
 
-		waitReasons: map[string]WaitReason{},
-		turnBegins:  func() {},
-		views:       map[*vcframework.Session]*Session{},
+		pendingCategories: map[string]PendingCategory{},
+		jobBegins:         func() {},
+		views:             map[*vcframework.Session]*Session{},
 	}
 }
 
 // RegisterPlugin registers a plugin. It replaces a plugin registered under that name before, here or by upstream.
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
-	maps.Copy(r.waitReasons, spec.WaitReasons)
+	maps.Copy(r.pendingCategories, spec.PendingCategories)
 	vcframework.RegisterPluginBuilder(spec.Name, func(vcframework.Arguments) vcframework.Plugin {
 		return &pluginAdapter{registry: r, name: spec.Name}
 	})
@@ -85,11 +85,11 @@ func (r *Registry) RegisterAction(action Action) {
 // Observe sets the observer of gangs. It is called before the first session is opened.
 func (r *Registry) Observe(observer GangObserver) { r.observer = observer }
 
-// Waits returns the reasons why gangs waited when the last session closed. The map is read-only.
-func (r *Registry) Waits() map[api.JobID]Wait {
+// PendingReasons returns the reasons why gangs waited when the last session closed. The map is read-only.
+func (r *Registry) PendingReasons() map[api.JobID]PendingReason {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.waits
+	return r.pendingReasons
 }
 
 // Explanations returns the explanations of the last session that was closed.

@@ -130,7 +130,7 @@ func TestSessionEndSealsTransactions(t *testing.T) {
 func TestMembersThatAreGivenUpWaitAgain(t *testing.T) {
 	r, k := NewRegistry(), newKeeper(t)
 	ssn := open(t, r, k, ProfileInput{})
-	ssn.ExplainWait("ns/g", Wait{NotEnoughResources, "no room, before it was placed"})
+	ssn.SetPendingReason("ns/g", PendingReason{NotEnoughResources, "no room, before it was placed"})
 	commit(t, ssn)
 	job := ssn.Jobs["ns/g"]
 	tasks := map[string]*api.TaskInfo{}
@@ -150,8 +150,8 @@ func TestMembersThatAreGivenUpWaitAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"Pending", "Binding n"}, got); diff != "" {
 		t.Errorf("members (-want +got):\n%s", diff)
 	}
-	if wait, _ := ssn.Wait("ns/g"); wait.Message != "no action of the configuration has tried to place it yet" {
-		t.Errorf("the gang is said to wait for: %s", wait.Message)
+	if reason, _ := ssn.PendingReason("ns/g"); reason.Message != "no action of the configuration has tried to place it yet" {
+		t.Errorf("the gang is said to wait for: %s", reason.Message)
 	}
 }
 

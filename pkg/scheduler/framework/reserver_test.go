@@ -187,8 +187,8 @@ func TestATaskWithoutItsReservationIsNotHandedOver(t *testing.T) {
 			tr, registry, k, ssn := reserving(t, &reserver{}, &reserver{refuses: refuses}, nil)
 			err := ssn.Allocate(taskNamed(ssn, "p0"), ssn.Nodes["n"])
 			registry.CloseSession(ssn)
-			if _, handedOver := k.members["p0"]; handedOver != (refuses == "") || (err == nil) != handedOver {
-				t.Errorf("handed over: %v, with error %v", handedOver, err)
+			if _, committed := k.members["p0"]; committed != (refuses == "") || (err == nil) != committed {
+				t.Errorf("handed over: %v, with error %v", committed, err)
 			}
 			want := []string{"a: p0 on n", "b: p0 on n", "a: not p0"}
 			if refuses == "" {

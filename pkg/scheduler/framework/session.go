@@ -22,8 +22,8 @@ type Session struct {
 	Action string
 	// Pauses are of gangs that have held idle resources for too long; nil without allocate.
 	Pauses Pauses
-	// turn is the job that the session currently works on.
-	turn *turn
+	// currentJob is the job that the session currently works on.
+	currentJob *currentJob
 
 	chain chain
 	// Placement combines the plugins' answers on where gangs are placed.
@@ -34,19 +34,19 @@ type Session struct {
 	// stagedAnnotations are the values that annotations had before StageAnnotation; nil where there was none.
 	stagedAnnotations map[api.TaskID]map[string]*string
 	// explained are the gangs that were not placed.
-	explained map[api.JobID]GangExplanation
-	waits     map[api.JobID]Wait
-	// clocks, observer and waitReasons belong to the registry.
-	clocks      waitClocks
-	observer    GangObserver
-	waitReasons map[string]WaitReason
+	explained      map[api.JobID]GangExplanation
+	pendingReasons map[api.JobID]PendingReason
+	// pendingTimers, observer and pendingCategories belong to the registry.
+	pendingTimers     pendingTimers
+	observer          GangObserver
+	pendingCategories map[string]PendingCategory
 	// QueueUse holds the resources that queues use, and their limits.
 	QueueUse QueueUse
 	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
 	infeasibilityCheckers []ofPlugin[InfeasibilityChecker]
-	// handedOver are the tasks that the session has added to transactions.
-	handedOver map[api.TaskID]bool
-	evictions  evictions
+	// committed are the tasks that the session has added to transactions.
+	committed map[api.TaskID]bool
+	evictions evictions
 	// touched are the names of the nodes on which the session has placed or evicted tasks, even if that was undone; nil
 	// if plugins or actions may change nodes in other ways.
 	touched map[string]bool
@@ -63,25 +63,25 @@ type Pauses interface {
 
 func newSession(order []string) *Session {
 	ssn := &Session{
-		turn:              &turn{begins: func() {}},
+		currentJob:        &currentJob{begins: func() {}},
 		Verdicts:          newVerdicts(),
 		stagedAnnotations: map[api.TaskID]map[string]*string{},
 
-		explained:  map[api.JobID]GangExplanation{},
-		waits:      map[api.JobID]Wait{},
-		handedOver: map[api.TaskID]bool{},
-		clocks:     waitClocks{},
-		observer:   unobserved{},
-		chain:      newChain(order),
+		explained:      map[api.JobID]GangExplanation{},
+		pendingReasons: map[api.JobID]PendingReason{},
+		committed:      map[api.TaskID]bool{},
+		pendingTimers:  pendingTimers{},
+		observer:       unobserved{},
+		chain:          newChain(order),
 	}
 	paused := func(job *api.JobInfo) bool { return ssn.Pauses != nil && ssn.Pauses.Paused(job) }
 	ssn.evictions = evictions{placement: &ssn.Placement, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
 	return ssn
 }
 
-// HandedOver reports whether the session has handed over the task to be bound. Its annotations can then no longer
+// Committed reports whether the session has committed the task: handed it over to be bound. Its annotations can then no longer
 // change.
-func (ssn *Session) HandedOver(task api.TaskID) bool { return ssn.handedOver[task] }
+func (ssn *Session) Committed(task api.TaskID) bool { return ssn.committed[task] }
 
 // Touched reports whether the session may have changed the named node: it has placed or evicted a task there, even if
 // that was undone, or it has plugins or actions that may change nodes in other ways.

@@ -18,15 +18,15 @@ const maxNamed = 3
 
 // lacksPods reports whether the gang's minimum lacks pods, because they do not exist or have scheduling gates, and
 // which.
-func lacksPods(job *api.JobInfo) (Wait, bool) {
+func lacksPods(job *api.JobInfo) (PendingReason, bool) {
 	spec := &job.PodGroup.Spec
 	if binding.ShortOf(job, spec, exists) != nil {
 		return missingPods(job), true
 	}
 	if binding.ShortOf(job, spec, func(task *api.TaskInfo) bool { return exists(task) && !gated(task) }) != nil {
-		return Wait{SchedulingGated, gatesText(job)}, true
+		return PendingReason{SchedulingGated, gatesText(job)}, true
 	}
-	return Wait{}, false
+	return PendingReason{}, false
 }
 
 // exists reports whether the task can count for the minimum, now or once it is placed.
@@ -42,7 +42,7 @@ func exists(task *api.TaskInfo) bool {
 func gated(task *api.TaskInfo) bool { return task.Status == api.Pending && task.SchGated }
 
 // missingPods lists the minima that the gang has too few pods for.
-func missingPods(job *api.JobInfo) Wait {
+func missingPods(job *api.JobInfo) PendingReason {
 	var total, failed int32
 	roles := map[string]int32{}
 	for _, task := range job.Tasks {
@@ -55,10 +55,10 @@ func missingPods(job *api.JobInfo) Wait {
 		}
 	}
 	spec := &job.PodGroup.Spec
-	wait := Wait{Reason: NotEnoughPodsOfTask}
+	reason := PendingReason{Reason: NotEnoughPodsOfTask}
 	var parts []string
 	if total < spec.MinMember {
-		wait.Reason = NotEnoughPods
+		reason.Reason = NotEnoughPods
 		part := fmt.Sprintf("minMember is %d and there %s", spec.MinMember, number(total, "pod"))
 		if failed > 0 {
 			part += fmt.Sprintf(" (and %d failed)", failed)
@@ -81,8 +81,8 @@ func missingPods(job *api.JobInfo) Wait {
 	if len(parts) == 0 {
 		parts = []string{subGroupsText(job)}
 	}
-	wait.Message = strings.Join(parts, "; ")
-	return wait
+	reason.Message = strings.Join(parts, "; ")
+	return reason
 }
 
 // subGroupsText lists the sub-group policies that the gang has too few complete sub-groups for.
@@ -182,12 +182,12 @@ func wait(n int) string {
 }
 
 // awaitsRelease reports whether the gang's minimum will have room once resources that are being released are free.
-func awaitsRelease(job *api.JobInfo) (Wait, bool) {
+func awaitsRelease(job *api.JobInfo) (PendingReason, bool) {
 	pipelined := len(job.TaskStatusIndex[api.Pipelined])
 	if pipelined == 0 || !job.IsPipelined() {
-		return Wait{}, false
+		return PendingReason{}, false
 	}
-	return Wait{NotEnoughResources, fmt.Sprintf("%d of its members %s for resources that are being released", pipelined, wait(pipelined))}, true
+	return PendingReason{NotEnoughResources, fmt.Sprintf("%d of its members %s for resources that are being released", pipelined, wait(pipelined))}, true
 }
 
 func named(names []string) []string { return names[:min(len(names), maxNamed)] }

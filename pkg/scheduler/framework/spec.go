@@ -77,9 +77,9 @@ type PluginSpec struct {
 	// implements the feature that they enable. Setting another value is then an error, and so is setting an argument of
 	// those plugins that this plugin also has.
 	TakesOver []Switch
-	// WaitReasons maps the reasons of the plugin's JobValid verdicts to classes of waits; reasons that are not listed
-	// map to WaitOther.
-	WaitReasons map[string]WaitReason
+	// PendingCategories maps the reasons of the plugin's JobValid verdicts to categories; reasons that are not listed
+	// map to PendingOther.
+	PendingCategories map[string]PendingCategory
 	// LeavesTasks reports whether the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs
 	// and of nodes. After sessions with only such plugins, the next snapshot has less to compare. False is safe for any plugin.
 	LeavesTasks bool

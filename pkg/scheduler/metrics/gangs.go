@@ -59,7 +59,7 @@ func newGangs(registry prometheus.Registerer) gangMetrics {
 }
 
 // GangWaited observes a wait that ended.
-func (g *gangMetrics) GangWaited(reason framework.WaitReason, end framework.WaitEnd, waited time.Duration) {
+func (g *gangMetrics) GangWaited(reason framework.PendingCategory, end framework.PendingEnd, waited time.Duration) {
 	g.waited.WithLabelValues(string(reason), string(end)).Observe(waited.Seconds())
 }
 

@@ -91,8 +91,8 @@ func TestMetricsTellWhatHappened(t *testing.T) {
 			"volcano_scheduling_cycles_total result=idle":       1,
 		}},
 		"gangs": {func(m *Metrics) {
-			m.GangWaited(framework.WaitResources, framework.EndBound, time.Minute)
-			m.GangWaited(framework.WaitGroup, framework.EndTimedOut, time.Minute)
+			m.GangWaited(framework.PendingResources, framework.EndBound, time.Minute)
+			m.GangWaited(framework.PendingGroup, framework.EndTimedOut, time.Minute)
 			m.GangTimedOut()
 			m.Reservations(2)
 			m.Reservations(1)

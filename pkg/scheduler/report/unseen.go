@@ -92,7 +92,7 @@ func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Ver
 		case job.PodGroup == nil && len(job.TaskStatusIndex[api.Pending]) == 0:
 			continue
 		case job.PodGroup == nil:
-		case !framework.Waits(job):
+		case !framework.HasPending(job):
 			continue
 		case r.books.Tables.Queues[job.Queue] == nil:
 			gang.group = r.outlet.groupOf(job)

@@ -49,7 +49,7 @@ func (a *Action) OnSessionStart(ssn *framework.Session) {
 	ssn.Pauses = state.NewPauses(ssn, a.memory)
 }
 
-// Execute places the gangs of the session that fit: urgent ones first, and then queue by queue and job by job as the
+// Execute places the gangs of the session that fit: first the gangs that a Prioritizer selects, and then queue by queue and job by job as the
 // plugins order them.
 func (a *Action) Execute(ssn *framework.Session) {
 	a.memory.BeginSession()

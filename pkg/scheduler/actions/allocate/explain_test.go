@@ -259,13 +259,13 @@ func TestAnUrgentGangOfAnOverusedQueueIsToldSo(t *testing.T) {
 		func(ssn *framework.Session) {
 			session = ssn
 			ssn.AddOverusedFn("helper", func(any) bool { return true })
-		}, sessiontest.UrgentFn(func(*api.JobInfo) bool { return true }))
+		}, sessiontest.PlaceFirstFn(func(*api.JobInfo) bool { return true }))
 	if len(bound) > 0 {
 		t.Errorf("bound %v in a queue that is overused", bound)
 	}
-	wait, _ := session.Wait("ns/g")
-	want := framework.Wait{Reason: framework.QueueFull, Message: "queue default has used up its share of the cluster (plugin helper): the queue uses cpu 0, the cluster has cpu 4"}
-	if diff := cmp.Diff(want, wait); diff != "" {
+	reason, _ := session.PendingReason("ns/g")
+	want := framework.PendingReason{Reason: framework.QueueFull, Message: "queue default has used up its share of the cluster (plugin helper): the queue uses cpu 0, the cluster has cpu 4"}
+	if diff := cmp.Diff(want, reason); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
 }
@@ -278,12 +278,12 @@ func TestAnUrgentGangsTurnIsNoted(t *testing.T) {
 	registry, action := action()
 	turn := api.JobID("nobody's")
 	part := struct {
-		sessiontest.UrgentFn
+		sessiontest.PlaceFirstFn
 		sessiontest.NodeGroupsFn
 	}{
 		func(*api.JobInfo) bool { return true },
 		func(*api.JobInfo) (*framework.NodeGroups, error) {
-			turn = registry.Turn()
+			turn = registry.CurrentJob()
 			return nil, nil
 		},
 	}

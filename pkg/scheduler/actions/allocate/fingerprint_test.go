@@ -35,7 +35,7 @@ func counted(registry *framework.Registry, trials *int) vcframework.Action {
 // told is what a session says and does.
 type told struct {
 	Binds, Says map[string]string
-	Waits       map[string]framework.Wait
+	Reasons     map[string]framework.PendingReason
 }
 
 // session runs the action in a session of the world.
@@ -44,11 +44,11 @@ func session(cluster *sessiontest.Cluster, registry *framework.Registry, action 
 	ssn := cluster.Open(registry, withClusters)
 	defer ssn.Close()
 	ssn.Run(action)
-	out := told{ssn.Binds(), map[string]string{}, map[string]framework.Wait{}}
+	out := told{ssn.Binds(), map[string]string{}, map[string]framework.PendingReason{}}
 	for _, podGroup := range w.PodGroups {
 		id := api.JobID(schedtest.Namespace + "/" + podGroup.Name)
 		out.Says[podGroup.Name] = ssn.Jobs[id].JobFitErrors
-		out.Waits[podGroup.Name], _ = ssn.Wait(id)
+		out.Reasons[podGroup.Name], _ = ssn.PendingReason(id)
 		for _, task := range ssn.Jobs[id].Tasks {
 			if errs := ssn.Jobs[id].NodesFitErrors[task.UID]; errs != nil {
 				out.Says[task.Name] = errs.Error()

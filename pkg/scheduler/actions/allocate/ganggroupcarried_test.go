@@ -26,7 +26,7 @@ import (
 // groupTold is what a session does with groups of gangs, and says of them.
 type groupTold struct {
 	Binds, Pipelined, Says map[string]string
-	Waits                  map[string]framework.Wait
+	Reasons                map[string]framework.PendingReason
 	Explanations           map[string]*framework.GangExplanation
 }
 
@@ -37,11 +37,11 @@ func groupSession(c *counting, action vcframework.Action, w sessiontest.ClusterS
 	defer ssn.Close()
 	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(*vcframework.Event) { placed++ }})
 	ssn.Run(action)
-	told = groupTold{ssn.Binds(), ssn.Pipelined(), map[string]string{}, map[string]framework.Wait{}, map[string]*framework.GangExplanation{}}
+	told = groupTold{ssn.Binds(), ssn.Pipelined(), map[string]string{}, map[string]framework.PendingReason{}, map[string]*framework.GangExplanation{}}
 	for _, podGroup := range w.PodGroups {
 		id := api.JobID(schedtest.Namespace + "/" + podGroup.Name)
 		told.Says[podGroup.Name] = ssn.Jobs[id].JobFitErrors
-		told.Waits[podGroup.Name], _ = ssn.Wait(id)
+		told.Reasons[podGroup.Name], _ = ssn.PendingReason(id)
 		if ssn.Explanation("") != nil {
 			told.Says[""] = "no gang has an explanation"
 		}

@@ -59,8 +59,8 @@ func TestMembersWithoutRequestsAreJudgedInTheTurnOfTheirGang(t *testing.T) {
 	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
 		return &sessiontest.Plugin{Called: "helper", Open: func(ssn *framework.Session) {
 			ssn.AddPredicateFn("helper", func(task *api.TaskInfo, _ *api.NodeInfo) error {
-				if judged++; c.registry.Turn() != task.Job {
-					t.Errorf("%s is judged in the turn of %q", task.Name, c.registry.Turn())
+				if judged++; c.registry.CurrentJob() != task.Job {
+					t.Errorf("%s is judged in the turn of %q", task.Name, c.registry.CurrentJob())
 				}
 				return nil
 			})

@@ -34,8 +34,8 @@ func TestAGroupWaitsForAGangThatMayLieNowhere(t *testing.T) {
 	}))
 	for _, refuses = range []string{"not here", "nor there"} {
 		c.look(func(ssn *sessiontest.Session) {
-			a, _ := ssn.Wait("ns/a")
-			b, _ := ssn.Wait("ns/b")
+			a, _ := ssn.PendingReason("ns/a")
+			b, _ := ssn.PendingReason("ns/b")
 			if len(ssn.Binds()) > 0 || b.Reason != framework.NotEnoughResources || !strings.Contains(b.Message, "plugin helper: "+refuses) ||
 				!strings.Contains(a.Message, "gang ns/b does not fit: plugin helper: "+refuses) {
 				t.Errorf("bound %v, and the gangs wait for %v and %v, want none, and what the plugin says", ssn.Binds(), a, b)
@@ -94,7 +94,7 @@ func TestMembersBeyondTheMinimaOfAPackedGroupFollow(t *testing.T) {
 			return nil
 		})
 		ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
-			if turn := c.registry.Turn(); turn != e.Task.Job {
+			if turn := c.registry.CurrentJob(); turn != e.Task.Job {
 				t.Errorf("%s is placed in the turn of %s, whose panic that would be", e.Task.Name, turn)
 			}
 		}})

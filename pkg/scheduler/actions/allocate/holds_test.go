@@ -56,7 +56,7 @@ func (c *counting) served(t *testing.T, minutes int, change func(minute int)) (c
 // promises names the task for which a pod was evicted.
 type promises string
 
-func (p promises) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
+func (p promises) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	only := map[api.TaskID]bool{}
 	for id, task := range job.Tasks {
 		if task.Name == string(p) {
@@ -69,7 +69,7 @@ func (p promises) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 // first are plugins for which all tasks of all gangs go first.
 type first struct{}
 
-func (first) Urgent(*api.JobInfo) (map[api.TaskID]bool, bool) { return nil, true }
+func (first) PlaceFirst(*api.JobInfo) (map[api.TaskID]bool, bool) { return nil, true }
 
 // leaver is a pod that leaves the node without end.
 func leaver(node, cpu string) *v1.Pod {

@@ -21,14 +21,14 @@ import (
 type jobQueues struct {
 	queues *util.PriorityQueue
 	jobs   map[api.QueueID]*jobQueue
-	// urgent are jobs that go before the queues, in order of the plugins that select them, and then in the plugins' job order.
-	urgent  []urgentJob
+	// first are jobs that go before the queues, in order of the plugins that select them, and then in the plugins' job order.
+	first   []firstJob
 	pending map[api.JobID]*state.Pending
 }
 
-type urgentJob struct {
+type firstJob struct {
 	*api.JobInfo
-	framework.Urgency
+	framework.Precedence
 }
 
 // newJobQueues lists the jobs to be placed. Jobs are pushed in order of their keys, so that the order among equals is always the
@@ -51,8 +51,8 @@ func newJobQueues(s *state.Run) *jobQueues {
 		if q.jobs[job.Queue] == nil {
 			q.jobs[job.Queue] = &jobQueue{first: s.Progress.JobOrder, ask: func(jobs []*api.JobInfo, sort func()) { q.askJobOrder(s, jobs, sort) }}
 		}
-		if urgency, urgent := s.Session.Placement.Urgency(job); urgent {
-			q.urgent = append(q.urgent, urgentJob{job, urgency})
+		if precedence, first := s.Session.Placement.Precedence(job); first {
+			q.first = append(q.first, firstJob{job, precedence})
 		} else {
 			q.jobs[job.Queue].push(job)
 		}
@@ -64,8 +64,8 @@ func newJobQueues(s *state.Run) *jobQueues {
 		}
 	}
 	inOrder := state.ByOrder[*api.JobInfo](s.Progress.JobOrder)
-	slices.SortStableFunc(q.urgent, func(l, r urgentJob) int {
-		return cmp.Or(cmp.Compare(l.Urgency.Rank, r.Urgency.Rank), inOrder(l.JobInfo, r.JobInfo))
+	slices.SortStableFunc(q.first, func(l, r firstJob) int {
+		return cmp.Or(cmp.Compare(l.Rank, r.Rank), inOrder(l.JobInfo, r.JobInfo))
 	})
 	return q
 }

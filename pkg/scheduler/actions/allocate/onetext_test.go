@@ -77,14 +77,14 @@ func TestOneWorldHasOneExplanation(t *testing.T) {
 			for range 30 {
 				ssn := behaviour{}.open(cluster, ours)
 				job := ssn.Jobs["ns/g"]
-				wait, _ := ssn.Wait(job.UID)
-				told := []string{wait.Message, job.JobFitErrors}
+				reason, _ := ssn.PendingReason(job.UID)
+				told := []string{reason.Message, job.JobFitErrors}
 				for _, uid := range slices.Sorted(maps.Keys(job.NodesFitErrors)) {
 					told = append(told, job.NodesFitErrors[uid].Error())
 				}
 				ssn.Close()
-				wait, _ = ssn.Session.Wait(job.UID)
-				texts[strings.Join(append(told, wait.Message), "\n")] = true
+				reason, _ = ssn.Session.PendingReason(job.UID)
+				texts[strings.Join(append(told, reason.Message), "\n")] = true
 			}
 			if len(texts) != 1 {
 				t.Errorf("told in %d ways, of an unchanged world: %q", len(texts), slices.Collect(maps.Keys(texts)))

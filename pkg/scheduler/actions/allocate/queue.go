@@ -10,33 +10,33 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// placeJobs gives turns to the urgent jobs, and then to the others, queue by queue.
+// placeJobs schedules the jobs that go first, and then the others, queue by queue.
 func (s *scheduler) placeJobs() {
 	q := s.waiting
-	for _, job := range q.urgent {
+	for _, job := range q.first {
 		if s.run.Session.Overused(s.run.Session.Queues[job.Queue]) {
 			q.jobs[job.Queue].push(job.JobInfo) // to be explained with the queue's other jobs
 			continue
 		}
-		s.run.Session.Turn(job.UID)
-		s.takeUrgentTurn(job)
+		s.run.Session.SetCurrentJob(job.UID)
+		s.scheduleFirstJob(job)
 	}
 	q.pushQueues(s.run.Session)
 	klog.V(3).InfoS("Allocating", "queues", q.queues.Len())
 	for !q.queues.Empty() {
-		s.serveQueue(q.queues.Pop().(*api.QueueInfo))
+		s.scheduleQueue(q.queues.Pop().(*api.QueueInfo))
 	}
 }
 
-// takeUrgentTurn places the job's urgent tasks. Its other tasks are placed in its ordinary turn, on idle resources.
-func (s *scheduler) takeUrgentTurn(job urgentJob) {
+// scheduleFirstJob places the tasks of the job that go first. Its other tasks are placed in its ordinary turn, on idle resources.
+func (s *scheduler) scheduleFirstJob(job firstJob) {
 	pending := s.waiting.pending[job.UID]
 	var others *state.Pending
 	if gangs, all := framework.Companions(s.run.Session.Jobs, s.run.Session.Placement.GangGroup(job.JobInfo)); gangs == nil && all {
 		others = pending.SetAside(job.Only)
 	}
 	if others == nil {
-		s.takeTurn(job.JobInfo, false)
+		s.scheduleJob(job.JobInfo, false)
 		return
 	}
 	if !pending.Empty() {
@@ -48,8 +48,8 @@ func (s *scheduler) takeUrgentTurn(job urgentJob) {
 	s.waiting.jobs[job.Queue].push(job.JobInfo)
 }
 
-// serveQueue gives the next job of the queue its turn, and puts the queue back while it has jobs.
-func (s *scheduler) serveQueue(queue *api.QueueInfo) {
+// scheduleQueue schedules the next job of the queue, and puts the queue back while it has jobs.
+func (s *scheduler) scheduleQueue(queue *api.QueueInfo) {
 	if s.run.Session.Overused(queue) {
 		klog.V(3).InfoS("Skipped the jobs of an overused queue", "queue", queue.Name)
 		s.explainOverused(queue)
@@ -60,14 +60,14 @@ func (s *scheduler) serveQueue(queue *api.QueueInfo) {
 		return
 	}
 	job := jobs.pop()
-	s.run.Session.Turn(job.UID)
-	s.takeTurn(job, jobs.empty() && s.waiting.queues.Empty())
+	s.run.Session.SetCurrentJob(job.UID)
+	s.scheduleJob(job, jobs.empty() && s.waiting.queues.Empty())
 	s.waiting.queues.Push(queue)
 }
 
-// takeTurn places as many of the job's tasks as it can, and puts the job back into its queue while it has more. alone reports
+// scheduleJob places as many of the job's tasks as it can, and puts the job back into its queue while it has more. alone reports
 // whether no other job is left.
-func (s *scheduler) takeTurn(job *api.JobInfo, alone bool) {
+func (s *scheduler) scheduleJob(job *api.JobInfo, alone bool) {
 	pending := s.waiting.pending[job.UID]
 	if pending.Empty() || s.scheduleGangGroup(job) { // it had its turn with its gang group
 		return
@@ -89,10 +89,10 @@ func (s *scheduler) explainOverused(queue *api.QueueInfo) {
 			continue
 		}
 		pending.RestoreFitErrors(job)
-		wait := s.run.Session.QueueUse.Wait(queue, pending.First().InitResreq, func() bool { return s.run.Session.Overused(queue) })
+		reason := s.run.Session.QueueUse.PendingReason(queue, pending.First().InitResreq, func() bool { return s.run.Session.Overused(queue) })
 		if s.run.Progress.JobReady(job) {
-			wait.Message = "the minimum is placed, further members wait: " + wait.Message
+			reason.Message = "the minimum is placed, further members wait: " + reason.Message
 		}
-		s.run.RecordWait(job, wait)
+		s.run.SetPendingReason(job, reason)
 	}
 }

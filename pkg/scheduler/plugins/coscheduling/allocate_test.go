@@ -203,12 +203,12 @@ func TestWhatIsPlaced(t *testing.T) {
 			}
 			for gang, text := range test.waits {
 				job := ssn.Jobs[api.JobID(schedtest.Namespace+"/"+gang)]
-				wait, _ := ssn.Wait(job.UID)
+				reason, _ := ssn.PendingReason(job.UID)
 				if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass {
-					wait.Message = verdict.Message
+					reason.Message = verdict.Message
 				}
-				if !strings.Contains(wait.Message, text) {
-					t.Errorf("gang %s waits for %q, want %q in it", gang, wait.Message, text)
+				if !strings.Contains(reason.Message, text) {
+					t.Errorf("gang %s waits for %q, want %q in it", gang, reason.Message, text)
 				}
 			}
 		})
@@ -234,8 +234,8 @@ func TestNobodyLearnsOfAnotherNamespacesGangs(t *testing.T) {
 		action, _ := vcframework.GetAction("allocate")
 		ssn.Run(action)
 		job := ssn.Jobs["ns/spy"]
-		wait, _ := ssn.Wait(job.UID)
-		return fmt.Sprintln(ssn.JobValid(job).Message, wait, job.JobFitErrors, job.PodGroup.Status.Phase, texts(job.PodGroup.Status.Conditions), ssn.Explanation(job.UID) != nil)
+		reason, _ := ssn.PendingReason(job.UID)
+		return fmt.Sprintln(ssn.JobValid(job).Message, reason, job.JobFitErrors, job.PodGroup.Status.Phase, texts(job.PodGroup.Status.Conditions), ssn.Explanation(job.UID) != nil)
 	}
 	secret := func() *schedtest.PodGroupBuilder { return schedtest.MakePodGroup().Namespace("theirs").Name("secret") }
 	without := told()

@@ -77,7 +77,7 @@ func within(group *topology.Group, domains []place) []place {
 // choose chooses the reservation's nodes, in the emptiest place where a trial can place the gang's minimum on nodes as if they were
 // drained.
 func (s *session) choose(r *reservation, job *api.JobInfo) error {
-	s.Turn(job.UID)
+	s.SetCurrentJob(job.UID)
 	if hasHardTopology(job) {
 		return errors.New("the gang has a hard network topology, and reserved nodes can be in different HyperNodes")
 	}

@@ -45,7 +45,7 @@ func TestGangsInVainCostASessionSoMuch(t *testing.T) {
 		if placed < 5_000 || placed > bound {
 			t.Errorf("%d gangs: %d tasks were placed in vain, want no more than %d and some thousands", gangs, placed, bound)
 		}
-		if wait, _ := ssn.Wait("ns/g11"); gangs > 11 && wait.Message == "" {
+		if reason, _ := ssn.PendingReason("ns/g11"); gangs > 11 && reason.Message == "" {
 			t.Error("the last gang does not say why it waits")
 		}
 	}

@@ -268,12 +268,12 @@ func TestGangsAreGathered(t *testing.T) {
 			}
 			ssn := gatherSession(t, w, tt.conf, tt.topology, true)
 			if diff := cmp.Diff(tt.want, bindings(ssn, "g")); diff != "" {
-				wait, _ := ssn.Wait("ns/g")
-				t.Errorf("bound (-want +got):\n%s\nit waits: %v", diff, wait)
+				reason, _ := ssn.PendingReason("ns/g")
+				t.Errorf("bound (-want +got):\n%s\nit waits: %v", diff, reason)
 			}
-			wait, _ := ssn.Wait(api.JobID(schedtest.Namespace + "/g"))
-			if !strings.Contains(wait.Message, tt.says) {
-				t.Errorf("it waits: %q, want %q in it", wait.Message, tt.says)
+			reason, _ := ssn.PendingReason(api.JobID(schedtest.Namespace + "/g"))
+			if !strings.Contains(reason.Message, tt.says) {
+				t.Errorf("it waits: %q, want %q in it", reason.Message, tt.says)
 			}
 		})
 	}
@@ -458,8 +458,8 @@ func TestQueuesBoundWhatIsGathered(t *testing.T) {
 				Nodes: tree(), Pods: waiting("g", 0, 12), Queues: []*v1beta1.Queue{queue}, PodGroups: []*v1beta1.PodGroup{gang},
 			}, gatherConf+"  - name: capacity\n", spines, true)
 			if got := bindings(ssn, "g"); got != tt.want {
-				wait, _ := ssn.Wait("ns/g")
-				t.Errorf("bound %q, want %q; it waits: %v", got, tt.want, wait)
+				reason, _ := ssn.PendingReason("ns/g")
+				t.Errorf("bound %q, want %q; it waits: %v", got, tt.want, reason)
 			}
 		})
 	}
@@ -483,7 +483,7 @@ func TestAGangWaitsInOneDomainForWhatIsReleased(t *testing.T) {
 		on[node]++
 	}
 	if diff := cmp.Diff(map[string]int{"c1": 2, "c2": 2}, on); diff != "" || len(ssn.Binds()) > 0 {
-		wait, _ := ssn.Wait("ns/g")
-		t.Errorf("%d are bound; pipelined (-want +got):\n%s\nit waits: %v", len(ssn.Binds()), diff, wait)
+		reason, _ := ssn.PendingReason("ns/g")
+		t.Errorf("%d are bound; pipelined (-want +got):\n%s\nit waits: %v", len(ssn.Binds()), diff, reason)
 	}
 }

@@ -112,17 +112,17 @@ func TestAllocateGathersIfThereIsAWay(t *testing.T) {
 		for _, node := range ssn.Binds() {
 			given[int(node[1]-'0')]++
 		}
-		wait, _ := ssn.Wait("ns/g")
+		reason, _ := ssn.PendingReason("ns/g")
 		switch possible := d.possible(nil, d.waiting); {
 		case len(ssn.Binds()) == 0 && !possible:
 			none++
-			if wait.Message == "" {
+			if reason.Message == "" {
 				t.Errorf("seed %d: it does not say why it waits", seed)
 			}
 		case len(ssn.Binds()) == d.waiting && d.keeps(given):
 			placed++
 		default:
-			t.Fatalf("seed %d: %v are placed, and possible is %v; it waits: %v\n%+v", seed, given, possible, wait, d)
+			t.Fatalf("seed %d: %v are placed, and possible is %v; it waits: %v\n%+v", seed, given, possible, reason, d)
 		}
 	}
 	if min(placed, none) < gatherSeeds.Of(t)/8 {

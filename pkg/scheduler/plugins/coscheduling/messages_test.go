@@ -30,11 +30,11 @@ func TestMessages(t *testing.T) {
 	waits := func(room string, list ...gangOf) string {
 		ssn := open(t, room, list)
 		job := ssn.Jobs[api.JobID(schedtest.Namespace+"/x")]
-		wait, _ := ssn.Wait(job.UID)
+		reason, _ := ssn.PendingReason(job.UID)
 		if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass {
-			wait.Reason, wait.Message = verdict.Reason, verdict.Message
+			reason.Reason, reason.Message = verdict.Reason, verdict.Message
 		}
-		return wait.Reason + ": " + wait.Message
+		return reason.Reason + ": " + reason.Message
 	}
 	// condition is a condition of x.
 	condition := func(kind string, list ...gangOf) string {

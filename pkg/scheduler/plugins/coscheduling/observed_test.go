@@ -23,7 +23,7 @@ type observed struct {
 	ended    map[gangs.ReservationEnd]int
 }
 
-func (o *observed) GangWaited(reason framework.WaitReason, end framework.WaitEnd, waited time.Duration) {
+func (o *observed) GangWaited(reason framework.PendingCategory, end framework.PendingEnd, waited time.Duration) {
 	o.waited[fmt.Sprintf("%s %s", reason, end)] += waited.Round(time.Second)
 }
 func (o *observed) GangTimedOut()                             { o.timeOuts++ }

@@ -70,8 +70,8 @@ func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopolog
 			_, err := loadReservations(args)
 			return err
 		},
-		WaitReasons: map[string]framework.WaitReason{
-			gangs.WaitingForGroup: framework.WaitGroup, gangs.InvalidGroup: framework.WaitGroup, gangs.TimedOut: framework.WaitBackoff,
+		PendingCategories: map[string]framework.PendingCategory{
+			gangs.WaitingForGroup: framework.PendingGroup, gangs.InvalidGroup: framework.PendingGroup, gangs.TimedOut: framework.PendingBackoff,
 		},
 		New: func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 			return newPlugin(args, h, topologyOf, known)

@@ -98,7 +98,7 @@ func (r *reservations) sorted() []*reservation {
 type waitingGang struct {
 	uid       types.UID
 	since     time.Time
-	wait      framework.Wait
+	reason    framework.PendingReason
 	lacksRoom bool
 	retry     pause
 }
@@ -144,12 +144,12 @@ func (s *session) noteWaiting(now time.Time) {
 			known = &waitingGang{uid: job.PodGroup.UID, since: now}
 		}
 		waiting[uid] = known
-		wait, _ := s.Wait(uid)
-		switch s.WaitReason(wait) {
-		case framework.WaitIncomplete, framework.WaitGated, framework.WaitGroup:
+		reason, _ := s.PendingReason(uid)
+		switch s.PendingCategory(reason) {
+		case framework.PendingIncomplete, framework.PendingGated, framework.PendingGroup:
 			known.since = now
 		}
-		known.wait, known.lacksRoom = wait, wait.Reason == framework.NotEnoughResources || wait.Reason == framework.QueueFull || wait.Reason == framework.NotEnqueued
+		known.reason, known.lacksRoom = reason, reason.Reason == framework.NotEnoughResources || reason.Reason == framework.QueueFull || reason.Reason == framework.NotEnqueued
 	}
 	s.plugin.reservations.waiting = waiting
 }
@@ -253,7 +253,7 @@ func (s *session) end(r *reservation, how gangs.ReservationEnd, why string, now 
 	if waits := known.waiting[r.gang]; waits != nil {
 		waits.retry.begin(shortestRetry, longestRetry, now)
 		if how == gangs.ReservationExpired {
-			why += ": " + waits.wait.Reason + ": " + waits.wait.Message
+			why += ": " + waits.reason.Reason + ": " + waits.reason.Message
 		}
 	}
 	until := now

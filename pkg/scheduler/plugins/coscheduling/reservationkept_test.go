@@ -77,7 +77,7 @@ func (refuser) OnSessionClose(ssn *framework.Session) {}
 func (r refuser) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
 		if e.Task.Job == "ns/big" {
-			if e.Err = errors.New("no"); r.registry.Turn() != "ns/big" {
+			if e.Err = errors.New("no"); r.registry.CurrentJob() != "ns/big" {
 				e.Err = nil // a panic here would be another gang's
 			}
 		}

@@ -21,10 +21,12 @@ import (
 // An admitted gang (its PodGroup is Inqueue) reserves resources of its queue. If it is not placed within its waiting time, it times
 // out: it is Pending again, its resources are free for others, and it is admitted again after a backoff.
 //
+
 //	Pending --admitted--> Inqueue, GangAdmitted --placed--> Running, no condition
 //	   ^                   | waiting time
 //	   +-- backoff -- Pending, TimedOut
 //
+
 // All gangs of a group wait and time out together, when the first waiting time of its gangs ends. The state is in memory, where no
 // tenant can write; the condition TimeLimit of the PodGroups reports it. A new leader starts all times again.
 
@@ -269,8 +271,8 @@ func (g *gang) dropLimit() {
 
 // timeOut times out all gangs of the group.
 func (s *session) timeOut(l *admissionDeadline, first *gang, waited time.Duration, now time.Time) {
-	wait, _ := s.Wait(first.UID)
-	state, why := "Not scheduled", fmt.Sprintf("%s: %s", wait.Reason, wait.Message)
+	reason, _ := s.PendingReason(first.UID)
+	state, why := "Not scheduled", fmt.Sprintf("%s: %s", reason.Reason, reason.Message)
 	if len(l.gangs) > 1 {
 		state, why = "Gang group not scheduled", fmt.Sprintf("gang %s: %s", first.UID, why)
 	}

@@ -113,7 +113,7 @@ func (s *session) Unreserve(task *api.TaskInfo) {
 	last := there[len(there)-1] == own
 	s.onNode[own.node] = slices.DeleteFunc(there, func(other *placement) bool { return other == own })
 	for member, before := range own.moved {
-		if last && s.placed[member.task.UID] == member && !s.ssn.HandedOver(member.task.UID) {
+		if last && s.placed[member.task.UID] == member && !s.ssn.Committed(member.task.UID) {
 			s.decide(member, before)
 		}
 	}
@@ -136,7 +136,7 @@ func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 func (s *session) byRank(own *placement, pipelined bool) []*placement {
 	members := []*placement{own}
 	for _, other := range s.onNode[own.node] {
-		if other.task.Job == own.task.Job && other.task.UID != own.task.UID && !s.ssn.HandedOver(other.task.UID) &&
+		if other.task.Job == own.task.Job && other.task.UID != own.task.UID && !s.ssn.Committed(other.task.UID) &&
 			(other.task.Status == api.Pipelined) == pipelined && !hasNUMAPolicy(other.task) {
 			members = append(members, other)
 		}

@@ -3,8 +3,10 @@
 // Package evictions is the built-in plugin that keeps evictions from repeating. It is not named in the conf: the scheduler puts it
 // before the first tier of every configuration.
 //
+
 // Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later one. If another gang has taken the resources first, they evict again, in session after session. So
 //
+
 //   - resources released for a gang stay with it: its nominees are placed first until the victims have terminated, or should have;
 //   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;
 //   - a queue that lost pods pauses in the same way before it reclaims from others;
@@ -13,9 +15,11 @@
 //   - victims count in their queue for all but the gang that they were evicted for: see [rooms];
 //   - a gang that allocate places on idle resources only uses no node where resources are being released: see [pauses].
 //
+
 // An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one gang's search.
 // These gangs take turns: see [turns].
 //
+
 // The first eviction for a gang is never delayed. It takes as few pods as it can: see [victims].
 package evictions
 
@@ -108,8 +112,8 @@ func (p *plugin) Evicted(e framework.Eviction) {
 	}
 }
 
-// Urgent implements framework.Prioritizer.
-func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
+// PlaceFirst implements framework.Prioritizer.
+func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	promised := p.promised[job.UID]
 	return promised, len(promised) > 0
 }

@@ -42,7 +42,7 @@ func (s *session) enqueueable(obj any) int {
 	if message == "" {
 		return util.Abstain
 	}
-	s.ssn.ExplainWait(job.UID, framework.Wait{Reason: framework.NotEnqueued, Message: message})
+	s.ssn.SetPendingReason(job.UID, framework.PendingReason{Reason: framework.NotEnqueued, Message: message})
 	return util.Reject
 }
 

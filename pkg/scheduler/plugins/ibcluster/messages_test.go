@@ -216,9 +216,9 @@ func TestWhoIsLetIn(t *testing.T) {
 				t.Errorf("let in: %t, want %t", let, tt.let)
 			}
 			f.Session.Close()
-			wait, _ := f.Session.Wait("ns/g")
-			if tt.told != "" && wait.Message != tt.told || tt.told == "" && strings.Contains(wait.Message, "one node group") {
-				t.Errorf("told %q, want %q", wait.Message, tt.told)
+			reason, _ := f.Session.PendingReason("ns/g")
+			if tt.told != "" && reason.Message != tt.told || tt.told == "" && strings.Contains(reason.Message, "one node group") {
+				t.Errorf("told %q, want %q", reason.Message, tt.told)
 			}
 		})
 	}
@@ -289,9 +289,9 @@ func TestMembersThatNoClusterHolds(t *testing.T) {
 				t.Errorf("it is %s, want %s", got, want)
 			}
 			f.Session.Close()
-			wait, _ := f.Session.Wait("ns/g")
-			if tt.told == "" && strings.Contains(wait.Message, "even when idle") || tt.told != "" && wait.Message != tt.told {
-				t.Errorf("told %q, want %q", wait.Message, tt.told)
+			reason, _ := f.Session.PendingReason("ns/g")
+			if tt.told == "" && strings.Contains(reason.Message, "even when idle") || tt.told != "" && reason.Message != tt.told {
+				t.Errorf("told %q, want %q", reason.Message, tt.told)
 			}
 		})
 	}

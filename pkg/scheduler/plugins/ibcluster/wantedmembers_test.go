@@ -49,9 +49,9 @@ func TestVoteOnManyKinds(t *testing.T) {
 			g := gang("g", tt.minMember, "mode=required").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj()
 			f := open(t, sessiontest.ClusterSpec{Nodes: two(), PodGroups: []*v1beta1.PodGroup{g}, Pods: tt.pods})
 			f.Run(enqueue.New())
-			wait, _ := f.Session.Session.Wait("ns/g")
-			if tt.told == "" && strings.Contains(wait.Message, "even when idle") || tt.told != "" && wait.Message != tt.told {
-				t.Errorf("told %q, want %q", wait.Message, tt.told)
+			reason, _ := f.Session.Session.PendingReason("ns/g")
+			if tt.told == "" && strings.Contains(reason.Message, "even when idle") || tt.told != "" && reason.Message != tt.told {
+				t.Errorf("told %q, want %q", reason.Message, tt.told)
 			}
 		})
 	}
@@ -121,8 +121,8 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 	}
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
-	if wait, _ := f.Session.Session.Wait("ns/h"); !strings.HasSuffix(wait.Message, "what was found") {
-		t.Errorf("found anew: %q", wait.Message)
+	if reason, _ := f.Session.Session.PendingReason("ns/h"); !strings.HasSuffix(reason.Message, "what was found") {
+		t.Errorf("found anew: %q", reason.Message)
 	}
 	// The vote on minResources refuses them now, so that nobody asks for the one on members.
 	f.reopen(t, nil)
@@ -172,8 +172,8 @@ func TestNoLargePlanIsVotedAgainst(t *testing.T) {
 		g := gang("g", int32(len(pods)), "mode=required").MinResources(schedtest.Resources{"cpu": "1"}).Phase(v1beta1.PodGroupPending).Obj()
 		f := open(t, sessiontest.ClusterSpec{Nodes: list, PodGroups: []*v1beta1.PodGroup{g}, Pods: slices.Clone(pods)})
 		f.Run(enqueue.New())
-		if wait, refused := f.Session.Session.Wait(api.JobID("ns/g")); refused {
-			t.Errorf("world %d: %s", world, wait.Message)
+		if reason, refused := f.Session.Session.PendingReason(api.JobID("ns/g")); refused {
+			t.Errorf("world %d: %s", world, reason.Message)
 		}
 		f.Session.Close()
 	}

@@ -3,6 +3,7 @@
 // Package transaction is the built-in plugin that connects sessions with bind transactions. It is not named in the conf: the
 // scheduler puts it before the first tier of every configuration.
 //
+
 // It leaves out gangs during the backoff after a failed transaction, and then avoids the nodes that they failed on while there is
 // room elsewhere. It places partially bound gangs first (partiallybound.go), unless their members were evicted (takenfrom.go).
 package transaction
@@ -99,8 +100,8 @@ func (p *plugin) Name() string { return Name }
 // Avoid implements framework.Avoider: a gang avoids the nodes on which it failed.
 func (p *plugin) Avoid(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) }
 
-// Urgent implements framework.Prioritizer: partially bound gangs go first, unless their members were evicted.
-func (p *plugin) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) {
+// PlaceFirst implements framework.Prioritizer: partially bound gangs go first, unless their members were evicted.
+func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return nil, p.isPartiallyBound(job) && !p.memory.takenFrom[job.UID]
 }
 
@@ -129,31 +130,31 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		}
 		return nil
 	})
-	noteTurns(ssn, refused)
+	recordCurrentJob(ssn, refused)
 }
 
 // nothingPending is the verdict on jobs without pending tasks while a session opens. Upstream asks for it then to create the cycle
 // states of pending tasks of valid jobs; the other plugins would look at all tasks of all jobs for it.
 var nothingPending = &api.ValidateResult{Message: "no task is pending"}
 
-// noteTurns reports to the session which gang is being scheduled, before any other plugin is called. It refuses admission to
+// recordCurrentJob reports to the session which gang is being scheduled, before any other plugin is called. It refuses admission to
 // refused gangs.
-func noteTurns(ssn *framework.Session, refused map[api.JobID]string) {
+func recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		job := obj.(*api.JobInfo)
-		ssn.Turn(job.UID)
+		ssn.SetCurrentJob(job.UID)
 		if refused[job.UID] != "" {
 			return util.Reject
 		}
 		return util.Abstain
 	})
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
-		ssn.Turn(task.Job)
+		ssn.SetCurrentJob(task.Job)
 		readAffinity(ssn.GetCycleState(task.UID), task.Pod)
 		return nil
 	})
 	ssn.AddEventHandler(&vcframework.EventHandler{
-		AllocateFunc:   func(event *vcframework.Event) { ssn.Turn(event.Task.Job) },
-		DeallocateFunc: func(event *vcframework.Event) { ssn.Turn(event.Task.Job) },
+		AllocateFunc:   func(event *vcframework.Event) { ssn.SetCurrentJob(event.Task.Job) },
+		DeallocateFunc: func(event *vcframework.Event) { ssn.SetCurrentJob(event.Task.Job) },
 	})
 }

@@ -137,7 +137,7 @@ func TestHalfBoundGangComesFirst(t *testing.T) {
 			jobs = append(jobs, job)
 		}
 		for _, job := range jobs {
-			if urgent := ssn.Placement.Urgent(job); urgent != (job.Name == "half") {
+			if urgent := ssn.Placement.IsPlacedFirst(job); urgent != (job.Name == "half") {
 				t.Errorf("gang %s is urgent: %t", job.Name, urgent)
 			}
 		}
@@ -246,18 +246,18 @@ func TestWhoseTurnItIs(t *testing.T) {
 					if err := statement.Allocate(task, ssn.Nodes["n"]); err != nil {
 						return err
 					}
-					if turn := c.registry.Turn(); turn != job.UID {
+					if turn := c.registry.CurrentJob(); turn != job.UID {
 						t.Errorf("when it is placed it is the turn of %q", turn)
 					}
-					ssn.Turn("")
+					ssn.SetCurrentJob("")
 					return statement.UnAllocate(task)
 				},
 			} {
-				ssn.Turn("")
+				ssn.SetCurrentJob("")
 				if err := do(); err != nil {
 					t.Fatal(err)
 				}
-				if turn := c.registry.Turn(); turn != job.UID {
+				if turn := c.registry.CurrentJob(); turn != job.UID {
 					t.Errorf("when %s it is the turn of %q, want %q", what, turn, job.UID)
 				}
 			}

@@ -112,8 +112,8 @@ type ReachFn func(task *api.TaskInfo) *framework.Reach
 // Reach implements framework.Reacher.
 func (fn ReachFn) Reach(task *api.TaskInfo) *framework.Reach { return fn(task) }
 
-// UrgentFn is a framework.Prioritizer of whole jobs.
-type UrgentFn func(job *api.JobInfo) bool
+// PlaceFirstFn is a framework.Prioritizer of whole jobs.
+type PlaceFirstFn func(job *api.JobInfo) bool
 
-// Urgent implements framework.Prioritizer.
-func (fn UrgentFn) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }
+// PlaceFirst implements framework.Prioritizer.
+func (fn PlaceFirstFn) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }

@@ -32,7 +32,7 @@ type explainedPlace struct {
 // it costs at most a look at each node for each of a few classes.
 func RecordUnplaced(r *state.Attempt) {
 	if reason := r.Found.BestEffortReason; reason != "" {
-		r.Run.RecordWait(r.Job, framework.Wait{Reason: framework.NotEnoughResources, Message: reason})
+		r.Run.SetPendingReason(r.Job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: reason})
 		return
 	}
 	d, err := r.DemandOf()
@@ -68,9 +68,9 @@ func RecordUnplaced(r *state.Attempt) {
 	if r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers() {
 		r.Found.Fingerprint = 0 // without proof that the gang cannot fit, the next session tries again
 	}
-	found := memory.Explanation{Fingerprint: r.Found.Fingerprint, Explanation: e, Wait: framework.Wait{Reason: reasonOfWait(e), Message: e.Message}}
+	found := memory.Explanation{Fingerprint: r.Found.Fingerprint, Explanation: e, PendingReason: framework.PendingReason{Reason: pendingReasonOf(e), Message: e.Message}}
 	if r.Groups == nil && r.Gathering == nil {
-		r.Run.RecordWait(r.Job, found.Wait)
+		r.Run.SetPendingReason(r.Job, found.PendingReason)
 		rememberAnywhere(r, found)
 		return
 	}
@@ -110,7 +110,7 @@ func recordExplanation(r *state.Attempt, found memory.Explanation) {
 	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		r.Run.Memory.Gangs[found.Fingerprint] = found
 	}
-	r.Run.RecordWait(r.Job, found.Wait)
+	r.Run.SetPendingReason(r.Job, found.PendingReason)
 	r.Run.Session.Explain(r.Job.UID, found.Explanation)
 	errs := api.NewFitErrors() // errors of every task: none of them fits into the group
 	errs.SetError(found.Explanation.Message)
@@ -121,8 +121,8 @@ func recordExplanation(r *state.Attempt, found memory.Explanation) {
 	}
 }
 
-// reasonOfWait returns the queue's reason, if the queue stops the gang in every place; otherwise a lack of resources.
-func reasonOfWait(e framework.GangExplanation) string {
+// pendingReasonOf returns the queue's reason, if the queue stops the gang in every place; otherwise a lack of resources.
+func pendingReasonOf(e framework.GangExplanation) string {
 	reason := ""
 	for _, g := range e.Groups {
 		switch {
@@ -264,7 +264,7 @@ func Reuse(r *state.Attempt) bool {
 		recordExplanation(r, found)
 		return true
 	}
-	r.Run.RecordWait(r.Job, found.Wait)
+	r.Run.SetPendingReason(r.Job, found.PendingReason)
 	errs := map[string]*api.FitErrors{}
 	for i, text := range found.Tasks {
 		if text == "" {

@@ -80,8 +80,8 @@ func (r *Refusals) fill(resources []string) {
 // FilledOf returns, by name, the resources that nodes filled by the gang are short of.
 func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filledOf)) }
 
-// ReasonOf returns the short form of a verdict.
-func ReasonOf(err error) string {
+// ShortReason returns the short form of a verdict.
+func ShortReason(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
 		return err.Error()
@@ -140,7 +140,7 @@ func (c *ClassCache) reasonFor(err error) string {
 	}
 	reason, ok := c.reasons[fit]
 	if !ok {
-		reason = ReasonOf(err)
+		reason = ShortReason(err)
 		c.reasons[fit] = reason
 	}
 	return reason
@@ -210,7 +210,7 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 		}
 		switch {
 		case err != nil:
-			counted.add(ReasonOf(err), f.index.Nodes[node], member(node))
+			counted.add(ShortReason(err), f.index.Nodes[node], member(node))
 		case v.Copies == 0:
 			counted.add(c.releasedLater(f.index.Nodes[node]), f.index.Nodes[node], false)
 		default:

@@ -22,7 +22,7 @@ func TestReasonOf(t *testing.T) {
 		`claim "c1" (request "r", class "gpu"): node(s) cannot access its devices`:  `cannot access its devices: claim "c1" (request "r", class "gpu")`,
 	} {
 		fit := &api.FitError{NodeName: "n", Status: api.StatusSets{{Code: api.Unschedulable, Reason: reason}}}
-		if got := ReasonOf(fit); got != want {
+		if got := ShortReason(fit); got != want {
 			t.Errorf("ReasonOf(%q) is %q, want %q", reason, got, want)
 		}
 	}

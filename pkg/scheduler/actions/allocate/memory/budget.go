@@ -125,7 +125,7 @@ func (b *Budget) Open(of Search) bool { return b.Left > 0 || b.Next != nil && *b
 // search's turn; otherwise the search waits.
 func (b *Budget) AcquireAll(of Search, steps int) bool {
 	if !b.useTurn(of) && b.Left <= 0 {
-		b.Wait(of)
+		b.Enqueue(of)
 		return false
 	}
 	b.Left -= steps
@@ -141,8 +141,8 @@ func (b *Budget) useTurn(of Search) bool {
 	return true
 }
 
-// Wait records that the search needs more steps.
-func (b *Budget) Wait(of Search) {
+// Enqueue records that the search needs more steps.
+func (b *Budget) Enqueue(of Search) {
 	b.asked++
 	gangGroup := b.gangGroups[of.GangGroup]
 	if gangGroup == nil {

@@ -42,7 +42,7 @@ func TestEachSearchHasItsTurn(t *testing.T) {
 		for i, of := range searches {
 			granted := turns.fairShare(of, len(searches)-i)
 			turns.Left -= granted
-			turns.Wait(of)
+			turns.Enqueue(of)
 			if granted == maxPackingSteps {
 				whole[of.Set] = append(whole[of.Set], session)
 			}
@@ -57,7 +57,7 @@ func TestEachSearchHasItsTurn(t *testing.T) {
 // TestATurnThatIsNotNeededIsGivenUp: others need not leave its steps.
 func TestATurnThatIsNotNeededIsGivenUp(t *testing.T) {
 	turns := Budget{}
-	turns.Wait(Search{Set: "a"})
+	turns.Enqueue(Search{Set: "a"})
 	turns.beginSession(sessionPackingSteps)
 	if got, want := turns.fairShare(Search{Set: "b"}, 1), sessionPackingSteps-maxPackingSteps; got != want {
 		t.Errorf("%d steps beside one whose turn it is, want %d", got, want)
@@ -158,9 +158,9 @@ func TestASearchKeepsItsPlaceWhileItDoesNotAsk(t *testing.T) {
 			turns := Budget{}
 			turns.beginSession(0)
 			for _, of := range others[:tc.before] {
-				turns.Wait(of)
+				turns.Enqueue(of)
 			}
-			turns.Wait(away)
+			turns.Enqueue(away)
 			got := 0
 			for session := 1; session < 2*turnsKept && got == 0; session++ {
 				turns.beginSession(0)
@@ -195,14 +195,14 @@ func TestNamespacesHaveTurns(t *testing.T) {
 			got = append(got, string(turns.Next.Job))
 		}
 		for i := range 1000 {
-			turns.Wait(of("evil", i))
+			turns.Enqueue(of("evil", i))
 		}
 		if session >= 3 {
-			turns.Wait(of("good", 0))
-			turns.Wait(of("good", 1))
+			turns.Enqueue(of("good", 0))
+			turns.Enqueue(of("good", 1))
 		}
 		if session >= 6 {
-			turns.Wait(of("late", 0))
+			turns.Enqueue(of("late", 0))
 		}
 	}
 	want := []string{"evil/0", "evil/1", "evil/2", "evil/3", "good/0", "evil/4", "good/1", "evil/5", "late/0", "good/0", "evil/6"}
@@ -230,10 +230,10 @@ func TestANamespaceThatComesAndGoesHasNoMoreTurns(t *testing.T) {
 		if turns.useTurn(of("good/0")) {
 			good++
 		}
-		turns.Wait(of("good/0")) // its turn does not suffice
+		turns.Enqueue(of("good/0")) // its turn does not suffice
 		for _, evil := range []string{"evil/0", "evil-too/0"} {
 			if turns.gangGroups[evil] == nil { // it has had its turn, and was forgotten
-				turns.Wait(of(evil))
+				turns.Enqueue(of(evil))
 			}
 		}
 	}

@@ -29,7 +29,7 @@ type Memory struct {
 	// are from the last session.
 	Gangs, formerGangs map[uint64]Explanation
 	// GangGroups are the gang groups that fit nowhere, by name. FormerGangGroups are from the last session.
-	GangGroups, FormerGangGroups map[string]GangGroupWaits
+	GangGroups, FormerGangGroups map[string]GangGroupReasons
 	// Nodes are the fingerprints of nodes.
 	Nodes Nodes
 	// Holds bound how long gangs hold idle resources while they wait for others.
@@ -38,19 +38,19 @@ type Memory struct {
 
 // Explanation holds the reasons why a gang was not placed.
 type Explanation struct {
-	Fingerprint uint64
-	Explanation framework.GangExplanation
-	Wait        framework.Wait
+	Fingerprint   uint64
+	Explanation   framework.GangExplanation
+	PendingReason framework.PendingReason
 	// Tasks is the message of each task, in task order, for a gang that may be placed anywhere; empty for tasks without
 	// a message.
 	Tasks []string
 }
 
-// GangGroupWaits holds the reasons why a gang group was not placed: the wait of each gang, and the explanation of the
+// GangGroupReasons holds the reasons why a gang group was not placed: the wait of each gang, and the explanation of the
 // gang that found no room.
-type GangGroupWaits struct {
+type GangGroupReasons struct {
 	Fingerprint uint64
-	Waits       map[api.JobID]framework.Wait
+	Reasons     map[api.JobID]framework.PendingReason
 	Failed      api.JobID
 	Explained   framework.GangExplanation
 }
@@ -69,7 +69,7 @@ func (m *Memory) BeginSession() {
 	m.Packing.beginSession(sessionPackingSteps)
 	m.Orders.beginSession(sessionLooks)
 	m.formerGangs, m.Gangs = m.Gangs, map[uint64]Explanation{}
-	m.FormerGangGroups, m.GangGroups = m.GangGroups, map[string]GangGroupWaits{}
+	m.FormerGangGroups, m.GangGroups = m.GangGroups, map[string]GangGroupReasons{}
 	m.Nodes.beginSession()
 	m.Holds.beginSession(time.Now())
 }
@@ -131,7 +131,7 @@ func (m *Memory) Solve(problem *packing.Problem, of Search, searches int) (Solut
 		m.solutions[key] = found
 	}
 	if !found.final() {
-		m.Packing.Wait(of)
+		m.Packing.Enqueue(of)
 	}
 	return found, found.final()
 }

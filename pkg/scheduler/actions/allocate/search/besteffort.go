@@ -176,7 +176,7 @@ func LacksBestEffort(run *state.Run, job *api.JobInfo) string {
 	if len(pendingBestEffort(job)) == 0 {
 		return ""
 	}
-	run.Session.Turn(job.UID)
+	run.Session.SetCurrentJob(job.UID)
 	defer run.Finder.ForgetJob()
 	r := &state.Attempt{Run: run, Job: job, Members: run.Progress.Job(job).Members}
 	if unfit := neededBestEffort(r, &trial.Result{Outcome: trial.Ready}, state.Options{IdleOnly: true}); len(unfit) == 0 {

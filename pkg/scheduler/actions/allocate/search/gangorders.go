@@ -58,7 +58,7 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 		if failed.beside == 0 {
 			return nil, first // it has no room even alone
 		}
-		if len(tried) == 0 && !u.acquireTurn() {
+		if len(tried) == 0 && !u.acquireOrders() {
 			return nil, first
 		}
 		tried[orderKey(order)] = true
@@ -74,9 +74,9 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 	return u.placeByPlan(), first
 }
 
-// acquireTurn reports whether the session has the steps to try more than one order. Otherwise gang groups take turns
+// acquireOrders reports whether the session has the steps to try more than one order. Otherwise gang groups take turns
 // (memory.Budget).
-func (u *GroupSearch) acquireTurn() bool {
+func (u *GroupSearch) acquireOrders() bool {
 	tasks := 0
 	for _, job := range u.Gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
@@ -113,9 +113,9 @@ func (u *GroupSearch) largestFirst() []*api.JobInfo {
 func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *UnplacedGang) {
 	var placed PlacedGangs
 	for _, job := range order {
-		gang, wait := u.place(job, nil, explained)
+		gang, reason := u.place(job, nil, explained)
 		if gang == nil {
-			failed := &UnplacedGang{job: job, wait: wait, explanation: u.run.Session.Explanation(job.UID), beside: len(placed)}
+			failed := &UnplacedGang{job: job, reason: reason, explanation: u.run.Session.Explanation(job.UID), beside: len(placed)}
 			placed.discard()
 			return nil, failed
 		}
@@ -126,11 +126,11 @@ func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (Placed
 
 // place places the gang beside the gangs already placed, in none of the groups that are left out. Without room it
 // returns nil, and if explained is set, a Wait with the reason.
-func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.Wait) {
-	u.run.Session.Turn(job.UID)
+func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.PendingReason) {
+	u.run.Session.SetCurrentJob(job.UID)
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil {
-		return nil, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()}
+		return nil, framework.PendingReason{Reason: framework.NotEnoughResources, Message: err.Error()}
 	}
 	r.Phases, r.IdleOnlyUntil = []bool{u.idleOnly}, u.idleOnlyUntil
 	if r.Groups != nil && len(leftOut) > 0 {
@@ -141,15 +141,15 @@ func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, 
 	result := Solve(r)
 	if result.Outcome != trial.NotPlaced {
 		u.run.Failed.NotePlaced()
-		return &PlacedGang{r, result}, framework.Wait{}
+		return &PlacedGang{r, result}, framework.PendingReason{}
 	}
 	if explained {
 		explain.RecordUnplaced(r)
 	}
 	u.cut = u.cut || r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers()
 	u.run.Finder.ForgetJob()
-	wait, _ := u.run.Session.Wait(job.UID)
-	return nil, wait
+	reason, _ := u.run.Session.PendingReason(job.UID)
+	return nil, reason
 }
 
 // groupBacktrack is a search beyond the orders. It counts its trials and their tasks, which may not exceed MaxFurtherLooks.

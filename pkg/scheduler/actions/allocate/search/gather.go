@@ -107,12 +107,12 @@ func (g *gatherRun) place() trial.PartResult {
 	slots := g.slots(classes)
 	plans := g.attempt.Gathering.On(slots, len(g.part.Tasks))
 	tasks, plan := g.nextPlan(plans)
-	if plan != nil && !exact && g.acquireTurn() { // the slots are upper bounds, so if they allow no plan, none exists
+	if plan != nil && !exact && g.acquirePlans() { // the slots are upper bounds, so if they allow no plan, none exists
 		g.probe(slots)
 		plans = g.attempt.Gathering.On(slots, len(g.part.Tasks))
 		tasks, plan = g.nextPlan(plans)
 	}
-	for trials := 0; trials < maxGatherTrials && g.tried <= memory.MaxFurtherLooks && (trials == 0 || g.acquireTurn()); trials++ {
+	for trials := 0; trials < maxGatherTrials && g.tried <= memory.MaxFurtherLooks && (trials == 0 || g.acquirePlans()); trials++ {
 		if trials > 0 {
 			plans = g.attempt.Gathering.On(slots, len(g.part.Tasks))
 			tasks, plan = g.nextPlan(plans)
@@ -143,9 +143,9 @@ func (g *gatherRun) place() trial.PartResult {
 	return failed
 }
 
-// acquireTurn reports whether the session has the steps to continue after the first trial. Otherwise gangs take turns
+// acquirePlans reports whether the session has the steps to continue after the first trial. Otherwise gangs take turns
 // (memory.Budget).
-func (g *gatherRun) acquireTurn() bool {
+func (g *gatherRun) acquirePlans() bool {
 	if !g.may {
 		g.may = g.run.Memory.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.Scope.Set.Name, g.part.IdleOnly), 0)
 	}

@@ -17,25 +17,25 @@ import (
 // gang.
 func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
 	if failed != nil {
-		why = fmt.Sprintf("gang %s does not fit: %s", failed.job.UID, brief.Part(failed.wait.Message))
+		why = fmt.Sprintf("gang %s does not fit: %s", failed.job.UID, brief.Part(failed.reason.Message))
 	}
-	waits := map[api.JobID]framework.Wait{}
+	reasons := map[api.JobID]framework.PendingReason{}
 	for _, terms := range u.gangGroup.Gangs {
 		job, pending := u.run.Session.Jobs[terms.Gang], u.pending[terms.Gang]
 		if job == nil || pending == nil && len(pendingBestEffort(job)) == 0 {
 			continue
 		}
-		wait := framework.Wait{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("gang group %s must be scheduled together; %s", brief.Part(u.gangGroup.ID), why)}
+		reason := framework.PendingReason{Reason: framework.NotEnoughResources, Message: fmt.Sprintf("gang group %s must be scheduled together; %s", brief.Part(u.gangGroup.ID), why)}
 		if failed != nil && failed.job == job {
-			wait = failed.wait
+			reason = failed.reason
 			if failed.beside > 0 {
-				wait.Message = fmt.Sprintf("does not fit beside %s of its group: %s", brief.Count(failed.beside, "placed gang"), wait.Message)
+				reason.Message = fmt.Sprintf("does not fit beside %s of its group: %s", brief.Count(failed.beside, "placed gang"), reason.Message)
 			}
 		}
-		waits[job.UID] = wait
-		u.run.RecordWait(job, wait)
+		reasons[job.UID] = reason
+		u.run.SetPendingReason(job, reason)
 	}
-	u.remember(waits, failed)
+	u.remember(reasons, failed)
 }
 
 // Reuse repeats the last session's explanations for the gang group's gangs, if nothing that they depend on has changed.
@@ -48,8 +48,8 @@ func (u *GroupSearch) Reuse() bool {
 		return false
 	}
 	u.run.Memory.GangGroups[u.gangGroup.ID] = found
-	for uid, wait := range found.Waits {
-		u.run.RecordWait(u.run.Session.Jobs[uid], wait)
+	for uid, reason := range found.Reasons {
+		u.run.SetPendingReason(u.run.Session.Jobs[uid], reason)
 	}
 	if found.Failed != "" {
 		found.Explained.Time = u.run.Now()
@@ -59,11 +59,11 @@ func (u *GroupSearch) Reuse() bool {
 }
 
 // remember keeps the explanations for the next session.
-func (u *GroupSearch) remember(waits map[api.JobID]framework.Wait, failed *UnplacedGang) {
+func (u *GroupSearch) remember(reasons map[api.JobID]framework.PendingReason, failed *UnplacedGang) {
 	if u.cut {
 		return
 	}
-	kept := memory.GangGroupWaits{Fingerprint: u.fingerprint, Waits: waits}
+	kept := memory.GangGroupReasons{Fingerprint: u.fingerprint, Reasons: reasons}
 	if failed != nil && failed.explanation != nil {
 		kept.Failed, kept.Explained = failed.job.UID, *failed.explanation
 	}

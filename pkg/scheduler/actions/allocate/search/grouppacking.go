@@ -116,7 +116,7 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 	}
 	var placed PlacedGangs
 	for _, g := range all {
-		u.run.Session.Turn(g.attempt.Job.UID)
+		u.run.Session.SetCurrentJob(g.attempt.Job.UID)
 		r := *g.attempt
 		r.Found = state.Findings{}
 		opts := state.Options{IdleOnly: u.idleOnly, Places: 1}

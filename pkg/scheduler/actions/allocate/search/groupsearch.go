@@ -71,7 +71,7 @@ func (p PlacedGangs) Outcome() trial.Outcome {
 // UnplacedGang is a gang that found no room, the reason, and the number of gangs of its gang group that were placed before it.
 type UnplacedGang struct {
 	job         *api.JobInfo
-	wait        framework.Wait
+	reason      framework.PendingReason
 	explanation *framework.GangExplanation
 	beside      int
 }

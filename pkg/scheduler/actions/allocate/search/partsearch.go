@@ -37,7 +37,7 @@ func (s *partSearch) place() trial.PartResult {
 		return failed
 	}
 	if s.attempt.Packing != nil && s.hasFailed(memory.FirstOrders) && !s.run.Memory.Orders.Open(s.orderSearch()) {
-		s.run.Memory.Orders.Wait(s.orderSearch())
+		s.run.Memory.Orders.Enqueue(s.orderSearch())
 		s.attempt.Found.Unfinished++
 		minimum := min(s.part.Needed, len(s.part.Tasks))
 		return s.tryPacked(minimum, minimum)

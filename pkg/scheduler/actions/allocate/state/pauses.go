@@ -28,8 +28,8 @@ func NewPauses(ssn *framework.Session, m *memory.Memory) Pauses { return Pauses{
 // would be useless.
 func (p Pauses) IsPromised(jobs []*api.JobInfo) bool {
 	return slices.ContainsFunc(jobs, func(job *api.JobInfo) bool {
-		urgency, urgent := p.session.Placement.Urgency(job)
-		return urgent && len(urgency.Only) > 0
+		precedence, first := p.session.Placement.Precedence(job)
+		return first && len(precedence.Only) > 0
 	})
 }
 

@@ -44,10 +44,10 @@ func NewRun(ssn *framework.Session, m *memory.Memory, defaults *options.ServerOp
 	return s
 }
 
-// RecordWait records why the job is not placed.
-func (s *Run) RecordWait(job *api.JobInfo, wait framework.Wait) {
-	job.JobFitErrors = wait.Message
-	s.Session.ExplainWait(job.UID, wait)
+// SetPendingReason records why the job is not placed.
+func (s *Run) SetPendingReason(job *api.JobInfo, reason framework.PendingReason) {
+	job.JobFitErrors = reason.Message
+	s.Session.SetPendingReason(job.UID, reason)
 }
 
 // SearchOf returns the key of the search for room for tasks of the job in the named set.

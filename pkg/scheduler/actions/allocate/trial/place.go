@@ -157,7 +157,7 @@ func (p *placer) placeOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasi
 	if p.unreserved[task.UID] == nil {
 		p.unreserved[task.UID] = map[string]int{}
 	}
-	p.unreserved[task.UID][feasible.ReasonOf(err)]++
+	p.unreserved[task.UID][feasible.ShortReason(err)]++
 	return err
 }
 

@@ -73,8 +73,8 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
 	}
-	wait := p.run.Session.QueueUse.Wait(p.queue, task.InitResreq, func() bool { return !p.run.Session.Allocatable(p.queue, task) })
-	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = wait.Message, wait.Reason, nil, true
+	reason := p.run.Session.QueueUse.PendingReason(p.queue, task.InitResreq, func() bool { return !p.run.Session.Allocatable(p.queue, task) })
+	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = reason.Message, reason.Reason, nil, true
 }
 
 // firstOf returns the first, by name, of the job's tasks that match; nil when none does.

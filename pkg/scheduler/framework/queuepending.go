@@ -18,42 +18,42 @@ import (
 var counting = []string{"capacity", "proportion", "resourcequota"}
 
 // notEnqueued returns which plugin keeps the PodGroup Pending, if one does. It repeats the vote of each plugin.
-func (ssn *Session) notEnqueued(job *api.JobInfo) (Wait, bool) {
+func (ssn *Session) notEnqueued(job *api.JobInfo) (PendingReason, bool) {
 	queue := ssn.Queues[job.Queue]
 	if queue == nil {
-		return Wait{}, false
+		return PendingReason{}, false
 	}
-	if wait, closed := notOpen(queue); closed {
-		return wait, true
+	if reason, closed := notOpen(queue); closed {
+		return reason, true
 	}
 	if job.PodGroup.Spec.MinResources == nil {
-		return Wait{}, false
+		return PendingReason{}, false
 	}
 	plugin := ssn.QueueUse.refuser(func() bool { return !ssn.JobEnqueueable(job) })
 	if plugin == "" {
-		return Wait{}, false
+		return PendingReason{}, false
 	}
-	if wait, ok := ssn.waits[job.UID]; ok && wait.Reason == NotEnqueued { // it has given the reason itself
-		return wait, true
+	if reason, ok := ssn.pendingReasons[job.UID]; ok && reason.Reason == NotEnqueued { // it has given the reason itself
+		return reason, true
 	}
 	request := job.GetMinResources()
 	text := fmt.Sprintf("not admitted by plugin %s: minResources %s", plugin, amountsOf(request, request))
 	if over := ssn.QueueUse.overCapability(queue, request); over != "" {
-		return Wait{QueueFull, text + "; " + over}, true
+		return PendingReason{QueueFull, text + "; " + over}, true
 	}
 	use := &ssn.QueueUse
 	use.count()
-	return Wait{NotEnqueued, fmt.Sprintf("%s; cluster %s, used %s, reserved for admitted gangs %s",
+	return PendingReason{NotEnqueued, fmt.Sprintf("%s; cluster %s, used %s, reserved for admitted gangs %s",
 		text, amountsOf(ssn.TotalResource, request), amountsOf(use.all, request), amountsOf(use.promised, request))}, true
 }
 
-// Wait explains why a plugin refused the request for the queue. refused repeats the refused vote.
-func (u *QueueUse) Wait(queue *api.QueueInfo, request *api.Resource, refused func() bool) Wait {
-	if wait, closed := notOpen(queue); closed {
-		return wait
+// Pending explains why a plugin refused the request for the queue. refused repeats the refused vote.
+func (u *QueueUse) PendingReason(queue *api.QueueInfo, request *api.Resource, refused func() bool) PendingReason {
+	if reason, closed := notOpen(queue); closed {
+		return reason
 	}
 	if over := u.overCapability(queue, request); over != "" {
-		return Wait{QueueFull, over}
+		return PendingReason{QueueFull, over}
 	}
 	u.count()
 	plugin := ""
@@ -65,17 +65,17 @@ func (u *QueueUse) Wait(queue *api.QueueInfo, request *api.Resource, refused fun
 		use += fmt.Sprintf(", spec.deserved is %s", amountsOf(api.NewResource(deserved), request))
 	}
 	if !u.upstream.Overused(queue) {
-		return Wait{QueueFull, fmt.Sprintf("queue %s has no room in its share of the cluster%s for %s: %s", queue.Name, plugin, amountsOf(request, request), use)}
+		return PendingReason{QueueFull, fmt.Sprintf("queue %s has no room in its share of the cluster%s for %s: %s", queue.Name, plugin, amountsOf(request, request), use)}
 	}
-	return Wait{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster%s: %s", queue.Name, plugin, use)}
+	return PendingReason{QueueFull, fmt.Sprintf("queue %s has used up its share of the cluster%s: %s", queue.Name, plugin, use)}
 }
 
-func notOpen(queue *api.QueueInfo) (Wait, bool) {
+func notOpen(queue *api.QueueInfo) (PendingReason, bool) {
 	state := queue.Queue.Status.State
 	if state == scheduling.QueueStateOpen || state == "" {
-		return Wait{}, false
+		return PendingReason{}, false
 	}
-	return Wait{QueueNotOpen, fmt.Sprintf("queue %s is %s and accepts no pods", queue.Name, state)}, true
+	return PendingReason{QueueNotOpen, fmt.Sprintf("queue %s is %s and accepts no pods", queue.Name, state)}, true
 }
 
 // refuser returns the first plugin in the conf that refuses alone; empty when there is none. Plugins that account for admitted

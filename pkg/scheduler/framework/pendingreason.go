@@ -40,84 +40,86 @@ const (
 	BindBackoff   = "BindBackoff"
 )
 
-// Wait holds the reason why a gang waits, as its PodGroup and its pods report it. Equal states of the cluster give
+// PendingReason is the reason why a gang waits, as its PodGroup and its pods report it. Equal states of the cluster give
 // equal texts.
-type Wait struct {
+type PendingReason struct {
 	Reason, Message string
 }
 
-// ExplainWait records why a gang was not placed by an action of this session.
-func (ssn *Session) ExplainWait(job api.JobID, wait Wait) { ssn.waits[job] = wait }
-
-// Wait returns why the gang waits, as recorded so far by actions; it is complete once the session closes.
-func (ssn *Session) Wait(job api.JobID) (Wait, bool) {
-	wait, ok := ssn.waits[job]
-	return wait, ok
+// SetPendingReason records why a gang was not placed by an action of this session.
+func (ssn *Session) SetPendingReason(job api.JobID, reason PendingReason) {
+	ssn.pendingReasons[job] = reason
 }
 
-// explainWaits finds one explanation for every gang that waits, and for no other: from the session's data or, failing that,
+// PendingReason returns why the gang waits, as recorded so far by actions; it is complete once the session closes.
+func (ssn *Session) PendingReason(job api.JobID) (PendingReason, bool) {
+	reason, ok := ssn.pendingReasons[job]
+	return reason, ok
+}
+
+// explainPending finds one explanation for every gang that waits, and for no other: from the session's data or, failing that,
 // from the actions that tried to place it. It costs a pass over the gang's tasks and, for a PodGroup that was not admitted,
 // another round of its plugins' votes. Plugins that write conditions of their own when they close find the same text, instead
 // of the verdicts of every node for every pod. The last reports to gangs limit how often the text changes.
-func (ssn *Session) explainWaits(lastReports lastReports) {
+func (ssn *Session) explainPending(lastReports lastReports) {
 	var waiting []*api.JobInfo
 	for uid, job := range ssn.Jobs {
-		if Waits(job) {
+		if HasPending(job) {
 			waiting = append(waiting, job)
 		} else {
-			delete(ssn.waits, uid)
+			delete(ssn.pendingReasons, uid)
 		}
 	}
 	// The answers of plugins that account for admitted gangs depend on the gangs that they were asked about before.
 	slices.SortFunc(waiting, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	for _, job := range waiting {
-		wait := ssn.waitOf(job)
-		wait.Message = brief.Text(wait.Message)
-		wait = lastReports.pace(job, wait)
-		ssn.waits[job.UID] = wait
-		job.JobFitErrors = wait.Message
+		reason := ssn.pendingReasonOf(job)
+		reason.Message = brief.Text(reason.Message)
+		reason = lastReports.pace(job, reason)
+		ssn.pendingReasons[job.UID] = reason
+		job.JobFitErrors = reason.Message
 		clear(job.NodesFitErrors)
 	}
-	lastReports.keep(ssn.waits)
+	lastReports.keep(ssn.pendingReasons)
 }
 
-// Waits reports whether members of the gang wait or are missing. A completed gang misses none, but upstream also calls
+// HasPending reports whether members of the gang wait or are missing. A completed gang misses none, but upstream also calls
 // a gang with minMember 0 completed while its pods wait.
-func Waits(job *api.JobInfo) bool {
+func HasPending(job *api.JobInfo) bool {
 	if job.PodGroup == nil {
 		return false
 	}
-	return waiting(job) > 0 || job.PodGroup.Status.Phase != scheduling.PodGroupCompleted && len(job.TaskStatusIndex[api.Binding]) == 0 && !job.IsReady()
+	return countPending(job) > 0 || job.PodGroup.Status.Phase != scheduling.PodGroupCompleted && len(job.TaskStatusIndex[api.Binding]) == 0 && !job.IsReady()
 }
 
-// waiting returns how many tasks wait to be placed.
-func waiting(job *api.JobInfo) int {
+// countPending returns how many tasks wait to be placed.
+func countPending(job *api.JobInfo) int {
 	return len(job.TaskStatusIndex[api.Pending]) + len(job.TaskStatusIndex[api.Pipelined])
 }
 
-// waitOf returns why the gang waits, in order of causes: first that it was not admitted, because the pods of a Volcano Job are
+// pendingReasonOf returns why the gang waits, in order of causes: first that it was not admitted, because the pods of a Volcano Job are
 // created after that; then pods that it lacks; then resources.
-func (ssn *Session) waitOf(job *api.JobInfo) Wait {
+func (ssn *Session) pendingReasonOf(job *api.JobInfo) PendingReason {
 	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass &&
 		verdict.Reason != NotEnoughPods && verdict.Reason != NotEnoughPodsOfTask {
-		return Wait{verdict.Reason, verdict.Message}
+		return PendingReason{verdict.Reason, verdict.Message}
 	}
 	if job.IsPending() {
-		if wait, refused := ssn.notEnqueued(job); refused {
-			return wait
+		if reason, refused := ssn.notEnqueued(job); refused {
+			return reason
 		}
 	}
-	if wait, lacks := lacksPods(job); lacks {
-		wait.Message += ssn.foreignPods(job)
-		return wait
+	if reason, lacks := lacksPods(job); lacks {
+		reason.Message += ssn.foreignPods(job)
+		return reason
 	}
-	if wait, ok := awaitsRelease(job); ok {
-		return wait
+	if reason, ok := awaitsRelease(job); ok {
+		return reason
 	}
-	if wait, ok := ssn.waits[job.UID]; ok {
-		return wait
+	if reason, ok := ssn.pendingReasons[job.UID]; ok {
+		return reason
 	}
-	return Wait{NotEnoughResources, unexplained(job)}
+	return PendingReason{NotEnoughResources, unexplained(job)}
 }
 
 // unexplained returns an explanation for a gang that no action has explained.
@@ -143,7 +145,7 @@ func unexplained(job *api.JobInfo) string {
 // show writes the explanation to the session's PodGroup: as its Unschedulable condition while the gang's minimum is not
 // bound, and after that as the message of its Scheduled condition, because then only some members wait. While a bind
 // transaction runs, the transaction reports.
-func (w Wait) show(job *api.JobInfo, session string) {
+func (w PendingReason) show(job *api.JobInfo, session string) {
 	status := &job.PodGroup.Status
 	at := func(kind scheduling.PodGroupConditionType) int {
 		return slices.IndexFunc(status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == kind })

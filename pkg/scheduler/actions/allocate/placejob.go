@@ -35,7 +35,7 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 	r, err := state.NewAttempt(s.run, job, pending, alone)
 	if err != nil {
 		klog.V(3).InfoS("Job could not be placed", "podGroup", klog.KRef(job.Namespace, job.Name), "err", err)
-		s.run.RecordWait(job, framework.Wait{Reason: framework.NotEnoughResources, Message: err.Error()})
+		s.run.SetPendingReason(job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: err.Error()})
 		return false
 	}
 	defer s.run.Finder.ForgetJob()

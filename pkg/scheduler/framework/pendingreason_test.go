@@ -67,12 +67,12 @@ func TestWhichGangsWait(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			job := jobOf(t, 2, tt.gated, tt.statuses...)
-			if got := Waits(job); got != tt.want {
+			if got := HasPending(job); got != tt.want {
 				t.Errorf("the gang waits: %t, want %t", got, tt.want)
 			}
-			wait, lacks := lacksPods(job)
-			if lacks != (tt.reason != "") || wait.Reason != tt.reason {
-				t.Errorf("the gang lacks pods: %q %q, want %q", wait.Reason, wait.Message, tt.reason)
+			reason, lacks := lacksPods(job)
+			if lacks != (tt.reason != "") || reason.Reason != tt.reason {
+				t.Errorf("the gang lacks pods: %q %q, want %q", reason.Reason, reason.Message, tt.reason)
 			}
 		})
 	}
@@ -88,11 +88,11 @@ func TestExplanationsAreOfGangsThatWait(t *testing.T) {
 	for _, job := range []*api.JobInfo{placed, waiting} {
 		job.PodGroup.Status.Phase = scheduling.PodGroupInqueue
 		ssn.Jobs[job.UID] = job
-		ssn.ExplainWait(job.UID, Wait{NotEnoughResources, "no room"})
+		ssn.SetPendingReason(job.UID, PendingReason{NotEnoughResources, "no room"})
 	}
-	ssn.explainWaits(lastReports{})
-	want := map[api.JobID]Wait{"ns/w": {NotEnoughPods, "minMember is 3 and there is 1 pod"}}
-	if diff := cmp.Diff(want, ssn.waits); diff != "" {
+	ssn.explainPending(lastReports{})
+	want := map[api.JobID]PendingReason{"ns/w": {NotEnoughPods, "minMember is 3 and there is 1 pod"}}
+	if diff := cmp.Diff(want, ssn.pendingReasons); diff != "" {
 		t.Errorf("explanations (-want +got):\n%s", diff)
 	}
 	if len(waiting.NodesFitErrors) > 0 {
@@ -207,7 +207,7 @@ func TestWhereAnExplanationIsShown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			job := jobOf(t, 2, 0, tt.statuses...)
 			job.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: scheduling.PodGroupScheduled, Status: v1.ConditionTrue, Message: "ready"}}
-			Wait{NotEnoughResources, "no room"}.show(job, "session")
+			PendingReason{NotEnoughResources, "no room"}.show(job, "session")
 			var got []string
 			for _, c := range job.PodGroup.Status.Conditions {
 				got = append(got, string(c.Type)+": "+c.Message)
@@ -231,9 +231,9 @@ func TestTooFewSubGroups(t *testing.T) {
 	for i, sub := range []string{"a", "a", "b", "b", "b", "c"} {
 		job.AddTaskInfo(api.NewTaskInfo(schedtest.MakePod().Name(fmt.Sprintf("p%d", i)).Group("g").Label("sub", sub).Obj()))
 	}
-	want := Wait{NotEnoughPodsOfTask, `sub-group policy "ns/g/racks" requires 3 sub-groups and there are 2 whole ones`}
-	wait, _ := lacksPods(job)
-	if diff := cmp.Diff(want, wait); diff != "" {
+	want := PendingReason{NotEnoughPodsOfTask, `sub-group policy "ns/g/racks" requires 3 sub-groups and there are 2 whole ones`}
+	reason, _ := lacksPods(job)
+	if diff := cmp.Diff(want, reason); diff != "" {
 		t.Errorf("what the gang lacks (-want +got):\n%s", diff)
 	}
 }
@@ -254,9 +254,9 @@ func TestASubGroupThatWaitsForGates(t *testing.T) {
 		}
 		job.AddTaskInfo(api.NewTaskInfo(pod.Obj()))
 	}
-	want := Wait{SchedulingGated, `sub-group policy "ns/g/racks" requires 2 sub-groups and there is 1 whole one without the 1 pod that waits for scheduling gates: quota`}
-	wait, _ := lacksPods(job)
-	if diff := cmp.Diff(want, wait); diff != "" {
+	want := PendingReason{SchedulingGated, `sub-group policy "ns/g/racks" requires 2 sub-groups and there is 1 whole one without the 1 pod that waits for scheduling gates: quota`}
+	reason, _ := lacksPods(job)
+	if diff := cmp.Diff(want, reason); diff != "" {
 		t.Errorf("what the gang lacks (-want +got):\n%s", diff)
 	}
 }
@@ -279,20 +279,20 @@ func TestWhoRefusesIsAskedAlone(t *testing.T) {
 	}
 }
 
-type urgent func(*api.JobInfo) bool
+type placeFirst func(*api.JobInfo) bool
 
-func (fn urgent) Urgent(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }
+func (fn placeFirst) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) { return nil, fn(job) }
 
 // TestUrgentIsWhatAnyPluginCallsSo: one that panics says nothing.
 func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
 	ssn := bare()
 	job := jobOf(t, 1, 0)
-	ssn.Placement.add("a", urgent(func(*api.JobInfo) bool { panic("oh no") }), nil, false)
-	if ssn.Placement.Urgent(job) {
+	ssn.Placement.add("a", placeFirst(func(*api.JobInfo) bool { panic("oh no") }), nil, false)
+	if ssn.Placement.IsPlacedFirst(job) {
 		t.Error("a job is urgent although no plugin says so")
 	}
-	ssn.Placement.add("b", urgent(func(*api.JobInfo) bool { return true }), nil, false)
-	if !ssn.Placement.Urgent(job) {
+	ssn.Placement.add("b", placeFirst(func(*api.JobInfo) bool { return true }), nil, false)
+	if !ssn.Placement.IsPlacedFirst(job) {
 		t.Error("a job is not urgent although a plugin says so")
 	}
 }
@@ -325,10 +325,10 @@ func TestAGangThatIsPlacedAfterAllIsNotExplained(t *testing.T) {
 	ssn := open(t, r, k, ProfileInput{})
 	for _, gang := range []string{"g", "other"} {
 		ssn.Explain(api.JobID("ns/"+gang), GangExplanation{PodGroup: gang})
-		ssn.ExplainWait(api.JobID("ns/"+gang), Wait{NotEnoughResources, "no room"})
+		ssn.SetPendingReason(api.JobID("ns/"+gang), PendingReason{NotEnoughResources, "no room"})
 	}
 	ssn.Placed("ns/g")
-	if _, waits := ssn.Wait("ns/g"); waits {
+	if _, waits := ssn.PendingReason("ns/g"); waits {
 		t.Error("the gang that is placed is said to wait")
 	}
 	r.CloseSession(ssn)

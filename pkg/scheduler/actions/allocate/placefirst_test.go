@@ -18,7 +18,7 @@ import (
 // A gang that a plugin calls urgent goes before all others: that gang, up to its minimum, and nothing else of its queue.
 func TestUrgentGangs(t *testing.T) {
 	const upstream = "it knows no urgent gangs"
-	urgent := []framework.PluginSpec{plugin("urgent", nothing, sessiontest.UrgentFn(func(job *api.JobInfo) bool { return job.Name == "u" }))}
+	urgent := []framework.PluginSpec{plugin("urgent", nothing, sessiontest.PlaceFirstFn(func(job *api.JobInfo) bool { return job.Name == "u" }))}
 	const tier = "\n- plugins:\n  - name: urgent\n"
 	conf := shares + tier
 	// Queue q1 comes before q2, by name: both have nothing.
@@ -77,7 +77,7 @@ func TestUrgentGangs(t *testing.T) {
 			binds: map[string]string{"a-0": "n1"},
 		},
 		"a plugin that panics calls nothing urgent": {
-			conf: conf, plugins: []framework.PluginSpec{plugin("urgent", nothing, sessiontest.UrgentFn(func(*api.JobInfo) bool { panic("test") }))},
+			conf: conf, plugins: []framework.PluginSpec{plugin("urgent", nothing, sessiontest.PlaceFirstFn(func(*api.JobInfo) bool { panic("test") }))},
 			world: sessiontest.ClusterSpec{
 				Nodes: nodes(holds("1"), "n1"), Queues: queues,
 				PodGroups: []*v1beta1.PodGroup{group("a", "q1", 1), group("u", "q2", 1)},

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"volcano.sh/apis/pkg/apis/scheduling"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+)
+
+// GangObserver receives the outcomes of gangs, for metrics. Its methods must not block.
+type GangObserver interface {
+	// GangWaited reports how long a gang waited for the reason, once its wait has ended in the given way.
+	GangWaited(reason PendingCategory, end PendingEnd, waited time.Duration)
+	// GangTimedOut reports that a gang was returned to Pending because its waiting time had passed.
+	GangTimedOut()
+}
+
+// unobserved is used if a registry has no observer.
+type unobserved struct{}
+
+func (unobserved) GangWaited(PendingCategory, PendingEnd, time.Duration) {}
+func (unobserved) GangTimedOut()                                         {}
+
+// PendingCategory classifies why a gang waits, in a fixed set of values that tenants do not control.
+type PendingCategory string
+
+// The reasons.
+const (
+	// PendingUnseen is the time from the creation of the PodGroup to the first session of this process that saw it.
+	PendingUnseen      PendingCategory = "unseen"
+	PendingIncomplete  PendingCategory = "incomplete"
+	PendingGated       PendingCategory = "gated"
+	PendingGroup       PendingCategory = "group"
+	PendingNotAdmitted PendingCategory = "not_admitted"
+	PendingQueue       PendingCategory = "queue"
+	PendingResources   PendingCategory = "resources"
+	// PendingBackoff is a pause after a time-out or after a transaction that failed.
+	PendingBackoff PendingCategory = "backoff"
+	// PendingBinding is a transaction: pre-bind steps and Bindings.
+	PendingBinding PendingCategory = "binding"
+	PendingOther   PendingCategory = "other"
+)
+
+// PendingCategories are all reasons.
+var PendingCategories = []PendingCategory{
+	PendingUnseen, PendingIncomplete, PendingGated, PendingGroup, PendingNotAdmitted, PendingQueue, PendingResources, PendingBackoff, PendingBinding, PendingOther,
+}
+
+// PendingEnd is the way in which a wait ended.
+type PendingEnd string
+
+// The ends of a wait. The wait of a deleted gang has none.
+const (
+	EndBound    PendingEnd = "bound"
+	EndTimedOut PendingEnd = "timed_out"
+)
+
+// PendingCategory classifies the explanation.
+func (ssn *Session) PendingCategory(reason PendingReason) PendingCategory {
+	switch reason.Reason {
+	case NotEnoughPods, NotEnoughPodsOfTask, PodGroupNotFound:
+		return PendingIncomplete
+	case SchedulingGated:
+		return PendingGated
+	case NotEnqueued:
+		return PendingNotAdmitted
+	case QueueFull, QueueNotOpen, QueueNotFound, QueueHasChildren:
+		return PendingQueue
+	case NotEnoughResources:
+		return PendingResources
+	case BindBackoff, PreBindFailed, BindFailed:
+		return PendingBackoff
+	case string(binding.StepWaits), string(binding.PreBindTimedOut), string(binding.RollbackStuck), string(binding.BindWaits):
+		return PendingBinding
+	}
+	return cmp.Or(ssn.pendingCategories[reason.Reason], PendingOther)
+}
+
+// pendingTimers are the timers of the gangs whose minimum is not bound.
+type pendingTimers map[api.JobID]*pendingTimer
+
+// pendingTimer measures how long a gang has waited for each reason.
+type pendingTimer struct {
+	podGroup types.UID
+	spent    map[PendingCategory]time.Duration
+	// reason is the current reason, since the given time.
+	reason PendingCategory
+	since  time.Time
+}
+
+// tick updates the timers from the explanations of the session.
+func (timers pendingTimers) tick(ssn *Session, now time.Time) {
+	maps.DeleteFunc(timers, func(uid api.JobID, c *pendingTimer) bool {
+		job := ssn.Jobs[uid]
+		return job == nil || job.PodGroup == nil || job.PodGroup.UID != c.podGroup
+	})
+	for uid, job := range ssn.Jobs {
+		c, reason := timers[uid], ssn.pendingReasons[uid]
+		if job.PodGroup == nil || c == nil && reason.Reason == "" && len(job.TaskStatusIndex[api.Binding]) == 0 {
+			continue
+		}
+		switch bound := someHaveNodes(job) && binding.ShortOfPlaced(job) == nil; {
+		case !bound && c == nil:
+			timers[uid] = newPendingTimer(job, now)
+			timers[uid].switchTo(categoryOf(ssn, job, reason), now)
+		case !bound:
+			c.switchTo(categoryOf(ssn, job, reason), now)
+		case c != nil:
+			c.end(EndBound, ssn.observer, now)
+			delete(timers, uid)
+		}
+	}
+}
+
+func someHaveNodes(job *api.JobInfo) bool {
+	return len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Succeeded]) > 0
+}
+
+// TimedOut records that the gang is returned to Pending because its waiting time has passed.
+func (ssn *Session) TimedOut(gang api.JobID) {
+	ssn.observer.GangTimedOut()
+	if c := ssn.pendingTimers[gang]; c != nil {
+		now := time.Now()
+		c.end(EndTimedOut, ssn.observer, now)
+		ssn.pendingTimers[gang] = &pendingTimer{podGroup: c.podGroup, spent: map[PendingCategory]time.Duration{}, reason: PendingBackoff, since: now}
+	}
+}
+
+// Observer returns the observer of gangs.
+func (ssn *Session) Observer() GangObserver { return ssn.observer }
+
+func categoryOf(ssn *Session, job *api.JobInfo, reason PendingReason) PendingCategory {
+	if len(job.TaskStatusIndex[api.Binding]) > 0 {
+		return PendingBinding
+	}
+	return ssn.PendingCategory(reason)
+}
+
+// newPendingTimer returns the timer of a gang that starts to wait. The wait began when the gang was created, unless the
+// gang ran before.
+func newPendingTimer(job *api.JobInfo, now time.Time) *pendingTimer {
+	c := &pendingTimer{podGroup: job.PodGroup.UID, spent: map[PendingCategory]time.Duration{}, reason: PendingUnseen, since: job.PodGroup.CreationTimestamp.Time}
+	ran := slices.ContainsFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == scheduling.PodGroupScheduled })
+	if ran || c.since.IsZero() {
+		c.since = now
+	}
+	return c
+}
+
+// switchTo switches the timer to the reason.
+func (c *pendingTimer) switchTo(reason PendingCategory, now time.Time) {
+	c.spent[c.reason] += max(0, now.Sub(c.since))
+	c.reason, c.since = reason, now
+}
+
+// end reports the time that the gang has waited for each reason.
+func (c *pendingTimer) end(end PendingEnd, observer GangObserver, now time.Time) {
+	c.switchTo(c.reason, now)
+	for reason, spent := range c.spent {
+		observer.GangWaited(reason, end, spent)
+	}
+}
