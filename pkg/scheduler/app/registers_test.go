@@ -11,14 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 )
 
 // TestPluginsRegisterInOurSession: this project's plugins sign their verdicts, so allocate leaves them out where they have added nothing with methods
 // of our session. Upstream's session has nothing else of theirs but the predicate of plugin evictions, which allocate does not use.
 func TestPluginsRegisterInOurSession(t *testing.T) {
-	names := []string{transaction.Name, evictions.Name}
+	names := []string{transaction.Name, evictionbackoff.Name}
 	var conf []string
 	for _, spec := range PluginSpecs() {
 		if spec.Name == "bindpolicy" {
@@ -43,7 +43,7 @@ func TestPluginsRegisterInOurSession(t *testing.T) {
 				t.Errorf("plugin %s does not sign its verdicts", name)
 			}
 			predicate, score := has(ssn, name, "predicateFns"), has(ssn, name, "nodeOrderFns", "nodeMapFns", "bestNodeFns")
-			if predicate && !ssn.Verdicts.Judges(name) && name != evictions.Name {
+			if predicate && !ssn.Verdicts.HasOwnFilter(name) && name != evictionbackoff.Name {
 				t.Errorf("plugin %s has a predicate in upstream's session that ours has not seen", name)
 			}
 			if score && !ssn.Verdicts.HasScore(name) {

@@ -26,7 +26,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/config"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 )
 
@@ -81,7 +81,7 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.outage.WhenOver(c.APIServerBack)
 	s.registry.OnJob(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
-	s.registry.RegisterPlugin(evictions.Spec())
+	s.registry.RegisterPlugin(evictionbackoff.Spec())
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
 }
 
@@ -90,7 +90,7 @@ func (s *scheduler) connect(c *cache.Cache) {
 func (s *scheduler) use(cfg *config.Config) error {
 	profile, err := s.registry.Build(framework.ProfileInput{
 		Actions:         cfg.Actions,
-		Tiers:           append([]conf.Tier{evictions.Tier(), transaction.Tier(cfg.EvictHalfBoundAfter())}, cfg.Tiers...),
+		Tiers:           append([]conf.Tier{evictionbackoff.Tier(), transaction.Tier(cfg.EvictHalfBoundAfter())}, cfg.Tiers...),
 		Configurations:  cfg.Configurations,
 		PreBindDisabled: cfg.PreBindDisabled,
 	}, s.cache.Handle())

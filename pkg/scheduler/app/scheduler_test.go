@@ -28,7 +28,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/events"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -112,7 +112,7 @@ func TestTiersBeforeThoseOfTheConf(t *testing.T) {
 		}
 	}})
 	s.cycle()
-	if diff := cmp.Diff([]string{evictions.Name, transaction.Name}, names); diff != "" {
+	if diff := cmp.Diff([]string{evictionbackoff.Name, transaction.Name}, names); diff != "" {
 		t.Errorf("first plugins of the first tiers (-want +got):\n%s", diff)
 	}
 }

@@ -18,14 +18,11 @@ const memory = 10
 // All methods are safe for concurrent use. Time is kept by one timer; a gang that neither fails again nor is
 // forgotten within ten times the longest wait is dropped, so memory is bounded by the failures of that time.
 //
-
-//	Failed                      wait over, Retry...
-//
-// unknown ─────────► waiting (blocked) ─────────────────────► remembered (free)
-//
-//	▲                  ▲     │                                  │  │
-//	│                  └─────┼──────────── Failed, wait doubled ┘  │
-//	└──────── Forget ────────┴──────────── Forget, long ago ───────┘
+//	          Failed                      wait over, Retry...
+//	unknown ─────────► waiting (blocked) ─────────────────────► remembered (free)
+//	   ▲                  ▲     │                                  │  │
+//	   │                  └─────┼──────────── Failed, wait doubled ┘  │
+//	   └──────── Forget ────────┴──────────── Forget, long ago ───────┘
 type Backoff struct {
 	initial, longest time.Duration
 	jitter           float64

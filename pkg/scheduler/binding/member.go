@@ -23,7 +23,6 @@ const (
 
 // member is a Member under way:
 //
-
 //	           a place in         last step        barrier: the gang
 //	           the gang is free   returned nil     has enough               Binding is known to hold
 //	waiting ───────────────► preparing ─────► passed ─────────────► binding ────────────────────────► bound
@@ -37,7 +36,6 @@ const (
 //	   ├───────► released     every step that has begun, or is marked with RollbackIfNotRun, is rolled back
 //	   └───────► abandoned    Abort came before that, or before the bind was settled
 //
-
 // A member without steps goes from waiting to passed at once, and one whose bind Abort left unsettled goes from
 // binding to abandoned. "Cancelled" is all of: Cancel, CancelNode, a Drain cut short, Abort, and the gang falling
 // below its minimum. A member leaves preparing at once when it is cancelled or a step is overdue; its chain's

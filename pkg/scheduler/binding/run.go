@@ -25,7 +25,6 @@ func (p phase) String() string {
 
 // run is a transaction under way. One goroutine, run.run, takes it through its phases:
 //
-
 //	         former one of        every member passed or failed,
 //	         the gang ended       the passed ones are enough
 //	queued ────────────────► pre-bind ─────────────────────────► bind ───────┐ all bound
@@ -35,7 +34,6 @@ func (p phase) String() string {
 //	                            ▼                                            ▲
 //	                         rollback ───────────────────────────────────────┘
 //
-
 // The step from pre-bind to bind is the barrier. It is taken under roster.mu, with a slot for the first Binding in hand and
 // no member lost since the verdict, so that nothing comes between the verdict and the first Binding. From there on
 // members succeed or fail one by one.

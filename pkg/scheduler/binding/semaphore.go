@@ -18,7 +18,6 @@ import (
 // prioritySemaphore bounds the calls to the API server under way. Calls can hang until their time-out, for example behind a slow
 // admission webhook, and must then delay only their own namespace.
 //
-
 //   - A call that hangs, that is one older than slotTime, releases its slot while it goes on, as long as there are no
 //     more such calls than slots.
 //   - A namespace may hold as many slots as are free. One alone thus has half of the slots, and several that want more
@@ -29,7 +28,6 @@ import (
 //     There it goes to the oldest gang, so that gangs end one after the other instead of all at the end, and a crash in
 //     between leaves few of them partially bound. Only while few gangs hold slots it goes to one that holds none.
 //
-
 // A grant costs O(log n) for n waiting namespaces, plus a pass over the holders (at most as many as slots), plus an insertion
 // among the namespace's waiting gangs.
 type prioritySemaphore struct {

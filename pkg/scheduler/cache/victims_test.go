@@ -17,7 +17,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
@@ -35,7 +35,7 @@ func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)
 		w.books.Tables.Priorities[class.Name] = class
 	}
 	w.books.Unlock()
-	s := newSessions(w, explainConf(plugin), evictions.Spec())
+	s := newSessions(w, explainConf(plugin), evictionbackoff.Spec())
 	s.preempts([]string{"priority", "gang", "predicates", plugin}, change...)
 	return s
 }
@@ -44,7 +44,7 @@ func preempting(w *world, plugin, cpu string, change ...func(*conf.PluginOption)
 func (s *sessions) preempts(plugins []string, change ...func(*conf.PluginOption)) {
 	s.t.Helper()
 	vcframework.RegisterAction(vcpreempt.New())
-	in := framework.ProfileInput{Actions: []string{"enqueue", "allocate", "preempt"}, Tiers: []conf.Tier{evictions.Tier(), transaction.Tier(0)}}
+	in := framework.ProfileInput{Actions: []string{"enqueue", "allocate", "preempt"}, Tiers: []conf.Tier{evictionbackoff.Tier(), transaction.Tier(0)}}
 	yes := true
 	for _, name := range plugins {
 		option := conf.PluginOption{

@@ -17,7 +17,6 @@ import (
 // type assertion after the plugin has opened: on the plugin, or on its value for the session (SessionScoped). Plugins
 // are found, and called, in the order of the conf.
 //
-
 // All methods are called on the scheduling goroutine, except the steps of a PreBinder and Recover. A panic counts as an
 // error of the method, with the name of the plugin. If the method returns no error, the panic is logged and the
 // plugin's answer is ignored, unless the method's documentation says otherwise. A panic of OnSessionOpen, InSession,
@@ -59,7 +58,6 @@ type Recoverer interface {
 // Closer is a plugin with resources that outlive its sessions and must end when its configuration is replaced, such as a
 // goroutine or a handler of an informer.
 //
-
 // Close is called once. After a reload has put another configuration in force, it is called on the goroutine of sessions with no
 // session open; if the configuration that the plugin was built for is refused, it is called at once. No session uses the plugin
 // afterwards. Members in flight are not waited for: the plugin's steps, rollbacks and Bound may be called after Close, so the
@@ -72,7 +70,6 @@ type Closer interface {
 // session. The step has DefaultStepTimeout unless the plugin is a TimedPreBinder. A step without deadline or rollback of its own
 // may be a function: Session.AddPreBindFn.
 //
-
 // Steps of a task run one after the other in the order of plugins in the conf, after its gang was allocated and before any member
 // is bound; tasks run in parallel, so a step must be safe for concurrent use. The task is the step's own copy: annotations that
 // the step sets on task.Pod are written with the Binding, in the same write that sets the pod's node. A step must be idempotent
@@ -116,20 +113,15 @@ type BoundObserver interface {
 // in the reverse order. The plugin must be a PreBinder, whose Rollback undoes the reservation once the task is handed over. A
 // plugin whose pre-bind steps the conf disables reserves nothing, because nothing could undo it.
 //
-
 // Each task takes one of these paths, and unless it was bound may take another in a later trial or session:
 //
-
-// Reserve ──► error                     nothing is reserved
-//
-
-// │
-// ├──────► Unreserve                 the session took the placement back, or ended without having it bound
-// │
-// └──────► handed over to be bound   from here on it is the PreBinder's
-//
-//	├──► Rollback          whether PreBind has begun or not
-//	└──► bound             which a BoundObserver is notified of
+//	Reserve ──► error                     nothing is reserved
+//	   │
+//	   ├──────► Unreserve                 the session took the placement back, or ended without having it bound
+//	   │
+//	   └──────► handed over to be bound   from here on it is the PreBinder's
+//	               ├──► Rollback          whether PreBind has begun or not
+//	               └──► bound             which a BoundObserver is notified of
 type Reserver interface {
 	// Reserve is called when the session has placed the task on the node, or has nominated it there to wait for resources being
 	// released. After an error nothing is reserved, and the placement is undone.
@@ -144,7 +136,6 @@ type Reserver interface {
 // cannot be cached, and is called for each task on each node, which makes allocate slow. A plugin that has neither embeds
 // NoVerdicts.
 //
-
 // A cached verdict on a node expires when the node changes. The interfaces below refine what a Signer declares.
 type Signer interface {
 	// SignTask returns which other tasks the plugin's verdicts and scores for this task also apply to. A panic counts as
@@ -210,13 +201,13 @@ type PlacementScorer interface {
 	BeforeTrial() bool
 }
 
-// Gatherer divides a gang over the domains of a network. The first plugin that returns a Gathering for a job decides. Node groups
+// TopologyPlanGenerator divides a gang over the domains of a network. The first plugin that returns a TopologyPlanner for a job decides. Node groups
 // restrict it further: a gang that has both is gathered in one of its groups.
-type Gatherer interface {
-	// Gathering returns how to divide the job's tasks that are still to be placed over domains; nil when the gang does not ask
+type TopologyPlanGenerator interface {
+	// TopologyPlanner returns how to divide the job's tasks that are still to be placed over domains; nil when the gang does not ask
 	// for it. It is called each time allocate takes up the job, and sees the members placed so far in the session. An error keeps
 	// the job from being placed in this session and is the message of its PodGroup.
-	Gathering(job *api.JobInfo) (*Gathering, error)
+	TopologyPlanner(job *api.JobInfo) (*TopologyPlanner, error)
 }
 
 // GangGrouper forms gang groups: gangs that are placed and bound together. The first plugin that returns a gang group for a job decides.

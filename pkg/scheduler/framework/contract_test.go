@@ -63,11 +63,11 @@ func (a answering) ScoreNodeGroup(*api.JobInfo, *NodeGroupTrial) (float64, error
 }
 func (a answering) BeforeTrial() bool { return a.speak() }
 
-func (a answering) Gathering(*api.JobInfo) (*Gathering, error) {
+func (a answering) TopologyPlanner(*api.JobInfo) (*TopologyPlanner, error) {
 	if !a.speak() {
 		return nil, nil
 	}
-	return &Gathering{}, nil
+	return &TopologyPlanner{}, nil
 }
 
 func (a answering) GangGroup(*api.JobInfo) *binding.GangGroup {
@@ -100,20 +100,20 @@ func (a answering) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 func (a answering) Unreserve(task *api.TaskInfo) { a.trace.add("%s: not %s", a.name, task.Name) }
 
 var (
-	_ JobSigner          = answering{}
-	_ NodeSigner         = answering{}
-	_ VolumeSigner       = answering{}
-	_ ClaimSigner        = answering{}
-	_ ShortageExplainer  = answering{}
-	_ PlacementGenerator = answering{}
-	_ PlacementScorer    = answering{}
-	_ Gatherer           = answering{}
-	_ GangGrouper        = answering{}
-	_ Avoider            = answering{}
-	_ Reacher            = answering{}
-	_ Prioritizer        = answering{}
-	_ EvictionObserver   = answering{}
-	_ Reserver           = answering{}
+	_ JobSigner             = answering{}
+	_ NodeSigner            = answering{}
+	_ VolumeSigner          = answering{}
+	_ ClaimSigner           = answering{}
+	_ ShortageExplainer     = answering{}
+	_ PlacementGenerator    = answering{}
+	_ PlacementScorer       = answering{}
+	_ TopologyPlanGenerator = answering{}
+	_ GangGrouper           = answering{}
+	_ Avoider               = answering{}
+	_ Reacher               = answering{}
+	_ Prioritizer           = answering{}
+	_ EvictionObserver      = answering{}
+	_ Reserver              = answering{}
 )
 
 // whole is a plugin that answers itself; scoped has a value for the session instead, and both has both.
@@ -171,10 +171,10 @@ func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 			note("groups", "%s by %s", groups.Refused["by"], groups.Plugin)
 		}
 	}
-	if gathering, err := ssn.Placement.Gathering(job); gathering != nil || err != nil {
+	if planner, err := ssn.Placement.TopologyPlanner(job); planner != nil || err != nil {
 		note("gathering", "%v", err)
-		if gathering != nil {
-			note("gathering", "by %s", gathering.Plugin)
+		if planner != nil {
+			note("gathering", "by %s", planner.Plugin)
 		}
 	}
 	score, err := ssn.Placement.NodeGroupScore(job, &NodeGroupTrial{Group: &topology.Group{}, Placement: map[api.TaskID]string{}})
@@ -418,7 +418,7 @@ func TestAPluginOfUpstreamsStyle(t *testing.T) {
 	if score, err := ssn.NodeOrderFn(task, node); score != 7 || err != nil {
 		t.Errorf("the score is %v, %v, want 7", score, err)
 	}
-	if v := &ssn.Verdicts; v.Scope("ported", task) != Uncached || !v.ReadsAnything("ported") || !v.Judges("ported") || !v.HasScore("ported") || !v.HasFilter("ported") {
+	if v := &ssn.Verdicts; v.Scope("ported", task) != Uncached || !v.ReadsAnything("ported") || !v.HasOwnFilter("ported") || !v.HasScore("ported") || !v.HasFilter("ported") {
 		t.Error("verdicts of a plugin that signs none may be cached")
 	}
 }

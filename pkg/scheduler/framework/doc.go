@@ -5,7 +5,7 @@
 //
 // It imports no action and no plugin of this project. Its knowledge of upstream's plugins is limited to three things: how long
 // their verdicts on a task stay valid and which labels and annotations these depend on (upstreaminputs.go), which of them
-// report that a queue is full (queuewait.go), and that the kinds of devices which deviceshare enables cannot change
+// report that a queue is full (queuepending.go), and that the kinds of devices which deviceshare enables cannot change
 // (registry.go).
 //
 // It uses binding for the steps of transactions, topology for node groups, snapshot for parts of a snapshot that are hidden

@@ -15,13 +15,13 @@ import (
 // Placement combines the answers of the session's plugins: where gangs are placed, with which other gangs, and which
 // gangs go first. The zero value has no plugins.
 type Placement struct {
-	generators   []ofPlugin[PlacementGenerator]
-	scorers      []ofPlugin[PlacementScorer]
-	gatherers    []ofPlugin[Gatherer]
-	gangGroupers []ofPlugin[GangGrouper]
-	avoiders     []ofPlugin[Avoider]
-	prioritizers []ofPlugin[Prioritizer]
-	reacher      ofPlugin[Reacher]
+	generators     []ofPlugin[PlacementGenerator]
+	scorers        []ofPlugin[PlacementScorer]
+	planGenerators []ofPlugin[TopologyPlanGenerator]
+	gangGroupers   []ofPlugin[GangGrouper]
+	avoiders       []ofPlugin[Avoider]
+	prioritizers   []ofPlugin[Prioritizer]
+	reacher        ofPlugin[Reacher]
 }
 
 // ofPlugin is a plugin's implementation of an interface, and the plugin's name.
@@ -34,7 +34,7 @@ type ofPlugin[T any] struct {
 func (p *Placement) add(name string, plugin, inSession any, predicateOn bool) {
 	p.generators = appendFound(p.generators, name, plugin, inSession)
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
-	p.gatherers = appendFound(p.gatherers, name, plugin, inSession)
+	p.planGenerators = appendFound(p.planGenerators, name, plugin, inSession)
 	p.gangGroupers = appendFound(p.gangGroupers, name, plugin, inSession)
 	p.avoiders = appendFound(p.avoiders, name, plugin, inSession)
 	p.prioritizers = appendFound(p.prioritizers, name, plugin, inSession)
@@ -102,24 +102,24 @@ func beforeTrial(s ofPlugin[PlacementScorer]) (before bool) {
 	return before
 }
 
-// Gathering returns how the job is gathered; nil if no plugin gathers it.
-func (p *Placement) Gathering(job *api.JobInfo) (*Gathering, error) {
-	for _, g := range p.gatherers {
-		gathering, err := gatheringOf(g, job)
+// TopologyPlanner returns how the job is gathered; nil if no plugin gathers it.
+func (p *Placement) TopologyPlanner(job *api.JobInfo) (*TopologyPlanner, error) {
+	for _, g := range p.planGenerators {
+		planner, err := plannerOf(g, job)
 		if err != nil {
 			return nil, fmt.Errorf("plugin %s: %w", g.plugin, err)
 		}
-		if gathering != nil {
-			gathering.Plugin = g.plugin
-			return gathering, nil
+		if planner != nil {
+			planner.Plugin = g.plugin
+			return planner, nil
 		}
 	}
 	return nil, nil
 }
 
-func gatheringOf(g ofPlugin[Gatherer], job *api.JobInfo) (_ *Gathering, err error) {
+func plannerOf(g ofPlugin[TopologyPlanGenerator], job *api.JobInfo) (_ *TopologyPlanner, err error) {
 	defer recoverAs(g.plugin, &err)
-	return g.is.Gathering(job)
+	return g.is.TopologyPlanner(job)
 }
 
 // GangGroup returns the gang group of the job's gang; nil for a gang alone, with no terms beside its minimum.

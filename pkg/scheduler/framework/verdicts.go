@@ -174,9 +174,9 @@ func (v *Verdicts) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string
 	return key, ok
 }
 
-// Judges reports whether a plugin written for this framework may refuse nodes for reasons that only it knows. Only
+// HasOwnFilter reports whether a plugin written for this framework may refuse nodes for reasons that only it knows. Only
 // Signers declare whether they have a predicate.
-func (v *Verdicts) Judges(plugin string) bool {
+func (v *Verdicts) HasOwnFilter(plugin string) bool {
 	s, ours := v.ours[plugin]
 	return ours && (s.tasks == nil || v.added[plugin].predicate)
 }

@@ -128,10 +128,10 @@ func TestJudges(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			ssn := opened(t, "p", !tc.elsewhere, tc.open)
-			if got := ssn.Verdicts.Judges("p"); got != tc.want {
+			if got := ssn.Verdicts.HasOwnFilter("p"); got != tc.want {
 				t.Errorf("Judges is %v, want %v", got, tc.want)
 			}
-			if ssn.Verdicts.Judges("predicates") {
+			if ssn.Verdicts.HasOwnFilter("predicates") {
 				t.Error("a plugin of upstream's is taken for one of this project")
 			}
 		})

@@ -28,7 +28,6 @@ var _ binding.Gatekeeper = (*quorum)(nil)
 
 // Quorum returns nil if the gang reaches its minimum with these members and those already bound or running.
 //
-
 // The minimum is read from the API server: if a PodGroup's minMember was raised together with new pods, part of them
 // must not be bound because the watch lags behind. The PodGroup of a pod that stands alone is not read. While the API
 // server does not answer, a gang that is below the minimum in the books is refused by that minimum, because it would

@@ -31,11 +31,10 @@ func (s Standing) isQuarantined() bool { return s.Quarantined != quarantine.Verd
 // SessionDone takes a session's verdict on a gang. Upstream writes it unchanged, from the session loop. Here it is first
 // corrected, because a session counts tasks as ready that are still being bound, and then passed to the status writer:
 //
-
-// - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
-// - while a gang waits after a failed transaction, its conditions and its pods' conditions report only that failure;
-// - its waiting pods have the message of the PodGroup;
-// - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
+//   - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
+//   - while a gang waits after a failed transaction, its conditions and its pods' conditions report only that failure;
+//   - its waiting pods have the message of the PodGroup;
+//   - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
 func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	r.correctStatus(job, standing)
 	arriving := r.memory.isArriving(job)

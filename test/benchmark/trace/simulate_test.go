@@ -24,7 +24,7 @@ var (
 // what the sessions are held against.
 type simulation struct {
 	histogram *fragmentation.Histogram
-	kinds     *fragmentation.Kinds
+	kinds     *fragmentation.TaskClasses
 	nodes     []*simulatedNode
 	shapes    map[task][]offer
 	bestFit   bool
@@ -63,8 +63,8 @@ func hundredths(milliGPU int) allocator.Amounts {
 	return allocator.Amounts{allocator.Core: h, allocator.MemoryRatio: h}
 }
 
-func kindOf(t task) fragmentation.Kind {
-	k := fragmentation.Kind{MilliCPU: t.milliCPU, Memory: t.memoryMiB << 20, GPUs: int64(t.gpus)}
+func kindOf(t task) fragmentation.TaskClass {
+	k := fragmentation.TaskClass{MilliCPU: t.milliCPU, Memory: t.memoryMiB << 20, GPUs: int64(t.gpus)}
 	share := hundredths(t.milliGPU)
 	k.Core, k.GPUMemory = share[allocator.Core], share[allocator.MemoryRatio]
 	if t.models != "" {
@@ -91,7 +91,7 @@ func (s *simulation) run(t *trace, list []task, wholeList bool) figures {
 		}
 		if i >= s.refresh {
 			s.refresh = i + min(200, max(40, i/4))
-			s.kinds = s.histogram.Kinds()
+			s.kinds = s.histogram.TaskClasses()
 			clear(s.shapes)
 		}
 		p.note(list[i:i+1], s.place(task))

@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/nodeorder"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 )
@@ -77,10 +77,10 @@ func OpenSession(upstream *vccache.SchedulerCache, tiers []conf.Tier, configurat
 		registry.RegisterPlugin(nodeorder.Spec())
 	}
 	registry.RegisterPlugin(transaction.Spec(c))
-	registry.RegisterPlugin(evictions.Spec())
+	registry.RegisterPlugin(evictionbackoff.Spec())
 	registry.RegisterAction(allocate.New())
 	action, _ := vcframework.GetAction("allocate")
-	tiers = append([]conf.Tier{evictions.Tier(), transaction.Tier(0)}, tiers...)
+	tiers = append([]conf.Tier{evictionbackoff.Tier(), transaction.Tier(0)}, tiers...)
 	profile, err := registry.Build(framework.ProfileInput{Tiers: tiers, Configurations: configurations}, c.Handle())
 	if err != nil {
 		panic(err)

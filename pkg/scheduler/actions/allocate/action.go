@@ -5,17 +5,17 @@ package allocate
 import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Action is the allocate action. It has upstream's name and arguments.
 type Action struct {
-	observe  func(result string)
-	defaults *options.ServerOption
-	memory   *memory.Memory
+	observe      func(result string)
+	defaults     *options.ServerOption
+	crossSession *crosssession.Cache
 }
 
 var (
@@ -34,7 +34,7 @@ func WithTrialObserver(observe func(result string)) Option {
 
 // New returns the action.
 func New(opts ...Option) *Action {
-	a := &Action{observe: func(string) {}, defaults: feasible.DefaultFlags(), memory: memory.New()}
+	a := &Action{observe: func(string) {}, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
 	for _, opt := range opts {
 		opt(a)
 	}
@@ -46,13 +46,13 @@ func (*Action) Name() string { return "allocate" }
 
 // OnSessionStart implements framework.Starter: actions that run before this one ask which gangs are paused.
 func (a *Action) OnSessionStart(ssn *framework.Session) {
-	ssn.Pauses = state.NewPauses(ssn, a.memory)
+	ssn.Pauses = state.NewPauses(ssn, a.crossSession)
 }
 
 // Execute places the gangs of the session that fit: first the gangs that a Prioritizer selects, and then queue by queue and job by job as the
 // plugins order them.
 func (a *Action) Execute(ssn *framework.Session) {
-	a.memory.BeginSession()
+	a.crossSession.BeginSession()
 	takeBack(ssn)
-	newScheduler(state.NewRun(ssn, a.memory, a.defaults, a.observe)).placeJobs()
+	newScheduler(state.NewRun(ssn, a.crossSession, a.defaults, a.observe)).placeJobs()
 }

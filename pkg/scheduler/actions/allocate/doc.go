@@ -3,13 +3,10 @@
 // Package allocate is this project's allocate action. It places whole gangs, on one node group where they need one,
 // with the verdict of every plugin on every node.
 //
-
 // # The packages
 //
-
 // Imports, and so calls, go down only:
 //
-
 //	allocate  the queue: which job is next, and how its result is handled
 //	search    which places are tried for a job or a gang group, and in which orders
 //	explain   why a job was not placed
@@ -20,15 +17,12 @@
 //	nodeset   the nodes by number, and sets of them
 //	packing   room in numbers; independent of tasks
 //
-
 // # What happens to a gang
 //
-
 // A scheduler lists the jobs that have tasks to be placed (jobQueues) and gives each its turn, in the plugins' order: a
 // state.Attempt. Members that preempt or reclaim pipelined before it in the session, without an eviction, are to be
 // placed, too (takeBack).
 //
-
 //  1. Where may it be placed? The plugins name node groups for the job (framework.NodeGroups), or it may be placed anywhere. If it did not
 //     fit in the last session and its inputs are unchanged (its fingerprint), its explanation is reported again
 //     and its turn is over (explain.Reuse).
@@ -50,10 +44,8 @@
 //     It gets another turn for its remaining tasks. A pipelined one holds its place until the session ends. One that was not placed
 //     is explained, group by group (explain.RecordMisfit), from the shortfalls of its trials.
 //
-
 // # Where to add a rule
 //
-
 // A rule about a task and a node is a plugin's predicate or score, whose Signer says for which other tasks the result
 // holds; this package needs no change for it. Plugins also decide where a job may be placed and which groups are better
 // (PlacementGenerator, PlacementScorer, Avoider). The search for a placement is changed in package search: another way
@@ -61,12 +53,10 @@
 // reason to leave a group out belongs in candidates (it must never refuse what a trial could place). A new field of
 // pods that affects verdicts must be added to the class key of package feasible, whose test fails until it is added.
 //
-
 // # Invariants
 //
-
 // A trial is kept or taken back whole: between trials the session is unchanged. Nothing depends on the order of maps:
 // nodes, groups and HyperNodes are processed by name, ties are broken by name. A result kept from one session to the
-// next (package memory) equals the one that a new search would find. Every search is bounded in work, not in time, so
+// next (package crosssession) equals the one that a new search would find. Every search is bounded in work, not in time, so
 // that equal sessions give equal results on any machine.
 package allocate

@@ -101,11 +101,11 @@ func (p onBoth) Explain(int) string        { return "it has no room on both node
 func TestGatheredGangsAreNotPacked(t *testing.T) {
 	for gathered, want := range map[bool]int{true: 0, false: 4} {
 		c := newGroup(t, []string{"2", "2"}, []string{"3", "3"}, node("n1", "ib-a", "6"), node("n2", "ib-a", "4"))
-		c.helped(nothing, sessiontest.GatheringFn(func(job *api.JobInfo) (*framework.Gathering, error) {
+		c.helped(nothing, sessiontest.TopologyPlannerFn(func(job *api.JobInfo) (*framework.TopologyPlanner, error) {
 			if !gathered || job.UID != "ns/b" {
 				return nil, nil
 			}
-			return &framework.Gathering{On: func(slots map[string]int, _ int) framework.GatherPlans { return onBoth{slots} },
+			return &framework.TopologyPlanner{On: func(slots map[string]int, _ int) framework.TopologyPlans { return onBoth{slots} },
 				Compare: func(*api.TaskInfo, *api.TaskInfo) int { return 0 }}, nil
 		}))
 		c.expect(t, fmt.Sprintf("the second gang is to lie on both nodes: %t", gathered), want)

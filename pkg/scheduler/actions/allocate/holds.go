@@ -45,6 +45,6 @@ func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
 	}
 	promised := run.Pauses.IsPromised(gangs)
 	for _, job := range holders {
-		run.Memory.Holds.Note(job.Namespace, run.Now(), promised)
+		run.CrossSession.Holds.Note(job.Namespace, run.Now(), promised)
 	}
 }

@@ -13,21 +13,21 @@ import (
 type answers struct{ session *session }
 
 var (
-	_ framework.GangGrouper = answers{}
-	_ framework.Gatherer    = answers{}
-	_ framework.Signer      = answers{}
-	_ framework.JobSigner   = answers{}
+	_ framework.GangGrouper           = answers{}
+	_ framework.TopologyPlanGenerator = answers{}
+	_ framework.Signer                = answers{}
+	_ framework.JobSigner             = answers{}
 )
 
 // GangGroup implements framework.GangGrouper.
 func (a answers) GangGroup(job *api.JobInfo) *binding.GangGroup { return a.session.gangGroup(job) }
 
-// Gathering implements framework.Gatherer.
-func (a answers) Gathering(job *api.JobInfo) (*framework.Gathering, error) {
+// TopologyPlanner implements framework.TopologyPlanGenerator.
+func (a answers) TopologyPlanner(job *api.JobInfo) (*framework.TopologyPlanner, error) {
 	if a.session.network == nil {
 		return nil, nil
 	}
-	return a.session.network.gathering(job)
+	return a.session.network.topologyPlanner(job)
 }
 
 // SignTask implements framework.Signer.

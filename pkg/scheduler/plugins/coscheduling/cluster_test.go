@@ -21,7 +21,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictions"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -97,7 +97,7 @@ func (w *world) lead() {
 	}
 	w.registry.RegisterPlugin(spec)
 	w.registry.RegisterPlugin(ibcluster.Spec())
-	w.registry.RegisterPlugin(evictions.Spec())
+	w.registry.RegisterPlugin(evictionbackoff.Spec())
 	w.registry.RegisterPlugin(w.devices)
 	w.registry.RegisterAction(allocate.New())
 	place, _ := vcframework.GetAction("allocate")

@@ -121,9 +121,9 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 type trial struct {
 	*session
 	*reservation
-	// members are the members without a node. kinds has their task classes, and first the first member of each class.
+	// members are the members without a node. classes has their task classes, and first the first member of each class.
 	members []*api.TaskInfo
-	kinds   map[api.TaskID]string
+	classes map[api.TaskID]string
 	first   map[string]*api.TaskInfo
 	// held is the amount reserved with the nodes chosen so far, and deleted the pods on them that are being deleted and still charged to
 	// a queue.
@@ -194,14 +194,14 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 
 // prepare computes the members' task classes.
 func (t *trial) prepare() error {
-	t.nodes, t.kinds, t.first = map[string]bool{}, map[api.TaskID]string{}, map[string]*api.TaskInfo{}
+	t.nodes, t.classes, t.first = map[string]bool{}, map[api.TaskID]string{}, map[string]*api.TaskInfo{}
 	for _, task := range t.members {
-		kind := fmt.Sprint(task.TaskRole, task.InitResreq)
-		t.kinds[task.UID] = kind
-		if t.first[kind] != nil {
+		class := fmt.Sprint(task.TaskRole, task.InitResreq)
+		t.classes[task.UID] = class
+		if t.first[class] != nil {
 			continue
 		}
-		t.first[kind] = task
+		t.first[class] = task
 		if t.late() {
 			return errTrialTooLong
 		}
@@ -243,9 +243,9 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 	var rest []*api.TaskInfo
 	refused := map[string]bool{}
 	for _, task := range t.members {
-		kind := t.kinds[task.UID]
-		if refused[kind] || t.late() || !t.takes(statement, node, task, ask) {
-			refused[kind] = true
+		class := t.classes[task.UID]
+		if refused[class] || t.late() || !t.takes(statement, node, task, ask) {
+			refused[class] = true
 			rest = append(rest, task)
 		}
 	}

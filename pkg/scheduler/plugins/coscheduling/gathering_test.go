@@ -54,7 +54,7 @@ func networkOf(texts ...string) []*v1.Node {
 	return nodes
 }
 
-// tree is that of the package gather's tests.
+// tree is that of the package topologyplan's tests.
 func tree() []*v1.Node {
 	return networkOf("a1 s1 b1 3", "a2 s1 b1 5", "b1x s1 b2 6", "b2x s1 b2 2", "c1 s2 b3 4", "c2 s2 b3 5")
 }
@@ -309,7 +309,7 @@ func TestNothingIsAskedForGangsThatAreNotGathered(t *testing.T) {
 	ssn := gatherSession(t, sessiontest.ClusterSpec{
 		Nodes: tree(), Pods: waiting("g", 0, 3), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 3, says(gangs.ModeAnnotation, "Strict"))},
 	}, gatherConf, nil, true)
-	if ssn.Verdicts.Judges(Name) {
+	if ssn.Verdicts.HasOwnFilter(Name) {
 		t.Error("there is a predicate")
 	}
 	for pod, bind := range ssn.Handed() {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -75,7 +75,7 @@ func TestHomesOfGangs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 5 { // members are in no order
-				rules := []gather.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
+				rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
 				a := &gathered{must: tt.must, rules: rules}
 				n := networkWith(map[api.JobID]*gathered{"ns/g": a})
 				job := n.Jobs["ns/g"]
@@ -94,7 +94,7 @@ func TestHomesOfGangs(t *testing.T) {
 				}
 				task := memberOn(job.UID, 9, api.Pending, "", "")
 				for _, node := range n.NodeList {
-					in := tt.want == "" || homeOf(n.domains[node.Name], node.Name, tt.must) == tt.want
+					in := tt.want == "" || domainOf(n.domains[node.Name], node.Name, tt.must) == tt.want
 					if err := n.predicate(task, node); (err == nil) != in {
 						t.Errorf("node %s: %v, want it refused: %t", node.Name, err, !in)
 					}
@@ -109,7 +109,7 @@ func TestHomesOfGangs(t *testing.T) {
 					t.Errorf("its key is %q, and its home %q, before it is known that members came", key, n.requiredDomain(job, a))
 				}
 				n.changed(task, +1)
-				if got, want := n.requiredDomain(job, a), homeOf([]string{"s2", "b3"}, "c1", tt.must); got != want {
+				if got, want := n.requiredDomain(job, a), domainOf([]string{"s2", "b3"}, "c1", tt.must); got != want {
 					t.Errorf("when members have come home is %q, want %q", got, want)
 				}
 			}
@@ -163,7 +163,7 @@ func TestCompany(t *testing.T) {
 
 // TestWhatIsKnownOfNodes: each has its domains, slots, members that hold it, and company.
 func TestWhatIsKnownOfNodes(t *testing.T) {
-	rules := []gather.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block", Must: true}, {Name: nodeLayer}}
+	rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block", Must: true}, {Name: nodeLayer}}
 	n := networkWith(map[api.JobID]*gathered{"ns/g": {rules: rules, must: 2}})
 	job := n.Jobs["ns/g"]
 	for i, status := range []api.TaskStatus{api.Running, api.Bound} {
@@ -182,7 +182,7 @@ func TestWhatIsKnownOfNodes(t *testing.T) {
 		{map[string]int{"a1": 9, "c1": 1, "c2": 1}, 2, []string{"c1 1, c2 1"}},
 		{map[string]int{"a1": 9, "c1": 1}, 2, nil},
 	} {
-		given, err := n.gathering(job)
+		given, err := n.topologyPlanner(job)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,11 +201,11 @@ func TestWhatIsKnownOfNodes(t *testing.T) {
 			break // those that follow are not asked for
 		}
 	}
-	if none, err := n.gathering(api.NewJobInfo("ns/other")); none != nil || err != nil {
+	if none, err := n.topologyPlanner(api.NewJobInfo("ns/other")); none != nil || err != nil {
 		t.Errorf("a gang that is not to be gathered is: %v, %v", none, err)
 	}
 	n.asking["ns/g"].err = errors.New("why")
-	if none, err := n.gathering(job); none != nil || err == nil {
+	if none, err := n.topologyPlanner(job); none != nil || err == nil {
 		t.Errorf("a gang that is mistaken is gathered: %v, %v", none, err)
 	}
 }

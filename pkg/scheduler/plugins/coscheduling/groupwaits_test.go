@@ -132,7 +132,7 @@ func TestCompanyThatIsTakenBackIsNone(t *testing.T) {
 	ssn := gatherSession(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 2, asks("Block must"), affinityCounts), gangNamed("x", 1)}}, judgesConf, spines, false)
 	job := ssn.Jobs["ns/g"]
 	companies := func() map[string]int {
-		found, err := ssn.Placement.Gathering(job)
+		found, err := ssn.Placement.TopologyPlanner(job)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -146,7 +146,7 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 		"by multiples":                     {&gathered{multiple: true}, "allocate", "", false},
 		"by multiples, which preempt does": {&gathered{multiple: true}, "preempt", "preemption is not supported for gangs with podCountMultiple", false},
 		"by multiples, which reclaim does": {&gathered{multiple: true}, "reclaim", "preemption is not supported for gangs with podCountMultiple", false},
-		"in one domain, none by now":       {&gathered{must: 1, rules: make([]gather.Layer, 4)}, "allocate", "", true},
+		"in one domain, none by now":       {&gathered{must: 1, rules: make([]topologyplan.Layer, 4)}, "allocate", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := networkWith(map[api.JobID]*gathered{"ns/g": {}})

@@ -17,7 +17,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
@@ -130,21 +130,21 @@ func TestConditions(t *testing.T) {
 // TestWhatGangsAskOfTheNetwork: rules of layers that exist are promised, and what cannot be is a mistake, or keeps the gang from being placed.
 func TestWhatGangsAskOfTheNetwork(t *testing.T) {
 	type asked struct {
-		Rules    []gather.Layer
+		Rules    []topologyplan.Layer
 		Must     int
 		Multiple bool
 		Err      string
 		Mistakes []string
 	}
-	plain := func(change ...func(rules []gather.Layer)) []gather.Layer {
-		rules := []gather.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
+	plain := func(change ...func(rules []topologyplan.Layer)) []topologyplan.Layer {
+		rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
 		for _, c := range change {
 			c(rules)
 		}
 		return rules
 	}
-	must := func(i int) func([]gather.Layer) {
-		return func(rules []gather.Layer) { rules[i].Must, rules[i].Multiple = true, 1 }
+	must := func(i int) func([]topologyplan.Layer) {
+		return func(rules []topologyplan.Layer) { rules[i].Must, rules[i].Multiple = true, 1 }
 	}
 	for name, tt := range map[string]struct {
 		rules  []gangs.GatherRule
@@ -158,7 +158,7 @@ func TestWhatGangsAskOfTheNetwork(t *testing.T) {
 		"the cluster": {rules: []gangs.GatherRule{{Layer: clusterLayer, Must: true, Multiple: 1}}, want: asked{Rules: plain(must(0))}},
 		"a node":      {rules: []gangs.GatherRule{{Layer: nodeLayer, Must: true, Multiple: 1}}, want: asked{Rules: plain(must(3)), Must: 3}},
 		"multiples, and others of none": {rules: []gangs.GatherRule{{Layer: "Block", Prefer: true, Multiple: 2}, {Layer: "Spine", Prefer: true, Multiple: 1}},
-			want: asked{Rules: plain(func(rules []gather.Layer) {
+			want: asked{Rules: plain(func(rules []topologyplan.Layer) {
 				rules[1].Prefer, rules[1].Multiple, rules[2].Prefer, rules[2].Multiple = true, 1, true, 2
 			}), Multiple: true}},
 		"a preferred layer that does not exist": {rules: []gangs.GatherRule{{Layer: "Row", Prefer: true, Multiple: 1}}, want: asked{Rules: plain(),

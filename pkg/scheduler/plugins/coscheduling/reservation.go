@@ -24,7 +24,6 @@ import (
 // enables it, nodes are reserved for a gang that has waited for long: the pods there run to their end, and pods of the
 // same or a lower priority are not placed there.
 //
-
 //   - A queue has at most one reservation, and all of them together hold at most a share of the cluster.
 //   - A reservation begins after a trial on the nodes as if they were drained (drainedtrial.go), drains for at most drainTimeout, and is
 //     held for at most idleLimit after that. If it ends for any reason other than the placement of its gang, the queue and the namespace

@@ -15,7 +15,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/gather"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
@@ -70,7 +70,7 @@ func TestPlacesOfReservations(t *testing.T) {
 				w.session(func(ssn *sessiontest.Session) {
 					s, job := w.plugin.session, ssn.Jobs["ns/big"]
 					if tt.must > 0 {
-						rules := []gather.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
+						rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
 						s.network = networkWith(map[api.JobID]*gathered{"ns/big": {must: tt.must, rules: rules, err: tt.err}})
 					}
 					places, err := s.places(job)

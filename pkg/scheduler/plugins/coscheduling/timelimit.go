@@ -21,12 +21,10 @@ import (
 // An admitted gang (its PodGroup is Inqueue) reserves resources of its queue. If it is not placed within its waiting time, it times
 // out: it is Pending again, its resources are free for others, and it is admitted again after a backoff.
 //
-
 //	Pending --admitted--> Inqueue, GangAdmitted --placed--> Running, no condition
 //	   ^                   | waiting time
 //	   +-- backoff -- Pending, TimedOut
 //
-
 // All gangs of a group wait and time out together, when the first waiting time of its gangs ends. The state is in memory, where no
 // tenant can write; the condition TimeLimit of the PodGroups reports it. A new leader starts all times again.
 

@@ -27,7 +27,7 @@ func (s *session) SignNode(node *api.NodeInfo) uint64 {
 	key := s.contextOf(inventory.key, inventory.number, s.verdicts.useOf(ledger, ledger.now), s.verdicts.useOf(ledger, ledger.later),
 		uint64(ledger.unknown), uint64(ledger.unknownLater), s.templates.current.Load().number)
 	if s.strategy.Type == fragmentationStrategy {
-		s.kindsNow()
+		s.classesNow()
 		key = s.contextOf(key, s.history.version)
 	}
 	free := s.freeCPUs(node)

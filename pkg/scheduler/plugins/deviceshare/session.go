@@ -30,7 +30,7 @@ type session struct {
 	// concurrently.
 	mu sync.Mutex
 	// kinds are the kinds of recent tasks; nil before the first use.
-	kinds *fragmentation.Kinds
+	classes *fragmentation.TaskClasses
 	// supply is the session's GPUs, for the fragmentation strategy.
 	supply fragmentation.Supply
 	// requests caches the requests of this session, former is the cache of the previous one.

@@ -35,7 +35,7 @@ func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.
 	default:
 		before := fragmentation.Room{MilliCPU: int64(free.MilliCPU), Memory: int64(free.Memory)}
 		after := fragmentation.Room{MilliCPU: before.MilliCPU - int64(task.InitResreq.MilliCPU), Memory: before.Memory - int64(task.InitResreq.Memory)}
-		of.options.Strategy = s.kindsNow().On(before, after)
+		of.options.Strategy = s.classesNow().On(before, after)
 		of.options.ScoreFirst = true
 		of.context = s.contextOf(of.context, s.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
 	}
@@ -72,24 +72,24 @@ func (s *scoringStrategy) weights() (weights allocator.Weights) {
 	return weights
 }
 
-// history counts the kinds of recent tasks, for the fragmentation strategy, which keeps nodes usable for such tasks.
+// history counts the classes of recent tasks, for the fragmentation strategy, which keeps nodes usable for such tasks.
 type history struct {
-	kinds *fragmentation.Histogram
+	classes *fragmentation.Histogram
 	// counted are the existing tasks that have been counted.
 	counted map[types.UID]bool
-	// last are the kinds at the last use. version counts their changes.
-	last    *fragmentation.Kinds
+	// last are the classes at the last use. version counts their changes.
+	last    *fragmentation.TaskClasses
 	version uint64
 }
 
 func newHistory() *history {
-	return &history{kinds: fragmentation.NewHistogram(), counted: map[types.UID]bool{}}
+	return &history{classes: fragmentation.NewHistogram(), counted: map[types.UID]bool{}}
 }
 
-// kindsNow returns the kinds of recent tasks, fixed at the session's first use. The mutex is held.
-func (s *session) kindsNow() *fragmentation.Kinds {
-	if s.kinds != nil {
-		return s.kinds
+// classesNow returns the classes of recent tasks, fixed at the session's first use. The mutex is held.
+func (s *session) classesNow() *fragmentation.TaskClasses {
+	if s.classes != nil {
+		return s.classes
 	}
 	there := make(map[types.UID]bool, len(s.history.counted))
 	for _, job := range s.ssn.Jobs {
@@ -97,32 +97,32 @@ func (s *session) kindsNow() *fragmentation.Kinds {
 			uid := task.Pod.UID
 			if !s.history.counted[uid] {
 				if request := s.known(task); request != nil && request.err == nil {
-					s.history.kinds.Add(kindOf(task, request))
+					s.history.classes.Add(taskClassOf(task, request))
 				}
 			}
 			there[uid] = true
 		}
 	}
 	s.history.counted = there
-	s.history.kinds.SetSupply(s.supply)
-	s.kinds = s.history.kinds.Kinds()
-	if s.kinds != s.history.last {
-		s.history.last = s.kinds
+	s.history.classes.SetSupply(s.supply)
+	s.classes = s.history.classes.TaskClasses()
+	if s.classes != s.history.last {
+		s.history.last = s.classes
 		s.history.version++
 	}
-	return s.kinds
+	return s.classes
 }
 
-// kindOf returns the task's kind: the part of its request that matters to the fragmentation strategy.
-func kindOf(task *api.TaskInfo, request *request) fragmentation.Kind {
-	kind := fragmentation.Kind{
+// taskClassOf returns the task's class: the part of its request that matters to the fragmentation strategy.
+func taskClassOf(task *api.TaskInfo, request *request) fragmentation.TaskClass {
+	class := fragmentation.TaskClass{
 		MilliCPU: int64(task.InitResreq.MilliCPU), Memory: int64(task.InitResreq.Memory), Models: fragmentation.Models(modelsOf(task.Pod)...),
 	}
 	amounts, count, _ := request.Wants(allocator.GPU)
-	kind.GPUs, kind.Core, kind.GPUMemory = int64(count), amounts[allocator.Core], amounts[allocator.MemoryRatio]
+	class.GPUs, class.Core, class.GPUMemory = int64(count), amounts[allocator.Core], amounts[allocator.MemoryRatio]
 	amounts, count, _ = request.Wants(allocator.RDMA)
-	kind.NICs, kind.NICShare = int64(count), amounts[allocator.RDMAShare]
-	return kind
+	class.NICs, class.NICShare = int64(count), amounts[allocator.RDMAShare]
+	return class
 }
 
 // modelsOf returns the models of GPUs that the pod allows by node labels; nil for any.

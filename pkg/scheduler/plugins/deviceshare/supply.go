@@ -48,7 +48,7 @@ func (s *session) fitnessWith(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.kindsNow().Len() == 0 {
+	if s.classesNow().Len() == 0 {
 		return 0
 	}
 	waits := !task.InitResreq.LessEqual(node.Idle, api.Zero)

@@ -31,8 +31,8 @@ type emptyGroups struct {
 	at    map[string]int
 	known map[*topology.Group]*emptyGroup
 	// alike are the different groups, by the resources of their nodes.
-	alike map[string]*emptyGroup
-	kinds map[string]*memberKind
+	equivalent map[string]*emptyGroup
+	classes    map[string]*taskClass
 	// votes caches the shortfalls of gangs, by their requests, in this session. lastVotes are from the previous one.
 	votes, lastVotes map[string]string
 }
@@ -47,7 +47,7 @@ type emptyNode struct {
 func newEmptyGroups(ssn *framework.Session, forest *topology.Forest) *emptyGroups {
 	e := &emptyGroups{
 		forest: forest, names: namesIn(ssn), nodes: make([]emptyNode, 0, len(ssn.NodeList)), at: make(map[string]int, len(ssn.NodeList)),
-		known: map[*topology.Group]*emptyGroup{}, alike: map[string]*emptyGroup{}, kinds: map[string]*memberKind{}, votes: map[string]string{},
+		known: map[*topology.Group]*emptyGroup{}, equivalent: map[string]*emptyGroup{}, classes: map[string]*taskClass{}, votes: map[string]string{},
 	}
 	for i, node := range ssn.NodeList {
 		e.nodes = append(e.nodes, emptyNode{name: node.Name, node: node.Node, room: e.appendAmounts(nil, node.Allocatable)})
@@ -114,7 +114,7 @@ func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	if known, ok := e.known[group]; ok {
 		return known
 	}
-	kinds, total := map[string]*alikeNodes{}, make([]float64, len(e.names))
+	classes, total := map[string]*alikeNodes{}, make([]float64, len(e.names))
 	for _, name := range group.Nodes {
 		i, ok := e.at[name]
 		if !ok {
@@ -125,21 +125,21 @@ func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 			total[r] += amount
 		}
 		key := string(appendKey(nil, node.room))
-		if kinds[key] == nil {
-			kinds[key] = &alikeNodes{room: node.room}
+		if classes[key] == nil {
+			classes[key] = &alikeNodes{room: node.room}
 		}
-		kinds[key].count++
+		classes[key].count++
 	}
 	g := &emptyGroup{total: e.resource(total)}
 	var all []byte
-	for _, key := range slices.Sorted(maps.Keys(kinds)) {
-		g.nodes = append(g.nodes, *kinds[key])
-		all = binary.LittleEndian.AppendUint64(append(all, key...), uint64(kinds[key].count))
+	for _, key := range slices.Sorted(maps.Keys(classes)) {
+		g.nodes = append(g.nodes, *classes[key])
+		all = binary.LittleEndian.AppendUint64(append(all, key...), uint64(classes[key].count))
 	}
-	if alike, ok := e.alike[string(all)]; ok {
-		g = alike
+	if equivalent, ok := e.equivalent[string(all)]; ok {
+		g = equivalent
 	}
-	e.alike[string(all)], e.known[group] = g, g
+	e.equivalent[string(all)], e.known[group] = g, g
 	return g
 }
 
@@ -179,7 +179,7 @@ func appendKey(to []byte, amounts []float64) []byte {
 type emptyGroup struct {
 	total *api.Resource
 	nodes []alikeNodes
-	// copiesOf caches, by the kind's number, one more than the result of copies; 0 if it was not computed yet.
+	// copiesOf caches, by the class's number, one more than the result of copies; 0 if it was not computed yet.
 	copiesOf []int
 }
 
@@ -189,8 +189,8 @@ type alikeNodes struct {
 	count int
 }
 
-// copies returns how many members of the kind the nodes take if they take no others.
-func (g *emptyGroup) copies(k *memberKind) int {
+// copies returns how many members of the class the nodes take if they take no others.
+func (g *emptyGroup) copies(k *taskClass) int {
 	if k.number < len(g.copiesOf) && g.copiesOf[k.number] > 0 {
 		return g.copiesOf[k.number] - 1
 	}

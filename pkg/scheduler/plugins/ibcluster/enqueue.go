@@ -102,7 +102,7 @@ func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Gro
 // as many as the job's minimum needs. It is empty as long as fewer pods than that exist.
 func (s *session) noRoomForMembers(job *api.JobInfo, w *request, groups []*topology.Group) (message string, known bool) {
 	e, needed := s.emptyGroups(), s.neededAtOnce(job)
-	counts := e.kindsOf(job.TaskStatusIndex[api.Pending], needed)
+	counts := e.classesOf(job.TaskStatusIndex[api.Pending], needed)
 	if counts == nil {
 		return "", false
 	}

@@ -125,7 +125,7 @@ func TestNoPlanIsVotedAgainst(t *testing.T) {
 			add(step(9000), step(9000), rnd.IntN(2))
 		}
 		empty := newEmptyGroups(&framework.Session{Session: upstream}, nil)
-		if counts := empty.kindsOf(pending, needed); counts != nil {
+		if counts := empty.classesOf(pending, needed); counts != nil {
 			w := empty.wanted(counts, needed)
 			if room := w.roomIn(empty.of(group)); room.members < needed {
 				t.Errorf("world %d: room for %d members, and %d were put there: %s", world, room.members, needed, w.describe(room, empty.of(group)))

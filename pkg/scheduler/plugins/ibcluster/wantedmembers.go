@@ -18,23 +18,23 @@ import (
 )
 
 const (
-	// maxComparedKinds bounds the number of kinds of members up to which each kind is compared with all others and
+	// maxComparedClasses bounds the number of classes of members up to which each class is compared with all others and
 	// counted on nodes. This takes microseconds for each different group.
-	maxComparedKinds = 64
-	// maxKnownKinds bounds the number of kinds of members that are kept: each takes some bytes in each group.
-	maxKnownKinds = 1 << 15
+	maxComparedClasses = 64
+	// maxKnownClasses bounds the number of classes of members that are kept: each takes some bytes in each group.
+	maxKnownClasses = 1 << 15
 )
 
-// memberKind is the set of members with equal requests.
-type memberKind struct {
-	// number identifies the kind as long as the empty groups are kept.
+// taskClass is the set of members with equal requests.
+type taskClass struct {
+	// number identifies the class as long as the empty groups are kept.
 	number int
 	// request is the requested amount of each resource that some node has.
 	request []float64
 }
 
-// kindCounts is the number of a gang's pending members of each kind, without members that request nothing.
-type kindCounts map[*memberKind]int
+// classCounts is the number of a gang's pending members of each class, without members that request nothing.
+type classCounts map[*taskClass]int
 
 // wantedMembers holds a gang's pending members by their requests, and the number that must be in one group at once.
 type wantedMembers struct {
@@ -42,22 +42,22 @@ type wantedMembers struct {
 	needed int
 	// ascending lists, by resource, the members in ascending order of their request.
 	ascending []leastFirst
-	// kinds are the kinds to compare: the members' kinds, or fewer with smaller requests that stand for them.
-	kinds []wantedKind
+	// classes are the classes to compare: the members' classes, or fewer with smaller requests that stand for them.
+	classes []wantedClass
 }
 
-// wantedKind is one of several kinds of a gang's members.
-type wantedKind struct {
-	*memberKind
+// wantedClass is one of several classes of a gang's members.
+type wantedClass struct {
+	*taskClass
 	count int
-	// orMore reports whether the kind also stands for members with larger requests.
+	// orMore reports whether the class also stands for members with larger requests.
 	orMore bool
-	// larger are the indexes of the kinds that request at least as much of everything, including this kind.
+	// larger are the indexes of the classes that request at least as much of everything, including this class.
 	larger []int
 }
 
-// leastFirst lists a gang's members in ascending order of their request for a resource: for each kind the request of
-// one member, and up to and including that kind the number of members and the sum of their requests.
+// leastFirst lists a gang's members in ascending order of their request for a resource: for each class the request of
+// one member, and up to and including that class the number of members and the sum of their requests.
 type leastFirst struct {
 	amounts, sums []float64
 	members       []int
@@ -73,22 +73,22 @@ func (s *session) neededAtOnce(job *api.JobInfo) int {
 	return int(job.MinAvailable - job.ReadyTaskNum() - job.WaitingTaskNum() - job.PendingBestEffortTaskNum())
 }
 
-// kindsOf counts the needed members by kind; nil if that is unknown because too few pods exist.
-func (e *emptyGroups) kindsOf(pending map[api.TaskID]*api.TaskInfo, needed int) kindCounts {
+// classesOf counts the needed members by class; nil if that is unknown because too few pods exist.
+func (e *emptyGroups) classesOf(pending map[api.TaskID]*api.TaskInfo, needed int) classCounts {
 	if needed < 1 || len(pending) < needed {
 		return nil
 	}
-	if len(e.kinds) > maxKnownKinds {
-		e.forgetKinds()
+	if len(e.classes) > maxKnownClasses {
+		e.forgetClasses()
 	}
-	counts := kindCounts{}
+	counts := classCounts{}
 	there := 0
 	request := make([]float64, 0, len(e.names))
 	for _, task := range pending {
 		if !task.BestEffort {
 			there++
 			request = e.appendAmounts(request[:0], task.InitResreq)
-			counts[e.kind(request)]++
+			counts[e.class(request)]++
 		}
 	}
 	if there < needed {
@@ -97,66 +97,66 @@ func (e *emptyGroups) kindsOf(pending map[api.TaskID]*api.TaskInfo, needed int) 
 	return counts
 }
 
-// kind returns the kind with the request.
-func (e *emptyGroups) kind(request []float64) *memberKind {
+// class returns the class with the request.
+func (e *emptyGroups) class(request []float64) *taskClass {
 	key := appendKey(make([]byte, 0, 128), request)
-	k := e.kinds[string(key)]
+	k := e.classes[string(key)]
 	if k == nil {
-		k = &memberKind{number: len(e.kinds), request: slices.Clone(request)}
-		e.kinds[string(key)] = k
+		k = &taskClass{number: len(e.classes), request: slices.Clone(request)}
+		e.classes[string(key)] = k
 	}
 	return k
 }
 
-// forgetKinds resets the numbers of kinds.
-func (e *emptyGroups) forgetKinds() {
-	clear(e.kinds)
+// forgetClasses resets the numbers of classes.
+func (e *emptyGroups) forgetClasses() {
+	clear(e.classes)
 	clear(e.votes)
 	clear(e.lastVotes)
-	for _, g := range e.alike {
+	for _, g := range e.equivalent {
 		g.copiesOf = nil
 	}
 }
 
 // appendTo appends bytes that are equal for equal counts.
-func (counts kindCounts) appendTo(key []byte) []byte {
-	kinds := slices.SortedFunc(maps.Keys(counts), func(l, r *memberKind) int { return cmp.Compare(l.number, r.number) })
-	for _, k := range kinds {
+func (counts classCounts) appendTo(key []byte) []byte {
+	classes := slices.SortedFunc(maps.Keys(counts), func(l, r *taskClass) int { return cmp.Compare(l.number, r.number) })
+	for _, k := range classes {
 		key = binary.AppendUvarint(binary.AppendUvarint(key, uint64(k.number)), uint64(counts[k]))
 	}
 	return key
 }
 
-// wanted returns the members with their kinds compared.
-func (e *emptyGroups) wanted(counts kindCounts, needed int) *wantedMembers {
+// wanted returns the members with their classes compared.
+func (e *emptyGroups) wanted(counts classCounts, needed int) *wantedMembers {
 	w := &wantedMembers{emptyGroups: e, needed: needed}
-	kinds := slices.SortedFunc(maps.Keys(counts), func(l, r *memberKind) int { return slices.Compare(l.request, r.request) })
+	classes := slices.SortedFunc(maps.Keys(counts), func(l, r *taskClass) int { return slices.Compare(l.request, r.request) })
 	for r := range w.names {
-		w.ascending = append(w.ascending, counts.leastFirst(kinds, r))
+		w.ascending = append(w.ascending, counts.leastFirst(classes, r))
 	}
-	for _, k := range kinds {
-		w.kinds = append(w.kinds, wantedKind{memberKind: k, count: counts[k]})
+	for _, k := range classes {
+		w.classes = append(w.classes, wantedClass{taskClass: k, count: counts[k]})
 	}
-	w.mergeKinds()
-	for k := range w.kinds {
-		for o := range w.kinds {
-			if asksForAll(w.kinds[o].request, w.kinds[k].request) {
-				w.kinds[k].larger = append(w.kinds[k].larger, o)
+	w.mergeClasses()
+	for k := range w.classes {
+		for o := range w.classes {
+			if asksForAll(w.classes[o].request, w.classes[k].request) {
+				w.classes[k].larger = append(w.classes[k].larger, o)
 			}
 		}
 	}
 	return w
 }
 
-// mergeKinds merges neighbouring kinds if there are too many. The merged kind requests, of each resource, the least
+// mergeClasses merges neighbouring classes if there are too many. The merged class requests, of each resource, the least
 // that any of them requests, so that it fits wherever they fit.
-func (w *wantedMembers) mergeKinds() {
-	all := w.kinds
-	if len(all) <= maxComparedKinds {
+func (w *wantedMembers) mergeClasses() {
+	all := w.classes
+	if len(all) <= maxComparedClasses {
 		return
 	}
-	w.kinds = nil
-	for part := range slices.Chunk(all, (len(all)+maxComparedKinds-1)/maxComparedKinds) {
+	w.classes = nil
+	for part := range slices.Chunk(all, (len(all)+maxComparedClasses-1)/maxComparedClasses) {
 		least, count := slices.Clone(part[0].request), 0
 		for _, k := range part {
 			count += k.count
@@ -164,12 +164,12 @@ func (w *wantedMembers) mergeKinds() {
 				least[r] = min(least[r], amount)
 			}
 		}
-		w.kinds = append(w.kinds, wantedKind{memberKind: w.kind(least), count: count, orMore: true})
+		w.classes = append(w.classes, wantedClass{taskClass: w.class(least), count: count, orMore: true})
 	}
 }
 
-func (counts kindCounts) leastFirst(kinds []*memberKind, r int) (l leastFirst) {
-	order := slices.SortedFunc(slices.Values(kinds), func(l, o *memberKind) int { return cmp.Compare(l.request[r], o.request[r]) })
+func (counts classCounts) leastFirst(classes []*taskClass, r int) (l leastFirst) {
+	order := slices.SortedFunc(slices.Values(classes), func(l, o *taskClass) int { return cmp.Compare(l.request[r], o.request[r]) })
 	members, sum := 0, 0.0
 	for _, k := range order {
 		amount := k.request[r]
@@ -190,46 +190,46 @@ func asksForAll(request, other []float64) bool {
 	return true
 }
 
-// roomFor is the largest number of members that a group can take, and the index of the kind (or of the kind and all
+// roomFor is the largest number of members that a group can take, and the index of the class (or of the class and all
 // larger ones), or of the resource, that limits it. The other index is -1; both are -1 if nothing limits it.
 type roomFor struct {
-	members        int
-	kind, resource int
-	orLarger       bool
+	members         int
+	class, resource int
+	orLarger        bool
 }
 
 // roomIn returns an upper bound of the number of members that the empty group takes. Each limit considers only a part
-// of the requirements, so the result is never too small. Whether members of several kinds fit together, node by node,
+// of the requirements, so the result is never too small. Whether members of several classes fit together, node by node,
 // is decided by allocate.
 func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
-	room := roomFor{members: w.needed, kind: -1, resource: -1}
+	room := roomFor{members: w.needed, class: -1, resource: -1}
 	for r := range w.ascending {
 		if bound := w.ascending[r].within(g.total.Get(w.names[r])); bound < room.members {
-			room = roomFor{members: bound, kind: -1, resource: r}
+			room = roomFor{members: bound, class: -1, resource: r}
 		}
 	}
-	takes := make([]int, len(w.kinds))
+	takes := make([]int, len(w.classes))
 	sum := 0
-	for k := range w.kinds {
-		takes[k] = min(w.kinds[k].count, g.copies(w.kinds[k].memberKind))
+	for k := range w.classes {
+		takes[k] = min(w.classes[k].count, g.copies(w.classes[k].taskClass))
 		sum += takes[k]
 	}
 	if sum < room.members {
-		short := slices.IndexFunc(w.kinds, func(k wantedKind) bool { return g.copies(k.memberKind) < k.count })
-		room = roomFor{members: sum, kind: short, resource: -1}
+		short := slices.IndexFunc(w.classes, func(k wantedClass) bool { return g.copies(k.taskClass) < k.count })
+		room = roomFor{members: sum, class: short, resource: -1}
 	}
-	for k := range w.kinds {
-		kind := &w.kinds[k]
-		others, copies := sum, g.copies(kind.memberKind)
+	for k := range w.classes {
+		class := &w.classes[k]
+		others, copies := sum, g.copies(class.taskClass)
 		if copies >= room.members {
 			continue
 		}
-		for _, o := range kind.larger {
+		for _, o := range class.larger {
 			others -= takes[o]
 		}
-		// A node takes no more of the larger members than of the kind itself.
+		// A node takes no more of the larger members than of the class itself.
 		if bound := others + copies; bound < room.members {
-			room = roomFor{members: bound, kind: k, resource: -1, orLarger: true}
+			room = roomFor{members: bound, class: k, resource: -1, orLarger: true}
 		}
 	}
 	return room
@@ -238,7 +238,7 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 // within returns for how many members, in ascending order of requests, the amount of the resource suffices.
 func (l *leastFirst) within(left float64) int {
 	left += roundingSlack
-	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // of so many kinds
+	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // of so many classes
 	members := 0
 	if all > 0 {
 		members, left = l.members[all-1], left-l.sums[all-1]
@@ -255,23 +255,23 @@ func (w *wantedMembers) describe(room roomFor, g *emptyGroup) string {
 		name := string(w.names[room.resource])
 		return fmt.Sprintf("has %s %s, enough for %d of them", name, framework.AmountOf(g.total, name), room.members)
 	}
-	kind := w.kinds[room.kind]
-	count, orMore := kind.count, ""
+	class := w.classes[room.class]
+	count, orMore := class.count, ""
 	if room.orLarger {
 		count = 0
-		for _, o := range kind.larger {
-			count += w.kinds[o].count
+		for _, o := range class.larger {
+			count += w.classes[o].count
 		}
 	}
-	if room.orLarger || kind.orMore {
+	if room.orLarger || class.orMore {
 		orMore = " or more"
 	}
-	asks := w.resource(kind.request)
+	asks := w.resource(class.request)
 	var parts []string
-	for r, amount := range kind.request {
+	for r, amount := range class.request {
 		if amount > 0 && !api.IsIgnoredScalarResource(w.names[r]) {
 			parts = append(parts, fmt.Sprintf("%s %s", w.names[r], framework.AmountOf(asks, string(w.names[r]))))
 		}
 	}
-	return fmt.Sprintf("fits %d of the %d that request %s%s", g.copies(kind.memberKind), count, strings.Join(parts[:min(len(parts), maxListed)], ", "), orMore)
+	return fmt.Sprintf("fits %d of the %d that request %s%s", g.copies(class.taskClass), count, strings.Join(parts[:min(len(parts), maxListed)], ", "), orMore)
 }

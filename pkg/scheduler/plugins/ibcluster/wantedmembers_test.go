@@ -29,7 +29,7 @@ func ofManyKinds(n, milliCPU int) []*v1.Pod {
 	return pods
 }
 
-// TestVoteOnManyKinds: of more kinds than are compared, neighbours are taken for one. Clusters are two nodes of 4 cpu.
+// TestVoteOnManyKinds: of more classes than are compared, neighbours are taken for one. Clusters are two nodes of 4 cpu.
 func TestVoteOnManyKinds(t *testing.T) {
 	tests := map[string]struct {
 		minMember int32
@@ -113,8 +113,8 @@ func TestEqualVotesAreFoundOnce(t *testing.T) {
 	f := open(t, w)
 	f.Run(enqueue.New())
 	e := f.plugin.empty
-	if len(e.votes) != 2 || len(e.alike) != 2 { // on minResources and on members, of two nodes and of one
-		t.Errorf("%d votes and %d groups", len(e.votes), len(e.alike))
+	if len(e.votes) != 2 || len(e.equivalent) != 2 { // on minResources and on members, of two nodes and of one
+		t.Errorf("%d votes and %d groups", len(e.votes), len(e.equivalent))
 	}
 	for key := range e.votes {
 		e.votes[key] = "what was found"
@@ -139,13 +139,13 @@ func TestKindsAreForgotten(t *testing.T) {
 	f := open(t, w)
 	f.Run(enqueue.New())
 	e := f.plugin.empty
-	for i := range maxKnownKinds + 1 {
-		e.kind([]float64{float64(i), 0, 0, 0})
+	for i := range maxKnownClasses + 1 {
+		e.class([]float64{float64(i), 0, 0, 0})
 	}
 	f.reopen(t, nil)
 	f.Run(enqueue.New())
-	if f.plugin.empty != e || len(e.kinds) > 1 {
-		t.Errorf("%d kinds are known", len(e.kinds))
+	if f.plugin.empty != e || len(e.classes) > 1 {
+		t.Errorf("%d kinds are known", len(e.classes))
 	}
 	if got := f.job("g").PodGroup.Status.Phase; got != scheduling.PodGroupPending {
 		t.Errorf("it is %s, want Pending", got)

@@ -3,7 +3,6 @@
 // Package transaction is the built-in plugin that connects sessions with bind transactions. It is not named in the conf: the
 // scheduler puts it before the first tier of every configuration.
 //
-
 // It leaves out gangs during the backoff after a failed transaction, and then avoids the nodes that they failed on while there is
 // room elsewhere. It places partially bound gangs first (partiallybound.go), unless their members were evicted (takenfrom.go).
 package transaction

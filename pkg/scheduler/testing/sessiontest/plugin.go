@@ -83,11 +83,13 @@ func (fn NodeGroupScoreFn) ScoreNodeGroup(job *api.JobInfo, trial *framework.Nod
 // BeforeTrial implements framework.PlacementScorer.
 func (fn NodeGroupScoreFn) BeforeTrial() bool { return false }
 
-// GatheringFn is a framework.Gatherer.
-type GatheringFn func(job *api.JobInfo) (*framework.Gathering, error)
+// TopologyPlannerFn is a framework.TopologyPlanGenerator.
+type TopologyPlannerFn func(job *api.JobInfo) (*framework.TopologyPlanner, error)
 
-// Gathering implements framework.Gatherer.
-func (fn GatheringFn) Gathering(job *api.JobInfo) (*framework.Gathering, error) { return fn(job) }
+// TopologyPlanner implements framework.TopologyPlanGenerator.
+func (fn TopologyPlannerFn) TopologyPlanner(job *api.JobInfo) (*framework.TopologyPlanner, error) {
+	return fn(job)
+}
 
 // GangGroupFn is a framework.GangGrouper; nil forms none.
 type GangGroupFn func(job *api.JobInfo) *binding.GangGroup

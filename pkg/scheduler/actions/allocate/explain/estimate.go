@@ -62,7 +62,7 @@ type estimate struct {
 
 // place puts as many tasks of the class on nodes as fit, and returns their number.
 func (e *estimate) place(class int) int {
-	kind, cache := &e.in.Problem.Kinds[class], e.in.Caches[class]
+	kind, cache := &e.in.Problem.Classes[class], e.in.Caches[class]
 	for placed := range e.in.Tasks[class] {
 		best, most := -1, 0.0
 		for place, node := range e.set.Nodes {
@@ -75,7 +75,7 @@ func (e *estimate) place(class int) int {
 					left += (room - value) / room
 				}
 			}
-			if (best < 0 || left > most) && cache.Verdict(node).Copies > 0 {
+			if (best < 0 || left > most) && cache.FilterResult(node).Copies > 0 {
 				best, most = place, left
 			}
 		}
@@ -110,7 +110,7 @@ func (e *estimate) taken(place int, ports []string) bool {
 
 // refusals counts the nodes by the reason that stops the next task of the class. already are nodes with members of the gang.
 func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Refusals {
-	request := e.in.Problem.Kinds[class].Request
+	request := e.in.Problem.Classes[class].Request
 	member := func(node int32) bool { return e.members[node] || already.Known[node] }
 	return e.in.Caches[class].RefusalsBeside(e.set, member, func(place int) []string {
 		switch {

@@ -12,8 +12,8 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -61,15 +61,15 @@ func RecordUnplaced(r *state.Attempt) {
 		}
 	}
 	e.Message = shortMessage(e, further) + tooLarge(r.Run, d)
-	if r.Gathering != nil {
-		explainGathered(r, &e)
+	if r.Planner != nil {
+		explainByTopology(r, &e)
 	}
 	e.Message += paused(r)
 	if r.Found.Unfinished > 0 || r.Found.RefusedBeyondNumbers() {
 		r.Found.Fingerprint = 0 // without proof that the gang cannot fit, the next session tries again
 	}
-	found := memory.Explanation{Fingerprint: r.Found.Fingerprint, Explanation: e, PendingReason: framework.PendingReason{Reason: pendingReasonOf(e), Message: e.Message}}
-	if r.Groups == nil && r.Gathering == nil {
+	found := crosssession.Explanation{Fingerprint: r.Found.Fingerprint, Explanation: e, PendingReason: framework.PendingReason{Reason: pendingReasonOf(e), Message: e.Message}}
+	if r.Groups == nil && r.Planner == nil {
 		r.Run.SetPendingReason(r.Job, found.PendingReason)
 		rememberAnywhere(r, found)
 		return
@@ -87,7 +87,7 @@ func paused(r *state.Attempt) string {
 }
 
 // rememberAnywhere keeps, for the next session, why a gang that may be placed anywhere was not.
-func rememberAnywhere(r *state.Attempt, found memory.Explanation) {
+func rememberAnywhere(r *state.Attempt, found crosssession.Explanation) {
 	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		return
 	}
@@ -99,16 +99,16 @@ func rememberAnywhere(r *state.Attempt, found memory.Explanation) {
 		}
 		found.Tasks = append(found.Tasks, texts[errs])
 	}
-	r.Run.Memory.Gangs[found.Fingerprint] = found
+	r.Run.CrossSession.Gangs[found.Fingerprint] = found
 }
 
 // changeable reports whether the group's reason is a text of the queue or of a plugin, which may change with time.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
 // recordExplanation records, for this session and the next, why a gang with node groups was not placed.
-func recordExplanation(r *state.Attempt, found memory.Explanation) {
+func recordExplanation(r *state.Attempt, found crosssession.Explanation) {
 	if found.Fingerprint != 0 && !slices.ContainsFunc(found.Explanation.Groups, changeable) {
-		r.Run.Memory.Gangs[found.Fingerprint] = found
+		r.Run.CrossSession.Gangs[found.Fingerprint] = found
 	}
 	r.Run.SetPendingReason(r.Job, found.PendingReason)
 	r.Run.Session.Explain(r.Job.UID, found.Explanation)
@@ -235,17 +235,17 @@ func tooLarge(s *state.Run, d *state.Demand) string {
 	return ""
 }
 
-// explainGathered reports how many members the domains take. If these are too few in total, it adds the reasons of
+// explainByTopology reports how many members the domains take. If these are too few in total, it adds the reasons of
 // nodes.
-func explainGathered(r *state.Attempt, e *framework.GangExplanation) {
+func explainByTopology(r *state.Attempt, e *framework.GangExplanation) {
 	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
 	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }
 	switch {
-	case r.Found.GatherText == "" || slices.ContainsFunc(e.Groups, queue):
+	case r.Found.NoPlanText == "" || slices.ContainsFunc(e.Groups, queue):
 	case slices.ContainsFunc(e.Groups, enough):
-		e.Message = r.Found.GatherText
+		e.Message = r.Found.NoPlanText
 	default:
-		e.Message = r.Found.GatherText + "; " + e.Message
+		e.Message = r.Found.NoPlanText + "; " + e.Message
 	}
 }
 
@@ -255,7 +255,7 @@ func Reuse(r *state.Attempt) bool {
 	if r.Found.Fingerprint = r.FingerprintOf(); r.Found.Fingerprint == 0 {
 		return false
 	}
-	found, ok := r.Run.Memory.KnownExplanation(r.Found.Fingerprint)
+	found, ok := r.Run.CrossSession.CachedExplanation(r.Found.Fingerprint)
 	if !ok {
 		return false
 	}

@@ -111,8 +111,8 @@ func (s *sessionAntiAffinity) remove(task *api.TaskInfo) {
 	delete(s.held, task.UID)
 }
 
-// verdict refuses a node where another placed pod keeps the task away.
-func (s *sessionAntiAffinity) verdict(task *api.TaskInfo, node *api.NodeInfo) error {
+// filterResult refuses a node where another placed pod keeps the task away.
+func (s *sessionAntiAffinity) filterResult(task *api.TaskInfo, node *api.NodeInfo) error {
 	for _, term := range s.matching(task) {
 		value, ok := node.Node.Labels[term.TopologyKey]
 		if ok && term.holders[value] > s.heldBy(task, heldTerm{term, value}) {

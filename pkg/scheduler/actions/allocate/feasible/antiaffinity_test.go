@@ -178,7 +178,7 @@ func TestEqualTermsAreMatchedOnce(t *testing.T) {
 func refusedNodes(s *sessionAntiAffinity, task *api.TaskInfo, nodes map[string]*api.NodeInfo) []string {
 	var refused []string
 	for name, node := range nodes {
-		if s.verdict(task, node) != nil {
+		if s.filterResult(task, node) != nil {
 			refused = append(refused, name)
 		}
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// errOtherShard is the verdict on nodes of other schedulers when shards are hard.
+// errOtherShard is the filter result on nodes of other schedulers when shards are hard.
 var errOtherShard = errors.New("node isn't in scheduler node shard")
 
 // candidatesKey identifies candidate nodes of one class.
 type candidatesKey struct {
 	set *nodeset.Set
-	// job is the key of the jobs that the verdicts apply to; empty for all jobs.
+	// job is the key of the jobs that the filter results apply to; empty for all jobs.
 	job string
 }
 
@@ -54,7 +54,7 @@ type CandidateNodes struct {
 	// enough is how many feasible nodes are wanted (sampling.go). looked marks the checked places.
 	lookedAt, step, enough int
 	looked                 []bool
-	// errors are the verdicts when nothing fits, at the state errorsState.
+	// errors are the filter results when nothing fits, at the state errorsState.
 	errors      *api.FitErrors
 	errorsState int
 }
@@ -69,7 +69,7 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is the task used to request PerJob verdicts. They then hold for all tasks of a class in jobs with the
+// representative is the task used to request PerJob filter results. They then hold for all tasks of a class in jobs with the
 // same key.
 type representative struct {
 	task *api.TaskInfo
@@ -126,7 +126,7 @@ func (n *CandidateNodes) lookFurther() {
 		place := int32(n.lookedAt * n.step % len(n.set.Nodes))
 		places = append(places, place)
 		n.looked[place] = true
-		if node := n.set.Nodes[place]; n.verdict(node) == nil {
+		if node := n.set.Nodes[place]; n.filterResult(node) == nil {
 			fits++
 			fresh = append(fresh, n.finder.index.Nodes[node])
 		}
@@ -143,7 +143,7 @@ func (n *CandidateNodes) lookFurther() {
 // updatePlace updates one node's place in the heap.
 func (n *CandidateNodes) updatePlace(place int32) {
 	node := n.set.Nodes[place]
-	if n.verdict(node) != nil {
+	if n.filterResult(node) != nil {
 		n.ranking.drop(place)
 		return
 	}
@@ -151,22 +151,22 @@ func (n *CandidateNodes) updatePlace(place int32) {
 	n.ranking.set(place, rank{class: n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]), score: n.score(node)})
 }
 
-// verdict returns the refusal of the node by cached plugins, or by anti-affinity that excludes the class.
-func (n *CandidateNodes) verdict(node int32) error {
-	if err := n.cachedVerdict(node); err != nil {
+// filterResult returns the refusal of the node by cached plugins, or by anti-affinity that excludes the class.
+func (n *CandidateNodes) filterResult(node int32) error {
+	if err := n.cachedFilterResult(node); err != nil {
 		return err
 	}
 	return n.keptAway[node]
 }
 
-// cachedVerdict returns the verdict of the cached plugins on the node.
-func (n *CandidateNodes) cachedVerdict(node int32) error {
+// cachedFilterResult returns the filter result of the cached plugins on the node.
+func (n *CandidateNodes) cachedFilterResult(node int32) error {
 	f := n.finder
 	info := f.index.Nodes[node]
 	if options.ServerOpts.ShardingMode == vcutil.HardShardingMode && !f.ssn.NodesInShard.Has(info.Name) {
 		return errOtherShard
 	}
-	v := n.cache.Verdict(node)
+	v := n.cache.FilterResult(node)
 	if v.err != nil {
 		return v.err
 	}
@@ -176,11 +176,11 @@ func (n *CandidateNodes) cachedVerdict(node int32) error {
 	if f.layering.nothingCached {
 		return nil
 	}
-	return n.perJobVerdict(info)
+	return n.perJobFilterResult(info)
 }
 
-// perJobVerdict returns the verdict of the plugins with PerJob verdicts on the node.
-func (n *CandidateNodes) perJobVerdict(node *api.NodeInfo) error {
+// perJobFilterResult returns the filter result of the plugins with PerJob filter results on the node.
+func (n *CandidateNodes) perJobFilterResult(node *api.NodeInfo) error {
 	switch {
 	case n.representative == nil:
 		return nil
@@ -211,17 +211,17 @@ func (n *CandidateNodes) Full(idleOnly bool) (bool, *api.FitErrors) {
 	}
 }
 
-// holds reports whether, by cached verdicts, a task of the class may be placed on the node at the place.
+// holds reports whether, by cached filter results, a task of the class may be placed on the node at the place.
 func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 	return n.ranking.has(place) && (!idleOnly || n.ranking.rank[place].class.idle())
 }
 
-// Packs reports whether a task of the class may be packed on the node at the place in the set, by cached verdicts. Anti-affinity
+// Packs reports whether a task of the class may be packed on the node at the place in the set, by cached filter results. Anti-affinity
 // against members of the gang is ignored, because their final places are not known yet.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	n.lookEverywhere()
 	if node := n.set.Nodes[place]; n.keptAway[node] != nil {
-		return n.cachedVerdict(node) == nil && (!idleOnly || n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]).idle())
+		return n.cachedFilterResult(node) == nil && (!idleOnly || n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]).idle())
 	}
 	if !n.holds(int32(place), idleOnly) {
 		return false
@@ -231,23 +231,23 @@ func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	}
 	node := n.set.Nodes[place]
 	info := n.finder.index.Nodes[node]
-	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobVerdict(info) == nil
+	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobFilterResult(info) == nil
 }
 
 // Admits reports whether the uncached plugins accept the node at the place for the task, too. The task's pre-predicate must have
 // run. Plugins that make network calls are not asked.
 func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
-	if !n.cache.OneByOne() || !n.cache.layers.uncachedVerdicts || n.cache.layers.overNetwork {
+	if !n.cache.OneByOne() || !n.cache.layers.uncachedFilterResults || n.cache.layers.overNetwork {
 		return true
 	}
-	err := n.finder.uncachedVerdict(task, n.cache, n.set.Nodes[place])
+	err := n.finder.uncachedFilterResult(task, n.cache, n.set.Nodes[place])
 	if err != nil {
 		n.takeOut(map[int32]error{n.set.Nodes[place]: err})
 	}
 	return err == nil
 }
 
-// fitErrors returns the verdicts on every node of the set, for a task that fits on none. Equal tasks share them.
+// fitErrors returns the filter results on every node of the set, for a task that fits on none. Equal tasks share them.
 func (n *CandidateNodes) fitErrors() *api.FitErrors {
 	if n.errorsState == n.state {
 		return n.errors
@@ -256,13 +256,13 @@ func (n *CandidateNodes) fitErrors() *api.FitErrors {
 	return n.errors
 }
 
-// errorsOf returns the verdicts on every node of the set, including the given verdicts of uncached plugins.
+// errorsOf returns the filter results on every node of the set, including the given filter results of uncached plugins.
 func (n *CandidateNodes) errorsOf(uncached map[int32]error) *api.FitErrors {
 	errs := api.NewFitErrors()
 	for _, node := range n.set.Nodes {
 		err := uncached[node]
 		if err == nil {
-			err = n.verdict(node)
+			err = n.filterResult(node)
 		}
 		if err != nil {
 			errs.SetNodeError(n.finder.index.Nodes[node].Name, err)

@@ -13,7 +13,7 @@ import (
 // Where is the set of nodes to search.
 type Where struct {
 	Set *nodeset.Set
-	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob verdict is not requested for nodes of the
+	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob filter result is not requested for nodes of the
 	// group.
 	ChosenBy string
 }
@@ -28,7 +28,7 @@ type Choice struct {
 func (c Choice) Idle() bool { return c.class.idle() }
 
 // Choose returns the best node for the task of the class, but none in skip. With idleOnly the node must have room now.
-// If there is none, it returns the verdicts. The task's pre-predicate must have run.
+// If there is none, it returns the filter results. The task's pre-predicate must have run.
 func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	n := f.Candidates(task, c, where)
 	if place, ok := f.nominated(task, n); ok && !skip[n.set.Nodes[place]] {
@@ -46,12 +46,12 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 	return chosen, ok, errs
 }
 
-// Accepts returns the node as a choice for the task of the class, if all verdicts allow it.
+// Accepts returns the node as a choice for the task of the class, if all filter results allow it.
 func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node int32, idleOnly bool) (Choice, bool) {
 	n := f.Candidates(task, c, where)
 	n.lookEverywhere()
 	place, ok := n.set.Place(node)
-	if !ok || !n.holds(place, idleOnly) || f.uncachedVerdict(task, c, node) != nil {
+	if !ok || !n.holds(place, idleOnly) || f.uncachedFilterResult(task, c, node) != nil {
 		return Choice{}, false
 	}
 	return n.choice(place), true
@@ -75,7 +75,7 @@ func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) 
 	}
 	n.lookEverywhere()
 	place, _ := n.set.Place(node)
-	return place, n.ranking.has(place) && f.uncachedVerdict(task, n.cache, node) == nil
+	return place, n.ranking.has(place) && f.uncachedFilterResult(task, n.cache, node) == nil
 }
 
 // chooseByRank returns the first node in rank order that the uncached plugins accept. That is the best one if they do not
@@ -92,7 +92,7 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 		if skip[at.Node] {
 			continue
 		}
-		if err := f.uncachedVerdict(task, n.cache, at.Node); err != nil {
+		if err := f.uncachedFilterResult(task, n.cache, at.Node); err != nil {
 			refused[at.Node] = err
 			continue
 		}
@@ -106,7 +106,7 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 	return Choice{}, false, n.errorsWith(refused)
 }
 
-// chooseByScore asks the uncached plugins about every node that the cached verdicts accept, because they score among
+// chooseByScore asks the uncached plugins about every node that the cached filter results accept, because they score among
 // all feasible nodes. If they make network calls, it asks about only as many nodes as upstream samples.
 func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	open := slices.Clone(n.ranking.places)
@@ -114,10 +114,10 @@ func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly b
 		open = slices.Collect(n.ranking.byRank())
 	}
 	open = slices.DeleteFunc(open, func(place int32) bool { return !n.holds(place, idleOnly) || skip[n.set.Nodes[place]] })
-	verdicts := f.uncachedVerdicts(task, n, open)
+	results := f.uncachedFilterResults(task, n, open)
 	refused := map[int32]error{}
 	classes := [futureElsewhere + 1][]int32{}
-	for i, err := range verdicts {
+	for i, err := range results {
 		if place := open[i]; err != nil {
 			refused[n.set.Nodes[place]] = err
 		} else {
@@ -135,7 +135,7 @@ func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly b
 	return Choice{}, false, n.errorsWith(refused)
 }
 
-// errorsWith adds the uncached plugins' verdicts to the cached ones.
+// errorsWith adds the uncached plugins' filter results to the cached ones.
 func (n *CandidateNodes) errorsWith(refused map[int32]error) *api.FitErrors {
 	if len(refused) == 0 {
 		return n.fitErrors()

@@ -24,19 +24,19 @@ type ClassCache struct {
 	affinity nodeaffinity.RequiredNodeAffinity
 	// expected is how many tasks of the class the session is to place; 0 when unknown.
 	expected int
-	// verdicts are by node number.
-	verdicts []NodeVerdict
-	// reached marks, by node number, the only nodes that the tasks can go to, and unreached is the verdict on all others; nil for
+	// results are by node number.
+	results []NodeFilterResult
+	// reached marks, by node number, the only nodes that the tasks can go to, and unreached is the filter result on all others; nil for
 	// all nodes.
 	reached    []bool
-	unreached  *NodeVerdict
+	unreached  *NodeFilterResult
 	candidates map[candidatesKey]*CandidateNodes
 	// representatives are by job key.
 	representatives map[string]*representative
 	// refusedForGood are the nodes that an uncached plugin refuses to all tasks of the class, regardless of placements.
 	refusedForGood map[int32]error
 	rooms          map[*nodeset.Set]*Room
-	// reasons are short forms of verdicts, as far as explanations needed them.
+	// reasons are short forms of filter results, as far as explanations needed them.
 	reasons map[*api.FitError]string
 }
 
@@ -44,7 +44,7 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 	c := &ClassCache{
 		finder: f, layers: class.layers, task: task, expected: class.expected,
 		affinity:        nodeaffinity.GetRequiredNodeAffinity(task.Pod),
-		verdicts:        make([]NodeVerdict, len(f.index.Nodes)),
+		results:         make([]NodeFilterResult, len(f.index.Nodes)),
 		candidates:      map[candidatesKey]*CandidateNodes{},
 		representatives: map[string]*representative{},
 		refusedForGood:  map[int32]error{},
@@ -52,7 +52,7 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 		reasons:         map[*api.FitError]string{},
 	}
 	if reach := f.ssn.Placement.Reach(task); reach != nil && !f.layering.nothingCached {
-		c.reached, c.unreached = make([]bool, len(f.index.Nodes)), &NodeVerdict{err: reach.Refusal}
+		c.reached, c.unreached = make([]bool, len(f.index.Nodes)), &NodeFilterResult{err: reach.Refusal}
 		for _, name := range reach.Nodes {
 			if node, ok := f.index.In(f.index.All, name); ok {
 				c.reached[node] = true
@@ -68,9 +68,9 @@ func (c *ClassCache) Task() *api.TaskInfo { return c.task }
 // OneByOne reports whether a plugin is called for every task of the class.
 func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
-// NodeVerdict is the result of the cached plugins for a task of the class on one node.
-type NodeVerdict struct {
-	// version is 1 + the node's version when the verdict was requested, 0 for never; scored is the same for the score.
+// NodeFilterResult is the result of the cached plugins for a task of the class on one node.
+type NodeFilterResult struct {
+	// version is 1 + the node's version when the filter result was requested, 0 for never; scored is the same for the score.
 	version, scored uint32
 	// Copies is how many tasks of the class fit into the node's idle resources, 0 when the predicates refuse it.
 	Copies int32
@@ -81,16 +81,16 @@ type NodeVerdict struct {
 }
 
 // Verdict returns the current result of the cached plugins for the node.
-func (c *ClassCache) Verdict(node int32) *NodeVerdict {
+func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 	if c.reached != nil && !c.reached[node] {
 		return c.unreached
 	}
-	v, f := &c.verdicts[node], c.finder
+	v, f := &c.results[node], c.finder
 	if v.version == f.index.Version(node)+1 {
 		return v
 	}
 	info := f.index.Nodes[node]
-	*v = NodeVerdict{version: f.index.Version(node) + 1}
+	*v = NodeFilterResult{version: f.index.Version(node) + 1}
 	if short := insufficient(c.task.InitResreq, info); len(short) > 0 {
 		v.err = c.shortage(short, info)
 		return v
@@ -106,7 +106,7 @@ func (c *ClassCache) Verdict(node int32) *NodeVerdict {
 	return v
 }
 
-// shortage returns the verdict on a node that is short of these resources: the plugins', if one of them explains all of these
+// shortage returns the filter result on a node that is short of these resources: the plugins', if one of them explains all of these
 // shortages, or if the node would not take the tasks even with enough resources. Free resources there are of no use to them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Verdicts.IsShortageExplained(name) })
@@ -136,7 +136,7 @@ func (c *ClassCache) excluded(node *v1.Node) bool {
 
 // score returns the cached plugins' score of a node that fits.
 func (c *ClassCache) score(node int32) float64 {
-	v := c.Verdict(node)
+	v := c.FilterResult(node)
 	if v.scored != v.version {
 		v.scored = v.version
 		v.score = c.finder.nodeScore(c.layers.cached, c.task, c.finder.index.Nodes[node])
@@ -163,12 +163,12 @@ func (c *ClassCache) Room(set *nodeset.Set) *Room {
 		r = &Room{Copies: make([]int32, len(set.Nodes))}
 		c.rooms[set] = r
 		for place, node := range set.Nodes {
-			r.count(int32(place), c.Verdict(node).Copies)
+			r.count(int32(place), c.FilterResult(node).Copies)
 		}
 	} else {
 		for _, node := range index.Changed(r.state) {
 			if place, ok := set.Place(node); ok {
-				r.count(place, c.Verdict(node).Copies)
+				r.count(place, c.FilterResult(node).Copies)
 			}
 		}
 	}

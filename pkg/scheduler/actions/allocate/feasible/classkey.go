@@ -19,7 +19,7 @@ type claimKeys struct {
 	device func(pod *v1.Pod, claim *v1.PodResourceClaim) (string, bool)
 }
 
-// A class key encodes everything that verdicts on a task may depend on except its identity: equal bytes mean equal tasks.
+// A class key encodes everything that filter results on a task may depend on except its identity: equal bytes mean equal tasks.
 // Fields have a fixed length or begin with their length, lists and maps begin with their number of entries, and optional
 // values with a flag, so that different tasks cannot have the same key.
 

@@ -19,7 +19,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/fields"
 )
 
-// ofNoAccount are fields of a task and its pod on which no kept verdict depends, with all in them.
+// ofNoAccount are fields of a task and its pod on which no kept filter result depends, with all in them.
 var ofNoAccount = strings.Fields(`
 	.UID .Job .Name .LastTransaction .TransactionContext .BestEffort .HasRestartableInitContainer
 	.SchGated .NumaInfo .CustomBindErrHandlerSucceeded .VolumeReady
@@ -41,7 +41,7 @@ var ofNoAccountInContainers = strings.Fields(`
 
 // classKeyOf returns the task's class key in a first session.
 func classKeyOf(task *api.TaskInfo, labels *selectorLabelKeys, claims claimKeys) []byte {
-	m := NewMemory()
+	m := NewFactCache()
 	m.begin()
 	return appendClassKey(nil, task, labels, claims, m.factsOf(task))
 }
@@ -73,7 +73,7 @@ var noKeys = claimKeys{
 }
 
 // TestEachFieldOfATaskIsInItsClassOrOfNoAccount changes each field of a task and its pod, and fails when the class key does not change with it,
-// unless it is known that no kept verdict depends on it. A field that upstream adds is in neither list.
+// unless it is known that no kept filter result depends on it. A field that upstream adds is in neither list.
 func TestEachFieldOfATaskIsInItsClassOrOfNoAccount(t *testing.T) {
 	exempt := map[string]bool{}
 	for _, path := range ofNoAccount {

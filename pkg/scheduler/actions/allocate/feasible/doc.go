@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feasible finds nodes for tasks: which nodes take a task, by the verdict of every plugin, and which of these
+// Package feasible finds nodes for tasks: which nodes take a task, by the filter result of every plugin, and which of these
 // is best. It calls plugins once for equal tasks, and again only for nodes that changed.
 //
 // The methods of a Finder:
@@ -19,9 +19,9 @@
 // The caller reports each placement by Placed, and each one undone by TakenBack: required anti-affinity of pods placed
 // in the session keeps others away (antiaffinity.go). ForgetJob drops results that apply to one job only.
 //
-// How long a plugin's verdict is cached follows from its framework.VerdictScope, and from the task: layers.go divides
+// How long a plugin's filter result is cached follows from its framework.VerdictScope, and from the task: layers.go divides
 // the conf's plugins into cached, cachedPerJob and uncached, and uncacheable.go finds the tasks that need a call of the
-// Kubernetes predicates every time. A new reason why a verdict may change with placements elsewhere belongs there.
+// Kubernetes predicates every time. A new reason why a filter result may change with placements elsewhere belongs there.
 //
 // The package knows nodes and tasks. It does not know gangs, trials or groups, and changes nothing in the session
 // except by running pre-predicates.

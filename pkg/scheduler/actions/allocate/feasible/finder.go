@@ -40,7 +40,7 @@ type Finder struct {
 	// prePredicates are the tiers whose pre-predicates are called.
 	prePredicates []conf.Tier
 
-	memory      *Memory
+	facts       *FactCache
 	classes     map[string]*TaskClass
 	classOfTask map[*api.TaskInfo]*TaskClass
 	keyBuffer   []byte
@@ -61,7 +61,7 @@ type Finder struct {
 
 // New returns the finder of a session, for the nodes of the index. Flags that differ from the defaults may leave out
 // some nodes. The memory is that of the last session's finder.
-func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, memory *Memory) *Finder {
+func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, facts *FactCache) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
 	f := &Finder{
@@ -72,7 +72,7 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim,
 		// which ask it again.
 		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
-		memory:        memory,
+		facts:         facts,
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),
 		checks:        newChecks(ssn),
@@ -80,8 +80,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	var pending int
 	f.labelKeys, pending = newSelectorLabelKeys(ssn, f.layering.plugins)
 	f.classOfTask = make(map[*api.TaskInfo]*TaskClass, pending)
-	memory.begin()
-	f.classes = make(map[string]*TaskClass, memory.classes)
+	facts.begin()
+	f.classes = make(map[string]*TaskClass, facts.classes)
 	return f
 }
 
@@ -124,32 +124,32 @@ func (f *Finder) PrePredicate(task *api.TaskInfo) (err error) {
 	return err
 }
 
-// AskCachedAgain calls the plugins with cached verdicts for the task itself: some choose, in that call, the devices that they
+// AskCachedAgain calls the plugins with cached filter results for the task itself: some choose, in that call, the devices that they
 // then reserve.
 func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) error {
 	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
 }
 
-// DecidedByNumbers reports whether only numbers and cached verdicts decide which nodes take the task: DecidedByClass holds, and
+// DecidedByNumbers reports whether only numbers and cached filter results decide which nodes take the task: DecidedByClass holds, and
 // no plugin of this project refuses nodes for reasons that only it knows.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
-	return len(f.Judges(task)) == 0 && f.DecidedByClass(task, chosenBy)
+	return len(f.OwnFilters(task)) == 0 && f.DecidedByClass(task, chosenBy)
 }
 
-// DecidedByClass reports whether only cached verdicts decide which nodes take the task: no plugin that may refuse nodes is called
-// for each task, no plugin but chosenBy has verdicts of its own for the job, and no pod placed in the session keeps it away.
+// DecidedByClass reports whether only cached filter results decide which nodes take the task: no plugin that may refuse nodes is called
+// for each task, no plugin but chosenBy has filter results of its own for the job, and no pod placed in the session keeps it away.
 func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	if f.layering.readsAnything || f.layering.nothingCached || f.layering.onTheClock {
 		return false
 	}
 	layers := f.Class(task).layers
-	return !layers.uncachedVerdicts && !f.perJobBut(layers, task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
+	return !layers.uncachedFilterResults && !f.perJobBut(layers, task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
 }
 
-// Judges returns the plugins of this project that refuse nodes to tasks of the task's class for reasons that only they know.
-func (f *Finder) Judges(task *api.TaskInfo) []string { return f.Class(task).layers.judges }
+// OwnFilters returns the plugins of this project that refuse nodes to tasks of the task's class for reasons that only they know.
+func (f *Finder) OwnFilters(task *api.TaskInfo) []string { return f.Class(task).layers.ownFilters }
 
-// PerJobBut reports whether a plugin other than the named one has verdicts on the task that apply to some jobs only.
+// PerJobBut reports whether a plugin other than the named one has filter results on the task that apply to some jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
 	return f.perJobBut(f.Class(task).layers, task, plugin)
 }
@@ -168,7 +168,7 @@ func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	all := f.ssn.Tiers
 	f.ssn.Tiers = layer
 	defer func() { f.ssn.Tiers = all }()
-	return f.oneVerdict(task, node, f.ssn.PredicateForAllocateAction(task, node))
+	return f.oneFilterResult(task, node, f.ssn.PredicateForAllocateAction(task, node))
 }
 
 // nodeScore sums the layer's scores of single nodes. A plugin that fails adds none, and the error is logged.
@@ -186,9 +186,9 @@ func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	return score
 }
 
-// uncachedVerdict calls the uncached plugins for the task itself, on a node that the cached verdicts accept.
-func (f *Finder) uncachedVerdict(task *api.TaskInfo, c *ClassCache, node int32) error {
-	if err := f.antiAffinity.verdict(task, f.index.Nodes[node]); err != nil {
+// uncachedFilterResult calls the uncached plugins for the task itself, on a node that the cached filter results accept.
+func (f *Finder) uncachedFilterResult(task *api.TaskInfo, c *ClassCache, node int32) error {
+	if err := f.antiAffinity.filterResult(task, f.index.Nodes[node]); err != nil {
 		return err
 	}
 	return f.predicate(c.layers.uncached, task, f.index.Nodes[node])
@@ -198,7 +198,7 @@ func (f *Finder) uncachedVerdict(task *api.TaskInfo, c *ClassCache, node int32) 
 // another order than fresh ones: without rounding, ties would be broken by the last bit of a float.
 func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
 
-// Candidates returns the nodes that take tasks such as this one, by cached verdicts. They are up to date.
+// Candidates returns the nodes that take tasks such as this one, by cached filter results. They are up to date.
 func (f *Finder) Candidates(task *api.TaskInfo, c *ClassCache, where Where) *CandidateNodes {
 	perJob, jobKey := c.layers.forJob(f.ssn, f.ssn.Jobs[task.Job], where.ChosenBy)
 	key := candidatesKey{set: where.Set, job: jobKey}

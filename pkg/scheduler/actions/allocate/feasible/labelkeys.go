@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// selectorLabelKeys are the labels and annotations of pods that a verdict in this session may depend on. Pods that differ only in
+// selectorLabelKeys are the labels and annotations of pods that a filter result in this session may depend on. Pods that differ only in
 // others are equal: every pod has some that only name it or its job.
 type selectorLabelKeys struct {
 	// read are the keys that plugins read.

@@ -16,18 +16,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// layer is how long a plugin's verdicts and scores for a task are cached.
+// layer is how long a plugin's filter results and scores for a task are cached.
 type layer = byte
 
 const (
 	cached       layer = 'c' // for its class and a node, until the node changes
 	cachedPerJob layer = 'j' // for its class, the job's key and a node, until the node changes
 	uncached     layer = 'u' // never
-	scoreCached  layer = 's' // the score as cached, the verdict never
+	scoreCached  layer = 's' // the score as cached, the filter result never
 	skipped      layer = '-' // it does not affect the task
 )
 
-// layers are the conf's plugins, divided by how long their verdicts on a class of tasks are cached. Each layer is the conf's
+// layers are the conf's plugins, divided by how long their filter results on a class of tasks are cached. Each layer is the conf's
 // tiers with the plugins of that layer only, in conf order.
 type layers struct {
 	// If nothing is to be cached, uncached contains all plugins, and the other layers are used only where node groups are
@@ -41,12 +41,12 @@ type layers struct {
 	// uncachedScores reports whether uncached has plugins that may affect which feasible node is best. The predicates plugin
 	// counts only where volumesScored says so.
 	uncachedScores bool
-	// uncachedVerdicts reports whether uncached has plugins that may refuse a node.
-	uncachedVerdicts bool
+	// uncachedFilterResults reports whether uncached has plugins that may refuse a node.
+	uncachedFilterResults bool
 	// overNetwork reports whether uncached has a plugin that makes a network call for each node.
 	overNetwork bool
-	// judges are the plugins of this project that refuse nodes to tasks of a class.
-	judges []string
+	// ownFilters are the plugins of this project that refuse nodes to tasks of a class.
+	ownFilters []string
 	// perJobPlugins are the plugins of cachedPerJob.
 	perJobPlugins []string
 	// signature identifies layers: the layer of each participating plugin, in conf order.
@@ -58,13 +58,13 @@ type layering struct {
 	ssn *framework.Session
 	// nothingCached reports whether every plugin is called for every task, as predicateErrorCacheEnable: false requests.
 	nothingCached bool
-	// plugins are the participating plugins, in conf order. scopes are the scopes of their verdicts, where these are
+	// plugins are the participating plugins, in conf order. scopes are the scopes of their filter results, where these are
 	// the same for all tasks.
 	plugins []string
 	scopes  []fixedScope
 	// readsAnything reports whether one of them may read any property of a task.
 	readsAnything bool
-	// onTheClock reports whether the verdicts of one of them depend on the time of day, or on the age of its
+	// onTheClock reports whether the filter results of one of them depend on the time of day, or on the age of its
 	// measurements.
 	onTheClock bool
 	// deviceClasses are device classes by their extended resource, which pods can request without a claim.
@@ -74,7 +74,7 @@ type layering struct {
 	buffer        []byte
 }
 
-// fixedScope is the scope of a plugin's verdicts on all tasks, where fixed.
+// fixedScope is the scope of a plugin's filter results on all tasks, where fixed.
 type fixedScope struct {
 	framework.VerdictScope
 	fixed bool
@@ -145,14 +145,14 @@ func (l *layering) make(signature string) *layers {
 			if layer == skipped {
 				continue
 			}
-			if layer == cached && l.ssn.Verdicts.Judges(option.Name) {
-				made.judges = append(made.judges, option.Name)
+			if layer == cached && l.ssn.Verdicts.HasOwnFilter(option.Name) {
+				made.ownFilters = append(made.ownFilters, option.Name)
 			}
 			if layer == scoreCached && !l.nothingCached {
-				verdict := option
-				verdict.EnabledNodeOrder, verdict.EnabledBestNode = nil, nil
-				ofUncached.Plugins = append(ofUncached.Plugins, verdict)
-				made.uncachedVerdicts = true
+				filter := option
+				filter.EnabledNodeOrder, filter.EnabledBestNode = nil, nil
+				ofUncached.Plugins = append(ofUncached.Plugins, filter)
+				made.uncachedFilterResults = true
 				option.EnabledPredicate = nil
 				layer = cached
 			}
@@ -180,7 +180,7 @@ func (l *layering) make(signature string) *layers {
 // noteUncached records the extension points of the uncached plugin.
 func (l *layering) noteUncached(made *layers, plugin string) {
 	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Verdicts.HasScore(plugin)
-	made.uncachedVerdicts = made.uncachedVerdicts || l.ssn.Verdicts.HasFilter(plugin)
+	made.uncachedFilterResults = made.uncachedFilterResults || l.ssn.Verdicts.HasFilter(plugin)
 	made.overNetwork = made.overNetwork || framework.CallsServer(plugin)
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
-// tenants is a plugin with verdicts that hold for one job each, but for the job any, of which it says the same as of all that have no key.
+// tenants is a plugin with filter results that hold for one job each, but for the job any, of which it says the same as of all that have no key.
 type tenants struct{}
 
 func (tenants) Name() string { return "tenants" }
@@ -46,7 +46,7 @@ func TestVerdictsOfAJobsOwnAreNoNumbers(t *testing.T) {
 		New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) { return tenants{}, nil }})
 	ssn := cluster.Open(registry, predicatesOnly+"  - name: tenants\n")
 	defer ssn.Close()
-	f := New(ssn.Session, nodeset.New(ssn.Session), DefaultFlags(), NewMemory())
+	f := New(ssn.Session, nodeset.New(ssn.Session), DefaultFlags(), NewFactCache())
 	tests := map[string]struct {
 		job, chosenBy string
 		want          bool

@@ -80,7 +80,7 @@ func (r *Refusals) fill(resources []string) {
 // FilledOf returns, by name, the resources that nodes filled by the gang are short of.
 func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filledOf)) }
 
-// ShortReason returns the short form of a verdict.
+// ShortReason returns the short form of a filter result.
 func ShortReason(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
@@ -132,7 +132,7 @@ func ofNodes(reason string) string {
 	return strings.TrimPrefix(reason, "node(s) ")
 }
 
-// reasonFor returns the reason of a node that the cached verdicts refuse.
+// reasonFor returns the reason of a node that the cached filter results refuse.
 func (c *ClassCache) reasonFor(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
@@ -156,7 +156,7 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	}
 	counted := c.RefusalsBeside(set, func(node int32) bool { return members[node] }, func(place int) []string {
 		node := set.Nodes[place]
-		if copies := c.Verdict(node).Copies; copies > 0 { // it takes some tasks, and is then full
+		if copies := c.FilterResult(node).Copies; copies > 0 { // it takes some tasks, and is then full
 			return c.shortAfter(c.finder.index.Nodes[node], copies)
 		}
 		return nil
@@ -173,7 +173,7 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bool, short func(place int) []string) *Refusals {
 	counted := newRefusals()
 	for place, node := range set.Nodes {
-		if err := c.Verdict(node).err; err != nil {
+		if err := c.FilterResult(node).err; err != nil {
 			counted.add(c.reasonFor(err), c.finder.index.Nodes[node], member(node))
 		} else if filled := short(place); filled != nil {
 			counted.fill(filled)
@@ -195,18 +195,18 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 	asksUncached := len(c.layers.uncached) > 0 || len(f.antiAffinity.matching(task)) > 0
 	counted := newRefusals()
 	for _, node := range where.Set.Nodes {
-		v := c.Verdict(node)
+		v := c.FilterResult(node)
 		if v.err != nil {
 			counted.add(c.reasonFor(v.err), f.index.Nodes[node], member(node))
 			continue
 		}
-		err := n.verdict(node)
+		err := n.filterResult(node)
 		switch {
 		case err != nil || !asksUncached:
 		case c.layers.overNetwork && f.overNetwork.task == task:
 			err = f.overNetwork.refused[node]
 		default:
-			err = f.uncachedVerdict(task, c, node)
+			err = f.uncachedFilterResult(task, c, node)
 		}
 		switch {
 		case err != nil:

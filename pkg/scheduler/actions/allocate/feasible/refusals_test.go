@@ -37,7 +37,7 @@ func TestMembersApartAskANodeOnce(t *testing.T) {
 	ssn := cluster.Open(framework.NewRegistry(), predicatesOnly+"  - name: binpack\n")
 	defer ssn.Close()
 	index := nodeset.New(ssn.Session)
-	f := New(ssn.Session, index, options.NewServerOption(), NewMemory())
+	f := New(ssn.Session, index, options.NewServerOption(), NewFactCache())
 	where := Where{Set: index.All}
 
 	var last *vcframework.Statement

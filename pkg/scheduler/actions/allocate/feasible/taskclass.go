@@ -31,14 +31,14 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 
 // classify finds the task's class by its class key.
 func (f *Finder) classify(task *api.TaskInfo) *TaskClass {
-	facts := f.memory.factsOf(task)
+	facts := f.facts.factsOf(task)
 	layers := f.layering.of(task, facts.plain) // the layers may also depend on the task's identity
 	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Verdicts.VolumeKey, f.ssn.Verdicts.ClaimKey}, facts), layers.signature...)
 	class, ok := f.classes[string(f.keyBuffer)]
 	if !ok {
-		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.memory.Seed, f.keyBuffer), layers: layers}
+		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.facts.Seed, f.keyBuffer), layers: layers}
 		f.classes[string(f.keyBuffer)] = class
-		f.memory.classes = len(f.classes)
+		f.facts.classes = len(f.classes)
 	}
 	f.classOfTask[task] = class
 	return class

@@ -17,7 +17,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// dependsOnOtherNodes reports whether the Kubernetes predicates' verdict on the pod depends on placements on other nodes: it has
+// dependsOnOtherNodes reports whether the Kubernetes predicates' filter result on the pod depends on placements on other nodes: it has
 // required pod affinity of its own, hard topology spread, or, if they check these, device claims (KEP-4381) or claims of unbound
 // volumes.
 //
@@ -44,7 +44,7 @@ func claimsWait(ssn *framework.Session, pod *v1.Pod) bool {
 }
 
 // looksFor reports whether the conf enables the predicates plugin's check of these claims. Another plugin that checks
-// them has its own verdict.
+// them has its own filter result.
 func looksFor(ssn *framework.Session, claims string) bool {
 	finds := true
 	if option, found := ssn.PluginOption(predicates.PluginName); found {

@@ -40,14 +40,14 @@ func TestAChoiceOfTasks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := &Problem{Wanted: tt.wanted, Roles: tt.roles}
 			for _, task := range tt.tasks {
-				k := Kind{Request: []float64{task.cpu}, Count: 1, Role: task.role}
+				k := TaskClass{Request: []float64{task.cpu}, Count: 1, Role: task.role}
 				if task.port != "" {
 					k.Ports = []string{task.port}
 				}
-				p.Kinds = append(p.Kinds, k)
+				p.Classes = append(p.Classes, k)
 			}
 			for _, cpu := range tt.nodes {
-				takes := make([]bool, len(p.Kinds))
+				takes := make([]bool, len(p.Classes))
 				for k := range takes {
 					takes[k] = true
 				}
@@ -66,22 +66,22 @@ func TestAChoiceOfTasks(t *testing.T) {
 	}
 }
 
-// TestManyKindsThatDoNotFitTogetherAreRefuted: sums and each kind alone leave room, and there are too many ways to fill a node
+// TestManyKindsThatDoNotFitTogetherAreRefuted: sums and each class alone leave room, and there are too many ways to fill a node
 // for a search.
 func TestManyKindsThatDoNotFitTogetherAreRefuted(t *testing.T) {
 	p := &Problem{Wanted: 64}
 	for i := range 16 {
-		k := Kind{Request: []float64{5400 + 10*float64(i)}, Count: 52 / 12, Role: -1}
+		k := TaskClass{Request: []float64{5400 + 10*float64(i)}, Count: 52 / 12, Role: -1}
 		if i < 4 {
-			k = Kind{Request: []float64{17000 + 50*float64(i)}, Count: 3, Role: -1}
+			k = TaskClass{Request: []float64{17000 + 50*float64(i)}, Count: 3, Role: -1}
 		} else if i < 8 {
 			k.Count++
 		}
-		p.Kinds = append(p.Kinds, k)
+		p.Classes = append(p.Classes, k)
 	}
 	for range 16 {
 		n := Node{Room: []float64{32000}, Slots: 110}
-		for range p.Kinds {
+		for range p.Classes {
 			n.Takes = append(n.Takes, true)
 		}
 		p.Nodes = append(p.Nodes, n)
@@ -95,22 +95,22 @@ func TestManyKindsThatDoNotFitTogetherAreRefuted(t *testing.T) {
 	}
 }
 
-// TestAChoiceThatHasNoRoomIsRefuted: 70 tasks of 16 kinds are there and 64 are wanted, some of each role. The smallest that will do have
+// TestAChoiceThatHasNoRoomIsRefuted: 70 tasks of 16 classes are there and 64 are wanted, some of each role. The smallest that will do have
 // no room.
 func TestAChoiceThatHasNoRoomIsRefuted(t *testing.T) {
 	p := &Problem{Wanted: 64, Roles: []int{10, 40}}
 	for i := range 16 {
-		k := Kind{Request: []float64{5400 + 10*float64(i), 8}, Count: 4, Role: 1}
+		k := TaskClass{Request: []float64{5400 + 10*float64(i), 8}, Count: 4, Role: 1}
 		if i < 4 {
-			k = Kind{Request: []float64{17000 + 50*float64(i), 8}, Count: 3, Role: 0}
+			k = TaskClass{Request: []float64{17000 + 50*float64(i), 8}, Count: 3, Role: 0}
 		} else if i < 14 {
 			k.Count = 5
 		}
-		p.Kinds = append(p.Kinds, k)
+		p.Classes = append(p.Classes, k)
 	}
 	for range 16 {
 		n := Node{Room: []float64{32000, 64}, Slots: 110}
-		for range p.Kinds {
+		for range p.Classes {
 			n.Takes = append(n.Takes, true)
 		}
 		p.Nodes = append(p.Nodes, n)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packing finds room for the tasks of a gang on nodes, in numbers only: a task is one of a kind, a node is a vector
+// Package packing finds room for the tasks of a gang on nodes, in numbers only: a task is one of a class, a node is a vector
 // of remaining resources. It knows nothing of scheduling, so its answers depend on the numbers alone: equal problems have
 // equal answers, on any machine.
 //
 // Solve tries, in this order, to find
 //
-//   - a proof that there is no room: by sums, and by a coarser problem that a search exhausts, in which kinds of similar size
+//   - a proof that there is no room: by sums, and by a coarser problem that a search exhausts, in which classes of similar size
 //     are treated as the smallest of them;
 //   - a plan by best fit decreasing;
 //   - a plan by a short search: node by node, each filled so that the least is wasted, remembering failed states. It
@@ -17,5 +17,5 @@
 // Where not all tasks are wanted, repacking is of the smallest tasks that suffice. The answer can be unknown although there is
 // a plan, mostly if the nodes have less than 5% more room than the plan needs.
 //
-// The cost grows with the kinds and with the number of different nodes, little with the tasks, and is bounded in steps.
+// The cost grows with the classes and with the number of different nodes, little with the tasks, and is bounded in steps.
 package packing

@@ -23,27 +23,27 @@ func (p *Problem) newFilling() *filling {
 	return f
 }
 
-// takes reports whether the node has room for one more task of the kind.
+// takes reports whether the node has room for one more task of the class.
 func (f *filling) takes(n, k int) bool {
-	kind := &f.Kinds[k]
-	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(kind.Request, f.room[n]) &&
-		!slices.ContainsFunc(kind.Ports, func(port string) bool { return f.ports[n][port] }) && !kind.excluded(f.plan[n])
+	class := &f.Classes[k]
+	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(class.Request, f.room[n]) &&
+		!slices.ContainsFunc(class.Ports, func(port string) bool { return f.ports[n][port] }) && !class.excluded(f.plan[n])
 }
 
 func (f *filling) put(n, k int) {
-	kind := &f.Kinds[k]
+	class := &f.Classes[k]
 	f.slots[n]--
-	for r, value := range kind.Request {
+	for r, value := range class.Request {
 		f.room[n][r] -= value
 	}
-	for _, port := range kind.Ports {
+	for _, port := range class.Ports {
 		if f.ports[n] == nil {
 			f.ports[n] = map[string]bool{}
 		}
 		f.ports[n][port] = true
 	}
 	if f.plan[n] == nil {
-		f.plan[n] = make([]int, len(f.Kinds))
+		f.plan[n] = make([]int, len(f.Classes))
 	}
 	f.plan[n][k]++
 }

@@ -12,7 +12,7 @@ import (
 func TestProblemsOfOneKey(t *testing.T) {
 	problem := func() *Problem {
 		return &Problem{
-			Kinds: []Kind{
+			Classes: []TaskClass{
 				{Request: []float64{3, 1}, Count: 2, Ports: []string{"a"}, Role: 0},
 				{Request: []float64{2, 1}, Count: 2, Role: 1},
 			},
@@ -28,12 +28,12 @@ func TestProblemsOfOneKey(t *testing.T) {
 		"more is wanted":                 {func(p *Problem) { p.Wanted = 4 }, false},
 		"a role needs more":              {func(p *Problem) { p.Roles[0] = 2 }, false},
 		"roles change places":            {func(p *Problem) { p.Roles[0], p.Roles[1] = 2, 1 }, false},
-		"tasks of one kind have no role": {func(p *Problem) { p.Kinds[0].Role = -1 }, false},
-		"kinds change roles":             {func(p *Problem) { p.Kinds[0].Role, p.Kinds[1].Role = 1, 0 }, false},
-		"there are more of a kind":       {func(p *Problem) { p.Kinds[1].Count = 3 }, false},
-		"a kind asks for more":           {func(p *Problem) { p.Kinds[1].Request[1] = 2 }, false},
-		"a kind has another port":        {func(p *Problem) { p.Kinds[0].Ports = []string{"b"} }, false},
-		"the port is of another kind":    {func(p *Problem) { p.Kinds[0].Ports, p.Kinds[1].Ports = nil, []string{"a"} }, false},
+		"tasks of one kind have no role": {func(p *Problem) { p.Classes[0].Role = -1 }, false},
+		"kinds change roles":             {func(p *Problem) { p.Classes[0].Role, p.Classes[1].Role = 1, 0 }, false},
+		"there are more of a kind":       {func(p *Problem) { p.Classes[1].Count = 3 }, false},
+		"a kind asks for more":           {func(p *Problem) { p.Classes[1].Request[1] = 2 }, false},
+		"a kind has another port":        {func(p *Problem) { p.Classes[0].Ports = []string{"b"} }, false},
+		"the port is of another kind":    {func(p *Problem) { p.Classes[0].Ports, p.Classes[1].Ports = nil, []string{"a"} }, false},
 		"a kind excludes another":        {func(p *Problem) { p.Exclude(0, 1) }, false},
 		"tasks of a kind exclude others": {func(p *Problem) { p.Exclude(1, 1) }, false},
 		"a node has less room":           {func(p *Problem) { p.Nodes[0].Room[0] = 3 }, false},
@@ -52,34 +52,34 @@ func TestProblemsOfOneKey(t *testing.T) {
 	}
 }
 
-// TestNoTwoSmallProblemsHaveOneKey: what one says of its roles, kinds, resources, ports and nodes cannot be read as something else. All are
+// TestNoTwoSmallProblemsHaveOneKey: what one says of its roles, classes, resources, ports and nodes cannot be read as something else. All are
 // as small as can be, so that what is counted looks like what is told.
 func TestNoTwoSmallProblemsHaveOneKey(t *testing.T) {
 	known := map[string]Problem{}
-	visit := func(roles []int, kinds []Kind, resources, nodes int) {
-		p := Problem{Roles: roles, Kinds: slices.Clone(kinds)}
-		for i := range p.Kinds {
-			p.Kinds[i].Request = make([]float64, resources)
+	visit := func(roles []int, classes []TaskClass, resources, nodes int) {
+		p := Problem{Roles: roles, Classes: slices.Clone(classes)}
+		for i := range p.Classes {
+			p.Classes[i].Request = make([]float64, resources)
 		}
-		p.Nodes = slices.Repeat([]Node{{Room: make([]float64, resources), Takes: make([]bool, len(kinds))}}, nodes)
+		p.Nodes = slices.Repeat([]Node{{Room: make([]float64, resources), Takes: make([]bool, len(classes))}}, nodes)
 		key := p.Key()
 		if other, ok := known[key]; ok {
 			t.Fatalf("%+v and %+v have one key", p, other)
 		}
 		known[key] = p
 	}
-	var kindLists [][]Kind
+	var kindLists [][]TaskClass
 	for _, count := range []int{-1, 0, 1} {
 		for ports := range 4 {
-			kind := Kind{Count: count, Ports: slices.Repeat([]string{""}, ports)}
-			kindLists = append(kindLists, []Kind{kind}, []Kind{kind, {}})
+			class := TaskClass{Count: count, Ports: slices.Repeat([]string{""}, ports)}
+			kindLists = append(kindLists, []TaskClass{class}, []TaskClass{class, {}})
 		}
 	}
 	for _, roles := range [][]int{nil, {-1}, {0}, {1}, {-1, 0}, {0, 0}, {1, 0}, {-1, 0, 0}, {1, 0, 0}} {
-		for _, kinds := range kindLists {
+		for _, classes := range kindLists {
 			for resources := range 2 {
 				for nodes := range 10 {
-					visit(roles, kinds, resources, nodes)
+					visit(roles, classes, resources, nodes)
 				}
 			}
 		}

@@ -11,9 +11,9 @@ import (
 type layout string
 
 const (
-	// alike nodes are all of one kind, and the plan fills each in at least one resource.
+	// alike nodes are all of one class, and the plan fills each in at least one resource.
 	alike layout = "alike"
-	// mixed nodes are of two or three kinds, filled likewise.
+	// mixed nodes are of two or three classes, filled likewise.
 	mixed layout = "mixed"
 	// used nodes have other tasks on them and differ, but for the one resource of which the plan leaves nothing.
 	used layout = "used"
@@ -31,7 +31,7 @@ type drawing struct {
 	grain, parts int
 	// gpus makes the last resource one of which a node has 8 and a task asks for none, 1, 2 or 4.
 	gpus bool
-	// barred keeps some kinds off some of the nodes.
+	// barred keeps some classes off some of the nodes.
 	barred bool
 	// surplus adds tasks that are not needed, and gives every task one of two roles with a minimum.
 	surplus bool
@@ -79,7 +79,7 @@ type builder struct {
 func (b *builder) build() *Problem {
 	b.p = &Problem{}
 	for range b.shapes {
-		b.p.Kinds = append(b.p.Kinds, Kind{Role: -1, Request: b.request()})
+		b.p.Classes = append(b.p.Classes, TaskClass{Role: -1, Request: b.request()})
 		b.barredFrom = append(b.barredFrom, b.barred && b.IntN(3) == 0)
 	}
 	b.capacities = [][]float64{slices.Repeat([]float64{float64(b.grain)}, b.resources)}
@@ -104,7 +104,7 @@ func (b *builder) build() *Problem {
 	}
 	b.Shuffle(len(b.p.Nodes), func(i, j int) { b.p.Nodes[i], b.p.Nodes[j] = b.p.Nodes[j], b.p.Nodes[i] })
 	b.p.Wanted = b.p.Tasks()
-	if slices.ContainsFunc(b.p.Kinds, func(k Kind) bool { return k.Count == 0 }) {
+	if slices.ContainsFunc(b.p.Classes, func(k TaskClass) bool { return k.Count == 0 }) {
 		return nil
 	}
 	if b.surplus {
@@ -116,11 +116,11 @@ func (b *builder) build() *Problem {
 // addSurplus adds up to a third more tasks, and asks of each role for no more than the plan has.
 func (b *builder) addSurplus() {
 	b.p.Roles = make([]int, 2)
-	for k := range b.p.Kinds {
-		kind := &b.p.Kinds[k]
-		kind.Role = k % 2
-		b.p.Roles[kind.Role] += kind.Count * (1 + b.IntN(4)) / 4
-		kind.Count += b.IntN(1 + kind.Count*2/3)
+	for k := range b.p.Classes {
+		class := &b.p.Classes[k]
+		class.Role = k % 2
+		b.p.Roles[class.Role] += class.Count * (1 + b.IntN(4)) / 4
+		class.Count += b.IntN(1 + class.Count*2/3)
 	}
 }
 
@@ -149,24 +149,24 @@ func (b *builder) addNode() {
 		}
 	}
 	bars := b.IntN(3) == 0
-	for k := range b.p.Kinds {
+	for k := range b.p.Classes {
 		n.Takes = append(n.Takes, !bars || !b.barredFrom[k])
 	}
-	taken, left := make([]int, len(b.p.Kinds)), slices.Clone(n.Room)
+	taken, left := make([]int, len(b.p.Classes)), slices.Clone(n.Room)
 	for tasks := 0; ; {
-		k := b.IntN(len(b.p.Kinds))
+		k := b.IntN(len(b.p.Classes))
 		if !n.Takes[k] {
 			if !slices.Contains(n.Takes, true) {
 				return
 			}
 			continue
 		}
-		if tasks == n.Slots || !fits(b.p.Kinds[k].Request, left) {
+		if tasks == n.Slots || !fits(b.p.Classes[k].Request, left) {
 			break
 		}
 		taken[k]++
 		tasks++
-		for r, value := range b.p.Kinds[k].Request {
+		for r, value := range b.p.Classes[k].Request {
 			left[r] -= value
 		}
 	}
@@ -187,7 +187,7 @@ func (b *builder) addNode() {
 		}
 	}
 	for k, count := range taken {
-		b.p.Kinds[k].Count += count
+		b.p.Classes[k].Count += count
 	}
 	b.p.Nodes = append(b.p.Nodes, n)
 }

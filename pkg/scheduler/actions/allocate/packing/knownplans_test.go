@@ -105,15 +105,15 @@ func TestKnownPlansAreFound(t *testing.T) {
 // TestANodeMayLackWhatATaskDoesNotAskFor: less than nothing is left of it.
 func TestANodeMayLackWhatATaskDoesNotAskFor(t *testing.T) {
 	p := &Problem{
-		Kinds:  []Kind{{Request: []float64{8, 1}, Count: 1, Role: -1}, {Request: []float64{4, 0}, Count: 2, Role: -1}},
-		Nodes:  []Node{{Room: []float64{9, -1}, Slots: 9, Takes: []bool{true, true}}, {Room: []float64{8, 1}, Slots: 9, Takes: []bool{true, true}}},
-		Wanted: 3,
+		Classes: []TaskClass{{Request: []float64{8, 1}, Count: 1, Role: -1}, {Request: []float64{4, 0}, Count: 2, Role: -1}},
+		Nodes:   []Node{{Room: []float64{9, -1}, Slots: 9, Takes: []bool{true, true}}, {Room: []float64{8, 1}, Slots: 9, Takes: []bool{true, true}}},
+		Wanted:  3,
 	}
 	plan, answer, _ := p.Solve(mostSteps)
 	if diff := cmp.Diff(Plan{{0, 2}, {1, 0}}, plan); answer != Fits || diff != "" {
 		t.Errorf("answer %d, plan (-want +got):\n%s", answer, diff)
 	}
-	fits := [2]bool{p.Kinds[0].FitsInto(p.Nodes[0].Room), p.Kinds[1].FitsInto(p.Nodes[0].Room)}
+	fits := [2]bool{p.Classes[0].FitsInto(p.Nodes[0].Room), p.Classes[1].FitsInto(p.Nodes[0].Room)}
 	if fits != [2]bool{false, true} {
 		t.Errorf("the kinds fit into the node that lacks some: %t, want the second only", fits)
 	}

@@ -8,7 +8,7 @@ import "slices"
 type loading struct {
 	*Problem
 	node *Node
-	// left is how many tasks of each kind remain to be placed. taken is how many are on the node.
+	// left is how many tasks of each class remain to be placed. taken is how many are on the node.
 	left, taken []int
 	room        []float64
 	slots       int
@@ -16,21 +16,21 @@ type loading struct {
 }
 
 func (p *Problem) newLoading(node *Node, left []int) loading {
-	return loading{Problem: p, node: node, left: left, taken: make([]int, len(p.Kinds)), room: slices.Clone(node.Room),
+	return loading{Problem: p, node: node, left: left, taken: make([]int, len(p.Classes)), room: slices.Clone(node.Room),
 		slots: min(node.Slots, p.Tasks()), ports: map[string]bool{}}
 }
 
-// most returns how many more tasks of the kind fit on the node.
+// most returns how many more tasks of the class fit on the node.
 func (l *loading) most(k int) int {
-	kind := &l.Kinds[k]
+	class := &l.Classes[k]
 	most := min(l.left[k]-l.taken[k], l.slots)
-	if !l.node.Takes[k] || slices.ContainsFunc(kind.Ports, func(port string) bool { return l.ports[port] }) || kind.excluded(l.taken) {
+	if !l.node.Takes[k] || slices.ContainsFunc(class.Ports, func(port string) bool { return l.ports[port] }) || class.excluded(l.taken) {
 		return 0
 	}
-	if kind.alone(k) {
+	if class.alone(k) {
 		most = min(most, 1)
 	}
-	for r, value := range kind.Request {
+	for r, value := range class.Request {
 		if value > 0 {
 			most = min(most, int((l.room[r]+Tolerance)/value))
 		}
@@ -38,18 +38,18 @@ func (l *loading) most(k int) int {
 	return max(most, 0)
 }
 
-// place puts count tasks of the kind on the node, or removes them when the count is negative.
+// place puts count tasks of the class on the node, or removes them when the count is negative.
 func (l *loading) place(k, count int) {
 	if count == 0 {
 		return
 	}
-	kind := &l.Kinds[k]
+	class := &l.Classes[k]
 	l.taken[k] += count
 	l.slots -= count
-	for r, value := range kind.Request {
+	for r, value := range class.Request {
 		l.room[r] -= float64(count) * value
 	}
-	for _, port := range kind.Ports {
+	for _, port := range class.Ports {
 		l.ports[port] = count > 0
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"slices"
 )
 
-// Kind is a set of equal tasks.
-type Kind struct {
+// TaskClass is a set of equal tasks.
+type TaskClass struct {
 	// Request is the request of one task, by resource.
 	Request []float64
 	Count   int
-	// Ports are resources that only one task on a node can have; a task with ports excludes others of its kind.
+	// Ports are resources that only one task on a node can have; a task with ports excludes others of its class.
 	Ports []string
-	// Excludes reports, by kind, whether tasks of that kind may not share a node with tasks of this one; nil for none.
+	// Excludes reports, by class, whether tasks of that class may not share a node with tasks of this one; nil for none.
 	// It is symmetric.
 	Excludes []bool
 	// Role is an index in Problem.Roles; -1 for tasks without a role.
@@ -26,22 +26,22 @@ type Kind struct {
 // Node is the remaining capacity of a node.
 type Node struct {
 	Room []float64
-	// Slots is how many more tasks, of any kind, the node takes.
+	// Slots is how many more tasks, of any class, the node takes.
 	Slots int
-	// Takes reports, by kind, whether the node may take such tasks at all.
+	// Takes reports, by class, whether the node may take such tasks at all.
 	Takes []bool
 }
 
 // Problem asks for room on nodes for a number of tasks.
 type Problem struct {
-	Kinds []Kind
-	Nodes []Node
+	Classes []TaskClass
+	Nodes   []Node
 	// Wanted is how many tasks must find room. Roles is how many of each role must.
 	Wanted int
 	Roles  []int
 }
 
-// Plan is the number of tasks of each kind on each node; nil for a node without tasks.
+// Plan is the number of tasks of each class on each node; nil for a node without tasks.
 type Plan [][]int
 
 // Answer says whether there is room.
@@ -68,32 +68,32 @@ func fits(request, room []float64) bool {
 	return true
 }
 
-// Without returns the same problem, except that the node does not take the kind.
-func (p *Problem) Without(node, kind int) *Problem {
+// Without returns the same problem, except that the node does not take the class.
+func (p *Problem) Without(node, class int) *Problem {
 	out := *p
 	out.Nodes = slices.Clone(p.Nodes)
 	out.Nodes[node].Takes = slices.Clone(p.Nodes[node].Takes)
-	out.Nodes[node].Takes[kind] = false
+	out.Nodes[node].Takes[class] = false
 	return &out
 }
 
-// Exclude keeps tasks of the two kinds off each other's nodes. If both are the same kind, any two of its tasks are kept
+// Exclude keeps tasks of the two classes off each other's nodes. If both are the same class, any two of its tasks are kept
 // apart.
 func (p *Problem) Exclude(l, r int) {
 	for _, pair := range [][2]int{{l, r}, {r, l}} {
-		kind := &p.Kinds[pair[0]]
-		if kind.Excludes == nil {
-			kind.Excludes = make([]bool, len(p.Kinds))
+		class := &p.Classes[pair[0]]
+		if class.Excludes == nil {
+			class.Excludes = make([]bool, len(p.Classes))
 		}
-		kind.Excludes[pair[1]] = true
+		class.Excludes[pair[1]] = true
 	}
 }
 
-// alone reports whether any two tasks of the i-th kind must be on different nodes.
-func (k *Kind) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
+// alone reports whether any two tasks of the i-th class must be on different nodes.
+func (k *TaskClass) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
 
-// excluded reports whether the tasks on a node, given as the number of each kind, exclude the kind.
-func (k *Kind) excluded(taken []int) bool {
+// excluded reports whether the tasks on a node, given as the number of each class, exclude the class.
+func (k *TaskClass) excluded(taken []int) bool {
 	if k.Excludes == nil {
 		return false
 	}
@@ -105,22 +105,22 @@ func (k *Kind) excluded(taken []int) bool {
 	return false
 }
 
-func (k *Kind) excludes(other int) bool { return k.Excludes != nil && k.Excludes[other] }
+func (k *TaskClass) excludes(other int) bool { return k.Excludes != nil && k.Excludes[other] }
 
 // FitsInto reports whether the room is enough for one task.
-func (k *Kind) FitsInto(room []float64) bool { return fits(k.Request, room) }
+func (k *TaskClass) FitsInto(room []float64) bool { return fits(k.Request, room) }
 
-// copies returns how many tasks of the kind the node takes if it takes no others.
+// copies returns how many tasks of the class the node takes if it takes no others.
 func (p *Problem) copies(k, n int) int {
-	kind, node := &p.Kinds[k], &p.Nodes[n]
+	class, node := &p.Classes[k], &p.Nodes[n]
 	if !node.Takes[k] {
 		return 0
 	}
-	most := min(node.Slots, kind.Count)
-	if kind.alone(k) {
+	most := min(node.Slots, class.Count)
+	if class.alone(k) {
 		most = min(most, 1)
 	}
-	for r, value := range kind.Request {
+	for r, value := range class.Request {
 		if value > 0 {
 			most = min(most, int(math.Floor((node.Room[r]+Tolerance)/value)))
 		}
@@ -136,9 +136,9 @@ func (p *Problem) Key() string {
 	for _, minimum := range p.Roles {
 		b = binary.AppendVarint(b, int64(minimum))
 	}
-	b = binary.AppendUvarint(b, uint64(len(p.Kinds)))
-	for i := range p.Kinds {
-		k := &p.Kinds[i]
+	b = binary.AppendUvarint(b, uint64(len(p.Classes)))
+	for i := range p.Classes {
+		k := &p.Classes[i]
 		b = binary.AppendVarint(binary.AppendVarint(b, int64(k.Count)), int64(k.Role))
 		b = appendFloats(b, k.Request)
 		b = binary.AppendUvarint(b, uint64(len(k.Ports)))
@@ -184,24 +184,24 @@ func appendFloats(b []byte, values []float64) []byte {
 
 // Tasks returns the number of tasks.
 func (p *Problem) Tasks() (n int) {
-	for i := range p.Kinds {
-		n += p.Kinds[i].Count
+	for i := range p.Classes {
+		n += p.Classes[i].Count
 	}
 	return n
 }
 
-// counts returns the number of tasks of each kind.
+// counts returns the number of tasks of each class.
 func (p *Problem) counts() []int {
-	counts := make([]int, len(p.Kinds))
-	for k := range p.Kinds {
-		counts[k] = p.Kinds[k].Count
+	counts := make([]int, len(p.Classes))
+	for k := range p.Classes {
+		counts[k] = p.Classes[k].Count
 	}
 	return counts
 }
 
 // scale returns the total of each resource over all nodes, 1 for resources that no node has.
 func (p *Problem) scale() []float64 {
-	sum := make([]float64, len(p.Kinds[0].Request))
+	sum := make([]float64, len(p.Classes[0].Request))
 	for i := range p.Nodes {
 		for r, value := range p.Nodes[i].Room {
 			sum[r] += value
@@ -221,7 +221,7 @@ func size(amounts, scale []float64) (part float64) {
 	return part
 }
 
-// compareKinds orders kinds by their content, only for a fixed order.
-func compareKinds(l, r *Kind) int {
+// compareClasses orders classes by their content, only for a fixed order.
+func compareClasses(l, r *TaskClass) int {
 	return cmp.Or(slices.Compare(l.Request, r.Request), cmp.Compare(l.Count, r.Count), slices.Compare(l.Ports, r.Ports), cmp.Compare(l.Role, r.Role))
 }

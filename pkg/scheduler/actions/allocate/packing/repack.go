@@ -24,7 +24,7 @@ type repacking struct {
 	// whole has the weights of resources in the whole problem.
 	whole *search
 	plan  Plan
-	// lacking is how many tasks of each kind have no node. waste is the unused room of each node, weighted by scarcity.
+	// lacking is how many tasks of each class have no node. waste is the unused room of each node, weighted by scarcity.
 	lacking []int
 	waste   []float64
 	dice    *rand.Rand
@@ -80,18 +80,18 @@ func (r *repacking) choose() (nodes []int) {
 
 // try empties the nodes, and fills them again.
 func (r *repacking) try(nodes []int, left *int) {
-	sub := &Problem{Kinds: slices.Clone(r.Kinds)}
-	for k := range sub.Kinds {
-		sub.Kinds[k].Count, sub.Kinds[k].Role = r.lacking[k], -1
+	sub := &Problem{Classes: slices.Clone(r.Classes)}
+	for k := range sub.Classes {
+		sub.Classes[k].Count, sub.Classes[k].Role = r.lacking[k], -1
 	}
 	for _, n := range nodes {
 		sub.Nodes = append(sub.Nodes, r.Nodes[n])
 		for k, count := range r.plan[n] {
-			sub.Kinds[k].Count += count
+			sub.Classes[k].Count += count
 		}
 	}
-	*left -= 1 + len(r.Nodes)/8 + len(nodes)*len(r.Kinds)
-	s := &search{Problem: sub, steps: max(*left, 0), looks: repackLooks, kinds: r.whole.kinds, left: sub.counts(),
+	*left -= 1 + len(r.Nodes)/8 + len(nodes)*len(r.Classes)
+	s := &search{Problem: sub, steps: max(*left, 0), looks: repackLooks, classes: r.whole.classes, left: sub.counts(),
 		scale: r.whole.scale, tight: r.whole.tight, plan: make(Plan, len(nodes))}
 	*left -= s.steps
 	for n := range nodes {
@@ -119,10 +119,10 @@ func (r *repacking) try(nodes []int, left *int) {
 	}
 }
 
-// sizeOf returns the size of the tasks, given as the number of each kind, weighted by the scarcity of what they request.
+// sizeOf returns the size of the tasks, given as the number of each class, weighted by the scarcity of what they request.
 func (r *repacking) sizeOf(tasks []int) (sum float64) {
 	for k, count := range tasks {
-		for i, value := range r.Kinds[k].Request {
+		for i, value := range r.Classes[k].Request {
 			sum += float64(count) * r.whole.tight[i] * value / r.whole.scale[i]
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRepackingPlacesWhatBestFitLeavesOut draws small problems whose tasks all have room, with ports and with kinds that
+// TestRepackingPlacesWhatBestFitLeavesOut draws small problems whose tasks all have room, with ports and with classes that
 // exclude each other.
 func TestRepackingPlacesWhatBestFitLeavesOut(t *testing.T) {
 	drawn, found := 0, 0

@@ -36,38 +36,38 @@ type search struct {
 	looks int
 	// cut reports whether the search is incomplete: steps have run out, or a node has more ways to fill it than are tried.
 	cut bool
-	// nodes are in the order of the search, kinds the largest first. left is how many tasks of each kind are to be placed.
-	nodes, kinds []int
-	left         []int
-	scale, tight []float64
-	plan         Plan
+	// nodes are in the order of the search, classes the largest first. left is how many tasks of each class are to be placed.
+	nodes, classes []int
+	left           []int
+	scale, tight   []float64
+	plan           Plan
 	// supply, slots and copies are the totals of the nodes from one on: of each resource, of slots, and of tasks of each
-	// kind that each of them takes.
+	// class that each of them takes.
 	supply [][]float64
 	slots  []int
 	copies [][]int
 	// failed are the states (a node and the remaining tasks) that have no solution.
 	failed map[string]bool
 	key    []byte
-	// ascending are, by resource, the kinds in order of their request for it, smallest first.
+	// ascending are, by resource, the classes in order of their request for it, smallest first.
 	ascending [][]int
 }
 
 func (p *Problem) newSearch(st strategy, steps int) *search {
 	s := &search{Problem: p, strategy: st, steps: steps, looks: maxLooks, scale: p.scale(), plan: make(Plan, len(p.Nodes)), failed: map[string]bool{}}
 	s.tight = make([]float64, len(s.scale))
-	for k := range p.Kinds {
-		s.left = append(s.left, p.Kinds[k].Count)
-		for r, value := range p.Kinds[k].Request {
-			s.tight[r] += value * float64(p.Kinds[k].Count) / s.scale[r]
+	for k := range p.Classes {
+		s.left = append(s.left, p.Classes[k].Count)
+		for r, value := range p.Classes[k].Request {
+			s.tight[r] += value * float64(p.Classes[k].Count) / s.scale[r]
 		}
 	}
-	s.kinds = p.largestFirst()
+	s.classes = p.largestFirst()
 	s.orderNodes()
 	s.sumUp()
 	for r := range s.scale {
-		order := slices.Clone(s.kinds)
-		slices.SortStableFunc(order, func(l, m int) int { return cmp.Compare(p.Kinds[l].Request[r], p.Kinds[m].Request[r]) })
+		order := slices.Clone(s.classes)
+		slices.SortStableFunc(order, func(l, m int) int { return cmp.Compare(p.Classes[l].Request[r], p.Classes[m].Request[r]) })
 		s.ascending = append(s.ascending, order)
 	}
 	return s
@@ -94,12 +94,12 @@ func (s *search) orderNodes() {
 func (s *search) sumUp() {
 	count := len(s.nodes)
 	s.supply, s.slots, s.copies = make([][]float64, count+1), make([]int, count+1), make([][]int, count+1)
-	s.supply[count], s.copies[count] = make([]float64, len(s.scale)), make([]int, len(s.Kinds))
+	s.supply[count], s.copies[count] = make([]float64, len(s.scale)), make([]int, len(s.Classes))
 	for i := count - 1; i >= 0; i-- {
 		n := s.nodes[i]
 		s.supply[i], s.copies[i] = slices.Clone(s.supply[i+1]), slices.Clone(s.copies[i+1])
 		some := false
-		for k := range s.Kinds {
+		for k := range s.Classes {
 			copies := s.Problem.copies(k, n)
 			s.copies[i][k] += copies
 			some = some || copies > 0
@@ -157,9 +157,9 @@ func (s *search) rolesMet() bool {
 		return true
 	}
 	lacking := slices.Clone(s.Roles)
-	for k := range s.Kinds {
-		if role := s.Kinds[k].Role; role >= 0 {
-			lacking[role] -= s.Kinds[k].Count - s.left[k]
+	for k := range s.Classes {
+		if role := s.Classes[k].Role; role >= 0 {
+			lacking[role] -= s.Classes[k].Count - s.left[k]
 		}
 	}
 	return !slices.ContainsFunc(lacking, func(n int) bool { return n > 0 })
@@ -169,11 +169,11 @@ func (s *search) rolesMet() bool {
 func (s *search) mayFitFrom(i, placed int) bool {
 	need := max(s.Wanted-placed, 0)
 	can, roles := 0, slices.Clone(s.Roles)
-	for k := range s.Kinds {
+	for k := range s.Classes {
 		takes := min(s.left[k], s.copies[i][k])
 		can += takes
-		if role := s.Kinds[k].Role; role >= 0 {
-			roles[role] -= s.Kinds[k].Count - s.left[k] + takes
+		if role := s.Classes[k].Role; role >= 0 {
+			roles[role] -= s.Classes[k].Count - s.left[k] + takes
 		}
 	}
 	if can < need || s.slots[i] < need || slices.ContainsFunc(roles, func(lacking int) bool { return lacking > 0 }) {
@@ -183,7 +183,7 @@ func (s *search) mayFitFrom(i, placed int) bool {
 		rest, sum := need, 0.0
 		for _, k := range s.ascending[r] {
 			takes := min(rest, s.left[k], s.copies[i][k])
-			sum += float64(takes) * s.Kinds[k].Request[r]
+			sum += float64(takes) * s.Classes[k].Request[r]
 			rest -= takes
 		}
 		if sum > s.supply[i][r]+Tolerance*float64(1+need) {
@@ -218,7 +218,7 @@ func (s *search) fills(i int) []fill {
 func (s *search) spare(i int) []float64 {
 	spare := slices.Clone(s.supply[i])
 	for k, left := range s.left {
-		for r, value := range s.Kinds[k].Request {
+		for r, value := range s.Classes[k].Request {
 			spare[r] -= float64(left) * value
 		}
 	}
@@ -241,7 +241,7 @@ func (e *enumeration) from(i int) {
 		e.s.cut = true
 		return
 	}
-	if i == len(e.s.kinds) {
+	if i == len(e.s.classes) {
 		if e.tolerable() && e.maximal() {
 			tasks := 0
 			for _, count := range e.taken {
@@ -251,9 +251,9 @@ func (e *enumeration) from(i int) {
 		}
 		return
 	}
-	k := e.s.kinds[i]
+	k := e.s.classes[i]
 	most, least := e.most(k), 0
-	if i == len(e.s.kinds)-1 {
+	if i == len(e.s.classes)-1 {
 		least = most // fewer would not be maximal
 	}
 	for count := most; count >= least; count-- {
@@ -269,7 +269,7 @@ func (e *enumeration) from(i int) {
 
 // maximal reports whether no further task fits.
 func (e *enumeration) maximal() bool {
-	return !slices.ContainsFunc(e.s.kinds, func(k int) bool { return e.most(k) > 0 })
+	return !slices.ContainsFunc(e.s.classes, func(k int) bool { return e.most(k) > 0 })
 }
 
 // tolerable reports whether the other nodes have enough total room for the remaining tasks if this node is filled like

@@ -15,11 +15,11 @@ const (
 	// firstSteps bounds the first search, which exhausts small problems; coarseSteps bounds it for a coarser problem.
 	firstSteps  = 20_000
 	coarseSteps = 4_000
-	// mostCoarse bounds the number of kinds of a coarser problem.
+	// mostCoarse bounds the number of classes of a coarser problem.
 	mostCoarse = 4
 )
 
-// Solve looks for room in at most the given number of steps. A step is a look at one kind on one node. It also returns
+// Solve looks for room in at most the given number of steps. A step is a look at one class on one node. It also returns
 // the number of steps taken.
 func (p *Problem) Solve(steps int) (Plan, Answer, int) {
 	left := steps
@@ -81,21 +81,21 @@ func (p *Problem) choose() *Problem {
 	return p.chooseFirst(order)
 }
 
-// chooseFirst takes the first tasks in the order of their kinds: as many as each role lacks, and then others.
+// chooseFirst takes the first tasks in the order of their classes: as many as each role lacks, and then others.
 func (p *Problem) chooseFirst(order []int) *Problem {
-	chosen := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: p.Nodes}
-	for k := range chosen.Kinds {
-		chosen.Kinds[k].Count, chosen.Kinds[k].Role = 0, -1
+	chosen := &Problem{Classes: slices.Clone(p.Classes), Nodes: p.Nodes}
+	for k := range chosen.Classes {
+		chosen.Classes[k].Count, chosen.Classes[k].Role = 0, -1
 	}
 	take := func(k, most int) int {
-		n := max(min(p.Kinds[k].Count-chosen.Kinds[k].Count, most), 0)
-		chosen.Kinds[k].Count += n
+		n := max(min(p.Classes[k].Count-chosen.Classes[k].Count, most), 0)
+		chosen.Classes[k].Count += n
 		chosen.Wanted += n
 		return n
 	}
 	lacking := slices.Clone(p.Roles)
 	for _, k := range order {
-		if role := p.Kinds[k].Role; role >= 0 {
+		if role := p.Classes[k].Role; role >= 0 {
 			lacking[role] -= take(k, lacking[role])
 		}
 	}
@@ -125,8 +125,8 @@ func (p *Problem) refuteChoice(left *int) Answer {
 	if p.Wanted >= p.Tasks() || len(p.Nodes) == 0 {
 		return Unknown
 	}
-	for r := range p.Kinds[0].Request {
-		by := func(l, o int) int { return cmp.Compare(p.Kinds[l].Request[r], p.Kinds[o].Request[r]) }
+	for r := range p.Classes[0].Request {
+		by := func(l, o int) int { return cmp.Compare(p.Classes[l].Request[r], p.Classes[o].Request[r]) }
 		order := p.largestFirst()
 		slices.SortStableFunc(order, by)
 		if by(order[0], order[len(order)-1]) == 0 {
@@ -142,28 +142,28 @@ func (p *Problem) refuteChoice(left *int) Answer {
 // alikeBut returns a relaxed problem whose tasks differ in one resource only. It has a solution whenever this problem
 // has one.
 func (p *Problem) alikeBut(resource int) *Problem {
-	out := &Problem{Kinds: slices.Clone(p.Kinds), Nodes: slices.Clone(p.Nodes), Wanted: p.Wanted, Roles: p.Roles}
-	least := slices.Clone(p.Kinds[0].Request)
-	for k := range p.Kinds {
-		for r, value := range p.Kinds[k].Request {
+	out := &Problem{Classes: slices.Clone(p.Classes), Nodes: slices.Clone(p.Nodes), Wanted: p.Wanted, Roles: p.Roles}
+	least := slices.Clone(p.Classes[0].Request)
+	for k := range p.Classes {
+		for r, value := range p.Classes[k].Request {
 			least[r] = min(least[r], value)
 		}
 	}
-	for k := range out.Kinds {
-		own := out.Kinds[k].Request[resource]
-		out.Kinds[k].Request = slices.Clone(least)
-		out.Kinds[k].Request[resource] = own
-		out.Kinds[k].Ports, out.Kinds[k].Excludes = nil, nil
+	for k := range out.Classes {
+		own := out.Classes[k].Request[resource]
+		out.Classes[k].Request = slices.Clone(least)
+		out.Classes[k].Request[resource] = own
+		out.Classes[k].Ports, out.Classes[k].Excludes = nil, nil
 	}
 	for n := range out.Nodes {
-		out.Nodes[n].Takes = slices.Repeat([]bool{slices.Contains(p.Nodes[n].Takes, true)}, len(p.Kinds))
+		out.Nodes[n].Takes = slices.Repeat([]bool{slices.Contains(p.Nodes[n].Takes, true)}, len(p.Classes))
 	}
 	return out
 }
 
-// refuteAny looks for a proof that holds for any choice of tasks, by merging them into few kinds.
+// refuteAny looks for a proof that holds for any choice of tasks, by merging them into few classes.
 func (p *Problem) refuteAny(left *int) Answer {
-	if p.Wanted > p.Tasks() || len(p.Kinds) == 0 || len(p.Nodes) == 0 {
+	if p.Wanted > p.Tasks() || len(p.Classes) == 0 || len(p.Nodes) == 0 {
 		if p.Wanted > 0 {
 			return Impossible
 		}
@@ -174,32 +174,34 @@ func (p *Problem) refuteAny(left *int) Answer {
 	if !s.mayFitFrom(0, 0) {
 		return Impossible
 	}
-	for kinds := 2; kinds <= mostCoarse && *left > 0; kinds++ {
+	for classes := 2; classes <= mostCoarse && *left > 0; classes++ {
 		coarse := p
-		if len(p.Kinds) > kinds {
-			coarse = p.coarser(kinds)
+		if len(p.Classes) > classes {
+			coarse = p.coarser(classes)
 		}
 		if _, answer := coarse.searched(leastWaste, coarseSteps, left); answer == Impossible {
 			return Impossible
 		}
-		if len(p.Kinds) <= kinds {
+		if len(p.Classes) <= classes {
 			break
 		}
 	}
 	return Unknown
 }
 
-// coarser returns a relaxed problem with fewer kinds, which has a solution whenever this problem has one: kinds that
+// coarser returns a relaxed problem with fewer classes, which has a solution whenever this problem has one: classes that
 // are neighbors in the order of size, without a large step between them, are treated as the smallest of them.
-func (p *Problem) coarser(kinds int) *Problem {
+func (p *Problem) coarser(classes int) *Problem {
 	scale := p.scale()
-	order := make([]int, len(p.Kinds))
+	order := make([]int, len(p.Classes))
 	for i := range order {
 		order[i] = i
 	}
-	of := func(i int) float64 { return size(p.Kinds[i].Request, scale) }
-	slices.SortStableFunc(order, func(l, r int) int { return cmp.Or(cmp.Compare(of(r), of(l)), compareKinds(&p.Kinds[l], &p.Kinds[r])) })
-	// A group begins with the largest kind, and after each of the largest steps.
+	of := func(i int) float64 { return size(p.Classes[i].Request, scale) }
+	slices.SortStableFunc(order, func(l, r int) int {
+		return cmp.Or(cmp.Compare(of(r), of(l)), compareClasses(&p.Classes[l], &p.Classes[r]))
+	})
+	// A group begins with the largest class, and after each of the largest steps.
 	steps := make([]int, 0, len(order))
 	for i := 1; i < len(order); i++ {
 		steps = append(steps, i)
@@ -207,41 +209,41 @@ func (p *Problem) coarser(kinds int) *Problem {
 	slices.SortStableFunc(steps, func(l, r int) int {
 		return cmp.Compare(of(order[r-1])*of(order[l]), of(order[l-1])*of(order[r])) // compares the ratios of neighbors, without dividing by 0
 	})
-	first := append([]int{0}, steps[:kinds-1]...)
+	first := append([]int{0}, steps[:classes-1]...)
 	slices.Sort(first)
 	out := &Problem{Wanted: p.Wanted, Nodes: make([]Node, len(p.Nodes))}
 	for n := range p.Nodes {
-		out.Nodes[n] = Node{Room: p.Nodes[n].Room, Slots: p.Nodes[n].Slots, Takes: make([]bool, kinds)}
+		out.Nodes[n] = Node{Room: p.Nodes[n].Room, Slots: p.Nodes[n].Slots, Takes: make([]bool, classes)}
 	}
 	for g, start := range first {
 		end := len(order)
 		if g+1 < len(first) {
 			end = first[g+1]
 		}
-		merged := Kind{Request: slices.Clone(p.Kinds[order[start]].Request), Role: -1}
+		merged := TaskClass{Request: slices.Clone(p.Classes[order[start]].Request), Role: -1}
 		for _, i := range order[start:end] {
-			merged.Count += p.Kinds[i].Count
-			for r, value := range p.Kinds[i].Request {
+			merged.Count += p.Classes[i].Count
+			for r, value := range p.Classes[i].Request {
 				merged.Request[r] = min(merged.Request[r], value)
 			}
 			for n := range p.Nodes {
 				out.Nodes[n].Takes[g] = out.Nodes[n].Takes[g] || p.Nodes[n].Takes[i]
 			}
 		}
-		out.Kinds = append(out.Kinds, merged)
+		out.Classes = append(out.Classes, merged)
 	}
 	return out
 }
 
-// largestFirst orders the kinds by the size of their tasks.
+// largestFirst orders the classes by the size of their tasks.
 func (p *Problem) largestFirst() []int {
 	scale := p.scale()
-	order := make([]int, len(p.Kinds))
+	order := make([]int, len(p.Classes))
 	for k := range order {
 		order[k] = k
 	}
 	slices.SortStableFunc(order, func(l, r int) int {
-		return cmp.Compare(size(p.Kinds[r].Request, scale), size(p.Kinds[l].Request, scale))
+		return cmp.Compare(size(p.Classes[r].Request, scale), size(p.Classes[l].Request, scale))
 	})
 	return order
 }
@@ -252,7 +254,7 @@ func (p *Problem) bestFit(left *int) Plan {
 	scale := p.scale()
 	f := p.newFilling()
 	for _, k := range p.largestFirst() {
-		for range p.Kinds[k].Count {
+		for range p.Classes[k].Count {
 			*left -= 1 + len(p.Nodes)/8
 			best, bestLeft := -1, 0.0
 			for n := range p.Nodes {
@@ -260,7 +262,7 @@ func (p *Problem) bestFit(left *int) Plan {
 					continue
 				}
 				rest := 0.0
-				for r, value := range p.Kinds[k].Request {
+				for r, value := range p.Classes[k].Request {
 					rest += (f.room[n][r] - value) / scale[r]
 				}
 				if best < 0 || rest < bestLeft {
@@ -282,7 +284,7 @@ func (p *Problem) enough(plan Plan) bool {
 	for _, taken := range plan {
 		for k, count := range taken {
 			placed += count
-			if role := p.Kinds[k].Role; role >= 0 {
+			if role := p.Classes[k].Role; role >= 0 {
 				roles[role] -= count
 			}
 		}

@@ -14,12 +14,12 @@ const mostSteps = 1_500_000
 // check says what is wrong with a plan.
 func check(p *Problem, plan Plan) error {
 	f := p.newFilling()
-	counts := make([]int, len(p.Kinds))
+	counts := make([]int, len(p.Classes))
 	for n, taken := range plan {
 		for k, count := range taken {
 			for range count {
-				if counts[k]++; counts[k] > p.Kinds[k].Count {
-					return fmt.Errorf("more than %d tasks of kind %d", p.Kinds[k].Count, k)
+				if counts[k]++; counts[k] > p.Classes[k].Count {
+					return fmt.Errorf("more than %d tasks of kind %d", p.Classes[k].Count, k)
 				}
 				if !f.takes(n, k) {
 					return fmt.Errorf("node %d has no room for kind %d", n, k)
@@ -39,10 +39,10 @@ func exhaust(p *Problem, k, again int, f *filling) bool {
 	if p.enough(f.plan) {
 		return true
 	}
-	if k == len(p.Kinds) {
+	if k == len(p.Classes) {
 		return false
 	}
-	if again == p.Kinds[k].Count {
+	if again == p.Classes[k].Count {
 		return exhaust(p, k+1, 0, f)
 	}
 	for n := range p.Nodes {
@@ -61,10 +61,10 @@ func exhaust(p *Problem, k, again int, f *filling) bool {
 // takeBack undoes put.
 func (f *filling) takeBack(n, k int) {
 	f.slots[n]++
-	for r, value := range f.Kinds[k].Request {
+	for r, value := range f.Classes[k].Request {
 		f.room[n][r] += value
 	}
-	for _, port := range f.Kinds[k].Ports {
+	for _, port := range f.Classes[k].Ports {
 		delete(f.ports[n], port)
 	}
 	f.plan[n][k]--
@@ -82,21 +82,21 @@ func small(d *rand.Rand) *Problem {
 		return out
 	}
 	for range 1 + d.IntN(4) {
-		k := Kind{Request: draw(0, 6), Count: 1 + d.IntN(3), Role: d.IntN(3) - 1}
+		k := TaskClass{Request: draw(0, 6), Count: 1 + d.IntN(3), Role: d.IntN(3) - 1}
 		if d.IntN(5) == 0 {
 			k.Ports = []string{fmt.Sprint(d.IntN(2))}
 		}
-		p.Kinds = append(p.Kinds, k)
+		p.Classes = append(p.Classes, k)
 	}
 	for range 1 + d.IntN(4) {
-		n := Node{Room: draw(3, 12), Slots: 1 + d.IntN(6), Takes: make([]bool, len(p.Kinds))}
+		n := Node{Room: draw(3, 12), Slots: 1 + d.IntN(6), Takes: make([]bool, len(p.Classes))}
 		for k := range n.Takes {
 			n.Takes[k] = d.IntN(6) > 0
 		}
 		p.Nodes = append(p.Nodes, n)
 	}
 	for range d.IntN(4) {
-		p.Exclude(d.IntN(len(p.Kinds)), d.IntN(len(p.Kinds)))
+		p.Exclude(d.IntN(len(p.Classes)), d.IntN(len(p.Classes)))
 	}
 	p.Wanted = p.Tasks()
 	if d.IntN(2) == 0 {

@@ -9,8 +9,8 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/explain"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
@@ -81,7 +81,7 @@ func (u *GroupSearch) acquireOrders() bool {
 	for _, job := range u.Gangs {
 		tasks += len(job.TaskStatusIndex[api.Pending])
 	}
-	if u.run.Memory.Orders.AcquireAll(u.run.SearchOf(u.Gangs[0], "orders", u.idleOnly), min(tasks*maxGangOrders, memory.MaxFurtherLooks)) {
+	if u.run.CrossSession.Orders.AcquireAll(u.run.SearchOf(u.Gangs[0], "orders", u.idleOnly), min(tasks*maxGangOrders, crosssession.MaxFurtherLooks)) {
 		return true
 	}
 	u.cut = true
@@ -187,7 +187,7 @@ func (u *groupBacktrack) place(placed PlacedGangs, left []*api.JobInfo) PlacedGa
 func (u *groupBacktrack) affords(job *api.JobInfo) bool {
 	u.trials++
 	u.tasks += len(job.TaskStatusIndex[api.Pending])
-	return u.trials <= maxGangTrials && u.tasks <= memory.MaxFurtherLooks
+	return u.trials <= maxGangTrials && u.tasks <= crosssession.MaxFurtherLooks
 }
 
 // candidateOf returns the candidate group that contains the gang; nil when no single one does.

@@ -8,7 +8,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -43,11 +43,11 @@ func (u *GroupSearch) Reuse() bool {
 	if u.fingerprint = state.FingerprintOfGangGroup(u.run, u.Gangs, u.pending); u.fingerprint == 0 {
 		return false
 	}
-	found, ok := u.run.Memory.FormerGangGroups[u.gangGroup.ID]
+	found, ok := u.run.CrossSession.FormerGangGroups[u.gangGroup.ID]
 	if !ok || found.Fingerprint != u.fingerprint {
 		return false
 	}
-	u.run.Memory.GangGroups[u.gangGroup.ID] = found
+	u.run.CrossSession.GangGroups[u.gangGroup.ID] = found
 	for uid, reason := range found.Reasons {
 		u.run.SetPendingReason(u.run.Session.Jobs[uid], reason)
 	}
@@ -63,9 +63,9 @@ func (u *GroupSearch) remember(reasons map[api.JobID]framework.PendingReason, fa
 	if u.cut {
 		return
 	}
-	kept := memory.GangGroupReasons{Fingerprint: u.fingerprint, Reasons: reasons}
+	kept := crosssession.GangGroupReasons{Fingerprint: u.fingerprint, Reasons: reasons}
 	if failed != nil && failed.explanation != nil {
 		kept.Failed, kept.Explained = failed.job.UID, *failed.explanation
 	}
-	u.run.Memory.GangGroups[u.gangGroup.ID] = kept
+	u.run.CrossSession.GangGroups[u.gangGroup.ID] = kept
 }

@@ -43,7 +43,7 @@ func (u *GroupSearch) placeByPlan() PlacedGangs {
 // packedGang returns nil if numbers alone do not decide on the gang.
 func (u *GroupSearch) packedGang(job *api.JobInfo) *packedGang {
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
-	if err != nil || r.Gathering != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
+	if err != nil || r.Planner != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return nil
 	}
 	g := &packedGang{attempt: r, tasks: r.Pending.Tasks[job.DefaultSubJobID()], needed: r.NeededByJob()}
@@ -84,19 +84,19 @@ func (u *GroupSearch) assign(all []*packedGang, next int, left *int) PlacedGangs
 	return nil
 }
 
-// kindOfTask identifies a kind of tasks in a packing problem: the gang and the class of its tasks.
-type kindOfTask struct {
+// gangClass identifies a class of tasks in a packing problem: the gang and the class of its tasks.
+type gangClass struct {
 	gang  *packedGang
 	tasks []*api.TaskInfo
 }
 
 // placePacked places the gangs where they are assigned, if there is a plan and every plugin agrees with it.
 func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
-	problem, kinds, nodes := u.problemOf(all)
+	problem, classes, nodes := u.problemOf(all)
 	if problem == nil {
 		return nil
 	}
-	found, done := u.run.Memory.Solve(problem, u.run.SearchOf(u.Gangs[0], "packed", u.idleOnly), maxAssignments)
+	found, done := u.run.CrossSession.Solve(problem, u.run.SearchOf(u.Gangs[0], "packed", u.idleOnly), maxAssignments)
 	u.cut = u.cut || !done
 	if found.Answer != packing.Fits {
 		return nil
@@ -104,14 +104,14 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 	planned := map[*packedGang]map[api.TaskID]int32{}
 	for n, taken := range found.Plan {
 		for k, count := range taken {
-			kind := &kinds[k]
-			if planned[kind.gang] == nil {
-				planned[kind.gang] = map[api.TaskID]int32{}
+			class := &classes[k]
+			if planned[class.gang] == nil {
+				planned[class.gang] = map[api.TaskID]int32{}
 			}
-			for _, task := range kind.tasks[:count] {
-				planned[kind.gang][task.UID] = nodes[n]
+			for _, task := range class.tasks[:count] {
+				planned[class.gang][task.UID] = nodes[n]
 			}
-			kind.tasks = kind.tasks[count:]
+			class.tasks = class.tasks[count:]
 		}
 	}
 	var placed PlacedGangs
@@ -136,16 +136,16 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 	return placed
 }
 
-// problemOf returns the packing problem of the gangs where they are assigned, its kinds, and its nodes; nil if numbers cannot
+// problemOf returns the packing problem of the gangs where they are assigned, its classes, and its nodes; nil if numbers cannot
 // describe it.
-func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []kindOfTask, []int32) {
+func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []gangClass, []int32) {
 	var tasks []*api.TaskInfo
 	for _, g := range all {
 		tasks = append(tasks, g.tasks...)
 	}
 	in := &state.PackingInput{Run: u.run, Names: state.ResourceNames(tasks)}
-	var kinds []kindOfTask
-	var classes []*feasible.CandidateNodes
+	var classes []gangClass
+	var candidates []*feasible.CandidateNodes
 	for role, g := range all {
 		at := map[*feasible.TaskClass]int{}
 		for _, task := range g.tasks {
@@ -153,27 +153,27 @@ func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []kindOfTa
 			k, known := at[class]
 			if !known {
 				cache, err := u.run.Finder.Cache(task)
-				if err != nil || len(kinds) == state.MaxPackingClasses || state.HasHostPorts(task.Pod) {
+				if err != nil || len(classes) == state.MaxPackingClasses || state.HasHostPorts(task.Pod) {
 					return nil, nil, nil
 				}
-				k = len(kinds)
+				k = len(classes)
 				at[class] = k
-				kinds = append(kinds, kindOfTask{gang: g})
-				classes = append(classes, u.run.Finder.Candidates(task, cache, g.scope.Where))
+				classes = append(classes, gangClass{gang: g})
+				candidates = append(candidates, u.run.Finder.Candidates(task, cache, g.scope.Where))
 				in.Classes, in.Tasks = append(in.Classes, class), append(in.Tasks, nil)
-				in.Problem.Kinds = append(in.Problem.Kinds, packing.Kind{Request: state.Vector(task.InitResreq, in.Names), Role: role})
+				in.Problem.Classes = append(in.Problem.Classes, packing.TaskClass{Request: state.Vector(task.InitResreq, in.Names), Role: role})
 			}
-			kinds[k].tasks = append(kinds[k].tasks, task)
+			classes[k].tasks = append(classes[k].tasks, task)
 			in.Tasks[k] = append(in.Tasks[k], task)
-			in.Problem.Kinds[k].Count++
+			in.Problem.Classes[k].Count++
 		}
 		in.Problem.Roles = append(in.Problem.Roles, g.needed)
 		in.Problem.Wanted += g.needed
 	}
 	set := u.run.Index.All
 	problem, nodes := in.ProblemOn(set, u.idleOnly, func(k, place int) bool {
-		at, within := kinds[k].gang.scope.Set.Place(set.Nodes[place])
-		return within && classes[k].Packs(int(at), u.idleOnly)
+		at, within := classes[k].gang.scope.Set.Place(set.Nodes[place])
+		return within && candidates[k].Packs(int(at), u.idleOnly)
 	})
-	return problem, kinds, nodes
+	return problem, classes, nodes
 }

@@ -90,7 +90,7 @@ func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts stat
 	if r.Packing != nil {
 		classes = len(r.Packing.Classes)
 	}
-	return r.Run.Memory.Orders.AcquireAll(r.Run.SearchOf(r.Job, hyperNode.Name, opts.IdleOnly), tried*classes)
+	return r.Run.CrossSession.Orders.AcquireAll(r.Run.SearchOf(r.Job, hyperNode.Name, opts.IdleOnly), tried*classes)
 }
 
 // trySubJobs tries the sub-jobs in order, the highest number in first before the others. It also returns the first one that found

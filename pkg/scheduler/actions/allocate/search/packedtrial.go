@@ -33,7 +33,7 @@ func (s *partSearch) tryPacked(first, wanted int) trial.PartResult {
 	problem, nodes := in.ProblemOn(s.part.Scope.Set, s.part.IdleOnly, func(class, place int) bool {
 		return candidates[class].Packs(place, s.part.IdleOnly) && candidates[class].Admits(in.Tasks[class][0], place)
 	})
-	for plans := 0; plans == 0 || plans < maxPlans && s.run.Memory.Orders.Open(s.orderSearch()); plans++ {
+	for plans := 0; plans == 0 || plans < maxPlans && s.run.CrossSession.Orders.Open(s.orderSearch()); plans++ {
 		found := s.attempt.FindPlan(problem, s.part.Scope.Set, s.part.IdleOnly, s.places)
 		if found.Answer != packing.Fits {
 			break
@@ -42,7 +42,7 @@ func (s *partSearch) tryPacked(first, wanted int) trial.PartResult {
 		if refused == nil {
 			return result
 		}
-		s.run.Memory.Orders.Left -= first * planLooks
+		s.run.CrossSession.Orders.Left -= first * planLooks
 		problem = problem.Without(refused.Node, refused.Class)
 	}
 	return trial.PartResult{}

@@ -9,7 +9,7 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
@@ -29,20 +29,20 @@ type partSearch struct {
 }
 
 // orderSearch identifies the search for an order of the tasks in which they find room.
-func (s *partSearch) orderSearch() memory.Search {
+func (s *partSearch) orderSearch() crosssession.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
 // hasFailed reports whether the search is known to fail for the sub-job, because it failed in an equal situation.
-func (s *partSearch) hasFailed(in memory.Way) bool {
+func (s *partSearch) hasFailed(in crosssession.Way) bool {
 	key, known := s.failureKey()
-	return known && s.run.Memory.HasFailed(in, key)
+	return known && s.run.CrossSession.HasFailed(in, key)
 }
 
-// noteFailed records that the search fails for the sub-job.
-func (s *partSearch) noteFailed(in memory.Way) {
+// recordFailed records that the search fails for the sub-job.
+func (s *partSearch) recordFailed(in crosssession.Way) {
 	if key, known := s.failureKey(); known {
-		s.run.Memory.NoteFailed(in, key)
+		s.run.CrossSession.RecordFailed(in, key)
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *partSearch) makeFailureKey() string {
 	if in == nil || session == 0 || !in.DecidedByNumbers(s.part.Scope.ChosenBy) || in.FillCaches() != nil {
 		return ""
 	}
-	problem, _ := in.ProblemOn(s.part.Scope.Set, s.part.IdleOnly, in.ByCachedVerdicts(s.part.Scope.Set))
+	problem, _ := in.ProblemOn(s.part.Scope.Set, s.part.IdleOnly, in.ByCachedFilterResults(s.part.Scope.Set))
 	return fmt.Sprintf("%s %d %s", s.attempt.Job.UID, session, problem.Key())
 }
 

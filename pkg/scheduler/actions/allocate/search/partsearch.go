@@ -7,8 +7,8 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
@@ -36,8 +36,8 @@ func (s *partSearch) place() trial.PartResult {
 	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // the explanation has the reason
 		return failed
 	}
-	if s.attempt.Packing != nil && s.hasFailed(memory.FirstOrders) && !s.run.Memory.Orders.Open(s.orderSearch()) {
-		s.run.Memory.Orders.Enqueue(s.orderSearch())
+	if s.attempt.Packing != nil && s.hasFailed(crosssession.FirstOrders) && !s.run.CrossSession.Orders.Open(s.orderSearch()) {
+		s.run.CrossSession.Orders.Enqueue(s.orderSearch())
 		s.attempt.Found.Unfinished++
 		minimum := min(s.part.Needed, len(s.part.Tasks))
 		return s.tryPacked(minimum, minimum)
@@ -55,7 +55,7 @@ func (s *partSearch) place() trial.PartResult {
 		return result
 	}
 	if s.attempt.Found.Unfinished == unfinished {
-		s.noteFailed(memory.AnyWay)
+		s.recordFailed(crosssession.AnyWay)
 		s.run.Failed.Note(known)
 	}
 	s.attempt.Job.NodesFitErrors = errors
@@ -85,7 +85,7 @@ func (s *partSearch) ruledOut() bool {
 	case s.part.IdleOnly && s.part.Scope.ChosenBy != "" && s.attempt.Packable(s.part.Scope.Set, s.places) == packing.Impossible:
 		return true
 	default:
-		return s.hasFailed(memory.AnyWay)
+		return s.hasFailed(crosssession.AnyWay)
 	}
 }
 

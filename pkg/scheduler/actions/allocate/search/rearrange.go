@@ -8,8 +8,8 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
@@ -35,19 +35,19 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 	if result := s.tryPacked(minimum, minimum); result.Outcome != trial.NotPlaced {
 		return result
 	}
-	further := min(max(1, memory.MaxFurtherLooks/(len(s.part.Tasks)*len(classes))), maxOrders+3)
+	further := min(max(1, crosssession.MaxFurtherLooks/(len(s.part.Tasks)*len(classes))), maxOrders+3)
 	looks := further * len(s.part.Tasks) * len(classes)
 	if slices.ContainsFunc(classes, (*feasible.TaskClass).OneByOne) {
 		further = min(further, 3+maxUncachedVerdicts/(len(s.part.Tasks)*len(s.part.Scope.Set.Nodes)))
 		looks = further * len(s.part.Tasks) * len(s.part.Scope.Set.Nodes)
 	}
-	if s.hasFailed(memory.OtherOrders) {
-		s.run.Memory.Orders.Finish(s.orderSearch())
-	} else if s.noteFailed(memory.FirstOrders); s.run.Memory.Orders.AcquireAll(s.orderSearch(), looks) {
+	if s.hasFailed(crosssession.OtherOrders) {
+		s.run.CrossSession.Orders.Finish(s.orderSearch())
+	} else if s.recordFailed(crosssession.FirstOrders); s.run.CrossSession.Orders.AcquireAll(s.orderSearch(), looks) {
 		if result := s.tryOrders(blocked, further, minimum, min(maxOrders, len(classes))); result.Outcome != trial.NotPlaced {
 			return result
 		}
-		s.noteFailed(memory.OtherOrders)
+		s.recordFailed(crosssession.OtherOrders)
 	} else {
 		s.attempt.Found.Unfinished++
 	}

@@ -11,8 +11,8 @@ import (
 // that the job need not avoid.
 func Solve(r *state.Attempt) trial.Result {
 	switch {
-	case r.Gathering != nil:
-		return placeGathered(r)
+	case r.Planner != nil:
+		return placeByTopology(r)
 	case r.Groups != nil:
 		return placeInGroups(r)
 	}

@@ -19,8 +19,8 @@ type Attempt struct {
 	Pending *Pending
 	// Groups are the node groups where the job may be placed; nil for anywhere.
 	Groups *framework.NodeGroups
-	// Gathering is how its tasks are divided over domains; nil when no plugin gathers it.
-	Gathering *framework.Gathering
+	// Planner divides its tasks over domains; nil when no plugin gathers it.
+	Planner *framework.TopologyPlanner
 	// Compare is the rank order of the job's tasks; nil when it has none.
 	Compare func(l, r *api.TaskInfo) int
 	// alone reports whether no other job is left, so that no other job waits while all of the job's tasks are placed at once.
@@ -50,8 +50,8 @@ type Findings struct {
 	// Tried are the sets of nodes in which the job was tried, and Shortfalls how far trials came there; nil before the first.
 	Tried      map[*nodeset.Set]bool
 	Shortfalls map[*nodeset.Set]Shortfall
-	// GatherText is why there is no plan to gather the job.
-	GatherText string
+	// NoPlanText is why there is no plan to gather the job.
+	NoPlanText string
 	// BestEffortReason is why backfill cannot complete the job; empty otherwise.
 	BestEffortReason string
 }
@@ -84,12 +84,12 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	if err != nil {
 		return nil, err
 	}
-	gathering, err := s.Session.Placement.Gathering(job)
+	planner, err := s.Session.Placement.TopologyPlanner(job)
 	if err != nil {
 		return nil, err
 	}
 	r := &Attempt{
-		Run: s, Job: job, Pending: pending, Groups: groups, Gathering: gathering, alone: alone,
+		Run: s, Job: job, Pending: pending, Groups: groups, Planner: planner, alone: alone,
 		Members: s.Progress.Job(job).Members, Phases: []bool{true, false},
 	}
 	r.IdleOnlyUntil = s.Pauses.Until(job)

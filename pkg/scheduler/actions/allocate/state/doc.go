@@ -5,6 +5,5 @@
 // (PackingInput), how far the job has come (Progress), and the results of trials (Findings). Fingerprints name
 // everything that decides on a job.
 //
-
 // It places nothing, and knows neither trials nor the order in which places are tried.
 package state

@@ -14,8 +14,8 @@ import (
 	vcutil "volcano.sh/volcano/pkg/util"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
@@ -27,10 +27,10 @@ import (
 
 // Fingerprinter computes fingerprints.
 type Fingerprinter struct {
-	ssn    *framework.Session
-	index  *nodeset.Index
-	finder *feasible.Finder
-	memory *memory.Memory
+	ssn          *framework.Session
+	index        *nodeset.Index
+	finder       *feasible.Finder
+	crossSession *crosssession.Cache
 	// nodes are the fingerprints of nodes, by number. versions are 1 + the version of the node at the computation of
 	// its fingerprint; nil before the first use.
 	nodes    []uint64
@@ -45,11 +45,11 @@ type Fingerprinter struct {
 	known   bool
 }
 
-func newFingerprinter(ssn *framework.Session, index *nodeset.Index, finder *feasible.Finder, m *memory.Memory) *Fingerprinter {
-	return &Fingerprinter{ssn: ssn, index: index, finder: finder, memory: m, allState: -1}
+func newFingerprinter(ssn *framework.Session, index *nodeset.Index, finder *feasible.Finder, m *crosssession.Cache) *Fingerprinter {
+	return &Fingerprinter{ssn: ssn, index: index, finder: finder, crossSession: m, allState: -1}
 }
 
-func (f *Fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.memory.Seed, b) }
+func (f *Fingerprinter) bytes(b []byte) uint64 { return maphash.Bytes(f.crossSession.Seed, b) }
 
 // Sharded reports whether the nodes are divided between schedulers.
 func Sharded() bool {
@@ -80,7 +80,7 @@ type judgedNodes struct {
 // classes; nil if one of these plugins has no keys.
 func (f *Fingerprinter) appendJudges(b []byte, classes [][]*api.TaskInfo) []byte {
 	for _, tasks := range classes {
-		for _, plugin := range f.finder.Judges(tasks[0]) {
+		for _, plugin := range f.finder.OwnFilters(tasks[0]) {
 			known := f.ofJudged(plugin)
 			if known == 0 {
 				return nil
@@ -129,7 +129,7 @@ func (f *Fingerprinter) ofNode(node int32) uint64 {
 	if version := f.index.Version(node) + 1; f.versions[node] != version {
 		all := f.index.Nodes
 		f.versions[node] = version
-		f.nodes[node] = f.memory.Nodes.FingerprintOf(node, all, version > 1, func(number uint64) uint64 { return f.makeNode(all[node], number) })
+		f.nodes[node] = f.crossSession.Nodes.FingerprintOf(node, all, version > 1, func(number uint64) uint64 { return f.makeNode(all[node], number) })
 	}
 	return f.nodes[node]
 }
@@ -144,7 +144,7 @@ func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	b = appendNumber(b, uint64(node.Allocatable.MaxTaskNum))
 	pods := uint64(0)
 	for _, task := range node.Tasks { // the map is by name, so another pod with that name may have replaced the task
-		pods += maphash.String(f.memory.Seed, string(task.UID))
+		pods += maphash.String(f.crossSession.Seed, string(task.UID))
 	}
 	b = appendNumber(appendNumber(b, uint64(len(node.Tasks))), pods)
 	if node.ResourceUsage != nil {
@@ -187,7 +187,7 @@ func (f *Fingerprinter) OfSession() uint64 {
 			if !known {
 				return 0
 			}
-			number := f.memory.Nodes.NumberOf(at, f.index.Nodes)
+			number := f.crossSession.Nodes.NumberOf(at, f.index.Nodes)
 			pods += f.bytes(appendNumber(keybytes.Text(keybytes.Text(nil, name), string(info.GetPod().UID)), number))
 		}
 	}

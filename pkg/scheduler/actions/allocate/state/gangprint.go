@@ -107,7 +107,7 @@ func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobI
 // appendGangOfGroup appends everything that decides on one of the gang group's gangs; nil when that cannot be named.
 func (r *Attempt) appendGangOfGroup(b []byte) []byte {
 	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
-	if len(tasks) == 0 || r.Gathering != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||
+	if len(tasks) == 0 || r.Planner != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||
 		len(r.Run.Session.Placement.Avoided(r.Job)) > 0 {
 		return nil
 	}

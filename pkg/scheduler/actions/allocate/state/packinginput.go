@@ -11,8 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/packing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -81,7 +81,7 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	}
 	for i, ports := range r.Run.exclusivePorts(pods) {
 		of := in.Tasks[i]
-		in.Problem.Kinds = append(in.Problem.Kinds, packing.Kind{
+		in.Problem.Classes = append(in.Problem.Classes, packing.TaskClass{
 			Request: Vector(of[0].InitResreq, in.Names), Count: len(of), Ports: ports, Role: slices.Index(roles, of[0].TaskRole),
 		})
 	}
@@ -109,9 +109,9 @@ type TakesFn func(class int, place int) bool
 // anyNode accepts every node.
 func anyNode(int, int) bool { return true }
 
-// ByCachedVerdicts accepts nodes by the cached verdicts, except verdicts of scope PerJob.
-func (in *PackingInput) ByCachedVerdicts(set *nodeset.Set) TakesFn {
-	return func(class, place int) bool { return in.Caches[class].Verdict(set.Nodes[place]).Fits }
+// ByCachedFilterResults accepts nodes by the cached verdicts, except verdicts of scope PerJob.
+func (in *PackingInput) ByCachedFilterResults(set *nodeset.Set) TakesFn {
+	return func(class, place int) bool { return in.Caches[class].FilterResult(set.Nodes[place]).Fits }
 }
 
 // ProblemOn returns the problem on the set, and its nodes. These are the nodes that take a task of some class. Of equal
@@ -137,7 +137,7 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 		n := packing.Node{Room: Vector(room, in.Names), Slots: min(in.Run.Finder.PodSlots(info), most), Takes: make([]bool, len(in.Classes))}
 		some := false
 		for class := range in.Classes {
-			n.Takes[class] = in.Problem.Kinds[class].FitsInto(n.Room) && takes(class, place)
+			n.Takes[class] = in.Problem.Classes[class].FitsInto(n.Room) && takes(class, place)
 			some = some || n.Takes[class]
 		}
 		if key := n.Key(); some && n.Slots > 0 && alike[key] < most {
@@ -196,7 +196,7 @@ func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) b
 		return false
 	}
 	problem, _ := in.ProblemOn(set, idleOnly, anyNode)
-	return r.Run.Memory.Refute(problem) == packing.Impossible
+	return r.Run.CrossSession.Refute(problem) == packing.Impossible
 }
 
 // Packable returns whether the set has room for the job's demand on nodes that the cached verdicts accept. The answer
@@ -205,13 +205,13 @@ func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	if r.Packing == nil || r.Job.ContainsSubJobPolicy() || r.Packing.FillCaches() != nil {
 		return packing.Unknown
 	}
-	problem, _ := r.Packing.ProblemOn(set, true, r.Packing.ByCachedVerdicts(set))
+	problem, _ := r.Packing.ProblemOn(set, true, r.Packing.ByCachedFilterResults(set))
 	return r.FindPlan(problem, set, true, places).Answer
 }
 
 // FindPlan looks for a plan for a problem that was made for the set.
-func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool, places int) memory.Solution {
-	found, done := r.Run.Memory.Solve(problem, r.Run.SearchOf(r.Job, set.Name, idleOnly), places)
+func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool, places int) crosssession.Solution {
+	found, done := r.Run.CrossSession.Solve(problem, r.Run.SearchOf(r.Job, set.Name, idleOnly), places)
 	if !done {
 		r.Found.Unfinished++
 	}

@@ -8,20 +8,20 @@ import (
 
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Pauses decides when jobs of a session may not hold idle resources. Actions that run before allocate ask it, too.
 type Pauses struct {
 	session *framework.Session
-	holds   *memory.Holds
+	holds   *crosssession.Holds
 }
 
 var _ framework.Pauses = Pauses{}
 
 // NewPauses returns the pauses of the session.
-func NewPauses(ssn *framework.Session, m *memory.Memory) Pauses { return Pauses{ssn, &m.Holds} }
+func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pauses{ssn, &m.Holds} }
 
 // IsPromised reports whether the jobs, which are placed together, may hold idle resources even in a pause: resources
 // are being released for a task of one of them, and a plugin limits how long. Otherwise the evictions for that task

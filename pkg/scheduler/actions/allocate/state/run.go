@@ -9,21 +9,21 @@ import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/memory"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // Run is one run of the action on a session: the data that all attempts to place a job share.
 type Run struct {
-	Session *framework.Session
-	Index   *nodeset.Index
-	Finder  *feasible.Finder
-	Memory  *memory.Memory
-	Pauses  Pauses
-	Observe func(result string)
-	Now     func() time.Time
+	Session      *framework.Session
+	Index        *nodeset.Index
+	Finder       *feasible.Finder
+	CrossSession *crosssession.Cache
+	Pauses       Pauses
+	Observe      func(result string)
+	Now          func() time.Time
 	// Progress is the progress of the jobs that have had a turn.
 	Progress *Progress
 	// Failed are the gangs that fit nowhere.
@@ -36,8 +36,8 @@ type Run struct {
 }
 
 // NewRun begins a run on the session. Flags that differ from the defaults may leave out some nodes (feasible.New).
-func NewRun(ssn *framework.Session, m *memory.Memory, defaults *options.ServerOption, observe func(result string)) *Run {
-	s := &Run{Session: ssn, Index: nodeset.New(ssn), Memory: m, Pauses: NewPauses(ssn, m), Observe: observe, Now: time.Now}
+func NewRun(ssn *framework.Session, m *crosssession.Cache, defaults *options.ServerOption, observe func(result string)) *Run {
+	s := &Run{Session: ssn, Index: nodeset.New(ssn), CrossSession: m, Pauses: NewPauses(ssn, m), Observe: observe, Now: time.Now}
 	s.Finder = feasible.New(ssn, s.Index, defaults, m.Tasks)
 	s.Progress = newProgress(ssn, s.Index)
 	s.Prints = newFingerprinter(ssn, s.Index, s.Finder, m)
@@ -51,8 +51,8 @@ func (s *Run) SetPendingReason(job *api.JobInfo, reason framework.PendingReason)
 }
 
 // SearchOf returns the key of the search for room for tasks of the job in the named set.
-func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) memory.Search {
-	of := memory.Search{GangGroup: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
+func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) crosssession.Search {
+	of := crosssession.Search{GangGroup: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
 	if gangGroup := s.Session.Placement.GangGroup(job); gangGroup != nil && len(gangGroup.Gangs) > 1 {
 		of.GangGroup = gangGroup.ID
 	}

@@ -54,7 +54,7 @@ func (p *gangPlan) addLast(s *State, had []*Allocation) []*Allocation {
 	if placed[last], f = p.place(s, p.requests[last], &limit{}); f.why != found {
 		return nil
 	}
-	if t, ok := p.requests[last].leading(); ok && !p.areLevel(placed, p.shapeOf(last), t) {
+	if t, ok := p.requests[last].leading(); ok && !p.areLevel(placed, p.equalMembers(last), t) {
 		return nil
 	}
 	return p.byRank(placed)

@@ -58,7 +58,7 @@ func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failur
 		return nil, failed, f
 	}
 	for from := range p.requests {
-		if members := p.shapeOf(from); len(members) > 1 && members[0] == from {
+		if members := p.equalMembers(from); len(members) > 1 && members[0] == from {
 			placed = p.sameScope(placed, members)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// shapeOf returns the members with the same request as this one.
-func (p *gangPlan) shapeOf(m int) (members []int) {
+// equalMembers returns the members with the same request as this one.
+func (p *gangPlan) equalMembers(m int) (members []int) {
 	for other := range p.requests {
 		if p.equalRequests(m, other) {
 			members = append(members, other)
@@ -105,7 +105,7 @@ func (p *gangPlan) byRank(placed []placement) []*Allocation {
 		allocations[m] = placed[m].allocation
 	}
 	for from := range p.requests {
-		members := p.shapeOf(from)
+		members := p.equalMembers(from)
 		if members[0] != from || len(members) == 1 {
 			continue
 		}

@@ -13,19 +13,19 @@ import (
 
 const gib = 1 << 30
 
-// half and pair are kinds that the cases below count with: half a GPU with 2 cores, which comes three times as often as two GPUs with 4 cores.
+// half and pair are classes that the cases below count with: half a GPU with 2 cores, which comes three times as often as two GPUs with 4 cores.
 var (
-	half = fragmentation.Kind{MilliCPU: 2000, GPUs: 1, Core: 50, GPUMemory: 50}
-	pair = fragmentation.Kind{MilliCPU: 4000, GPUs: 2, Core: 100, GPUMemory: 100}
+	half = fragmentation.TaskClass{MilliCPU: 2000, GPUs: 1, Core: 50, GPUMemory: 50}
+	pair = fragmentation.TaskClass{MilliCPU: 4000, GPUs: 2, Core: 100, GPUMemory: 100}
 )
 
-// seen are the kinds after these tasks have come.
-func seen(kinds ...fragmentation.Kind) *fragmentation.Kinds {
+// seen are the classes after these tasks have come.
+func seen(classes ...fragmentation.TaskClass) *fragmentation.TaskClasses {
 	h := fragmentation.NewHistogram()
-	for _, kind := range kinds {
-		h.Add(kind)
+	for _, class := range classes {
+		h.Add(class)
 	}
-	return h.Kinds()
+	return h.TaskClasses()
 }
 
 // gpus are GPUs with so many hundredths free, of cores and memory alike.
@@ -38,15 +38,15 @@ func gpus(free ...int64) []fragmentation.GPU {
 }
 
 func TestFragment(t *testing.T) {
-	with := func(k fragmentation.Kind, change func(*fragmentation.Kind)) fragmentation.Kind {
+	with := func(k fragmentation.TaskClass, change func(*fragmentation.TaskClass)) fragmentation.TaskClass {
 		change(&k)
 		return k
 	}
-	mix := []fragmentation.Kind{half, half, half, pair}
+	mix := []fragmentation.TaskClass{half, half, half, pair}
 	cases := map[string]struct {
-		kinds []fragmentation.Kind
-		node  fragmentation.Node
-		want  float64
+		classes []fragmentation.TaskClass
+		node    fragmentation.Node
+		want    float64
 	}{
 		"nothing is known of tasks":           {nil, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 30)}, 0},
 		"no GPUs":                             {mix, fragmentation.Node{MilliCPU: 8000}, 0},
@@ -55,27 +55,27 @@ func TestFragment(t *testing.T) {
 		"scraps, and too few GPUs for one":    {mix, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 30)}, 0.75*0.3 + 0.25*1.3},
 		"CPU for none":                        {mix, fragmentation.Node{MilliCPU: 1000, GPUs: gpus(100, 100)}, 2 + 2 - 1/(2.5/0.875)},
 		"CPU for the next, and not for all":   {mix, fragmentation.Node{MilliCPU: 4000, GPUs: gpus(100, 100)}, 2 - 4/(2.5/0.875)},
-		"memory for none":                     {[]fragmentation.Kind{with(half, func(k *fragmentation.Kind) { k.Memory = 4 * gib })}, fragmentation.Node{MilliCPU: 8000, Memory: 2 * gib, GPUs: gpus(100)}, 1 + 1 - 0.25},
-		"another model":                       {[]fragmentation.Kind{half, with(half, func(k *fragmentation.Kind) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "T4"}, 1},
-		"the model is one of the allowed":     {[]fragmentation.Kind{with(half, func(k *fragmentation.Kind) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "H100"}, 0},
-		"a NIC has too little left":           {[]fragmentation.Kind{with(half, func(k *fragmentation.Kind) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 20}}, 1},
-		"NICs have enough left":               {[]fragmentation.Kind{with(half, func(k *fragmentation.Kind) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 25}}, 0},
-		"a GPU's cores without its memory":    {[]fragmentation.Kind{half}, fragmentation.Node{MilliCPU: 8000, GPUs: []fragmentation.GPU{{Core: 80, Memory: 20}}}, 0.5},
-		"a task without GPUs is not a kind":   {[]fragmentation.Kind{half, {MilliCPU: 96_000}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
-		"a task that wants none of a GPU too": {[]fragmentation.Kind{half, {MilliCPU: 96_000, GPUs: 1}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
+		"memory for none":                     {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.Memory = 4 * gib })}, fragmentation.Node{MilliCPU: 8000, Memory: 2 * gib, GPUs: gpus(100)}, 1 + 1 - 0.25},
+		"another model":                       {[]fragmentation.TaskClass{half, with(half, func(k *fragmentation.TaskClass) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "T4"}, 1},
+		"the model is one of the allowed":     {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.Models = fragmentation.Models("H800", "H100") })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100, 100), Model: "H100"}, 0},
+		"a NIC has too little left":           {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 20}}, 1},
+		"NICs have enough left":               {[]fragmentation.TaskClass{with(half, func(k *fragmentation.TaskClass) { k.NICs, k.NICShare = 2, 25 })}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100), NICs: []int64{100, 25}}, 0},
+		"a GPU's cores without its memory":    {[]fragmentation.TaskClass{half}, fragmentation.Node{MilliCPU: 8000, GPUs: []fragmentation.GPU{{Core: 80, Memory: 20}}}, 0.5},
+		"a task without GPUs is not a kind":   {[]fragmentation.TaskClass{half, {MilliCPU: 96_000}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
+		"a task that wants none of a GPU too": {[]fragmentation.TaskClass{half, {MilliCPU: 96_000, GPUs: 1}}, fragmentation.Node{MilliCPU: 8000, GPUs: gpus(100)}, 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := seen(tc.kinds...).Fragment(&tc.node); math.Abs(got-tc.want) > 1e-9 {
+			if got := seen(tc.classes...).Fragment(&tc.node); math.Abs(got-tc.want) > 1e-9 {
 				t.Errorf("the fragment is %.6f GPUs, want %.6f", got, tc.want)
 			}
 		})
 	}
 }
 
-// randomKind is a kind with GPUs.
-func randomKind(rng *rand.Rand) fragmentation.Kind {
-	k := fragmentation.Kind{MilliCPU: rng.Int64N(16_000), Memory: rng.Int64N(64 * gib), GPUs: 1, Core: 1 + rng.Int64N(100), GPUMemory: 1 + rng.Int64N(100)}
+// randomClass is a class with GPUs.
+func randomClass(rng *rand.Rand) fragmentation.TaskClass {
+	k := fragmentation.TaskClass{MilliCPU: rng.Int64N(16_000), Memory: rng.Int64N(64 * gib), GPUs: 1, Core: 1 + rng.Int64N(100), GPUMemory: 1 + rng.Int64N(100)}
 	if rng.IntN(3) == 0 {
 		k.GPUs, k.Core, k.GPUMemory = 1+rng.Int64N(8), 100, 100
 	}
@@ -95,40 +95,40 @@ func randomNode(rng *rand.Rand) fragmentation.Node {
 	return n
 }
 
-// onRandomNodes calls f with random nodes and kinds.
-func onRandomNodes(f func(rng *rand.Rand, kinds *fragmentation.Kinds, n fragmentation.Node, fragment float64)) {
+// onRandomNodes calls f with random nodes and classes.
+func onRandomNodes(f func(rng *rand.Rand, classes *fragmentation.TaskClasses, n fragmentation.Node, fragment float64)) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
-		var tasks []fragmentation.Kind
+		var tasks []fragmentation.TaskClass
 		for range 1 + rng.IntN(12) {
-			tasks = append(tasks, randomKind(rng))
+			tasks = append(tasks, randomClass(rng))
 		}
-		kinds, n := seen(tasks...), randomNode(rng)
-		f(rng, kinds, n, kinds.Fragment(&n))
+		classes, n := seen(tasks...), randomNode(rng)
+		f(rng, classes, n, classes.Fragment(&n))
 	}
 }
 
 func TestUsingUpWhatNoKindCanUseShrinksTheFragmentByThat(t *testing.T) {
-	onRandomNodes(func(rng *rand.Rand, _ *fragmentation.Kinds, n fragmentation.Node, _ float64) {
-		var tasks []fragmentation.Kind
+	onRandomNodes(func(rng *rand.Rand, _ *fragmentation.TaskClasses, n fragmentation.Node, _ float64) {
+		var tasks []fragmentation.TaskClass
 		for range 1 + rng.IntN(12) {
-			kind := randomKind(rng)
-			kind.Core, kind.GPUMemory = 20+rng.Int64N(81), 20+rng.Int64N(81)
-			tasks = append(tasks, kind)
+			class := randomClass(rng)
+			class.Core, class.GPUMemory = 20+rng.Int64N(81), 20+rng.Int64N(81)
+			tasks = append(tasks, class)
 		}
-		kinds := seen(tasks...)
+		classes := seen(tasks...)
 		scrap := &n.GPUs[rng.IntN(len(n.GPUs))]
 		*scrap = fragmentation.GPU{Core: rng.Int64N(20), Memory: rng.Int64N(101)}
-		before, size := kinds.Fragment(&n), float64(scrap.Core+scrap.Memory)/200
+		before, size := classes.Fragment(&n), float64(scrap.Core+scrap.Memory)/200
 		*scrap = fragmentation.GPU{}
-		if after := kinds.Fragment(&n); after > before-size+1e-9 {
+		if after := classes.Fragment(&n); after > before-size+1e-9 {
 			t.Fatalf("a scrap of %.3f GPUs is used up, and the fragment goes from %.4f to %.4f; node %+v, kinds %+v", size, before, after, n, tasks)
 		}
 	})
 }
 
 func TestTheFragmentIsNeverMoreThanTwiceWhatIsFree(t *testing.T) { // once for the next task, once for those after it
-	onRandomNodes(func(_ *rand.Rand, _ *fragmentation.Kinds, n fragmentation.Node, fragment float64) {
+	onRandomNodes(func(_ *rand.Rand, _ *fragmentation.TaskClasses, n fragmentation.Node, fragment float64) {
 		free := 0.0
 		for _, g := range n.GPUs {
 			free += float64(g.Core+g.Memory) / 200
@@ -140,23 +140,23 @@ func TestTheFragmentIsNeverMoreThanTwiceWhatIsFree(t *testing.T) { // once for t
 }
 
 func TestMoreRoomBesideTheGPUsNeverGrowsTheFragment(t *testing.T) {
-	onRandomNodes(func(rng *rand.Rand, kinds *fragmentation.Kinds, n fragmentation.Node, fragment float64) {
+	onRandomNodes(func(rng *rand.Rand, classes *fragmentation.TaskClasses, n fragmentation.Node, fragment float64) {
 		more := n
 		more.MilliCPU += rng.Int64N(32_000)
 		more.Memory += rng.Int64N(64 * gib)
 		more.NICs = append(slices.Clone(n.NICs), 100)
-		if grown := kinds.Fragment(&more); grown > fragment+1e-9 {
+		if grown := classes.Fragment(&more); grown > fragment+1e-9 {
 			t.Fatalf("with more room the fragment goes from %.4f to %.4f; nodes %+v and %+v", fragment, grown, n, more)
 		}
 	})
 }
 
 func TestTheOrderOfGPUsDoesNotMatter(t *testing.T) {
-	onRandomNodes(func(rng *rand.Rand, kinds *fragmentation.Kinds, n fragmentation.Node, fragment float64) {
+	onRandomNodes(func(rng *rand.Rand, classes *fragmentation.TaskClasses, n fragmentation.Node, fragment float64) {
 		other := n
 		other.GPUs = slices.Clone(n.GPUs)
 		rng.Shuffle(len(other.GPUs), func(i, j int) { other.GPUs[i], other.GPUs[j] = other.GPUs[j], other.GPUs[i] })
-		if got := kinds.Fragment(&other); got != fragment {
+		if got := classes.Fragment(&other); got != fragment {
 			t.Fatalf("the fragment is %v, and %v in another order; node %+v", fragment, got, n)
 		}
 	})
@@ -166,16 +166,16 @@ func BenchmarkFragment(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	h := fragmentation.NewHistogram()
 	for range 10_000 {
-		h.Add(randomKind(rng))
+		h.Add(randomClass(rng))
 	}
-	kinds := h.Kinds()
+	classes := h.TaskClasses()
 	nodes := make([]fragmentation.Node, 1000)
 	for i := range nodes {
 		nodes[i] = randomNode(rng)
 	}
 	b.ReportAllocs()
-	b.ReportMetric(float64(kinds.Len()), "kinds")
+	b.ReportMetric(float64(classes.Len()), "kinds")
 	for i := 0; b.Loop(); i++ {
-		kinds.Fragment(&nodes[i%len(nodes)])
+		classes.Fragment(&nodes[i%len(nodes)])
 	}
 }

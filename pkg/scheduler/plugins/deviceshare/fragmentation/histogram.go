@@ -14,10 +14,10 @@ const (
 	// halfLife is the number of later tasks after which a task has half its weight: some hours in a busy cluster, weeks
 	// in a quiet one. It counts tasks, not time, so that equal histories have equal weights.
 	halfLife = 4096
-	// maxStored limits the kinds that are counted. maxKinds limits the kinds, the most frequent ones, that are used.
-	// Rounding (Kind.rounded) leaves a few dozen kinds in a large cluster; the limits are for tenants who try to create
+	// maxStored limits the classes that are counted. maxClasses limits the classes, the most frequent ones, that are used.
+	// Rounding (TaskClass.rounded) leaves a few dozen classes in a large cluster; the limits are for tenants who try to create
 	// more.
-	maxStored, maxKinds = 1024, 96
+	maxStored, maxClasses = 1024, 96
 )
 
 // Limits far above any real machine.
@@ -27,17 +27,17 @@ const (
 	maxMemory   = 1 << 50
 )
 
-// Histogram counts kinds of tasks. Old tasks lose weight: a task counts half after 4,096 later ones, a quarter after
+// Histogram counts classes of tasks. Old tasks lose weight: a task counts half after 4,096 later ones, a quarter after
 // 8,192.
 type Histogram struct {
 	mu sync.Mutex
-	// fresh are the tasks since the last fold, by rounded kind. stored are the earlier ones.
-	fresh, stored map[Kind]tally
+	// fresh are the tasks since the last fold, by rounded class. stored are the earlier ones.
+	fresh, stored map[TaskClass]tally
 	freshTasks    int
 	supply        Supply
-	// kinds are the kinds at the last call. stale reports whether they would differ now although nothing is fresh.
-	kinds *Kinds
-	stale bool
+	// classes are the classes at the last call. stale reports whether they would differ now although nothing is fresh.
+	classes *TaskClasses
+	stale   bool
 }
 
 // tally is a number of tasks, with decay, and the sums of their requests.
@@ -51,19 +51,19 @@ func (t tally) plus(o tally) tally {
 
 // NewHistogram returns an empty histogram.
 func NewHistogram() *Histogram {
-	return &Histogram{fresh: map[Kind]tally{}, stored: map[Kind]tally{}, kinds: &Kinds{}}
+	return &Histogram{fresh: map[TaskClass]tally{}, stored: map[TaskClass]tally{}, classes: &TaskClasses{}}
 }
 
 // Add counts a new task. Call it once for each task, when it is first seen, waiting or running. It ignores tasks without GPUs, and
 // tasks that no machine could hold.
-func (h *Histogram) Add(kind Kind) {
-	if kind.GPUs <= 0 || kind.Core <= 0 && kind.GPUMemory <= 0 || !kind.isPossible() {
+func (h *Histogram) Add(class TaskClass) {
+	if class.GPUs <= 0 || class.Core <= 0 && class.GPUMemory <= 0 || !class.isPossible() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	rounded := kind.rounded()
-	h.fresh[rounded] = h.fresh[rounded].plus(tally{1, float64(kind.MilliCPU), float64(kind.Memory)})
+	rounded := class.rounded()
+	h.fresh[rounded] = h.fresh[rounded].plus(tally{1, float64(class.MilliCPU), float64(class.Memory)})
 	h.freshTasks++
 	if len(h.fresh) > maxStored {
 		h.fold()
@@ -71,7 +71,7 @@ func (h *Histogram) Add(kind Kind) {
 	}
 }
 
-// SetSupply sets the cluster's GPUs. Until then only frequency decides the weight of a kind.
+// SetSupply sets the cluster's GPUs. Until then only frequency decides the weight of a class.
 func (h *Histogram) SetSupply(supply Supply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,60 +80,60 @@ func (h *Histogram) SetSupply(supply Supply) {
 	}
 }
 
-// Kinds returns the kinds with their current weights. Call it once in each session: tasks added between two calls count
-// equally, in any order, if they are of at most 1,024 kinds.
-func (h *Histogram) Kinds() *Kinds {
+// Classes returns the classes with their current weights. Call it once in each session: tasks added between two calls count
+// equally, in any order, if they are of at most 1,024 classes.
+func (h *Histogram) TaskClasses() *TaskClasses {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.freshTasks > 0 || h.stale {
 		h.fold()
-		h.kinds, h.stale = newKinds(h.mostFrequent(maxKinds), h.supply), false
+		h.classes, h.stale = newTaskClasses(h.mostFrequent(maxClasses), h.supply), false
 	}
-	return h.kinds
+	return h.classes
 }
 
 // fold adds the fresh tallies to the stored ones.
 func (h *Histogram) fold() {
 	faded := math.Exp2(-float64(h.freshTasks) / halfLife)
-	for kind, t := range h.stored {
-		h.stored[kind] = t.times(faded)
+	for class, t := range h.stored {
+		h.stored[class] = t.times(faded)
 	}
-	for kind, t := range h.fresh {
-		h.stored[kind] = h.stored[kind].plus(t)
+	for class, t := range h.fresh {
+		h.stored[class] = h.stored[class].plus(t)
 	}
 	clear(h.fresh)
 	h.freshTasks = 0
 	if len(h.stored) > maxStored {
 		for _, c := range h.byFrequency()[maxStored:] {
-			delete(h.stored, c.Kind)
+			delete(h.stored, c.TaskClass)
 		}
 	}
 }
 
-// counted is a kind and its frequency.
+// counted is a class and its frequency.
 type counted struct {
-	Kind
+	TaskClass
 	tasks float64
 }
 
-// byFrequency lists the stored kinds, the most frequent first.
+// byFrequency lists the stored classes, the most frequent first.
 func (h *Histogram) byFrequency() []counted {
 	list := make([]counted, 0, len(h.stored))
-	for _, kind := range slices.Collect(maps.Keys(h.stored)) {
-		list = append(list, counted{kind, h.stored[kind].tasks})
+	for _, class := range slices.Collect(maps.Keys(h.stored)) {
+		list = append(list, counted{class, h.stored[class].tasks})
 	}
 	slices.SortFunc(list, func(l, r counted) int {
-		return cmp.Or(cmp.Compare(r.tasks, l.tasks), l.compare(&r.Kind))
+		return cmp.Or(cmp.Compare(r.tasks, l.tasks), l.compare(&r.TaskClass))
 	})
 	return list
 }
 
-// mostFrequent returns at most that many kinds. Each has the mean size of its tasks instead of the rounded one.
+// mostFrequent returns at most that many classes. Each has the mean size of its tasks instead of the rounded one.
 func (h *Histogram) mostFrequent(most int) []counted {
 	list := h.byFrequency()
 	list = list[:min(most, len(list))]
 	for i := range list {
-		t := h.stored[list[i].Kind]
+		t := h.stored[list[i].TaskClass]
 		list[i].MilliCPU, list[i].Memory = int64(math.Round(t.milliCPU/t.tasks)), int64(math.Round(t.memory/t.tasks))
 	}
 	return list

@@ -15,14 +15,14 @@ import (
 // scrap is a node with nothing but 30 hundredths of a GPU: all of a fragment for half, and none for small.
 var scrap = fragmentation.Node{MilliCPU: 64_000, GPUs: gpus(30)}
 
-var small = fragmentation.Kind{MilliCPU: 2000, GPUs: 1, Core: 20, GPUMemory: 20}
+var small = fragmentation.TaskClass{MilliCPU: 2000, GPUs: 1, Core: 20, GPUMemory: 20}
 
 // weightOfHalf is how much of the scrap is a fragment.
-func weightOfHalf(h *fragmentation.Histogram) float64 { return h.Kinds().Fragment(&scrap) / 0.3 }
+func weightOfHalf(h *fragmentation.Histogram) float64 { return h.TaskClasses().Fragment(&scrap) / 0.3 }
 
-func add(h *fragmentation.Histogram, kind fragmentation.Kind, times int) {
+func add(h *fragmentation.Histogram, class fragmentation.TaskClass, times int) {
 	for range times {
-		h.Add(kind)
+		h.Add(class)
 	}
 }
 
@@ -43,9 +43,9 @@ func TestATaskCountsHalfWhenSoManyMoreHaveCome(t *testing.T) {
 
 func TestTheOrderInWhichTasksOfOneSessionComeDoesNotMatter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	var tasks []fragmentation.Kind
+	var tasks []fragmentation.TaskClass
 	for range 900 {
-		tasks = append(tasks, randomKind(rng))
+		tasks = append(tasks, randomClass(rng))
 	}
 	node := randomNode(rng)
 	want := seen(tasks...).Fragment(&node)
@@ -60,18 +60,18 @@ func TestTheOrderInWhichTasksOfOneSessionComeDoesNotMatter(t *testing.T) {
 func TestSizesOfTheirOwnMakeNoKindsOfTheirOwn(t *testing.T) {
 	h := fragmentation.NewHistogram()
 	for i := range int64(300) {
-		h.Add(fragmentation.Kind{MilliCPU: 11_000 + i, GPUs: 1, Core: 100, GPUMemory: 100})
+		h.Add(fragmentation.TaskClass{MilliCPU: 11_000 + i, GPUs: 1, Core: 100, GPUMemory: 100})
 	}
-	kinds := h.Kinds()
-	if kinds.Len() != 1 {
-		t.Errorf("there are %d kinds, want 1", kinds.Len())
+	classes := h.TaskClasses()
+	if classes.Len() != 1 {
+		t.Errorf("there are %d kinds, want 1", classes.Len())
 	}
 	mean := fragmentation.Node{MilliCPU: 11_150, GPUs: gpus(100)} // they ask for 11.1495 cores on average
-	if got := kinds.Fragment(&mean); got != 0 {
+	if got := classes.Fragment(&mean); got != 0 {
 		t.Errorf("on a node with room for the mean of them the fragment is %.4f GPUs, want none", got)
 	}
 	less := fragmentation.Node{MilliCPU: 11_149, GPUs: gpus(100)}
-	if got := kinds.Fragment(&less); got < 1 {
+	if got := classes.Fragment(&less); got < 1 {
 		t.Errorf("on a node with less room than the mean of them the fragment is %.4f GPUs, want all", got)
 	}
 }
@@ -79,16 +79,16 @@ func TestSizesOfTheirOwnMakeNoKindsOfTheirOwn(t *testing.T) {
 func TestATenantsManyKindsDoNotDriveOutTheFrequentOnes(t *testing.T) {
 	h := fragmentation.NewHistogram()
 	add(h, half, 500)
-	h.Kinds()
+	h.TaskClasses()
 	for i := range int64(20_000) {
-		h.Add(fragmentation.Kind{GPUs: 1 + i%5000, Core: 100, GPUMemory: 100, MilliCPU: i % 7, Models: fragmentation.Models("m" + strconv.FormatInt(i, 10))})
+		h.Add(fragmentation.TaskClass{GPUs: 1 + i%5000, Core: 100, GPUMemory: 100, MilliCPU: i % 7, Models: fragmentation.Models("m" + strconv.FormatInt(i, 10))})
 		if i%100 == 0 {
-			h.Kinds()
+			h.TaskClasses()
 		}
 	}
-	kinds := h.Kinds()
-	if kinds.Len() > 96 {
-		t.Errorf("%d kinds are reckoned with, want 96 at the most", kinds.Len())
+	classes := h.TaskClasses()
+	if classes.Len() > 96 {
+		t.Errorf("%d kinds are reckoned with, want 96 at the most", classes.Len())
 	}
 	if got := weightOfHalf(h); got == 0 {
 		t.Error("the kind that came 500 times is forgotten")
@@ -99,20 +99,20 @@ func TestTasksThatNoMachineCouldTakeDoNotCount(t *testing.T) {
 	h := fragmentation.NewHistogram()
 	add(h, half, 1)
 	want := weightOfHalf(h)
-	for name, change := range map[string]func(*fragmentation.Kind){
-		"GPUs":             func(k *fragmentation.Kind) { k.GPUs = 1_000_000_000 },
-		"more of each GPU": func(k *fragmentation.Kind) { k.Core = 101 },
-		"memory of a GPU":  func(k *fragmentation.Kind) { k.GPUMemory = math.MaxInt64 },
-		"NICs":             func(k *fragmentation.Kind) { k.NICs = 65 },
-		"more of each NIC": func(k *fragmentation.Kind) { k.NICs, k.NICShare = 1, 101 },
-		"CPU":              func(k *fragmentation.Kind) { k.MilliCPU = math.MaxInt64 },
-		"CPU, overflown":   func(k *fragmentation.Kind) { k.MilliCPU = math.MinInt64 },
-		"memory":           func(k *fragmentation.Kind) { k.Memory = math.MaxInt64 },
-		"no memory at all": func(k *fragmentation.Kind) { k.Memory = -1 },
+	for name, change := range map[string]func(*fragmentation.TaskClass){
+		"GPUs":             func(k *fragmentation.TaskClass) { k.GPUs = 1_000_000_000 },
+		"more of each GPU": func(k *fragmentation.TaskClass) { k.Core = 101 },
+		"memory of a GPU":  func(k *fragmentation.TaskClass) { k.GPUMemory = math.MaxInt64 },
+		"NICs":             func(k *fragmentation.TaskClass) { k.NICs = 65 },
+		"more of each NIC": func(k *fragmentation.TaskClass) { k.NICs, k.NICShare = 1, 101 },
+		"CPU":              func(k *fragmentation.TaskClass) { k.MilliCPU = math.MaxInt64 },
+		"CPU, overflown":   func(k *fragmentation.TaskClass) { k.MilliCPU = math.MinInt64 },
+		"memory":           func(k *fragmentation.TaskClass) { k.Memory = math.MaxInt64 },
+		"no memory at all": func(k *fragmentation.TaskClass) { k.Memory = -1 },
 	} {
-		kind := half
-		change(&kind)
-		add(h, kind, 100)
+		class := half
+		change(&class)
+		add(h, class, 100)
 		if got := weightOfHalf(h); got != want {
 			t.Errorf("%s: the weight of the others is %v, want %v", name, got, want)
 		}
@@ -139,9 +139,9 @@ func TestTasksComeWhileNodesAreMeasured(t *testing.T) { // for the race detector
 		rng := rand.New(rand.NewPCG(i, 5))
 		wg.Go(func() {
 			for range 200 {
-				h.Add(randomKind(rng))
+				h.Add(randomClass(rng))
 				node := randomNode(rng)
-				h.Kinds().Fragment(&node)
+				h.TaskClasses().Fragment(&node)
 			}
 		})
 	}

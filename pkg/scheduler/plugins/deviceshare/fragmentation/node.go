@@ -23,8 +23,8 @@ func (g GPU) size() int64 { return g.Core + g.Memory }
 // gpusOf converts a size to a number of GPUs.
 func gpusOf(size int64) float64 { return float64(size) / 200 }
 
-// Fragment returns how much of the node's free GPUs the kinds are expected to be unable to use, in GPUs.
-func (k *Kinds) Fragment(n *Node) float64 {
+// Fragment returns how much of the node's free GPUs the classes are expected to be unable to use, in GPUs.
+func (k *TaskClasses) Fragment(n *Node) float64 {
 	var total int64
 	for _, g := range n.GPUs {
 		total += g.size()
@@ -36,21 +36,21 @@ func (k *Kinds) Fragment(n *Node) float64 {
 	return d.unusable(n, total) + d.starved(n, gpusOf(total))
 }
 
-// unusable returns the part that the next task cannot use: the weighted mean over the kinds.
+// unusable returns the part that the next task cannot use: the weighted mean over the classes.
 func (d *demand) unusable(n *Node, total int64) float64 {
 	sum := d.refused * float64(total)
 	var of GPU // the share that enough and scraps were computed for
 	var enough, scraps int64
-	for i := range d.kinds {
-		kind := &d.kinds[i]
-		if share := kind.share(); i == 0 || share != of {
+	for i := range d.classes {
+		class := &d.classes[i]
+		if share := class.share(); i == 0 || share != of {
 			of = share
 			enough, scraps = share.sort(n.GPUs)
 		}
-		if kind.GPUs > enough || kind.MilliCPU > n.MilliCPU || kind.Memory > n.Memory || kind.NICs > 0 && kind.NICs > n.nics(kind.NICShare) {
-			sum += kind.weight * float64(total)
+		if class.GPUs > enough || class.MilliCPU > n.MilliCPU || class.Memory > n.Memory || class.NICs > 0 && class.NICs > n.nics(class.NICShare) {
+			sum += class.weight * float64(total)
 		} else {
-			sum += kind.weight * float64(scraps)
+			sum += class.weight * float64(scraps)
 		}
 	}
 	return sum / 200

@@ -9,7 +9,7 @@ import (
 )
 
 // Among placements with equal growth of the fragment, best fit decides: the placement that leaves less free. It also
-// decides alone while no kind is known. A free core then counts as 0.1 thousandth of a GPU, which is small compared
+// decides alone while no class is known. A free core then counts as 0.1 thousandth of a GPU, which is small compared
 // with the growth by any task, as in the published figure. A GPU counts as much as the ten or so cores that nodes have
 // for each.
 const (
@@ -19,7 +19,7 @@ const (
 
 // Strategy scores placements of a task on a node: the less the node's fragment grows, the better.
 type Strategy struct {
-	kinds         *Kinds
+	classes       *TaskClasses
 	before, after Room
 }
 
@@ -33,7 +33,7 @@ type Room struct {
 }
 
 // On returns the strategy for a node with this room before and after the placement of the task.
-func (k *Kinds) On(before, after Room) *Strategy { return &Strategy{k, before, after} }
+func (k *TaskClasses) On(before, after Room) *Strategy { return &Strategy{k, before, after} }
 
 // NodeScore scores a placement by the states of the node's devices before and after it, from 0 to 100: 50 if the
 // fragment does not grow, 25 if it grows by a GPU, 75 if it shrinks by one. A node without GPUs, whose state may be
@@ -96,7 +96,7 @@ func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 		}
 		n.NICs = append(n.NICs, left[allocator.RDMAShare])
 	}
-	return s.kinds.Fragment(&n)
+	return s.classes.Fragment(&n)
 }
 
 // gpuOf returns the remaining part of a GPU with the given total. For devices that count cores differently, such as

@@ -45,8 +45,8 @@ func taking(s *allocator.State, gpu int, hundredths int64) *allocator.State {
 }
 
 // best is the device of the type on which so much scores best.
-func best(kinds *fragmentation.Kinds, on *allocator.State, room fragmentation.Room, t allocator.Type, amounts allocator.Amounts) int {
-	strategy, at, top := kinds.On(room, room), -1, math.Inf(-1)
+func best(classes *fragmentation.TaskClasses, on *allocator.State, room fragmentation.Room, t allocator.Type, amounts allocator.Amounts) int {
+	strategy, at, top := classes.On(room, room), -1, math.Inf(-1)
 	for i := range on.Devices[t] {
 		if !amounts.Within(on.Free(t, i)) {
 			continue
@@ -61,12 +61,12 @@ func best(kinds *fragmentation.Kinds, on *allocator.State, room fragmentation.Ro
 var plenty = fragmentation.Room{MilliCPU: 64_000, Memory: 256 * gib}
 
 func TestTheGPUForAShare(t *testing.T) {
-	third := fragmentation.Kind{MilliCPU: 1000, GPUs: 1, Core: 30, GPUMemory: 30}
+	third := fragmentation.TaskClass{MilliCPU: 1000, GPUs: 1, Core: 30, GPUMemory: 30}
 	cases := map[string]struct {
-		kinds *fragmentation.Kinds
-		free  []int64
-		share int64
-		want  int
+		classes *fragmentation.TaskClasses
+		free    []int64
+		share   int64
+		want    int
 	}{
 		"the tightest while no kind is known":          {seen(), []int64{100, 60, 70}, 50, 1},
 		"the one that leaves none":                     {seen(half), []int64{100, 60, 50}, 50, 2},
@@ -76,7 +76,7 @@ func TestTheGPUForAShare(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := best(tc.kinds, state(tc.free...), plenty, allocator.GPU, share(tc.share)); got != tc.want {
+			if got := best(tc.classes, state(tc.free...), plenty, allocator.GPU, share(tc.share)); got != tc.want {
 				t.Errorf("of GPUs with %v free, %d hundredths are best on %d, want %d", tc.free, tc.share, got, tc.want)
 			}
 		})
@@ -84,7 +84,7 @@ func TestTheGPUForAShare(t *testing.T) {
 }
 
 func TestTheNICForAShareIsTheOneThatKeepsTasksWithNICsPossible(t *testing.T) {
-	whole := fragmentation.Kind{MilliCPU: 1000, GPUs: 1, Core: 100, GPUMemory: 100, NICs: 2, NICShare: 50}
+	whole := fragmentation.TaskClass{MilliCPU: 1000, GPUs: 1, Core: 100, GPUMemory: 100, NICs: 2, NICShare: 50}
 	quarter := allocator.Amounts{allocator.RDMAShare: 25}
 	on := withNICs(state(100, 100), 60, 100, 80)
 	if got := best(seen(whole), on, plenty, allocator.RDMA, quarter); got != 0 {
@@ -101,9 +101,9 @@ func TestTheNodeForATask(t *testing.T) {
 		gpus     []int64
 		milliCPU int64
 	}
-	whole := fragmentation.Kind{MilliCPU: 8000, GPUs: 1, Core: 100, GPUMemory: 100}
+	whole := fragmentation.TaskClass{MilliCPU: 8000, GPUs: 1, Core: 100, GPUMemory: 100}
 	cases := map[string]struct {
-		kinds *fragmentation.Kinds
+		classes *fragmentation.TaskClasses
 		// gpu and milliCPU are what the task takes: of that GPU, or of none.
 		gpu, hundredths int64
 		milliCPU        int64
@@ -124,7 +124,7 @@ func TestTheNodeForATask(t *testing.T) {
 				if tc.hundredths > 0 {
 					after = taking(before, int(tc.gpu), tc.hundredths)
 				}
-				return tc.kinds.On(fragmentation.Room{MilliCPU: n.milliCPU}, fragmentation.Room{MilliCPU: n.milliCPU - tc.milliCPU}).NodeScore(before, after)
+				return tc.classes.On(fragmentation.Room{MilliCPU: n.milliCPU}, fragmentation.Room{MilliCPU: n.milliCPU - tc.milliCPU}).NodeScore(before, after)
 			}
 			if better, worse := score(tc.better), score(tc.worse); better <= worse {
 				t.Errorf("%+v scores %.4f and %+v scores %.4f, want more for the first", tc.better, better, tc.worse, worse)
@@ -135,29 +135,29 @@ func TestTheNodeForATask(t *testing.T) {
 
 func TestATaskThatMayGoAnywhereLeavesRareModelsToThoseThatNeedThem(t *testing.T) {
 	h := fragmentation.NewHistogram()
-	add(h, fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100}, 80)
-	add(h, fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100, Models: "rare"}, 10)
-	add(h, fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100, Models: "common"}, 10)
-	add(h, fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100, Models: "nowhere"}, 1000)
-	score := func(kinds *fragmentation.Kinds, model string) float64 {
+	add(h, fragmentation.TaskClass{GPUs: 1, Core: 100, GPUMemory: 100}, 80)
+	add(h, fragmentation.TaskClass{GPUs: 1, Core: 100, GPUMemory: 100, Models: "rare"}, 10)
+	add(h, fragmentation.TaskClass{GPUs: 1, Core: 100, GPUMemory: 100, Models: "common"}, 10)
+	add(h, fragmentation.TaskClass{GPUs: 1, Core: 100, GPUMemory: 100, Models: "nowhere"}, 1000)
+	score := func(classes *fragmentation.TaskClasses, model string) float64 {
 		before := state(100, 100)
 		before.Model = model
-		return kinds.On(plenty, plenty).NodeScore(before, taking(before, 0, 100))
+		return classes.On(plenty, plenty).NodeScore(before, taking(before, 0, 100))
 	}
 	h.SetSupply(fragmentation.Supply{"rare": 10, "common": 90})
-	kinds := h.Kinds()
-	if rare, common := score(kinds, "rare"), score(kinds, "common"); common <= rare {
+	classes := h.TaskClasses()
+	if rare, common := score(classes, "rare"), score(classes, "common"); common <= rare {
 		t.Errorf("a node of a model that one in ten GPUs is of scores %.3f, and one of the other model %.3f, want more for the other", rare, common)
 	}
 	h.SetSupply(fragmentation.Supply{"rare": 50, "common": 50})
-	kinds = h.Kinds()
-	if rare, common := score(kinds, "rare"), score(kinds, "common"); rare != common {
+	classes = h.TaskClasses()
+	if rare, common := score(classes, "rare"), score(classes, "common"); rare != common {
 		t.Errorf("of models that there is as much of, and that are wanted as often, nodes score %.3f and %.3f, want the same", rare, common)
 	}
 }
 
 func TestNodeScores(t *testing.T) {
-	one := fragmentation.Kind{GPUs: 1, Core: 100, GPUMemory: 100}
+	one := fragmentation.TaskClass{GPUs: 1, Core: 100, GPUMemory: 100}
 	room := fragmentation.Room{}
 	cases := map[string]struct {
 		before, after *allocator.State
@@ -181,40 +181,40 @@ func TestNodeScores(t *testing.T) {
 func TestNodeScoresAreBetween0And100AndFallAsTheFragmentGrows(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 7))
 	for range 500 {
-		kinds := seen(randomKind(rng), randomKind(rng), half)
+		classes := seen(randomClass(rng), randomClass(rng), half)
 		before := state(rng.Int64N(101), rng.Int64N(101), rng.Int64N(101))
 		room := fragmentation.Room{MilliCPU: rng.Int64N(64_000), Memory: rng.Int64N(64 * gib)}
 		after := taking(before, rng.IntN(3), rng.Int64N(101))
 		less := fragmentation.Room{MilliCPU: room.MilliCPU / 2, Memory: room.Memory / 2}
-		score, poorer := kinds.On(room, room).NodeScore(before, after), kinds.On(room, less).NodeScore(before, after)
+		score, poorer := classes.On(room, room).NodeScore(before, after), classes.On(room, less).NodeScore(before, after)
 		if score < 0 || score > 100 || poorer < 0 || poorer > 100 {
 			t.Fatalf("scores %.3f and %.3f are not between 0 and 100", score, poorer)
 		}
-		if grown := fragmentOf(kinds, after, less) - fragmentOf(kinds, after, room); grown > 0.01 && poorer >= score {
+		if grown := fragmentOf(classes, after, less) - fragmentOf(classes, after, room); grown > 0.01 && poorer >= score {
 			t.Fatalf("the fragment grows by %.4f GPUs more, and the score goes from %.4f to %.4f", grown, score, poorer)
 		}
 	}
 }
 
 // fragmentOf measures a state's GPUs, to hold the strategy against.
-func fragmentOf(kinds *fragmentation.Kinds, s *allocator.State, room fragmentation.Room) float64 {
+func fragmentOf(classes *fragmentation.TaskClasses, s *allocator.State, room fragmentation.Room) float64 {
 	n := fragmentation.Node{MilliCPU: room.MilliCPU, Memory: room.Memory}
 	for i := range s.Devices[allocator.GPU] {
 		free := s.Free(allocator.GPU, i)
 		n.GPUs = append(n.GPUs, fragmentation.GPU{Core: free[allocator.Core], Memory: free[allocator.MemoryRatio]})
 	}
-	return kinds.Fragment(&n)
+	return classes.Fragment(&n)
 }
 
 func BenchmarkNodeScore(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	h := fragmentation.NewHistogram()
 	for range 10_000 {
-		h.Add(randomKind(rng))
+		h.Add(randomClass(rng))
 	}
 	before := state(100, 100, 50, 20, 100, 0, 70, 100)
 	after := taking(before, 0, 40)
-	strategy := h.Kinds().On(plenty, plenty)
+	strategy := h.TaskClasses().On(plenty, plenty)
 	b.ReportAllocs()
 	for b.Loop() {
 		strategy.NodeScore(before, after)
@@ -231,7 +231,7 @@ func TestSharesOfFPGAsArePacked(t *testing.T) {
 	}
 	on := allocator.NewState(inventory).With(used)
 	for hundredths, want := range map[int64]int{25: 2, 60: 1, 100: 0} {
-		if got := best(fragmentation.NewHistogram().Kinds(), on, fragmentation.Room{}, allocator.FPGA, amount(hundredths)); got != want {
+		if got := best(fragmentation.NewHistogram().TaskClasses(), on, fragmentation.Room{}, allocator.FPGA, amount(hundredths)); got != want {
 			t.Errorf("%d hundredths go to FPGA %d, want %d", hundredths, got, want)
 		}
 	}

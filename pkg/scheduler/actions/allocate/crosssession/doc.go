@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package crosssession keeps results of allocate that a search in the next session would only repeat: answers to packing
+// problems, explanations of gangs and of gang groups, and ways that are known to fail. It also divides the steps
+// that searches may take in a session (Budget), so that each search gets its turn.
+//
+// Entries that a session does not use are dropped after the next one. The package is independent of sessions: its keys
+// are fingerprints and the numbers of problems.
+package crosssession

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crosssession
+
+import (
+	"maps"
+	"time"
+)
+
+// A gang that waits for resources being released keeps its placement in each session, with idle resources for its other
+// members. Pods that are being deleted may follow one another without end, so each namespace has a leaky bucket. The
+// time in which its gangs hold idle resources fills the bucket. The time in which they hold none drains it at a quarter
+// of that rate. When the bucket holds 5 minutes, the namespace's gangs are placed on idle resources only until the
+// bucket is empty. So over a long time a namespace holds idle resources for at most a fifth of the time, and it is
+// never paused below that.
+//
+// A gang that waits for pods that were evicted for it, for some minutes at most, fills the bucket at a quarter of the
+// rate, and holds its placement in a pause too. Without a limit a namespace could evict a pod of its own for one gang
+// after the other.
+const (
+	holdsFor = 5 * time.Minute
+	// drainsIn is the ratio of the time that the bucket takes to drain to the time that filled it.
+	drainsIn = 4
+	pause    = drainsIn * holdsFor
+)
+
+// Holds records how long gangs have held idle resources, by namespace. Queues and PodGroups would not do as keys,
+// because a tenant can choose and recreate them.
+type Holds struct {
+	of map[string]*hold
+	// session numbers the sessions.
+	session uint64
+}
+
+type hold struct {
+	// held is the time in the bucket, at most holdsFor, when gangs of the namespace last held idle resources. session
+	// and at say when that was.
+	held    time.Duration
+	session uint64
+	at      time.Time
+	// passed is the time that counted in that session, and added how much of it went into the bucket.
+	passed, added time.Duration
+	// until is when the last pause ends or ended.
+	until time.Time
+}
+
+// beginSession drops namespaces whose buckets are empty.
+func (h *Holds) beginSession(now time.Time) {
+	h.session++
+	maps.DeleteFunc(h.of, func(_ string, of *hold) bool { return now.Sub(of.at) > pause })
+}
+
+// Note records that a gang of the namespace holds idle resources in this session. The time since the previous session
+// counts if a gang did so in that session, too. promised reports whether the gang waits for pods that were evicted for it.
+func (h *Holds) Note(namespace string, now time.Time, promised bool) {
+	of := h.of[namespace]
+	if of == nil {
+		if h.of == nil {
+			h.of = map[string]*hold{}
+		}
+		of = &hold{at: now}
+		h.of[namespace] = of
+	}
+	if passed := now.Sub(of.at); of.session == h.session {
+		of.passed += passed
+	} else {
+		if of.passed, of.added = passed, 0; of.session+1 < h.session {
+			of.held, of.passed = max(of.held-passed/drainsIn, 0), 0
+		}
+	}
+	added := of.passed
+	if promised {
+		added /= drainsIn
+	}
+	of.held, of.added = min(of.held+max(added-of.added, 0), holdsFor), max(added, of.added)
+	of.session, of.at = h.session, now
+	if of.held == holdsFor {
+		of.until = now.Add(pause)
+	}
+}
+
+// PausedUntil returns when the namespace's pause ends; zero if its gangs may hold idle resources.
+func (h *Holds) PausedUntil(namespace string, now time.Time) time.Time {
+	if of := h.of[namespace]; of != nil && now.Before(of.until) {
+		return of.until
+	}
+	return time.Time{}
+}

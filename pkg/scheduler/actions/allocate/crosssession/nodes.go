@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package crosssession
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
+)
+
+// Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
+// need not be computed again.
+type Nodes struct {
+	// nodes are the records of the session's nodes by number, which is the order of their names. former are from the
+	// last session.
+	nodes, former []nodeRecord
+	// infos are the copies of the nodes of the records.
+	infos []*api.NodeInfo
+	// numbered counts the objects that have a number.
+	numbered uint64
+}
+
+// nodeRecord is the stored data of a node.
+type nodeRecord struct {
+	name string
+	// object is the Node. number identifies it, even if another object reuses its address.
+	object *v1.Node
+	number uint64
+	// fingerprint is the fingerprint of kept, which is the state of the session's copy of the node when the fingerprint
+	// was computed. kept.info is nil before the first one.
+	fingerprint uint64
+	kept        nodeState
+	// asGiven reports whether kept was taken before the session changed its copy.
+	asGiven bool
+}
+
+// nodeState is the state that the fingerprint of a node depends on.
+//
+// The tasks are counted, not compared. The next session is given the same copy only if the copy has its original tasks (package
+// snapshot), and a session removes from a copy only tasks that it has added. So a copy with its original number of tasks has the
+// original tasks.
+type nodeState struct {
+	info                         *api.NodeInfo
+	idle, releasing, pipelined   *snapshot.Amount
+	allocatable                  *snapshot.Amount
+	tasks                        int
+	usage                        *api.NodeUsage
+	measured                     int64
+	oversubscribed, jobsEvicting bool
+}
+
+// beginSession drops the nodes that the last session did not use.
+func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
+
+// open makes records of the session's nodes. If the copies are the same as in the last session, their records stay.
+func (m *Nodes) open(all []*api.NodeInfo) {
+	if m.nodes != nil {
+		return
+	}
+	if m.former != nil && slices.Equal(m.infos, all) {
+		m.nodes = m.former
+		return
+	}
+	m.nodes, m.infos = make([]nodeRecord, len(all)), all
+	for i, info := range all {
+		m.nodes[i].name = info.Name
+	}
+}
+
+// recordOf returns the record of a node. all are the session's nodes.
+func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
+	m.open(all)
+	r := &m.nodes[node]
+	if r.number == 0 {
+		if at, found := m.formerPlace(r.name, int(node)); found {
+			*r = m.former[at]
+		}
+	}
+	if object := all[node].Node; r.number == 0 || r.object != object {
+		m.numbered++
+		*r = nodeRecord{name: r.name, object: object, number: m.numbered}
+	}
+	return r
+}
+
+// NumberOf returns the number of the node's object, which stays the same as long as sessions have the object. No two
+// objects share a number.
+func (m *Nodes) NumberOf(node int32, all []*api.NodeInfo) uint64 { return m.recordOf(node, all).number }
+
+// formerPlace returns the number that the named node had in the last session, which usually is its current number.
+func (m *Nodes) formerPlace(name string, now int) (int, bool) {
+	if now < len(m.former) && m.former[now].name == name {
+		return now, true
+	}
+	return slices.BinarySearchFunc(m.former, name, func(r nodeRecord, name string) int { return cmp.Compare(r.name, name) })
+}
+
+// FingerprintOf returns the fingerprint stored for the node's current state, or else computes it. A copy that the
+// session got again, and has not touched, is not compared, because package snapshot has compared it.
+func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, touched bool, compute func(number uint64) uint64) uint64 {
+	m.open(all)
+	info := all[node]
+	if known := &m.nodes[node]; !touched && known.asGiven && known.kept.info == info {
+		return known.fingerprint
+	}
+	r := m.recordOf(node, all)
+	if r.kept.is(info) {
+		r.asGiven = r.asGiven || !touched
+		return r.fingerprint
+	}
+	fingerprint := compute(r.number)
+	if (r.kept.info != info || !touched) && !hasPlaced(info) {
+		r.kept, r.fingerprint, r.asGiven = stateOf(info, &m.nodes[max(0, node-1)].kept), fingerprint, !touched
+	}
+	return fingerprint
+}
+
+// hasPlaced reports whether the session has added tasks to the node.
+func hasPlaced(info *api.NodeInfo) bool {
+	for _, task := range info.Tasks {
+		if task.Status == api.Allocated || task.Status == api.Pipelined {
+			return true
+		}
+	}
+	return false
+}
+
+// stateOf returns the state of the node. Equal parts are shared with another node's state.
+func stateOf(info *api.NodeInfo, other *nodeState) nodeState {
+	amount := func(r *api.Resource, shared *snapshot.Amount) *snapshot.Amount {
+		if shared != nil && shared.Is(r) {
+			return shared
+		}
+		return snapshot.AmountOf(r)
+	}
+	return nodeState{
+		info: info, tasks: len(info.Tasks), usage: info.ResourceUsage, measured: measuredAt(info),
+		idle: amount(info.Idle, other.idle), releasing: amount(info.Releasing, other.releasing),
+		pipelined: amount(info.Pipelined, other.pipelined), allocatable: amount(info.Allocatable, other.allocatable),
+		oversubscribed: info.OversubscriptionNode, jobsEvicting: info.OfflineJobEvicting,
+	}
+}
+
+// is reports whether the node is in the state.
+func (s *nodeState) is(info *api.NodeInfo) bool {
+	return s.info == info && s.tasks == len(info.Tasks) && s.usage == info.ResourceUsage && s.measured == measuredAt(info) &&
+		s.oversubscribed == info.OversubscriptionNode && s.jobsEvicting == info.OfflineJobEvicting &&
+		s.idle.Is(info.Idle) && s.releasing.Is(info.Releasing) && s.pipelined.Is(info.Pipelined) && s.allocatable.Is(info.Allocatable)
+}
+
+// measuredAt returns when the node's usage was measured, in nanoseconds; 0 for a node without one.
+func measuredAt(info *api.NodeInfo) int64 {
+	if info.ResourceUsage == nil {
+		return 0
+	}
+	return info.ResourceUsage.MetricsTime.UnixNano()
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package feasible
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	v1helper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	k8snodeaffinity "k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// oneFilterResult makes a refusal independent of the order in which upstream called its predicates. Upstream calls them in
+// the order of a map, and stops at the first refusal that no eviction resolves, so with several reasons the result
+// varies. Here a lasting reason replaces others. Of several lasting reasons the first in a fixed order is reported, or
+// all candidates if a check costs too much.
+func (f *Finder) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err error) error {
+	var fit *api.FitError
+	if node.Node == nil || !errors.As(err, &fit) {
+		return err
+	}
+	if reason := f.lastingReason(task.Pod, node.Node, fit); reason != "" {
+		fit.Status = api.StatusSets{{Code: api.UnschedulableAndUnresolvable, Reason: reason}}
+	}
+	slices.SortStableFunc(fit.Status, func(l, r *api.Status) int { return strings.Compare(l.Reason, r.Reason) })
+	return err
+}
+
+// lastingReason returns the Kubernetes predicates' reason that no eviction resolves; empty if there is none.
+func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) string {
+	if forGood(fit) {
+		taint, tainted := untolerated(pod, node)
+		switch {
+		case cordoned(pod, node):
+			return nodeunschedulable.ErrReasonUnschedulable
+		case f.checks.taints && tainted:
+			return fmt.Sprintf("node(s) had untolerated taint {%s: %s}", taint.Key, taint.Value)
+		case f.checks.affinity && !f.selected(pod, node):
+			return k8snodeaffinity.ErrReasonPod
+		}
+	}
+	lasting := slices.IndexFunc(fit.Status, func(s *api.Status) bool {
+		return s.Code == api.UnschedulableAndUnresolvable && strings.HasPrefix(s.Reason, "node(s) ")
+	})
+	if lasting < 0 {
+		return ""
+	}
+	if possible := mayLast(pod, node); len(possible) > 1 {
+		return "node(s) didn't match " + strings.Join(possible, " or ")
+	}
+	return fit.Status[lasting].Reason
+}
+
+// mayLast returns the rules of a pod that may exclude a node permanently, except rules that are checked one by one.
+func mayLast(pod *v1.Pod, node *v1.Node) []string {
+	var rules []string
+	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
+		rules = append(rules, "pod affinity rules")
+	}
+	if slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c v1.TopologySpreadConstraint) bool {
+		_, there := node.Labels[c.TopologyKey]
+		return c.WhenUnsatisfiable == v1.DoNotSchedule && !there
+	}) {
+		rules = append(rules, "pod topology spread constraints (missing required label)")
+	}
+	if framework.HasClaims(pod) {
+		rules = append(rules, "volumes")
+	}
+	return rules
+}
+
+func cordoned(pod *v1.Pod, node *v1.Node) bool {
+	return node.Spec.Unschedulable && !v1helper.TolerationsTolerateTaint(pod.Spec.Tolerations,
+		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule})
+}
+
+// untolerated returns the first taint of the node that the pod does not tolerate; false if there is none.
+func untolerated(pod *v1.Pod, node *v1.Node) (v1.Taint, bool) {
+	return v1helper.FindMatchingUntoleratedTaint(node.Spec.Taints, pod.Spec.Tolerations, func(taint *v1.Taint) bool {
+		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
+	})
+}
+
+// selection is a pod's node selector and required affinity. It is parsed once, because many nodes in a row are
+// explained for one pod.
+type selection struct {
+	pod      *v1.Pod
+	required nodeaffinity.RequiredNodeAffinity
+}
+
+// selected reports whether the pod's node selector and required affinity match the node.
+func (f *Finder) selected(pod *v1.Pod, node *v1.Node) bool {
+	if f.selection.pod != pod {
+		f.selection = selection{pod, nodeaffinity.GetRequiredNodeAffinity(pod)}
+	}
+	match, err := f.selection.required.Match(node)
+	return match && err == nil
+}

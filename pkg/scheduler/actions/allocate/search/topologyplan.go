@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package search
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"k8s.io/klog/v2"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/crosssession"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// A gang that a plugin gathers (framework.TopologyPlanner) is placed by the plugin's plans. They are based on how many members each
+// node takes, by numbers. A trial shows whether every plugin agrees; if a node takes fewer, plans are recomputed with the actual
+// number.
+
+const (
+	// maxPlanTrials bounds how many plans of a gang are tried in one place, in addition to the bound of MaxFurtherLooks on all
+	// of their tasks.
+	maxPlanTrials = 64
+	// maxPlanProbes bounds how many tasks of a gang are placed to find out how many a node takes, where numbers cannot show it.
+	maxPlanProbes = 5_000
+	// furtherAtOnce is how many members beyond the minimum a gathered gang gets in one turn: each turn recomputes the plans.
+	furtherAtOnce = 64
+)
+
+// planRun places a job by topology plans in one scope.
+type planRun struct {
+	part    *trial.Part
+	attempt *state.Attempt
+	run     *state.Run
+	// atOnce bounds how many tasks beyond the minimum are placed.
+	atOnce int
+	// queueRefused reports whether the queue had no room for a task of a trial.
+	queueRefused bool
+	// may reports whether the session has steps left for probes, and for trials beyond the first.
+	may bool
+	// tried counts the tasks that were placed and taken back.
+	tried int
+}
+
+// placeByTopology places the job's tasks by the plans of the plugin that gathers it, within the node groups of the plugin that names them.
+func placeByTopology(r *state.Attempt) trial.Result {
+	if r.Groups == nil {
+		return tryInOrder(r, func(opts state.Options) trial.Result {
+			scope := r.Run.Anywhere(opts)
+			scope.ChosenBy = r.Planner.Plugin
+			return placeByTopologyIn(r, scope, opts)
+		})
+	}
+	d, err := r.DemandOf()
+	if err != nil {
+		r.Job.JobFitErrors = err.Error()
+		return trial.Result{}
+	}
+	ways := []func(state.Options) trial.Result{func(opts state.Options) trial.Result {
+		for _, c := range candidates(r, r.Groups.Candidates, d, opts) {
+			if result := placeByTopologyIn(r, r.Run.GroupScope(c.group, opts.Within, r.Groups.Plugin), opts); result.Outcome != trial.NotPlaced {
+				return result
+			}
+		}
+		return trial.Result{}
+	}}
+	if !r.Groups.Required {
+		ways = append(ways, func(opts state.Options) trial.Result { return placeByTopologyIn(r, r.Run.Anywhere(opts), opts) })
+	}
+	return tryInOrder(r, ways...)
+}
+
+// placeByTopologyIn places the job's tasks in the scope, provided that backfill can place the rest of its minimum.
+func placeByTopologyIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
+	uid := r.Job.DefaultSubJobID()
+	tasks := slices.SortedStableFunc(slices.Values(r.Pending.Tasks[uid]), r.Planner.Compare)
+	return withBestEffort(r, opts, func() trial.Result {
+		g := &planRun{part: trial.NewPart(r, r.Job.SubJobs[uid], tasks, scope, opts.IdleOnly), attempt: r, run: r.Run, atOnce: furtherAtOnce}
+		placed := g.place()
+		r.Run.Observe(placed.Outcome.String())
+		result := trial.Result{Outcome: placed.Outcome, Rest: map[api.SubJobID][]*api.TaskInfo{uid: placed.Rest}}
+		if placed.Outcome != trial.NotPlaced {
+			result.Changes = []*trial.Changes{placed.Changes}
+		}
+		return result
+	})
+}
+
+// place tries plans until one works. After each failure the slots of a node are corrected to the number of tasks that
+// it took.
+func (g *planRun) place() trial.PartResult {
+	failed := trial.PartResult{Rest: g.part.Tasks}
+	if len(g.part.Tasks) == 0 || len(g.part.Scope.Set.Nodes) == 0 {
+		return failed
+	}
+	g.attempt.Job.ResetSubJobFitErr(g.part.SubJob.UID)
+	classes, exact, err := g.plannedClasses()
+	if err != nil {
+		g.attempt.Found.NoPlanText = err.Error()
+		return failed
+	}
+	slots := g.slots(classes)
+	plans := g.attempt.Planner.On(slots, len(g.part.Tasks))
+	tasks, plan := g.nextPlan(plans)
+	if plan != nil && !exact && g.acquirePlans() { // the slots are upper bounds, so if they allow no plan, none exists
+		g.probe(slots)
+		plans = g.attempt.Planner.On(slots, len(g.part.Tasks))
+		tasks, plan = g.nextPlan(plans)
+	}
+	for trials := 0; trials < maxPlanTrials && g.tried <= crosssession.MaxFurtherLooks && (trials == 0 || g.acquirePlans()); trials++ {
+		if trials > 0 {
+			plans = g.attempt.Planner.On(slots, len(g.part.Tasks))
+			tasks, plan = g.nextPlan(plans)
+		}
+		if plan == nil {
+			g.attempt.Found.NoPlanText = plans.Explain(min(max(g.attempt.NeededByJob(), 1), len(g.part.Tasks)))
+			return failed
+		}
+		result, took := g.placeByShares(tasks, plan)
+		if result.Outcome != trial.NotPlaced {
+			return result
+		}
+		if trials > 0 {
+			g.charge(len(tasks))
+		}
+		if g.queueRefused {
+			if g.attempt.NeededByJob() > 0 || g.atOnce == 0 {
+				break
+			}
+			g.queueRefused = false
+			continue
+		}
+		if !lower(slots, took) {
+			break
+		}
+		klog.V(4).InfoS("Nodes fit fewer members than counted, planning the gang again", "podGroup", klog.KRef(g.attempt.Job.Namespace, g.attempt.Job.Name))
+	}
+	return failed
+}
+
+// acquirePlans reports whether the session has the steps to continue after the first trial. Otherwise gangs take turns
+// (memory.Budget).
+func (g *planRun) acquirePlans() bool {
+	if !g.may {
+		g.may = g.run.CrossSession.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.Scope.Set.Name, g.part.IdleOnly), 0)
+	}
+	if !g.may {
+		g.attempt.Found.Unfinished++
+		g.attempt.Found.NoPlanText = "search budget of this cycle is exhausted; retrying in a later cycle"
+	}
+	return g.may
+}
+
+// charge subtracts tasks that were placed and taken back from the remaining steps.
+func (g *planRun) charge(tasks int) {
+	g.tried += tasks
+	g.run.CrossSession.Orders.Left -= tasks * planLooks
+}
+
+// lower corrects the slots by the number of tasks that nodes took; false when they took all.
+func lower(slots, took map[string]int) bool {
+	maps.Copy(slots, took)
+	return len(took) > 0
+}
+
+// nextPlan returns the best plan, and the tasks to place by it: the job's minimum, in a domain for all its tasks if there is one;
+// for a ready job, as many as may be placed.
+func (g *planRun) nextPlan(plans framework.TopologyPlans) ([]*api.TaskInfo, []framework.NodeShare) {
+	all := len(g.part.Tasks)
+	needed := g.attempt.NeededByJob()
+	now := plans.Most(1, min(all, g.atOnce))
+	if needed > 0 || !g.run.Progress.GangDecides {
+		now = plans.Least(max(needed, 1), all)
+	}
+	if now == 0 {
+		return nil, nil
+	}
+	tasks := g.chosen(now)
+	for _, wanted := range []int{all, now} {
+		for plan := range plans.Plans(wanted, now) {
+			return tasks, plan
+		}
+	}
+	return nil, nil
+}
+
+// chosen returns n of the tasks, by rank: tasks that the minima of roles need, then others in task order and by rank.
+func (g *planRun) chosen(n int) []*api.TaskInfo {
+	if n >= len(g.part.Tasks) {
+		return g.part.Tasks
+	}
+	lacking := g.part.NeededByRole()
+	left := n
+	for _, needed := range lacking {
+		left -= max(int(needed), 0)
+	}
+	order := func(l, r *api.TaskInfo) int {
+		return cmp.Or(g.run.Session.TaskCompareFns(l, r), g.attempt.Planner.Compare(l, r))
+	}
+	var out []*api.TaskInfo
+	for _, task := range slices.SortedFunc(slices.Values(g.part.Tasks), order) {
+		switch {
+		case lacking[task.TaskRole] > 0:
+			lacking[task.TaskRole]--
+		case left > 0:
+			left--
+		default:
+			continue
+		}
+		out = append(out, task)
+	}
+	out = out[:min(n, len(out))]
+	slices.SortStableFunc(out, g.attempt.Planner.Compare)
+	return out
+}
+
+// placeByShares places the tasks by the plan. If some find no place, nothing is placed, and it returns the number of tasks of the
+// nodes that took fewer than their share.
+func (g *planRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShare) (trial.PartResult, map[string]int) {
+	result, shortfall := trial.TryShares(g.part, tasks, plan)
+	if shortfall.QueueRefused {
+		g.queueRefused, g.atOnce = true, shortfall.Placed
+	}
+	return result, shortfall.Took
+}
+
+// plannedClass is a class of tasks of a gang.
+type plannedClass struct {
+	candidates *feasible.CandidateNodes
+	request    *api.Resource
+	count      int
+}
+
+// plannedClasses returns the classes of the tasks. exact reports whether numbers show how many of them a node takes.
+func (g *planRun) plannedClasses() (classes []*plannedClass, exact bool, err error) {
+	at := map[*feasible.TaskClass]*plannedClass{}
+	exact = true
+	for _, task := range g.part.Tasks {
+		of := g.run.Finder.Class(task)
+		if at[of] == nil {
+			cache, err := g.run.Finder.Cache(task)
+			if err != nil {
+				return nil, false, err
+			}
+			at[of] = &plannedClass{candidates: g.run.Finder.Candidates(task, cache, g.part.Scope.Where), request: task.InitResreq}
+			classes = append(classes, at[of])
+			exact = exact && !of.OneByOne() && !state.HasHostPorts(task.Pod)
+		}
+		at[of].count++
+	}
+	return classes, exact, nil
+}
+
+// slots returns, for each node, an upper bound computed from numbers of how many tasks it takes, one after the other;
+// for equal tasks, how many it would take if there were more.
+func (g *planRun) slots(classes []*plannedClass) map[string]int {
+	slots := map[string]int{}
+	for place, node := range g.part.Scope.Set.Nodes {
+		if n := g.slotsByNumbers(classes, place); n > 0 {
+			slots[g.run.Index.Nodes[node].Name] = n
+		}
+	}
+	return slots
+}
+
+// probe places tasks to find out how many a node takes, where numbers cannot show it.
+func (g *planRun) probe(slots map[string]int) {
+	for _, node := range g.part.Scope.Set.Nodes {
+		name := g.run.Index.Nodes[node].Name
+		if n := slots[name]; n > 1 && g.tried < maxPlanProbes {
+			slots[name] = trial.CountOnNode(g.part, node, min(n, len(g.part.Tasks)))
+			g.charge(slots[name] + 1)
+		}
+	}
+}
+
+// slotsByNumbers computes it for the node at the place, from cached verdicts and the node's remaining resources.
+func (g *planRun) slotsByNumbers(classes []*plannedClass, place int) (n int) {
+	node := g.run.Index.Nodes[g.part.Scope.Set.Nodes[place]]
+	free := node.Idle
+	if !g.part.IdleOnly {
+		free = feasible.FutureIdle(node)
+	}
+	pods := g.run.Finder.PodSlots(node)
+	for i, c := range classes {
+		if n >= pods || !c.candidates.Packs(place, g.part.IdleOnly) {
+			continue
+		}
+		most := pods - n
+		if len(classes) > 1 {
+			most = min(most, c.count)
+		}
+		copies := copiesIn(c.request, free, most)
+		n += copies
+		if copies > 0 && i+1 < len(classes) {
+			free = free.Clone().SubWithoutAssert(c.request.Clone().Multi(float64(copies)))
+		}
+	}
+	return n
+}
+
+// copiesIn returns how many such requests fit into the free resources, at most most.
+func copiesIn(request, free *api.Resource, most int) int {
+	n := float64(most)
+	bound := func(request, free float64) {
+		if request > 0 {
+			n = min(n, math.Floor((free+0.5)/request))
+		}
+	}
+	bound(request.MilliCPU, free.MilliCPU)
+	bound(request.Memory, free.Memory)
+	for name, value := range request.ScalarResources {
+		bound(value, free.ScalarResources[name])
+	}
+	return int(max(n, 0))
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package coscheduling
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling/topologyplan"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ranks"
+)
+
+const (
+	clusterLayer = string(v1alpha1.ClusterTopologyLayer)
+	nodeLayer    = string(v1alpha1.NodeTopologyLayer)
+)
+
+// network holds the network's layers and domains, for the gangs of one session that have topology rules.
+type network struct {
+	*framework.Session
+	layers []layer
+	// unread is why the layers could not be read.
+	unread error
+	// domains has the domains of each node.
+	domains map[string][]string
+	// asking are the gangs with topology rules.
+	asking map[api.JobID]*gathered
+
+	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
+	mu sync.Mutex
+	// affinityCounts caches how many pods match a selector on each node, by namespace and selector.
+	affinityCounts map[string]map[string]int
+}
+
+// gathered is a gang with a topology rule.
+type gathered struct {
+	rules []topologyplan.Layer
+	// must is the number of layers from the widest down to the layer of the domain that must hold the gang. It is 0 if
+	// the gang may use any domains, and one more than the number of layers if it must be on one node.
+	must int
+	// multiple reports whether the number of members in each domain of some layer must be a multiple of a given number.
+	multiple bool
+	// err is why the gang may not be placed.
+	err error
+	// requiredDomain is the domain of its members, valid while known is set. known is reset when a member is placed or removed.
+	requiredDomain string
+	known          bool
+}
+
+// binds reports whether some nodes are closed to the gang's members.
+func (a *gathered) binds() bool { return a != nil && (a.must > 0 || a.err != nil) }
+
+// invalidTopology returns why the gang could not be placed in any cluster state; nil if it could, and for gangs without topology rules.
+func (n *network) invalidTopology(job *api.JobInfo) error {
+	if n == nil || n.asking[job.UID] == nil {
+		return nil
+	}
+	return n.asking[job.UID].err
+}
+
+// gatherGangs reads the topology rules of the session's gangs. Without such a gang it registers nothing.
+func (s *session) gatherGangs() {
+	n := &network{Session: s.Session, asking: map[api.JobID]*gathered{}, affinityCounts: map[string]map[string]int{}}
+	for uid, g := range s.gangs {
+		if len(g.Gather) == 0 {
+			continue
+		}
+		if len(n.asking) == 0 {
+			n.read(s.plugin)
+		}
+		n.asking[uid] = n.request(g)
+	}
+	if len(n.asking) == 0 {
+		return
+	}
+	s.network = n
+	s.AddEventHandler(&vcframework.EventHandler{
+		AllocateFunc:   func(event *vcframework.Event) { n.changed(event.Task, +1) },
+		DeallocateFunc: func(event *vcframework.Event) { n.changed(event.Task, -1) },
+	})
+	n.addPreBind(s.plugin)
+}
+
+// read reads the layers and the domains of the nodes.
+func (n *network) read(p *plugin) {
+	topology, err := p.topology()
+	if err == nil {
+		n.layers, err = layersOf(topology)
+	}
+	n.unread = err
+	n.domains = make(map[string][]string, len(n.NodeList))
+	for _, node := range n.NodeList {
+		n.domains[node.Name] = domainsOf(n.layers, node.Node)
+	}
+}
+
+// request reads the gang's rules against the existing layers. A rule that cannot be kept prevents the gang from being placed.
+func (n *network) request(g *gang) *gathered {
+	a := &gathered{rules: []topologyplan.Layer{{Name: clusterLayer}}}
+	for _, l := range n.layers {
+		a.rules = append(a.rules, topologyplan.Layer{Name: l.name})
+	}
+	a.rules = append(a.rules, topologyplan.Layer{Name: nodeLayer})
+	var names []string
+	for _, rule := range a.rules {
+		names = append(names, rule.Name)
+	}
+	for _, rule := range g.Gather {
+		i := slices.Index(names, rule.Layer)
+		switch {
+		case i >= 0:
+			a.rules[i].Must, a.rules[i].Prefer, a.rules[i].Multiple = rule.Must, rule.Prefer, rule.Multiple
+			if rule.Must {
+				a.must = max(a.must, i)
+			}
+			a.multiple = a.multiple || rule.Multiple > 1
+		case !rule.Must && rule.Multiple <= 1:
+			g.mistakes = append(slices.Clip(g.mistakes), gangs.InvalidSetting{
+				Field: gangs.TopologyAnnotation, Value: "layer " + rule.Layer, Expected: "one of " + strings.Join(names, ", "), Effect: "the rule is ignored",
+			})
+		case n.unread != nil:
+			a.err = fmt.Errorf("layer %s of the network cannot be used: %w", brief.Value(rule.Layer), n.unread)
+		default:
+			a.err = fmt.Errorf("annotation %s names unknown layer %s; the layers are %s", gangs.TopologyAnnotation, brief.Value(rule.Layer), strings.Join(names, ", "))
+		}
+	}
+	if g.ContainsHardTopology() || g.ContainsSubJobPolicy() {
+		a.err = errors.New("annotation " + gangs.TopologyAnnotation + " conflicts with sub-groups and with spec.networkTopology of mode hard; remove one of them")
+	}
+	return a
+}
+
+// placed are the statuses of members that hold a node.
+var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
+
+// topologyPlanner returns how to place the job by its topology rule; nil if it has none.
+func (n *network) topologyPlanner(job *api.JobInfo) (*framework.TopologyPlanner, error) {
+	a := n.asking[job.UID]
+	if a == nil || a.err != nil {
+		if a == nil {
+			return nil, nil
+		}
+		return nil, a.err
+	}
+	members := map[string]int{}
+	for _, status := range placed {
+		for _, task := range job.TaskStatusIndex[status] {
+			members[task.NodeName]++
+		}
+	}
+	affinityCounts := n.affinityCountsOf(job)
+	on := func(slots map[string]int, most int) framework.TopologyPlans {
+		nodes := make([]topologyplan.Node, 0, len(n.NodeList))
+		for _, node := range n.NodeList {
+			nodes = append(nodes, topologyplan.Node{
+				Name: node.Name, Domains: n.domains[node.Name],
+				Slots: slots[node.Name], Members: members[node.Name], AffinityCount: affinityCounts[node.Name],
+			})
+		}
+		return plans{topologyplan.New(a.rules, nodes, most)}
+	}
+	return &framework.TopologyPlanner{On: on, Compare: ranks.New().Compare}, nil
+}
+
+// plans adapts a topologyplan.DomainTree to framework.TopologyPlans.
+type plans struct{ *topologyplan.DomainTree }
+
+// Plans implements framework.TopologyPlans.
+func (p plans) Plans(wanted, now int) iter.Seq[[]framework.NodeShare] {
+	return func(yield func([]framework.NodeShare) bool) {
+		for plan := range p.DomainTree.Plans(wanted, now) {
+			shares := make([]framework.NodeShare, len(plan))
+			for i, share := range plan {
+				shares[i] = framework.NodeShare(share)
+			}
+			if !yield(shares) {
+				return
+			}
+		}
+	}
+}
+
+// selectorOf returns the selector of the gang's pods, with their namespace: that of the first pod by name that has one; empty for
+// none.
+func selectorOf(job *api.JobInfo) string {
+	var first *api.TaskInfo
+	for _, task := range job.Tasks {
+		if task.Pod.Annotations[gangs.TopologySelectorAnnotation] != "" && (first == nil || task.Name < first.Name) {
+			first = task
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return job.Namespace + "/" + first.Pod.Annotations[gangs.TopologySelectorAnnotation]
+}
+
+// affinityCountsOf counts on each node the pods that match the gang's selector.
+func (n *network) affinityCountsOf(job *api.JobInfo) map[string]int {
+	selector := selectorOf(job)
+	if selector == "" {
+		return nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	counts, known := n.affinityCounts[selector]
+	if !known {
+		counts = map[string]int{}
+		for _, node := range n.NodeList {
+			for _, task := range node.Tasks {
+				if selects(selector, task) {
+					counts[node.Name]++
+				}
+			}
+		}
+		n.affinityCounts[selector] = counts
+	}
+	return counts
+}
+
+func selects(selector string, task *api.TaskInfo) bool {
+	said := task.Pod.Annotations[gangs.TopologySelectorAnnotation]
+	return said != "" && len(selector) == len(task.Namespace)+1+len(said) && selector == task.Namespace+"/"+said
+}
+
+// changed records that a task was placed in the session, or removed.
+func (n *network) changed(task *api.TaskInfo, by int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for selector, counts := range n.affinityCounts {
+		if selects(selector, task) {
+			counts[task.NodeName] += by
+		}
+	}
+	if a := n.asking[task.Job]; a != nil {
+		a.known = false
+	}
+}

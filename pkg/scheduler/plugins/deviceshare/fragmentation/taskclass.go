@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// TaskClass is a class of tasks with equal requests. The zero value requests nothing.
+type TaskClass struct {
+	// MilliCPU and Memory, in bytes, are the task's requests.
+	MilliCPU, Memory int64
+	// GPUs is the number of GPUs. Core and GPUMemory are the parts of each, in hundredths; 100 is a whole one.
+	GPUs, Core, GPUMemory int64
+	// NICs is the number of NICs. NICShare is the part of each, in hundredths.
+	NICs, NICShare int64
+	// Models are the GPU models that the task allows (Models); empty for any.
+	Models string
+}
+
+// isPossible reports whether a machine for the task could exist.
+func (k *TaskClass) isPossible() bool {
+	return k.GPUs <= maxDevices && k.NICs <= maxDevices && k.Core <= 100 && k.GPUMemory <= 100 && k.NICShare <= 100 &&
+		k.MilliCPU >= 0 && k.MilliCPU <= maxMilliCPU && k.Memory >= 0 && k.Memory <= maxMemory
+}
+
+// share returns the parts of each of its GPUs.
+func (k *TaskClass) share() GPU { return GPU{k.Core, k.GPUMemory} }
+
+// maxModels limits how many models a task may name. A task that names more excludes little, and counts as one that
+// allows any.
+const maxModels = 16
+
+// Models returns the value of TaskClass.Models for these names.
+func Models(names ...string) string {
+	names = slices.Compact(slices.Sorted(slices.Values(names)))
+	if len(names) > maxModels {
+		return ""
+	}
+	return strings.Join(names, "|")
+}
+
+// allows reports whether a task of the class may have GPUs of the model.
+func (k *TaskClass) allows(model string) bool {
+	if k.Models == "" {
+		return true
+	}
+	for allowed := range strings.SplitSeq(k.Models, "|") {
+		if allowed == model {
+			return true
+		}
+	}
+	return false
+}
+
+// rounded returns the class with its sizes rounded up to one of four values for each power of two. Classes that are equal
+// after rounding count as one, so that tasks with slightly different sizes do not make separate classes.
+func (k TaskClass) rounded() TaskClass {
+	k.MilliCPU, k.Memory = roundUp(k.MilliCPU), roundUp(k.Memory)
+	return k
+}
+
+// roundUp returns the next number of three significant bits.
+func roundUp(n int64) int64 {
+	if n < 8 {
+		return max(n, 0)
+	}
+	step := int64(1) << (bits.Len64(uint64(n-1)) - 3)
+	return (n + step - 1) / step * step
+}
+
+// compare orders classes, so that results do not depend on the order of maps.
+func (k *TaskClass) compare(other *TaskClass) int {
+	return cmp.Or(
+		cmp.Compare(k.Core, other.Core), cmp.Compare(k.GPUMemory, other.GPUMemory), cmp.Compare(k.GPUs, other.GPUs),
+		cmp.Compare(k.MilliCPU, other.MilliCPU), cmp.Compare(k.Memory, other.Memory),
+		cmp.Compare(k.NICs, other.NICs), cmp.Compare(k.NICShare, other.NICShare), cmp.Compare(k.Models, other.Models),
+	)
+}

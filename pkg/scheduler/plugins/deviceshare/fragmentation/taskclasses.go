@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fragmentation
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// TaskClasses are classes of tasks with their weights. The zero value has none. It is immutable.
+type TaskClasses struct {
+	// all is sorted by share, so that equal shares are adjacent. The weights sum to 1.
+	all []weighted
+	// byModel is the demand on nodes of each model, computed at its first use.
+	mu      sync.RWMutex
+	byModel map[string]*demand
+}
+
+type weighted struct {
+	TaskClass
+	weight float64
+}
+
+// Supply is the number of GPUs of each model in the cluster; nil if unknown.
+type Supply map[string]int
+
+// newTaskClasses weighs classes by frequency. A class that allows only some of the cluster's GPUs weighs more by the inverse of that
+// fraction, since each GPU that it cannot use is a larger part of its supply. A class that allows none has weight 0.
+func newTaskClasses(list []counted, supply Supply) *TaskClasses {
+	k := &TaskClasses{byModel: map[string]*demand{}}
+	total := 0.0
+	for _, c := range list {
+		if weight := c.tasks * supply.scarcity(&c.TaskClass); weight > 0 {
+			k.all = append(k.all, weighted{c.TaskClass, weight})
+			total += weight
+		}
+	}
+	for i := range k.all {
+		k.all[i].weight /= total
+	}
+	slices.SortFunc(k.all, func(l, r weighted) int { return l.compare(&r.TaskClass) })
+	return k
+}
+
+// scarcity returns the ratio of all GPUs to the GPUs that the class allows; 0 if it allows none of them.
+func (s Supply) scarcity(class *TaskClass) float64 {
+	all, allowed := 0, 0
+	for model, gpus := range s {
+		all += gpus
+		if class.allows(model) {
+			allowed += gpus
+		}
+	}
+	switch {
+	case all == 0:
+		return 1
+	case allowed == 0:
+		return 0
+	default:
+		return float64(all) / float64(allowed)
+	}
+}
+
+// Len returns the number of classes.
+func (k *TaskClasses) Len() int { return len(k.all) }
+
+// demand is the demand of the classes on nodes with GPUs of one model.
+type demand struct {
+	classes []weighted
+	// refused is the weight of the classes that do not allow the model.
+	refused float64
+	// milliCPU and memory are the mean needs of the classes for each GPU.
+	milliCPU, memory float64
+}
+
+// of returns the demand for the model.
+func (k *TaskClasses) of(model string) *demand {
+	k.mu.RLock()
+	d := k.byModel[model]
+	k.mu.RUnlock()
+	if d != nil {
+		return d
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.byModel[model] == nil { // cloned, so that the caller's node can stay on its stack
+		k.byModel[strings.Clone(model)] = k.newDemand(model)
+	}
+	return k.byModel[model]
+}
+
+func (k *TaskClasses) newDemand(model string) *demand {
+	d := &demand{}
+	var gpus, milliCPU, memory float64
+	for i := range k.all {
+		class := &k.all[i]
+		if !class.allows(model) {
+			d.refused += class.weight
+			continue
+		}
+		d.classes = append(d.classes, *class)
+		gpus += class.weight * float64(class.GPUs) * gpusOf(class.share().size())
+		milliCPU += class.weight * float64(class.MilliCPU)
+		memory += class.weight * float64(class.Memory)
+	}
+	if gpus > 0 {
+		d.milliCPU, d.memory = milliCPU/gpus, memory/gpus
+	}
+	return d
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictionbackoff
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestAClaimEndsWhenItsVictimShouldHaveGone: a pod may never go, for a finalizer, a dead node or a grace period of a year.
+func TestAClaimEndsWhenItsVictimShouldHaveGone(t *testing.T) {
+	const year = 365 * 24 * 3600
+	for name, c := range map[string]struct {
+		grace *int64
+		want  time.Duration
+	}{
+		"no grace period said":        {want: 90 * time.Second},
+		"five minutes to end":         {grace: new(int64(300)), want: 6 * time.Minute},
+		"at once":                     {grace: new(int64(0)), want: time.Minute},
+		"a year":                      {grace: new(int64(year)), want: 11 * time.Minute},
+		"more seconds than any clock": {grace: new(int64(1 << 62)), want: 11 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w world
+			w.node("n")
+			w.gang("lends", "q1", "2", 0, 1, "n")
+			w.gang("wants", "q2", "2", 1, 1)
+			for _, pod := range w.Pods {
+				pod.Spec.TerminationGracePeriodSeconds = c.grace
+			}
+			s := brew(t, w.ClusterSpec, fmt.Sprintf(tiers, Name, false))
+			synctest.Test(t, func(t *testing.T) {
+				s.session()
+				if len(s.last) != 1 {
+					t.Fatalf("evicted %v, want the pod that lends", s.last)
+				}
+				urgent := func() bool {
+					ssn := s.cluster.Open(s.registry, s.conf)
+					defer ssn.Close()
+					return ssn.Placement.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/wants"])
+				}
+				time.Sleep(c.want - time.Nanosecond)
+				if !urgent() {
+					t.Errorf("the gang does not go first %s after the eviction", c.want)
+				}
+				time.Sleep(time.Nanosecond)
+				if urgent() {
+					t.Errorf("the gang still goes first after %s", c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestNomineesAloneGoFirst: while a victim stays, the gang's other members do not pass those who come before them, and have what those
+// leave.
+func TestNomineesAloneGoFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		free []string
+		want []string
+	}{
+		"room for one":   {free: []string{"n2"}, want: []string{"first"}},
+		"room for two":   {free: []string{"n2", "n3"}, want: []string{"first", "wants"}},
+		"room for three": {free: []string{"n2", "n3", "n4"}, want: []string{"first", "wants", "wants"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "low", 10, "2"}}, 100, []wants{{"n1", "2"}})
+			w.PodGroups = slices.DeleteFunc(w.PodGroups, func(pg *v1beta1.PodGroup) bool { return pg.Name == "gang" })
+			w.Pods = w.Pods[:1]
+			w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p500", 500))
+			member := func(gang string, i int, priority int32) *v1.Pod {
+				return schedtest.MakePod().Name(fmt.Sprintf("%s-%d", gang, i)).Group(gang).Priority(priority).Req(schedtest.Resources{"cpu": "2"}).Obj()
+			}
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("wants").MinMember(1).PriorityClass("p100").Obj(),
+				schedtest.MakePodGroup().Name("first").MinMember(1).PriorityClass("p500").Obj())
+			w.Pods = append(w.Pods, member("wants", 0, 100))
+			s := brew(t, w, strings.Replace(victimTiers, "actions: preempt", "actions: allocate, preempt", 1))
+			synctest.Test(t, func(t *testing.T) {
+				s.session()
+				if len(s.last) != 1 {
+					t.Fatalf("evicted %v, want the pod of low priority", s.last)
+				}
+				for i := 1; i < 3; i++ {
+					s.cluster.AddPod(member("wants", i, 100))
+				}
+				s.cluster.AddPod(member("first", 0, 500))
+				for _, name := range c.free {
+					if err := s.cluster.Cache().AddOrUpdateNode(schedtest.MakeNode().Name(name).Capacity(schedtest.Resources{"cpu": "2", "pods": "20"}).Obj()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				ssn := s.cluster.Open(s.registry, s.conf)
+				defer ssn.Close()
+				ssn.Run(s.actions[0])
+				var bound []string
+				for name := range ssn.Binds() {
+					bound = append(bound, strings.TrimPrefix(name[:len(name)-2], schedtest.Namespace+"/"))
+				}
+				slices.Sort(bound)
+				if _, waits := ssn.Pipelined()[schedtest.Namespace+"/wants-0"]; !waits {
+					t.Error("the member that was evicted for does not wait for its victim")
+				}
+				if diff := cmp.Diff(c.want, bound); diff != "" {
+					t.Errorf("bound (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestAGangBoundInPartIsNoLastVictim: that it is completed before others says nothing of who is to be evicted.
+func TestAGangBoundInPartIsNoLastVictim(t *testing.T) {
+	w := evicting(map[string]string{"n1": "2"}, []runs{{"n1", "crippled", 10, "1"}, {"n1", "whole", 500, "1"}}, 1000, []wants{{"n1", "1"}})
+	for _, pg := range w.PodGroups {
+		if pg.Name == "crippled" {
+			pg.Spec.MinMember = 2
+		}
+	}
+	w.Pods[0].Annotations[binding.MinimumAnnotation] = "2"
+	w.Pods = append(w.Pods, schedtest.MakePod().Name("crippled-1").Group("crippled").Priority(10).Req(schedtest.Resources{"cpu": "1"}).Obj())
+	cluster := sessiontest.New(w)
+	defer cluster.Close()
+	registry := framework.NewRegistry()
+	registry.RegisterPlugin(Spec())
+	registry.RegisterPlugin(transaction.Spec(free{}))
+	ssn := cluster.Open(registry, `
+actions: preempt
+tiers:
+- plugins:
+  - name: evictions
+- plugins:
+  - name: transaction
+- plugins:
+  - name: priority
+  - name: conformance
+- plugins:
+  - name: predicates
+`)
+	defer ssn.Close()
+	if !ssn.Placement.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/crippled"]) {
+		t.Fatal("the gang of low priority is not bound in part")
+	}
+	ssn.Run(vcpreempt.New())
+	if diff := cmp.Diff([]string{schedtest.Namespace + "/crippled-0"}, ssn.Evicts()); diff != "" {
+		t.Errorf("evicted (-want +got):\n%s", diff)
+	}
+}
+
+// TestAClaimIsOfOneSession: of all its evictions for the gang and all members that are to be placed, until the last victim should have gone; the
+// next session's take its place. A queue waits once for all that was taken from it in a session.
+func TestAClaimIsOfOneSession(t *testing.T) {
+	var w world
+	w.node("n")
+	w.gang("lends", "q1", "1", 0, 3, "n", "n", "n")
+	w.gang("wants", "q2", "1", 2, 2)
+	w.Nodes[0].Status.Allocatable["cpu"] = resource.MustParse("5")
+	for i, grace := range []int64{300, 0, 0} {
+		w.Pods[1+i].Spec.TerminationGracePeriodSeconds = &grace
+	}
+	s := brew(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
+	const ns = schedtest.Namespace + "-"
+	evict := func(nominees map[string]bool, victims ...string) {
+		t.Helper()
+		ssn := s.cluster.Open(s.registry, s.conf)
+		defer ssn.Close()
+		ssn.Action = reclaim
+		statement := vcframework.NewStatement(ssn.Session.Session)
+		for _, name := range victims {
+			if err := statement.Evict(ssn.Jobs[schedtest.Namespace+"/lends"].Tasks[api.TaskID(ns+name)].Clone(), "reason"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, follows := range nominees {
+			if err := statement.Pipeline(ssn.Jobs[schedtest.Namespace+"/wants"].Tasks[api.TaskID(ns+name)], "n", follows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		statement.Commit()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		claimed := func() *claim { return s.plugin.claims[schedtest.Namespace+"/wants"] }
+		evict(map[string]bool{"wants-0": true, "wants-1": false}, "lends-0", "lends-1")
+		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true, ns + "wants-1": true}, claimed().nominees); diff != "" {
+			t.Errorf("nominees (-want +got):\n%s", diff)
+		}
+		if got := time.Until(claimed().until); got != 6*time.Minute {
+			t.Errorf("the claim holds for %s, want the longest grace period and a minute", got)
+		}
+		if _, until, _ := s.plugin.queues.Blocked("q1"); time.Until(until) != firstWait {
+			t.Errorf("the queue that was taken from waits for %s, want %s", time.Until(until), firstWait)
+		}
+		s.cluster.Cache().DeletePod(w.Pods[1])
+		s.cluster.Cache().DeletePod(w.Pods[2])
+		evict(map[string]bool{"wants-0": true}, "lends-2")
+		if diff := cmp.Diff(map[api.TaskID]api.JobID{ns + "lends-2": schedtest.Namespace + "/lends"}, claimed().victims); diff != "" {
+			t.Errorf("victims of the next session (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true}, claimed().nominees); diff != "" {
+			t.Errorf("nominees of the next session (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictionbackoff
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// bare is a session of the jobs, without plugins.
+func bare(action string, jobs ...*api.JobInfo) *framework.Session {
+	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}, Nodes: map[string]*api.NodeInfo{}}}
+	ssn.Action = action
+	for _, job := range jobs {
+		ssn.Jobs[job.UID] = job
+	}
+	return ssn
+}
+
+// jobOf has a task of each status, whose UID is the job's name and its number.
+func jobOf(namespace, name string, statuses ...api.TaskStatus) *api.JobInfo {
+	job := api.NewJobInfo(api.JobID(namespace + "/" + name))
+	job.Namespace, job.Name, job.Queue = namespace, name, api.QueueID("q-"+name)
+	for i, status := range statuses {
+		task := api.NewTaskInfo(schedtest.MakePod().Namespace(namespace).Name(name).Group(name).Obj())
+		task.UID, task.Status, task.NodeName = api.TaskID(name+string(rune('0'+i))), status, "n"
+		job.AddTaskInfo(task)
+	}
+	return job
+}
+
+// TestClaimsFromSessionToSession: a claim lasts while a nominee waits, and has its gang go first while its victims leave, and in the session
+// after that.
+func TestClaimsFromSessionToSession(t *testing.T) {
+	type state struct{ Promised, Open, Blocked bool }
+	tests := map[string]struct {
+		gang, victims *api.JobInfo
+		open          bool
+		left          time.Duration
+		want          *state
+	}{
+		"its victim leaves":                  {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}},
+		"its victim has left":                {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), true, 1, &state{true, false, true}},
+		"its victim had left before":         {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends"), false, 1, &state{false, false, true}},
+		"with its gang":                      {jobOf("ns", "wants", api.Pending), nil, true, 1, &state{true, false, true}},
+		"its victim should have left":        {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 0, &state{false, true, true}},
+		"one of two nominees is placed":      {jobOf("ns", "wants", api.Running, api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}},
+		"all nominees are placed":            {jobOf("ns", "wants", api.Running, api.Running), jobOf("ns", "lends", api.Releasing), true, 1, nil},
+		"nominees are placed, others wait":   {jobOf("ns", "wants", api.Running, api.Running, api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, nil},
+		"the gang was deleted":               {nil, jobOf("ns", "lends", api.Releasing), true, 1, nil},
+		"another gang has a claim that ends": {jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Releasing), true, 1, &state{true, true, true}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPlugin()
+				c := newClaim()
+				c.nominees["wants0"], c.nominees["wants1"], c.victims["lends0"] = true, true, "ns/lends"
+				c.open, c.until = tt.open, time.Now().Add(tt.left)
+				p.claims["ns/wants"], p.claims["ns/other"] = c, newClaim()
+				p.gangs.Failed("ns/wants", "why")
+				ssn := bare("")
+				for _, job := range []*api.JobInfo{tt.gang, tt.victims} {
+					if job != nil {
+						ssn.Jobs[job.UID] = job
+					}
+				}
+
+				p.closeClaims(ssn)
+
+				var got *state
+				if p.claims["ns/wants"] != nil {
+					_, _, blocked := p.gangs.Blocked("ns/wants")
+					got = &state{Promised: p.promised["ns/wants"]["wants0"], Open: c.open, Blocked: blocked}
+				} else if _, _, blocked := p.gangs.Blocked("ns/wants"); blocked || len(p.promised) > 0 {
+					t.Errorf("without a claim the gang waits: %t, and is promised %v", blocked, p.promised)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("the claim (-want +got):\n%s", diff)
+				}
+				if p.claims["ns/other"] != nil {
+					t.Error("the claim of a gang that was deleted stays")
+				}
+			})
+		})
+	}
+}
+
+// TestWhichEvictionsAreNoted: a queue waits that was taken from, and a gang whose members follow evicted pods on the node has a claim.
+func TestWhichEvictionsAreNoted(t *testing.T) {
+	follows := func(job *api.JobInfo, all bool) *api.JobInfo {
+		for _, task := range job.Tasks {
+			task.EvictionOccurred = all
+		}
+		return job
+	}
+	tests := map[string]struct {
+		action  string
+		wants   *api.JobInfo
+		node    string
+		unknown bool
+		taken   bool
+		claims  map[api.JobID]map[api.TaskID]bool
+	}{
+		"a reclaim":                   {reclaim, follows(jobOf("ns", "wants", api.Pipelined, api.Pipelined, api.Pending), true), "n", false, true, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true, "wants1": true}}},
+		"a preemption":                {preempt, follows(jobOf("ns", "wants", api.Pipelined), true), "n", false, false, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}},
+		"members that follow no pod":  {preempt, follows(jobOf("ns", "wants", api.Pipelined), false), "n", false, false, nil},
+		"members that are placed":     {preempt, follows(jobOf("ns", "wants", api.Running), true), "n", false, false, nil},
+		"on another node":             {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "other", false, true, nil},
+		"on a node that has gone":     {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "gone", false, true, nil},
+		"of a gang that has gone":     {reclaim, follows(jobOf("ns", "wants", api.Pipelined), true), "n", true, false, map[api.JobID]map[api.TaskID]bool{"ns/wants": {"wants0": true}}},
+		"beside pods of no gang here": {reclaim, nil, "n", false, true, nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := newPlugin()
+			p.noted, p.taken = map[api.JobID]bool{}, map[api.QueueID]bool{}
+			lends := jobOf("ns", "lends", api.Releasing)
+			ssn := bare(tt.action)
+			if !tt.unknown {
+				ssn.Jobs[lends.UID] = lends
+			}
+			for _, node := range []string{"n", "other"} {
+				ssn.Nodes[node] = api.NewNodeInfo(schedtest.MakeNode().Name(node).Obj())
+			}
+			on := jobOf("ns", "stranger", api.Running)
+			if tt.wants != nil {
+				ssn.Jobs[tt.wants.UID], on = tt.wants, tt.wants
+			}
+			for _, task := range on.Tasks {
+				ssn.Nodes["n"].Tasks[task.UID] = task.Clone()
+			}
+			victim := lends.Tasks["lends0"]
+			victim.NodeName = tt.node
+
+			p.recordEviction(ssn, framework.Eviction{Action: tt.action, Task: victim})
+
+			if _, _, blocked := p.queues.Blocked("q-lends"); blocked != tt.taken {
+				t.Errorf("the queue waits: %t, want %t", blocked, tt.taken)
+			}
+			var claims map[api.JobID]map[api.TaskID]bool
+			for gang, c := range p.claims {
+				if claims == nil {
+					claims = map[api.JobID]map[api.TaskID]bool{}
+				}
+				claims[gang] = c.nominees
+				if _, _, blocked := p.gangs.Blocked(gang); !blocked || !c.open || c.victims["lends0"] != "ns/lends" {
+					t.Errorf("gang %s waits: %t, with the claim %v", gang, blocked, c)
+				}
+			}
+			if diff := cmp.Diff(tt.claims, claims); diff != "" {
+				t.Errorf("claims (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSearchesOfNamespaces: an action takes its time of a cycle for the gangs of each namespace, and goes on with those that are left.
+func TestSearchesOfNamespaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ssn, turns, gangs := bare(preempt), newTurns(), map[string]*api.JobInfo{}
+		for _, name := range []string{"a1", "a2", "a3", "a4", "b1", "b2"} {
+			gangs[name] = jobOf(name[:1], name, api.Pending)
+			ssn.Jobs[gangs[name].UID] = gangs[name]
+		}
+		admits := func(s *searches, name string) bool {
+			task := api.NewTaskInfo(schedtest.MakePod().Namespace(name[:1]).Name(name).Group(name).Obj())
+			return s.admit(task) == nil
+		}
+		step := func(s *searches, action, name string, takes time.Duration, want bool) {
+			t.Helper()
+			ssn.Action = action
+			if got := admits(s, name); got != want {
+				t.Errorf("%s searches for %s: %t, want %t", action, name, got, want)
+			}
+			time.Sleep(takes)
+		}
+		had := func(action, want string) {
+			t.Helper()
+			ssn.Action = action
+			got := ""
+			for _, name := range []string{"a1", "a2", "a3", "a4", "b1", "b2"} {
+				if turns.had(ssn, gangs[name]) {
+					got += name + " "
+				}
+			}
+			if got != want {
+				t.Errorf("%s has searched for %q, want %q", action, got, want)
+			}
+		}
+		s := newSearches(ssn, turns)
+		step(s, preempt, "a1", searchTime/2, true)
+		step(s, preempt, "b1", searchTime, true)
+		step(s, preempt, "a2", searchTime/2-1, true)
+		step(s, preempt, "a3", 1, true)
+		step(s, preempt, "a4", time.Hour, false) // what this takes is of its namespace
+		step(s, preempt, "a3", 0, true)          // its next member
+		step(s, preempt, "b2", 0, false)
+		step(s, "allocate", "a4", 0, true)
+		step(s, preempt, "x1", 0, true) // no gang of the session
+		time.Sleep(time.Hour)
+		step(s, reclaim, "a4", searchTime, true) // another action has time of its own, which begins with it
+		step(s, reclaim, "b1", searchTime, true)
+		s.end()
+		had(preempt, "a1 a2 a3 b1 ")
+		had(reclaim, "")
+
+		s = newSearches(ssn, turns)
+		step(s, preempt, "a4", searchTime, true)
+		step(s, preempt, "a1", 0, false)
+		s.end()
+		had(preempt, "a1 a2 a3 a4 ")
+
+		for id := range ssn.Jobs {
+			if ssn.Jobs[id].Namespace == "b" {
+				delete(ssn.Jobs, id)
+			}
+		}
+		s = newSearches(ssn, turns)
+		for _, name := range []string{"a1", "a2", "a3"} {
+			step(s, preempt, name, time.Hour, true) // there is no other namespace
+		}
+		s.end()
+		had(preempt, "")
+	})
+}
+
+// TestNoRoomSaysWhoMustGo where the candidates are on several nodes, or on none, or nobody knows for whom they are to go.
+func TestNoRoomSaysWhoMustGo(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(ssn *framework.Session, candidates []*api.TaskInfo) []*api.TaskInfo
+		want   bool
+	}{
+		"a candidate":   {func(_ *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { return c }, true},
+		"no candidates": {func(*framework.Session, []*api.TaskInfo) []*api.TaskInfo { return nil }, false},
+		"no gang": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
+			delete(ssn.Jobs, "ns/wants")
+			return c
+		}, false},
+		"no queue": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
+			delete(ssn.Queues, "q-wants")
+			return c
+		}, false},
+		"no node":      {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { delete(ssn.Nodes, "n"); return c }, false},
+		"another node": {func(_ *framework.Session, c []*api.TaskInfo) []*api.TaskInfo { c[1].NodeName = "m"; return c }, false},
+		"room without": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
+			ssn.Nodes["n"].Idle.MilliCPU = 1000
+			return c
+		}, false},
+		"a bit too few": {func(ssn *framework.Session, c []*api.TaskInfo) []*api.TaskInfo {
+			ssn.Nodes["n"].Idle.MilliCPU = 999
+			return c
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			wants, lends := jobOf("ns", "wants", api.Pending), jobOf("ns", "lends", api.Running, api.Running)
+			ssn := bare(reclaim, wants, lends)
+			ssn.Queues = map[api.QueueID]*api.QueueInfo{"q-wants": {UID: "q-wants"}}
+			ssn.Nodes["n"] = api.NewNodeInfo(schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "1", "pods": "10"}).Obj())
+			ssn.Nodes["n"].Idle.MilliCPU = 0
+			wants.Tasks["wants0"].InitResreq.MilliCPU = 1000
+			candidates := tt.change(ssn, []*api.TaskInfo{lends.Tasks["lends0"], lends.Tasks["lends1"]})
+			if room := (&victims{ssn: ssn}).room(wants.Tasks["wants0"], candidates); (room != nil) != tt.want {
+				t.Errorf("the room is %v, want some: %t", room, tt.want)
+			}
+		})
+	}
+}

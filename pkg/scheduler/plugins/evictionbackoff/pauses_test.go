@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictionbackoff
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestAPausedGangEvictsOnlyForRoomThatItGets: one member of the gang waits for a pod that leaves without end, and a pod is evicted for the other. Others
+// take the room of that pod in the pause of the gang's namespace, so none is evicted then; but pods are for a gang that waits for no others.
+func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
+	for _, row := range []struct {
+		action, order string
+		want          []time.Duration
+	}{
+		{preempt, "allocate, preempt, reclaim", []time.Duration{0}}, {preempt, "preempt, reclaim, allocate", []time.Duration{0}}, {reclaim, "allocate, preempt, reclaim", []time.Duration{0}},
+		{reclaim, "reclaim, allocate, preempt", []time.Duration{0, 0}}, // upstream's reclaim also evicts a pod where the member would fit without
+	} {
+		action := row.action
+		t.Run(action+" in "+row.order, func(t *testing.T) {
+			w := evicting(map[string]string{"n1": "4", "n2": "4", "n3": "4"}, []runs{{"n1", "beside", 1, "1"}, {"n2", "low", 1, "4"}, {"n3", "aside", 1, "4"}}, 100, []wants{{"n1", "3"}, {"n2", "4"}})
+			w.Pods = append(w.Pods, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
+			w.Pods[0].Spec.NodeSelector = map[string]string{"name": "n1"} // so that it is made again there
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("late").MinMember(2).PriorityClass("p100").Obj())
+			if action == reclaim {
+				for _, podGroup := range w.PodGroups {
+					podGroup.Spec.Queue = map[bool]string{true: "gives", false: "gets"}[podGroup.Spec.PriorityClassName == "p1"]
+				}
+				w.Queues = append(w.Queues, schedtest.MakeQueue().Name("gets").Obj(), schedtest.MakeQueue().Name("gives").Obj())
+			}
+			s := brew(t, w, strings.NewReplacer("preempt, reclaim", action, "  - name: proportion\n", "").Replace(fmt.Sprintf(tiers, Name, true)))
+			s.inOrder(row.order)
+			synctest.Test(t, func(t *testing.T) {
+				s.start = time.Now()
+				play := func(until time.Duration) {
+					for time.Since(s.start) < until {
+						s.session()
+						for _, name := range []string{"ns/gang-0", "ns/gang-1"} {
+							s.update(name, func(pod *v1.Pod) { pod.Status.NominatedNodeName = "" }) // as of members that are made again
+						}
+						time.Sleep(5 * time.Second)
+						s.leave()
+					}
+				}
+				play(10 * time.Minute)
+				if diff := cmp.Diff(row.want, s.evictions); diff != "" {
+					t.Errorf("pods are evicted at (-want +got):\n%s", diff)
+				}
+				for i, member := range []wants{{"n2", "4"}, {"n3", "4"}} {
+					pod := schedtest.MakePod().Name(fmt.Sprintf("late-%d", i)).Group("late").Priority(100).Req(schedtest.Resources{"cpu": member.cpu}).NodeSelector("name", member.node).Obj()
+					s.cluster.Cache().AddPod(pod)
+					s.pods["ns/"+pod.Name] = pod
+				}
+				s.evictions = nil
+				if play(12 * time.Minute); s.running("late") != 2 {
+					t.Errorf("%d members of a gang run that needs only the room of evicted pods, evicted at %v, want 2", s.running("late"), s.evictions)
+				}
+			})
+		})
+	}
+}
+
+// inOrder has the sessions run their actions in the order.
+func (s *repeatedEvictions) inOrder(order string) {
+	slices.SortFunc(s.actions, func(l, r vcframework.Action) int {
+		return strings.Index(order, l.Name()) - strings.Index(order, r.Name())
+	})
+}
+
+// TestAGangHoldsIdleNodesForAWhileInAnyOrder of the actions: one member of the gang waits for a pod that leaves without end, the other holds an idle
+// node that a pod of another namespace needs. There is no pod to evict.
+func TestAGangHoldsIdleNodesForAWhileInAnyOrder(t *testing.T) {
+	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim", "reclaim, preempt, allocate", "reclaim, allocate, preempt"} {
+		t.Run(order, func(t *testing.T) {
+			w := evicting(map[string]string{"n1": "4", "n2": "4"}, nil, 100, []wants{{"n1", "4"}, {"n2", "4"}})
+			other := schedtest.MakePod().Name("other-0").Namespace("elsewhere").Group("other").Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj()
+			w.Pods = append(w.Pods, other, schedtest.MakePod().Name("leaves").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Terminating().Obj())
+			w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("other").Namespace("elsewhere").MinMember(1).Obj())
+			s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+			s.inOrder(order)
+			synctest.Test(t, func(t *testing.T) {
+				s.start = time.Now()
+				for s.running("other") == 0 && time.Since(s.start) < time.Hour {
+					s.session()
+					time.Sleep(10 * time.Second)
+				}
+				if waited := time.Since(s.start); waited < 5*time.Minute || waited > 6*time.Minute {
+					t.Errorf("another namespace's pod is placed after %s, want between 5 and 6 minutes", waited)
+				}
+			})
+		})
+	}
+}
+
+// TestPreemptLeavesIdleNodesToAllocate: a gang that preempt pipelines on idle resources before allocate runs is bound in the same session.
+func TestPreemptLeavesIdleNodesToAllocate(t *testing.T) {
+	w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n2", "low", 10, "1"}}, 100, []wants{{"n1", "3"}, {"n2", "3"}})
+	s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+	s.inOrder("preempt, reclaim, allocate")
+	if s.session(); s.running("gang") != 2 || len(s.last) > 0 {
+		t.Errorf("%d members run after a session, want 2; evicted are %v, want none", s.running("gang"), s.last)
+	}
+}
+
+// TestAGangThatEvictsKeepsItsNodes: one member takes the place of an evicted pod, and the other, or the other gang of its group, an idle node. allocate,
+// which runs after preempt, leaves both there: otherwise the member would not be nominated, and the evictions of the group would be withdrawn.
+func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
+	for name, grouped := range map[string]bool{"a gang": false, "a group of gangs": true} {
+		t.Run(name, func(t *testing.T) {
+			w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}, {"n2", "4"}})
+			conf := fmt.Sprintf(tiers, Name, true)
+			if grouped {
+				w = evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}})
+				w.Pods = append(w.Pods, schedtest.MakePod().Name("y-0").Group("y").Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj())
+				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("y").MinMember(1).PriorityClass("p100").Obj())
+				conf = strings.Replace(conf, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1)
+			}
+			s := brew(t, w, conf)
+			if grouped {
+				gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
+				s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
+					return map[string]*binding.GangGroup{"gang": gangGroup, "y": gangGroup}[job.Name]
+				})}.spec())
+			}
+			s.inOrder("preempt, allocate, reclaim")
+			s.session()
+			if diff := cmp.Diff([]string{"ns/low-0"}, s.last); diff != "" {
+				t.Errorf("evicted (-want +got):\n%s", diff)
+			}
+			if got := s.pods["ns/gang-0"].Status.NominatedNodeName; got != "n1" {
+				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
+			}
+		})
+	}
+}
+
+// TestATenantHoldsNoIdleNodesByEvictingItsOwnPods: each gang of the tenant needs an idle node and one where a pod of the tenant runs, which takes ten
+// minutes to end. Then the tenant deletes the gang, and the next one evicts the next pod. A pod of another namespace needs the idle node.
+func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
+	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
+		for _, form := range []string{"a new gang", "a new member", "the rest of a node"} {
+			t.Run(order+" "+form, func(t *testing.T) {
+				w := evicting(map[string]string{"n1": "4", "n2": "4"}, nil, 100, nil)
+				w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p1", 1))
+				w.PodGroups = []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("low").MinMember(0).PriorityClass("p1").Obj()}
+				s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+				s.inOrder(order)
+				add := func(pod *v1.Pod) {
+					s.cluster.Cache().AddPod(pod)
+					s.pods[pod.Namespace+"/"+pod.Name] = pod
+				}
+				group := func(podGroup *v1beta1.PodGroup) { s.cluster.Cache().AddPodGroupV1beta1(podGroup) }
+				synctest.Test(t, func(t *testing.T) {
+					s.start = time.Now()
+					for s.running("other") == 0 && time.Since(s.start) < 3*time.Hour {
+						round := int(time.Since(s.start) / (10 * time.Minute))
+						low := fmt.Sprint("low-", round)
+						if s.pods["ns/"+low] == nil {
+							for name, pod := range s.pods { // of the round before
+								if pod.Namespace == schedtest.Namespace && (form != "a new member" || strings.HasPrefix(name, "ns/low")) {
+									s.cluster.Cache().DeletePod(pod)
+									delete(s.pods, name)
+								}
+							}
+							grace := int64(600)
+							victim := schedtest.MakePod().Name(low).Group("low").Priority(1).Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "1"}).Obj()
+							victim.Spec.TerminationGracePeriodSeconds = &grace
+							add(victim)
+							gang, first := fmt.Sprint("gang", round), 0
+							if form == "a new member" {
+								gang, first = "gang", round
+							}
+							nodes := []string{"n1", "n2"}
+							if form == "the rest of a node" {
+								nodes = nodes[:1]
+							}
+							group(schedtest.MakePodGroup().Name(gang).MinMember(int32(len(nodes))).PriorityClass("p100").Obj())
+							for i, node := range nodes {
+								if name := fmt.Sprintf("%s-%d", gang, first*(1-i)+1000*i); s.pods["ns/"+name] == nil {
+									add(schedtest.MakePod().Name(name).Group(gang).Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", node).Obj())
+								}
+							}
+							if form == "a new member" && round > 0 {
+								old := s.pods[fmt.Sprintf("ns/gang-%d", round-1)]
+								s.cluster.Cache().DeletePod(old)
+								delete(s.pods, "ns/"+old.Name)
+							}
+						}
+						if s.session(); round == 0 && time.Since(s.start) > 0 && s.pods["ns/other-0"] == nil {
+							group(schedtest.MakePodGroup().Name("other").Namespace("elsewhere").MinMember(1).Obj())
+							other := schedtest.MakePod().Name("other-0").Namespace("elsewhere").Group("other").Req(schedtest.Resources{"cpu": "3"}).NodeSelector("name", "n2")
+							if form == "the rest of a node" {
+								other.NodeSelector("name", "n1")
+							}
+							add(other.Obj())
+						}
+						time.Sleep(10 * time.Second)
+					}
+					if strings.HasPrefix(order, "preempt") && len(s.evictions) < 2 {
+						t.Errorf("pods are evicted at %v, want at least two", s.evictions)
+					}
+					if waited := time.Since(s.start); waited > 45*time.Minute {
+						t.Errorf("another namespace's pod is placed after %s, want at most 45 minutes", waited)
+					}
+				})
+			})
+		}
+	}
+}

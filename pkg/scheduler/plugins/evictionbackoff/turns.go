@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictionbackoff
+
+import (
+	"errors"
+	"time"
+
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// searchTime limits one action's search for victims for the gangs of a namespace in a cycle, if other namespaces search too. The
+// search for one gang, or one group of gangs, is not cut short.
+const searchTime = 100 * time.Millisecond
+
+const waitsForTurn = "WaitingForTurnToEvict"
+
+var errWaitsForTurn = errors.New("the time of this cycle to search for pods to evict is used up by other gangs of the namespace; retrying in a later cycle")
+
+// round is an action's search for all gangs of a namespace, which may take several cycles.
+type round struct{ action, namespace string }
+
+// turns lets the gangs of a namespace take turns: a gang whose search was postponed to the next cycle goes before gangs
+// that have already had a search.
+type turns struct {
+	// searched are the gangs and groups that have had a search, by unfinished round.
+	searched map[round]map[string]bool
+}
+
+func newTurns() *turns { return &turns{searched: map[round]map[string]bool{}} }
+
+// had reports whether the gang has had a search in the unfinished round.
+func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
+	return t.searched[round{ssn.Action, job.Namespace}][searchKey(ssn, job)]
+}
+
+// searchKey returns the gang's key in the searches of a round; gangs that are placed together share one.
+func searchKey(ssn *framework.Session, job *api.JobInfo) string {
+	if gangGroup := ssn.Placement.GangGroup(job); gangGroup != nil {
+		return gangGroup.ID
+	}
+	return string(job.UID)
+}
+
+// searches holds the searches of one session. A round that is not finished continues in the next session.
+type searches struct {
+	ssn   *framework.Session
+	turns *turns
+	// alone reports whether all gangs are of one namespace.
+	alone bool
+	// spent is the time used by each round. running is the round being timed since then, or zero.
+	spent   map[round]time.Duration
+	running round
+	since   time.Time
+	// admitted are the gangs and groups that may have a search. left are the rounds with gangs that have to wait.
+	admitted map[round]map[string]bool
+	left     map[round]bool
+}
+
+func newSearches(ssn *framework.Session, t *turns) *searches {
+	return &searches{
+		ssn: ssn, turns: t, alone: inOneNamespace(ssn), spent: map[round]time.Duration{},
+		admitted: map[round]map[string]bool{}, left: map[round]bool{},
+	}
+}
+
+func inOneNamespace(ssn *framework.Session) bool {
+	first := ""
+	for _, job := range ssn.Jobs {
+		if first == "" {
+			first = job.Namespace
+		}
+		if job.Namespace != first {
+			return false
+		}
+	}
+	return true
+}
+
+// admit is called before each search. It refuses the task if no time is left for its gang.
+func (s *searches) admit(task *api.TaskInfo) error {
+	job := s.ssn.Jobs[task.Job]
+	if s.alone || job == nil || !evicts(s.ssn.Action) {
+		return nil
+	}
+	r, now := round{s.ssn.Action, task.Namespace}, time.Now()
+	if s.running.action == r.action {
+		s.spent[s.running] += now.Sub(s.since)
+	}
+	s.running, s.since = r, now
+	key := searchKey(s.ssn, job)
+	admitted, known := s.admitted[r][key]
+	if !known {
+		admitted = s.spent[r] < searchTime
+		setIn(s.admitted, r, key, admitted)
+	}
+	if !admitted {
+		s.left[r] = true
+		return errWaitsForTurn
+	}
+	setIn(s.turns.searched, r, key, true)
+	return nil
+}
+
+// end ends the rounds that have searched for all gangs.
+func (s *searches) end() {
+	for r := range s.turns.searched {
+		if !s.left[r] {
+			delete(s.turns.searched, r)
+		}
+	}
+}
+
+func setIn(of map[round]map[string]bool, r round, key string, value bool) {
+	if of[r] == nil {
+		of[r] = map[string]bool{}
+	}
+	of[r][key] = value
+}
+
+func evicts(action string) bool { return action == preempt || action == reclaim }

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictionbackoff
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// perRank separates nodes of different cost by more than the sum of all other scores of a node.
+const perRank = 1e6
+
+// victims makes preempt and reclaim evict as few pods as possible. Upstream evicts a node's tasks from the lowest
+// priority up until the task fits, including tasks that turn out not to be needed. And preempt tries nodes by score,
+// whatever their victims.
+//
+// Topology-aware preemption chooses victims and nodes itself, so it is not changed.
+type victims struct {
+	ssn *framework.Session
+	// asking is set while the other plugins are called for their allowed victims; it ends the recursion.
+	asking bool
+}
+
+func (v *victims) register() {
+	v.ssn.AddReclaimableFn(Name, v.reclaimable)
+	topologyAware := false
+	vcframework.GetArgOfActionFromConf(v.ssn.Configurations, preempt).GetBool(&topologyAware, vcpreempt.EnableTopologyAwarePreemptionKey)
+	if !topologyAware {
+		v.ssn.AddPreemptableFn(Name, v.preemptable)
+		v.ssn.AddEvictionNodeOrderFn(Name, v.order)
+	}
+}
+
+// preemptable returns the tasks that all plugins allow as victims and that must be evicted. reclaimable does the same
+// for reclaim.
+func (v *victims) preemptable(preemptor *api.TaskInfo, tasks []*api.TaskInfo) ([]*api.TaskInfo, int) {
+	return v.needed(preemptor, tasks, v.ssn.Preemptable)
+}
+
+func (v *victims) reclaimable(preemptor *api.TaskInfo, tasks []*api.TaskInfo) ([]*api.TaskInfo, int) {
+	return v.needed(preemptor, tasks, v.ssn.Reclaimable)
+}
+
+func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed func(*api.TaskInfo, []*api.TaskInfo) []*api.TaskInfo) ([]*api.TaskInfo, int) {
+	if v.asking {
+		return nil, util.Abstain
+	}
+	v.asking = true
+	defer func() { v.asking = false }()
+	candidates := allowed(preemptor, tasks)
+	room := v.room(preemptor, candidates)
+	if room == nil {
+		return nil, util.Abstain
+	}
+	queue := v.ssn.BuildVictimsPriorityQueue(candidates, preemptor)
+	var lowestFirst []*api.TaskInfo
+	for !queue.Empty() {
+		lowestFirst = append(lowestFirst, queue.Pop().(*api.TaskInfo))
+	}
+	slices.Reverse(lowestFirst)
+	return without(lowestFirst, room, preemptor), util.Permit
+}
+
+// room returns the resources of the candidates' node without the candidates. It returns nil if the node does not decide
+// which of them must be evicted: the preemptor already fits, or its queue is full and some tasks must go for that
+// reason.
+func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api.Resource {
+	job := v.ssn.Jobs[preemptor.Job]
+	if len(candidates) == 0 || job == nil || v.ssn.Queues[job.Queue] == nil {
+		return nil
+	}
+	node := v.ssn.Nodes[candidates[0].NodeName]
+	if node == nil || slices.ContainsFunc(candidates, func(c *api.TaskInfo) bool { return c.NodeName != node.Name }) {
+		return nil
+	}
+	if v.ssn.Action == preempt && !v.ssn.Allocatable(v.ssn.Queues[job.Queue], preemptor) {
+		return nil
+	}
+	room := node.FutureIdle()
+	if fits(preemptor, room) {
+		return nil
+	}
+	for _, candidate := range candidates {
+		room.Add(candidate.Resreq)
+	}
+	return room
+}
+
+// without returns the candidates that must be evicted. It puts candidates back one after the other while the preemptor
+// still fits.
+func without(candidates []*api.TaskInfo, room *api.Resource, preemptor *api.TaskInfo) []*api.TaskInfo {
+	var out []*api.TaskInfo
+	for _, candidate := range candidates {
+		if candidate.Resreq.LessEqual(room, api.Zero) {
+			if fits(preemptor, room.Sub(candidate.Resreq)) {
+				continue
+			}
+			room.Add(candidate.Resreq)
+		}
+		out = append(out, candidate)
+	}
+	return out
+}
+
+func fits(preemptor *api.TaskInfo, room *api.Resource) bool {
+	return preemptor.InitResreq.LessEqual(room, api.Zero)
+}
+
+// cost is the cost of a preemption on a node: the number of victims, and the highest priority of their gangs.
+type cost struct {
+	victims int
+	highest int32
+}
+
+// order scores the nodes for a preemptor, the cheapest first. It considers no plugin except priority, since each call
+// would be made for all nodes and each preemptor. If another plugin forbids a victim, preempt continues with the next
+// node.
+func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
+	job := v.ssn.Jobs[preemptor.Job]
+	if v.ssn.Action != preempt || job == nil {
+		return nil, nil
+	}
+	costs := make(map[string]cost, len(nodes))
+	ranks := map[cost]int{}
+	for _, node := range nodes {
+		c := v.cost(preemptor, job, node)
+		costs[node.Name] = c
+		ranks[c] = 0
+	}
+	cheapestFirst := slices.SortedFunc(maps.Keys(ranks), func(l, r cost) int {
+		return cmp.Or(cmp.Compare(l.victims, r.victims), cmp.Compare(l.highest, r.highest))
+	})
+	for rank, c := range cheapestFirst {
+		ranks[c] = rank
+	}
+	scores := make(map[string]float64, len(nodes))
+	for name, c := range costs {
+		scores[name] = -perRank * float64(ranks[c])
+	}
+	return scores, nil
+}
+
+// cost returns the cost of the preemption on the node by priorities alone.
+func (v *victims) cost(preemptor *api.TaskInfo, job *api.JobInfo, node *api.NodeInfo) cost {
+	room := node.FutureIdle()
+	if fits(preemptor, room) {
+		return cost{}
+	}
+	var lower []*api.TaskInfo
+	for _, task := range node.Tasks {
+		if of := v.ssn.Jobs[task.Job]; task.Preemptable && api.PreemptableStatus(task.Status) && of != nil && of.Queue == job.Queue && of.Priority < job.Priority {
+			lower = append(lower, task)
+			room.Add(task.Resreq)
+		}
+	}
+	if !fits(preemptor, room) {
+		return cost{victims: math.MaxInt}
+	}
+	priority := func(task *api.TaskInfo) int32 { return v.ssn.Jobs[task.Job].Priority }
+	slices.SortFunc(lower, func(l, r *api.TaskInfo) int {
+		return cmp.Or(cmp.Compare(priority(r), priority(l)), cmp.Compare(l.UID, r.UID))
+	})
+	out := without(lower, room, preemptor)
+	return cost{victims: len(out), highest: priority(out[0])}
+}
