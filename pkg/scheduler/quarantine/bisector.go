@@ -243,20 +243,20 @@ func (h *bisector) groupPanicked(now time.Time) (found []object) {
 
 // holdRest counts a culprit of the retry group. If a namespace has too many, holdRest quarantines its objects that are not
 // cleared.
-func (h *bisector) holdRest(family string, now time.Time) (rest []object) {
-	h.culprits[family]++
-	if h.others || h.culprits[family] < maxCulprits {
+func (h *bisector) holdRest(retryGroup string, now time.Time) (rest []object) {
+	h.culprits[retryGroup]++
+	if h.others || h.culprits[retryGroup] < maxCulprits {
 		return nil
 	}
 	h.drop(func(it object) bool {
-		if it.retryGroup() != family {
+		if it.retryGroup() != retryGroup {
 			return false
 		}
 		rest = append(rest, it)
 		return true
 	})
 	for _, it := range rest {
-		h.quarantine(it, now, h.culprits[family])
+		h.quarantine(it, now, h.culprits[retryGroup])
 	}
 	return rest
 }

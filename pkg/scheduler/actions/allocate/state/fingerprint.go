@@ -76,9 +76,9 @@ type judgedNodes struct {
 	fingerprint uint64
 }
 
-// appendJudges appends the keys of all nodes of those plugins of this project that refuse nodes to tasks of these
+// appendOwnFilters appends the keys of all nodes of those plugins of this project that refuse nodes to tasks of these
 // classes; nil if one of these plugins has no keys.
-func (f *Fingerprinter) appendJudges(b []byte, classes [][]*api.TaskInfo) []byte {
+func (f *Fingerprinter) appendOwnFilters(b []byte, classes [][]*api.TaskInfo) []byte {
 	for _, tasks := range classes {
 		for _, plugin := range f.finder.OwnFilters(tasks[0]) {
 			known := f.ofJudged(plugin)

@@ -132,7 +132,7 @@ func (r *Attempt) appendGangOfGroup(b []byte) []byte {
 		return nil
 	}
 	b = r.appendGang(b, classes)
-	if b = r.Run.Prints.appendJudges(b, in.Tasks); b == nil {
+	if b = r.Run.Prints.appendOwnFilters(b, in.Tasks); b == nil {
 		return nil
 	}
 	if r.Groups == nil {
