@@ -16,6 +16,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/evictionbackoff"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
@@ -197,6 +198,65 @@ func TestAGangHoldsWhatItsVictimsFree(t *testing.T) {
 				s.settle(time.Minute, pods...)
 				if w.nodeOf("gang-0") == "" || w.nodeOf("gang-1") == "" {
 					t.Errorf("the gang runs on %q and %q, want both nodes of its victims", w.nodeOf("gang-0"), w.nodeOf("gang-1"))
+				}
+			})
+		})
+	}
+}
+
+// grouped is a plugin that has the gangs of its group placed together, once all of them exist.
+type grouped struct {
+	group *binding.GangGroup
+	ssn   *framework.Session
+}
+
+func (*grouped) Name() string                           { return "grouped" }
+func (g *grouped) OnSessionOpen(ssn *framework.Session) { g.ssn = ssn }
+func (*grouped) OnSessionClose(*framework.Session)      {}
+func (g *grouped) GangGroup(job *api.JobInfo) *binding.GangGroup {
+	in := false
+	for _, terms := range g.group.Gangs {
+		if g.ssn.Jobs[terms.Gang] == nil {
+			return nil
+		}
+		in = in || terms.Gang == job.UID
+	}
+	if !in {
+		return nil
+	}
+	return g.group
+}
+
+// TestAGroupHoldsWhatItsVictimsFree: a gang of 16 cpu evicts a pod of 64, and the other gang of its group takes 64 of an idle node. Both gangs fill
+// their queue once the pod has ended. Until then the other gang holds its node against another queue.
+func TestAGroupHoldsWhatItsVictimsFree(t *testing.T) {
+	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
+		t.Run(plugin, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				s := preempting(w, "capacity", "80")
+				together := &grouped{group: &binding.GangGroup{ID: "together", Gangs: []binding.GangTerms{{Gang: "ns/evicts"}, {Gang: "ns/beside"}}}}
+				for _, made := range []framework.Plugin{podLimit(2), together} {
+					s.registry.RegisterPlugin(framework.PluginSpec{Name: made.Name(), New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+						return made, nil
+					}})
+				}
+				s.preempts([]string{"priority", "gang", "predicates", plugin, "grouped"})
+				pods := []string{"victim-0", "evicts-0", "beside-0", "other-0"}
+				w.submits("victim", "q", "64", 0, "n00")
+				s.settle(time.Minute, pods...)
+				w.submits("evicts", "q", "16", 1, "n00")
+				s.settle(time.Minute, pods...)
+				w.submits("beside", "q", "64", 1, "n01")
+				s.settle(time.Minute, pods...)
+				w.submits("other", schedtest.Queue, "64", 0, "n01")
+				s.settle(time.Minute, pods...)
+				if node := w.nodeOf("other-0"); node != "" {
+					t.Errorf("another queue's pod has node %s, which the group holds", node)
+				}
+				w.remove(w.cluster.Pod("victim-0"))
+				s.settle(time.Minute, pods...)
+				if w.nodeOf("evicts-0") == "" || w.nodeOf("beside-0") == "" {
+					t.Errorf("the gangs run on %q and %q, want n00 and n01", w.nodeOf("evicts-0"), w.nodeOf("beside-0"))
 				}
 			})
 		})

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -122,20 +123,12 @@ func TestPreemptLeavesIdleNodesToAllocate(t *testing.T) {
 func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 	for name, grouped := range map[string]bool{"a gang": false, "a group of gangs": true} {
 		t.Run(name, func(t *testing.T) {
-			w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}, {"n2", "4"}})
-			conf := fmt.Sprintf(tiers, Name, true)
+			var s *repeatedEvictions
 			if grouped {
-				w = evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}})
-				w.Pods = append(w.Pods, schedtest.MakePod().Name("y-0").Group("y").Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj())
-				w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("y").MinMember(1).PriorityClass("p100").Obj())
-				conf = strings.Replace(conf, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1)
-			}
-			s := brew(t, w, conf)
-			if grouped {
-				gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
-				s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
-					return map[string]*binding.GangGroup{"gang": gangGroup, "y": gangGroup}[job.Name]
-				})}.spec())
+				s = brewGroup(t)
+			} else {
+				w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}, {"n2", "4"}})
+				s = brew(t, w, fmt.Sprintf(tiers, Name, true))
 			}
 			s.inOrder("preempt, allocate, reclaim")
 			s.session()
@@ -144,6 +137,48 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 			}
 			if got := s.pods["ns/gang-0"].Status.NominatedNodeName; got != "n1" {
 				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
+			}
+		})
+	}
+}
+
+// brewGroup has a group of two gangs of one member: gang is for node n1, where a pod of low priority runs, and y for n2, which is idle.
+func brewGroup(t *testing.T) *repeatedEvictions {
+	t.Helper()
+	w := evicting(map[string]string{"n1": "4", "n2": "4"}, []runs{{"n1", "low", 10, "4"}}, 100, []wants{{"n1", "4"}})
+	w.Pods = append(w.Pods, schedtest.MakePod().Name("y-0").Group("y").Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n2").Obj())
+	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("y").MinMember(1).PriorityClass("p100").Obj())
+	s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+	gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
+	s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
+		return map[string]*binding.GangGroup{"gang": gangGroup, "y": gangGroup}[job.Name]
+	})}.spec())
+	return s
+}
+
+// pausedGangs are gangs that may hold no idle resources while pods are being evicted for them.
+type pausedGangs map[string]bool
+
+func (p pausedGangs) IdleOnly(*api.JobInfo) bool   { return false }
+func (p pausedGangs) Paused(job *api.JobInfo) bool { return p[job.Name] }
+
+// TestAPausedGroupHoldsNoIdleNodeByEvicting: a pod is to be evicted for one gang of the group, and the other gang takes an idle node.
+func TestAPausedGroupHoldsNoIdleNodeByEvicting(t *testing.T) {
+	for name, tt := range map[string]struct {
+		paused pausedGangs
+		want   []string
+	}{
+		"not in a pause": {want: []string{"ns/low-0"}},
+		"in a pause":     {paused: pausedGangs{"gang": true, "y": true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := brewGroup(t)
+			ssn := s.cluster.Open(s.registry, s.conf)
+			ssn.Pauses = tt.paused
+			ssn.Run(vcpreempt.New())
+			ssn.Close()
+			if diff := cmp.Diff(tt.want, ssn.Evicts()); diff != "" {
+				t.Errorf("evicted (-want +got):\n%s", diff)
 			}
 		})
 	}
