@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -86,4 +87,33 @@ func TestPodsThatAreBeingDeletedDoNotEndAReservation(t *testing.T) {
 			t.Errorf("it runs: %v, after %d sessions with a reservation and pods that were being deleted; %v", l.runs("big"), charged, w.condition("big", Reserved))
 		}
 	})
+}
+
+// TestPodsThatAreBeingDeletedOnOtherNodesFreeNothing: nodes n0 and n1 are for the gang. On n0 a pod that is being deleted leaves too little room beside
+// a pod that stays. Its queue takes the gang when that pod is gone, so n1 is not reserved for it until then.
+func TestPodsThatAreBeingDeletedOnOtherNodesFreeNothing(t *testing.T) {
+	for name, want := range map[string]string{"it takes both": "n1", "it takes one of both": ""} {
+		t.Run(name, func(t *testing.T) {
+			given := nodes(3, "5")
+			given.Nodes[0].Labels, given.Nodes[1].Labels = map[string]string{"for": "big"}, map[string]string{"for": "big"}
+			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores(map[string]string{"n1": "12", "": "11"}[want])).Weight(100).Obj()}
+			in(t, given, after5m(100), func(t *testing.T, w *world) {
+				l := &lingering{stream: w.stream(0)}
+				w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("leaves").Queue("q").Phase(v1beta1.PodGroupRunning).Obj())
+				w.add(schedtest.MakePod().Name("leaves-0").Group("leaves").Node("n0").Phase(v1.PodRunning).Req(cores("3")).Obj())
+				w.add(schedtest.MakePod().Name("outsider").Scheduler("other").Node("n0").Phase(v1.PodRunning).Req(cores("2")).Obj())
+				w.stays("other", schedtest.Queue, "n1", "5")
+				w.stays("own", "q", "n2", "5")
+				l.linger("leaves-0")
+				w.arrives("big", "q", 1, "4", func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"for": "big"} })
+				for range 10 {
+					time.Sleep(time.Minute)
+					w.session()
+				}
+				if got, c := strings.Join(w.reserved(), " "), w.condition("big", Reserved); got != want || c.Reason == reservationEnded {
+					t.Errorf("reserved are %q, want %q: %s: %s", got, want, c.Reason, c.Message)
+				}
+			})
+		})
+	}
 }

@@ -5,6 +5,7 @@ package coscheduling
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,33 @@ func TestAQueueKeepsDevicesForItsReservation(t *testing.T) {
 					if w.session(); w.runs("new") != want {
 						t.Errorf("another gang of the queue runs: %t, want %t: %s", w.runs("new"), want, w.condition("new", "Unschedulable").Message)
 					}
+				})
+			})
+		}
+	}
+}
+
+// TestAQueueKeepsDevicesWhenItIsAskedForSeveralPods: beside the gang that nodes are reserved for, the devices of all these pods count.
+func TestAQueueKeepsDevicesWhenItIsAskedForSeveralPods(t *testing.T) {
+	for plugin, conf := range reservingDevices() {
+		for cores, want := range map[string]bool{"2300": false, "2400": true} {
+			t.Run(plugin+", "+cores, func(t *testing.T) {
+				in(t, gpuNodes(4, schedtest.Resources{"koordinator.sh/gpu-core": cores}), conf, func(t *testing.T, w *world) {
+					w.gpuGang("own", "q", "n0", 1, 1)
+					for _, node := range []string{"n1", "n2", "n3"} {
+						w.gpuGang("on-"+node, schedtest.Queue, node, 1, 1)
+					}
+					w.gpuGang("big", "q", "", 1, 1)
+					w.untilReserved("big")
+					w.remove("own-0")
+					w.cannotCome("big-0")
+					w.gpuGang("new", "q", "", 2, 2)
+					w.session(func(ssn *sessiontest.Session) {
+						use, tasks := &ssn.QueueUse, slices.Collect(maps.Values(ssn.Jobs["ns/new"].Tasks))
+						if got := use.Admits(use.Ask(ssn.Queues["q"], nil).With(tasks...)); got != want {
+							t.Errorf("the queue takes the two pods: %t, want %t", got, want)
+						}
+					})
 				})
 			})
 		}

@@ -433,6 +433,28 @@ func TestQueuesThatNeverAdmitReserveNothing(t *testing.T) {
 	}
 }
 
+// TestAReservationBeyondTheShareOfItsQueueEnds: a queue of more weight is made while the nodes drain. It wants nothing, so the reservation's queue would
+// take the gang.
+func TestAReservationBeyondTheShareOfItsQueueEnds(t *testing.T) {
+	for weight, want := range map[int32]int{90: 2, 110: 0} {
+		t.Run(fmt.Sprint(weight), func(t *testing.T) {
+			given := nodes(4, "4")
+			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Weight(100).Obj()}
+			in(t, given, after5m(50), func(t *testing.T, w *world) {
+				o := w.observe()
+				w.full()
+				w.arrives("big", "q", 2, "4")
+				w.untilReserved("big")
+				w.cluster.Cache().AddQueueV1beta1(schedtest.MakeQueue().Name("other").Weight(weight).Obj())
+				w.pass(2*time.Minute, time.Minute)
+				if ended := o.ended[gangs.ReservationRefused]; len(w.reserved()) != want || ended != map[int]int{0: 1}[want] {
+					t.Errorf("reserved are %v, want %d nodes; %d reservations are refused: %s", w.reserved(), want, ended, w.condition("big", Reserved).Message)
+				}
+			})
+		})
+	}
+}
+
 // TestNodesAreChosenAgain: when the minimum is raised, and when a node is lost; and given up where no others would do.
 func TestNodesAreChosenAgain(t *testing.T) {
 	raise := func(to int32) func(w *world) {
