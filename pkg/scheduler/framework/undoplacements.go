@@ -46,7 +46,8 @@ func (ssn *Session) undoPlacements() {
 	}
 }
 
-// takeBackOne undoes one placement. A panic in a plugin becomes an error, so that the other placements are undone too.
+// takeBackOne undoes one placement. A panic in a plugin becomes an error, so that the other placements are undone too. The pod's node
+// stays as the action set it, because plugins reserve claims for that node: preempt and reclaim set none when they pipeline a task.
 func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error) {
 	defer func() {
 		task.Pod.Spec.NodeName = ""
@@ -55,7 +56,6 @@ func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error)
 		}
 	}()
 	task.GenerateLastTxContext() // its nominated node is derived from the context
-	task.Pod.Spec.NodeName = task.NodeName
 	return undo(task)
 }
 

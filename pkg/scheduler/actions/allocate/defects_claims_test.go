@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	vcbackfill "volcano.sh/volcano/pkg/scheduler/actions/backfill"
+	vcpreempt "volcano.sh/volcano/pkg/scheduler/actions/preempt"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -269,4 +271,48 @@ func backfilledLeak(t *testing.T, bound func(behaviour) behaviour) {
 	second := bound(behaviour{}).open(cluster, defended)
 	defer second.Close()
 	match(t, "bound then", map[string]string{"h-0": "n1"}, second.Binds())
+}
+
+// TestATaskThatIsTakenBackFreesNoVolumeOfAnother: preempt gives a gang an idle node and reserves no volume, and backfill gives the only one to another
+// pod. It stays with that pod, in that session and in the next one, when the gang's member is taken back.
+func TestATaskThatIsTakenBackFreesNoVolumeOfAnother(t *testing.T) {
+	for name, runs := range map[string][]vcframework.Action{
+		"by allocate":                {vcpreempt.New(), vcbackfill.New(), nil},
+		"when the session is closed": {vcpreempt.New(), vcbackfill.New()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bindingVolumes(t, func(t *testing.T, bound func(behaviour) behaviour) {
+				cluster := sessiontest.New(sessiontest.ClusterSpec{
+					Nodes:     nodes(holds("2"), "n1"),
+					PodGroups: []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("g").MinMember(1).Obj(), schedtest.MakePodGroup().Name("h").MinMember(1).Obj()},
+					Pods: []*v1.Pod{
+						schedtest.MakePod().Group("g").Req(cores("1")).Volume("c0").Name("g-0").Obj(),
+						schedtest.MakePod().Group("h").Volume("c1").Name("h-0").Obj(),
+					},
+					Objects: []runtime.Object{schedtest.LateClass("late", noProvisioner), schedtest.FreeVolume("v0", "late"), schedtest.UnboundClaim("c0", "late"), schedtest.UnboundClaim("c1", "late")},
+				})
+				defer cluster.Close()
+				binds := map[string]string{}
+				session := func(runs ...vcframework.Action) {
+					ssn, actions := bound(behaviour{}).ready(cluster, ours)
+					for i, action := range runs {
+						if action == nil {
+							runs = slices.Replace(slices.Clone(runs), i, i+1, actions...)
+						}
+					}
+					ssn.Run(runs...)
+					maps.Copy(binds, ssn.Binds())
+					ssn.Close()
+				}
+				session(runs...)
+				if len(binds) == 0 {
+					session(nil) // the volume was the gang's until then
+				}
+				session(nil)
+				if len(binds) != 1 {
+					t.Errorf("bound are %v, want one pod with the only volume", binds)
+				}
+			})
+		})
+	}
 }

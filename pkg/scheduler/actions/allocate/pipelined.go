@@ -28,7 +28,8 @@ func takeBack(ssn *framework.Session) {
 	}
 	statement := vcframework.NewStatement(ssn.Session)
 	for _, task := range pipelined {
-		task.Pod.Spec.NodeName = task.NodeName // event handlers release claims there
+		// The pod has a node if allocate, which may run twice, pipelined the task. Event handlers release the claims reserved there. Other actions
+		// set none, and nothing is reserved: plugins would release what they have reserved for other pods since.
 		if err := statement.UnPipeline(task); err != nil {
 			klog.ErrorS(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
 		}
