@@ -29,8 +29,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// factory creates informers of Kubernetes' kinds that list again soon after an outage. It supports the API groups
-// below; the controllers use no others.
+// factory creates informers of Kubernetes' kinds that list again soon after an outage of the API server. That holds for the
+// API groups that it has a method for; the controllers use no others.
 type factory struct {
 	informers.SharedInformerFactory
 }
@@ -48,7 +48,8 @@ func (f *factory) Scheduling() scheduling.Interface {
 	return scheduling.New(f, metav1.NamespaceAll, nil)
 }
 
-// vcFactory does the same for Volcano's kinds.
+// vcFactory creates informers of Volcano's kinds that list again soon after an outage of the API server. That holds for the
+// API groups that it has a method for; the controllers use no others.
 type vcFactory struct {
 	vcinformers.SharedInformerFactory
 }
@@ -72,7 +73,7 @@ func (f *vcFactory) Topology() vctopology.Interface {
 	return vctopology.New(f, metav1.NamespaceAll, nil)
 }
 
-// relisting adds the handler for failures to a new informer.
+// relisting makes a new informer list again soon after a failure, and returns it.
 func relisting(informer cache.SharedIndexInformer) cache.SharedIndexInformer {
 	if err := outage.RelistSoon(informer); err != nil {
 		klog.ErrorS(err, "Setting the watch error handler of an informer failed, it recovers slowly from outages")

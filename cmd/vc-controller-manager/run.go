@@ -33,11 +33,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/controllers/jobs"
 )
 
-// errLeaseLost ends the process, because its controllers would otherwise run beside the next leader's.
+// errLeaseLost is returned when this process loses the leader lease. The process then ends, because its controllers would
+// otherwise run beside the controllers of the next leader.
 var errLeaseLost = errors.New("the leader lease was lost")
 
-// serve runs the controllers until ctx ends. It replaces upstream's Run, whose informers pause for up to a minute after
-// an outage of the API server; those used here wait for its end.
+// serve runs the controllers until ctx ends. It is used instead of upstream's Run, whose informers pause for up to a minute
+// after an outage of the API server. The informers here wait for the end of the outage.
 func serve(ctx context.Context, opts *options.ServerOption) error {
 	config, err := kube.BuildConfig(opts.KubeClientOptions)
 	if err != nil {
@@ -83,7 +84,7 @@ func serve(ctx context.Context, opts *options.ServerOption) error {
 	}
 }
 
-// serveMetrics listens when it returns. A later error is sent to failed.
+// serveMetrics starts a server for metrics. The server listens once serveMetrics returns; a later error is sent to failed.
 func serveMetrics(ctx context.Context, address string, failed chan<- error) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -144,8 +145,8 @@ func startControllers(ctx context.Context, opts *framework.ControllerOption, sel
 	})
 }
 
-// enabled reports whether the value of the flag --controllers enables the controller. The first entry that names it
-// decides.
+// enabled reports whether the value of the flag --controllers, as a list, enables the controller. The first entry with the
+// controller's name decides.
 func enabled(name string, selected []string) bool {
 	for _, entry := range selected {
 		switch entry {

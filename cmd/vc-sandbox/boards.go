@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// The requests of the pods of a gang with devices: two GPUs, and the NIC beside them.
+// The requests of the pods in withDevices: each pod wants two GPUs and the NIC on their PCIe switch.
 const (
 	deviceGPUs  = "koordinator.sh/gpu"
 	deviceNICs  = "koordinator.sh/rdma"
@@ -75,7 +75,7 @@ func (s *story) withDevices(ctx context.Context) error {
 	return nil
 }
 
-// device is a device of one node, by the type and minor of its annotation and Device object.
+// device is a device of one node. It has the type and minor that Device objects and the annotation device-allocated have.
 type device struct {
 	node  string
 	kind  v1alpha1.DeviceType
@@ -97,10 +97,10 @@ func (d devices) String() string {
 	return fmt.Sprintf("GPUs %s and NIC %s", strings.Join(gpus, ", "), strings.Join(nics, ", "))
 }
 
-// usage is the pod that has each device.
+// usage has the name of the pod that uses each device.
 type usage map[device]string
 
-// of returns the pod's devices, in order.
+// of returns the pod's devices, sorted by type and minor.
 func (u usage) of(pod string) devices {
 	var all devices
 	for device, user := range u {
@@ -114,7 +114,8 @@ func (u usage) of(pod string) devices {
 	return all
 }
 
-// devicesInUse reads the annotations of the gangs' pods. No two may have the same device.
+// devicesInUse returns which pods of the gangs have which devices, from their annotations. It returns an error if two pods
+// have the same device.
 func (s *story) devicesInUse(gangs ...gang) (usage, error) {
 	users := usage{}
 	for _, g := range gangs {
@@ -147,7 +148,7 @@ func (u usage) add(pod *corev1.Pod) error {
 	return nil
 }
 
-// checkSwitch checks that these are two GPUs and a NIC of one PCIe switch.
+// checkSwitch returns an error unless the devices in has are two GPUs and a NIC of one PCIe switch.
 func checkSwitch(boards []*v1alpha1.Device, has devices) error {
 	kinds, switches := map[v1alpha1.DeviceType]int{}, map[string]bool{}
 	for _, board := range boards {
@@ -164,7 +165,7 @@ func checkSwitch(boards []*v1alpha1.Device, has devices) error {
 	return nil
 }
 
-// drawBoards draws the nodes' PCIe switches side by side, with the pod that has each device.
+// drawBoards draws the nodes' PCIe switches side by side, with the devices of each and the pods that use them.
 func drawBoards(out io.Writer, boards []*v1alpha1.Device, users usage) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, board := range boards {

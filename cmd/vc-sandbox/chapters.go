@@ -20,7 +20,7 @@ const (
 	preBindFailed   = "PreBindFailed"
 	quarantineLabel = "quarantine"
 	quoteWidth      = 100
-	// leastBackoff is the shortest wait of a gang after its first failure when nothing changes.
+	// leastBackoff is the shortest time that a gang waits after its first failure if nothing changes.
 	leastBackoff = time.Second
 )
 
@@ -75,8 +75,8 @@ func (s *story) refused(ctx context.Context) error {
 	return nil
 }
 
-// moves shows a gang that changes its cluster: two clusters can hold the gang, and a node of the one where it is placed
-// is refused. The whole gang moves to the other.
+// moves shows a gang that changes its cluster. Two clusters can hold the gang, and bindpolicy refuses a node of the cluster
+// where the gang is placed first. The whole gang moves to the other cluster.
 func (s *story) moves(ctx context.Context) error {
 	for _, former := range []gang{newGang("train-c", s.clusters[0]), s.done} {
 		if err := s.remove(ctx, former); err != nil {
@@ -124,7 +124,8 @@ func (s *story) vcjob(ctx context.Context) error {
 	if _, err := s.vc.BatchV1alpha1().Jobs(namespace).Create(ctx, j, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating vcjob %s: %w", j.Name, err)
 	}
-	// Starting here excludes two seconds in which kube-apiserver delays creations of a kind that it has just learned.
+	// The time is measured from here, because kube-apiserver delays creations of a kind that it has just learned by two
+	// seconds.
 	began := time.Now()
 	bound, err := s.awaitBound(ctx, began, g)
 	if err != nil {
@@ -158,13 +159,13 @@ func (s *story) quarantine(ctx context.Context, node, reason string) error {
 	return nil
 }
 
-// note adds a row with the current state of the gang.
+// note adds a row with the current state of the gang to the table of results.
 func (s *story) note(what string, g gang, took time.Duration, why string) {
 	_, bound := s.view.placed(g.labels())
 	s.rows = append(s.rows, row{what: what, wanted: g.members, bound: len(bound), where: s.where(bound), took: took, why: why})
 }
 
-// where returns the InfiniBand clusters of the pods, as a text.
+// where returns a text with the InfiniBand clusters of the pods' nodes.
 func (s *story) where(pods []*corev1.Pod) string {
 	var parts []string
 	for _, c := range s.clusters {

@@ -75,7 +75,7 @@ func heading(opts *options) string {
 		text, opts.nodes.CPU, opts.nodes.Memory, opts.nodes.GPUs)
 }
 
-// ticks writes a tick before each line. Each Write is one line or more.
+// ticks is a writer that puts a tick before each line. A call of Write may have several lines.
 type ticks struct{ out io.Writer }
 
 func (t *ticks) Write(p []byte) (int, error) {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// storyClusters is how many InfiniBand clusters of two nodes or more the story needs: one for each gang.
+	// storyClusters is how many InfiniBand clusters, of two nodes or more, the demo needs.
 	storyClusters = 3
-	// logTail is how much of the scheduler's log is shown if the demo fails.
+	// logTail is how many lines of the scheduler's log are shown if the demo fails.
 	logTail = 15
 )
 
@@ -29,7 +29,7 @@ type story struct {
 	vc       vcclient.Interface
 	view     *view
 	clusters []ibCluster
-	// among are the names of the story's clusters, if there are others, too.
+	// among are the names of the clusters that the demo uses, if the sandbox has more clusters.
 	among []string
 	// inTheWay are pods that use nodes of the first two clusters. done is a gang that has finished.
 	inTheWay [2]gang
@@ -86,7 +86,7 @@ func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 	return err
 }
 
-// stage returns the clusters that the story uses.
+// stage returns the InfiniBand clusters that the demo uses.
 func stage(opts *options) ([]ibCluster, error) {
 	clusters, err := opts.ibClusters()
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	rolledBackMetric = `volcano_bind_transaction_duration_seconds_count{result="rolled_back"}`
 	inFlightMetric   = `volcano_bind_transactions_in_flight`
 	rollbackMetric   = `volcano_prebind_rollback_total{plugin="bindpolicy",result="ok"}`
-	// metricsPoll is how often they are read.
+	// metricsPoll is how often the metrics are read.
 	metricsPoll = 50 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ func (s *story) awaitBound(ctx context.Context, began time.Time, g gang) (time.D
 	})
 }
 
-// awaitRefusal waits until the PodGroup reports that its pre-bind failed, and each pod that it was not scheduled.
+// awaitRefusal waits until the PodGroup reports that pre-bind failed, and each pod reports that it was not scheduled.
 func (s *story) awaitRefusal(ctx context.Context, began time.Time, g gang) (took time.Duration, why string, err error) {
 	took, err = s.view.await(ctx, began, fmt.Sprintf("PodGroup %s and its pods report that pre-bind failed", g.name), func() (bool, string) {
 		var reason string
@@ -69,7 +69,7 @@ func checkRefusal(why string, g gang, node string) error {
 	})
 }
 
-// checkNames checks that the PodGroup's message contains each of the names.
+// checkNames checks that why, the PodGroup's message, contains each of the texts in names.
 func checkNames(why string, g gang, names map[string]string) error {
 	for what, text := range names {
 		if !strings.Contains(why, text) {
@@ -79,8 +79,8 @@ func checkNames(why string, g gang, names map[string]string) error {
 	return nil
 }
 
-// awaitFirstCycle waits until the scheduler has run a cycle. It is healthy before that, while it waits for its lists
-// and for the creation of the root queue.
+// awaitFirstCycle waits until the scheduler has run a cycle. The scheduler is healthy before that, while it waits for its
+// informers and for the creation of the root queue.
 func (s *story) awaitFirstCycle(ctx context.Context) error {
 	return s.awaitMetrics(ctx, "the scheduler runs a cycle", func(text []byte) (bool, string) {
 		return metric(text, cyclesMetric) > 0, "its metrics report none"
@@ -99,8 +99,8 @@ func (s *story) awaitRollback(ctx context.Context) (steps int, err error) {
 	return steps, err
 }
 
-// awaitMetrics reads the scheduler's metrics until the condition holds. Otherwise the condition returns a description
-// of the current state.
+// awaitMetrics reads the scheduler's metrics until the condition holds. While it does not hold, the condition returns a
+// description of the current state, for the error after a timeout.
 func (s *story) awaitMetrics(ctx context.Context, what string, condition func(text []byte) (holds bool, stand string)) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -123,7 +123,7 @@ func (s *story) awaitMetrics(ctx context.Context, what string, condition func(te
 	}
 }
 
-// metric returns a sample's value in the Prometheus text format, zero if it does not exist.
+// metric returns the value of the named sample in a text in Prometheus' format; 0 if the sample does not exist.
 func metric(text []byte, name string) float64 {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {

@@ -27,28 +27,29 @@ const (
 	schedulerName = "volcano"
 )
 
-// gang is a PodGroup with equal members, each of which needs a node of the cluster for itself. Its minimum is all of
-// them.
+// gang is a PodGroup with equal members, each of which needs a whole node unless asks is set. All members are needed for
+// its minimum.
 type gang struct {
 	name    string
 	members int
 	cluster ibCluster
-	// label on a pod holds the gang's name.
+	// label is the key of the pod label that has the gang's name.
 	label string
-	// anyCluster reports whether its members may be in any one cluster, or if among is not empty, in any one of these.
+	// anyCluster reports whether the members may be in any one cluster or, if among is not empty, in any one of the
+	// clusters in among.
 	anyCluster bool
 	among      []string
-	// claims reports whether each member has a claim that is named after it.
+	// claims reports whether each member has a PersistentVolumeClaim with the name of its pod.
 	claims bool
-	// asks is the request of each member, in addition to a little CPU; nil for a whole node. joint lists the devices
-	// that must be close together.
+	// asks is the request of each member, in addition to a little CPU; nil for a whole node. joint is the value of the
+	// annotation that requests devices on one PCIe switch.
 	asks  corev1.ResourceList
 	joint string
-	// group are the gangs with which it is placed and bound, including itself; nil without a group.
+	// group are the names of the gangs that are placed and bound with this gang, including itself; nil if it has no group.
 	group []string
 }
 
-// The annotations of a PodGroup that ibcluster reads.
+// The annotations of a PodGroup that the plugin ibcluster reads.
 const (
 	modeAnnotation     = "ibcluster.volcano-prebind.io/mode"
 	clustersAnnotation = "ibcluster.volcano-prebind.io/clusters"
@@ -108,7 +109,8 @@ func (g gang) pod(i int) *corev1.Pod {
 	return pod
 }
 
-// job returns a Volcano Job with a launcher, and workers that need a node each. Its minimum is all of them.
+// job returns a Volcano Job with a launcher, and with workers that need a node each. Its minimum is the number of all its
+// pods.
 func job(name string, workers int, cluster ibCluster) *batchv1alpha1.Job {
 	task := func(task string, replicas int, requests corev1.ResourceList) batchv1alpha1.TaskSpec {
 		return batchv1alpha1.TaskSpec{
@@ -141,8 +143,8 @@ func podSpec(cluster ibCluster, requests corev1.ResourceList) corev1.PodSpec {
 	}
 }
 
-// wholeNode returns requests that no second pod can have on such a node: all GPUs, and more than half of the CPUs, for
-// nodes without GPUs.
+// wholeNode returns requests so large that the node has room for one such pod only: all GPUs, and more than half of the
+// CPUs, for nodes without GPUs.
 func wholeNode(node *corev1.Node) corev1.ResourceList {
 	requests := corev1.ResourceList{corev1.ResourceCPU: cpu(node, 5, 8)}
 	if gpus, ok := node.Status.Allocatable[gpuResource]; ok {
@@ -151,7 +153,7 @@ func wholeNode(node *corev1.Node) corev1.ResourceList {
 	return requests
 }
 
-// cpu returns that fraction of the node's CPUs.
+// cpu returns the fraction numerator/denominator of the node's CPUs.
 func cpu(node *corev1.Node, numerator, denominator int64) resource.Quantity {
 	all := node.Status.Allocatable[corev1.ResourceCPU]
 	return *resource.NewMilliQuantity(all.MilliValue()*numerator/denominator, resource.DecimalSI)

@@ -21,7 +21,7 @@ const (
 	// clusterLabel is the node label with the name of the InfiniBand cluster.
 	clusterLabel = "ibcluster"
 	gpuResource  = "nvidia.com/gpu"
-	// sampleConf is the default conf of a sandbox's scheduler, below the repository's root.
+	// sampleConf is the default scheduler configuration of a sandbox, below the repository's root.
 	sampleConf = "config/samples/volcano-scheduler.conf"
 )
 
@@ -33,7 +33,8 @@ var binaries = []string{
 // options configure a sandbox.
 type options struct {
 	nodes controlplane.NodeShape
-	// binDir, confPath and dir are by default the repository's bin/, its sample conf and a temporary directory.
+	// binDir is the directory of the binaries, by default bin/ of the repository. confPath is the scheduler configuration,
+	// by default sampleConf. dir is the directory for logs and data, by default a temporary one.
 	binDir, confPath, dir string
 }
 
@@ -59,7 +60,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.dir, "dir", "", "an empty directory for logs, data and certificates, which are kept (default a temporary directory)")
 }
 
-// complete fills in paths and reports all errors at once.
+// complete sets paths that are not given to their defaults, and checks all options. It reports all errors at once.
 func (o *options) complete() error {
 	root, err := controlplane.RepoRoot()
 	if err != nil {
@@ -130,7 +131,7 @@ type ibCluster struct {
 	nodes []*corev1.Node
 }
 
-// ibClusters returns the clusters of the shape that have nodes, sorted by name.
+// ibClusters returns the InfiniBand clusters of the simulated nodes, sorted by name.
 func (o *options) ibClusters() ([]ibCluster, error) {
 	nodes, err := o.nodes.Nodes()
 	if err != nil {

@@ -21,12 +21,13 @@ import (
 // selected for a claim.
 const diskClass = "demo-disks"
 
-// provisioner creates volumes for claims of diskClass, on the node selected for each, and reachable only from there. On
-// one node no disk is left: then it asks the scheduler for another node, as provisioners do.
+// provisioner creates a volume for each claim of class diskClass, on the node that is selected for the claim. Only pods on
+// that node can use the volume. The node full has no disk left: for claims there it asks the scheduler for another node, as
+// real provisioners do.
 type provisioner struct {
 	kube kubernetes.Interface
 	full string
-	// slow are the nodes on which volumes are never completed.
+	// slow are the nodes on which the provisioner never creates volumes.
 	slow map[string]bool
 
 	mu sync.Mutex
@@ -67,7 +68,7 @@ func (p *provisioner) note(err error) {
 	}
 }
 
-// changed handles a changed claim.
+// changed handles a change of the node that is selected for a claim.
 func (p *provisioner) changed(ctx context.Context, before, after *corev1.PersistentVolumeClaim) error {
 	former, node := before.Annotations[volume.AnnSelectedNode], after.Annotations[volume.AnnSelectedNode]
 	if former == node || ptr.Deref(after.Spec.StorageClassName, "") != diskClass || after.Spec.VolumeName != "" {
@@ -88,7 +89,7 @@ func (p *provisioner) changed(ctx context.Context, before, after *corev1.Persist
 	}
 }
 
-// askForAnother removes the selected node.
+// askForAnother removes the selected node from the claim, so that the scheduler selects another node.
 func (p *provisioner) askForAnother(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, volume.AnnSelectedNode)
 	if _, err := p.kube.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -97,7 +98,7 @@ func (p *provisioner) askForAnother(ctx context.Context, claim *corev1.Persisten
 	return nil
 }
 
-// provision creates a volume that is reserved for the claim. The volume controller binds the claim to it.
+// provision creates a volume that is reserved for the claim. kube-controller-manager then binds the claim to the volume.
 func (p *provisioner) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, node string) error {
 	made := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "demo-" + claim.Name, Annotations: map[string]string{volume.AnnDynamicallyProvisioned: diskClass}},

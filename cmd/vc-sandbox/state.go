@@ -12,22 +12,23 @@ import (
 	"syscall"
 )
 
-// state is the data that up leaves for down.
+// state is the content of the state file, which command up writes for command down.
 type state struct {
 	PID        int    `json:"pid"`
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 }
 
-// runningError is returned for a state file that a running sandbox holds.
+// runningError is returned if a running sandbox holds the state file.
 type runningError struct{ state }
 
 func (e *runningError) Error() string {
 	return fmt.Sprintf("a sandbox is already running (process %d); end it with `vc-sandbox down`, or start another with --state-file", e.PID)
 }
 
-// stateFile is a state file locked by this process. The process in it is alive exactly as long as the file is locked,
-// because the kernel releases the lock however the process ends. So a reused process id is never mistaken for a
-// sandbox. The file is emptied but never removed: otherwise two processes could lock two files with one name.
+// stateFile is a state file that this process has locked. The sandbox whose process id is in the file runs exactly as long
+// as the file is locked, because the kernel releases the lock however the process ends. So a process that got the same id
+// later is never mistaken for a sandbox. The file is emptied but never removed: otherwise two processes could lock two
+// files with one name.
 type stateFile struct{ file *os.File }
 
 // holdState locks the state file for this process. It returns a runningError if another process holds it.
@@ -96,7 +97,7 @@ func readState(file *os.File) (state, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("reading %s: %w", file.Name(), err)
 	}
-	// Signals to zero and negative ids would go to process groups.
+	// The id is used for a signal, and signals to zero and negative ids go to process groups.
 	if s.PID <= 1 {
 		return s, fmt.Errorf("%s names process %d, which is not a sandbox", file.Name(), s.PID)
 	}

@@ -46,7 +46,7 @@ func short(d time.Duration) string {
 	}
 }
 
-// count returns the number and the noun, with a plural in s.
+// count returns the number and the noun, with an s unless the number is 1.
 func count(n int, thing string) string {
 	if n != 1 {
 		thing += "s"

@@ -17,9 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// withVolumes shows a gang with volumes: each member gets a volume that is created on its node, and one node of the
-// gang's cluster has no disk left. The whole gang moves to the other free cluster, and its requests in the first one
-// are withdrawn.
+// withVolumes shows a gang with volumes. Each member gets a volume that is created on its node, and one node of the cluster
+// where the gang is placed first has no disk left. The whole gang moves to the other free cluster, and the nodes that were
+// selected for its claims in the first cluster are withdrawn.
 func (s *story) withVolumes(ctx context.Context) (err error) {
 	if err := s.remove(ctx, s.done); err != nil {
 		return err
@@ -68,11 +68,11 @@ func (s *story) withVolumes(ctx context.Context) (err error) {
 	return nil
 }
 
-// freeClusters returns two free clusters: first is the one in which a gang with as many members as it has nodes is
-// placed.
+// freeClusters returns two clusters without pods. For a gang with as many members as first has nodes, the scheduler chooses
+// first before other.
 func (s *story) freeClusters() (first, other ibCluster) {
 	first, other = s.clusters[0], s.clusters[2]
-	if len(other.nodes) < len(first.nodes) { // the smaller one is chosen first
+	if len(other.nodes) < len(first.nodes) { // the scheduler chooses the smaller one first
 		first, other = other, first
 	}
 	return first, other

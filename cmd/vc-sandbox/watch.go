@@ -20,22 +20,22 @@ import (
 	schedulinglisters "volcano.sh/apis/pkg/client/listers/scheduling/v1beta1"
 )
 
-// stepTimeout bounds each step of the story.
+// stepTimeout limits how long each step of the demo may take.
 const stepTimeout = 30 * time.Second
 
-// view is the demo's namespace as informers show it, so that expected changes are noticed at once.
+// view has the objects in the demo's namespace, from informers, so that expected changes are noticed at once.
 type view struct {
 	pods      corelisters.PodLister
 	podGroups schedulinglisters.PodGroupLister
 	jobs      batchlisters.JobLister
-	// changed holds a token if something has changed since it was last taken.
+	// changed holds a token if an object has changed since the token was last taken.
 	changed chan struct{}
-	// dead reports a process of the sandbox that ended.
+	// dead receives an error when a process of the sandbox ends unexpectedly.
 	dead  <-chan error
 	close func()
 }
 
-// newView starts the informers and waits for their initial lists. close ends them.
+// newView starts the view's informers and waits for their initial lists. The function close of the view ends the informers.
 func newView(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interface, dead <-chan error) (*view, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	core := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
@@ -80,8 +80,8 @@ func (v *view) note() {
 	}
 }
 
-// await waits until the condition holds, which it checks after every change, and returns how long that took since
-// began. If the wait times out, the error contains the description that the condition returned.
+// await waits until the condition holds, and returns how long that took since began. It checks the condition after every
+// change. After a timeout, the error contains the description that the condition returned last.
 func (v *view) await(ctx context.Context, began time.Time, what string, condition func() (holds bool, stand string)) (time.Duration, error) {
 	timer := time.NewTimer(stepTimeout)
 	defer timer.Stop()
@@ -102,7 +102,7 @@ func (v *view) await(ctx context.Context, began time.Time, what string, conditio
 	}
 }
 
-// placed returns the pods with all the labels, and the ones that have a node.
+// placed returns the pods with all the labels of the selector and, of these, the pods that have a node.
 func (v *view) placed(selector map[string]string) (all, bound []*corev1.Pod) {
 	// Listing from an informer's store does not fail.
 	all, _ = v.pods.Pods(namespace).List(labels.SelectorFromSet(selector))

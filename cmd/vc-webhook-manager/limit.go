@@ -12,19 +12,20 @@ import (
 	"volcano.sh/volcano/pkg/webhooks/router"
 )
 
-// maxBody bounds an AdmissionReview, in bytes. The API server takes objects of up to 3 MiB in a request
-// (k8s.io/apiserver's MaxRequestBodyBytes), and the review of an update holds the old object and the new one.
+// maxBody limits the size of an AdmissionReview, in bytes. The API server takes objects of up to 3 MiB in a request
+// (k8s.io/apiserver's MaxRequestBodyBytes), and the review of an update has the old object and the new one.
 const maxBody = 7 << 20
 
-// boundBody makes the service reject requests over maxBody. Upstream registers the service's Handler with the HTTP
-// server when it starts, so a handler that is replaced before that is used.
+// boundBody makes the service reject requests with a body over maxBody. It replaces the service's handler, which upstream
+// passes to the HTTP server when the server starts, later than this call.
 func boundBody(service *router.AdmissionService) error {
 	service.Handler = limitBody(service.Handler)
 	return nil
 }
 
-// limitBody responds with 413 to a body over maxBody, without reading more of it. The handler below reads the body to
-// its end and treats a failed read as an empty body, so it gets a body that was already read.
+// limitBody returns a handler that responds with 413 to a body over maxBody, without reading more of it, and calls next for
+// other requests. next treats a body that it cannot read as an empty one, so it gets a body that was read completely
+// before.
 func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxBody {

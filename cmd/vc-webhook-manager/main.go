@@ -66,7 +66,7 @@ func run() error {
 	config.HealthzBindAddress = listen.Loopback(config.HealthzBindAddress)
 	klog.StartFlushDaemon(*flushEvery)
 	defer klog.Flush()
-	// Upstream serves the default mux, to which libraries have added profiling: start from an empty one.
+	// Upstream serves the default mux, to which libraries have added profiling. It is replaced by an empty one.
 	http.DefaultServeMux = http.NewServeMux()
 	if err := router.ForEachAdmission(config, prepare); err != nil {
 		return err
@@ -74,7 +74,7 @@ func run() error {
 	return app.Run(config)
 }
 
-// prepare changes upstream's service for this command.
+// prepare adds the limits of this command to one of upstream's admission services.
 func prepare(service *router.AdmissionService) error {
 	if err := boundBody(service); err != nil {
 		return err

@@ -13,17 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxResources bounds how many resources a list may name, without which the API server cannot bound what a rule costs.
+// maxResources limits how many resources a list may name. Without such a limit the API server cannot estimate the cost of a
+// rule for the list.
 const maxResources = 256
 
-// resourceLists are the fields that hold amounts of resources, by file. No amount is below 0: upstream's scheduler takes
-// such an amount from a sum and panics.
+// resourceLists are the fields with amounts of resources, by the file of the CRD. The rule for them is that no amount is
+// below 0, because upstream's scheduler panics on such amounts.
 var resourceLists = map[string][][]string{
 	"scheduling.volcano.sh_podgroups.yaml": {{"spec", "minResources"}},
 	"scheduling.volcano.sh_queues.yaml":    {{"spec", "capability"}, {"spec", "deserved"}, {"spec", "guarantee", "resource"}},
 }
 
-// counts are the fields that hold numbers by name, by file. None is below 0.
+// counts are the fields with numbers by name, by the file of the CRD. The rule for them is that no number is below 0.
 var counts = map[string][][]string{
 	"scheduling.volcano.sh_podgroups.yaml": {{"spec", "minTaskMember"}},
 }
@@ -52,7 +53,8 @@ func run(args []string) error {
 	return nil
 }
 
-// amountsOf0OrMore has the API server refuse amounts of resources below 0. The values are the schema of those of the list.
+// amountsOf0OrMore adds the rule that amounts of resources are 0 or more to the schema of a list of resources. values is
+// the schema of the amounts in the list.
 func amountsOf0OrMore(list, values map[string]any) {
 	list["maxProperties"] = maxResources
 	list["x-kubernetes-validations"] = []any{map[string]any{
@@ -62,10 +64,10 @@ func amountsOf0OrMore(list, values map[string]any) {
 	values["maxLength"] = 64
 }
 
-// countsOf0OrMore has the API server refuse numbers below 0.
+// countsOf0OrMore adds the rule that numbers are 0 or more to the schema of the numbers.
 func countsOf0OrMore(_, values map[string]any) { values["minimum"] = 0 }
 
-// addRules adds the rule to the fields, in every version of the CRD in the file.
+// addRules adds the rule to the schema of each field, in every version of the CRD in the file.
 func addRules(path string, fields [][]string, rule func(list, values map[string]any)) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -101,7 +103,7 @@ func addRules(path string, fields [][]string, rule func(list, values map[string]
 	return os.WriteFile(path, append([]byte("---\n"), text...), 0o644)
 }
 
-// descend finds the schema of a field.
+// descend returns the schema of a field, which is given by its path from the schema of the object.
 func descend(schema map[string]any, field []string) (map[string]any, error) {
 	for _, name := range field {
 		properties, _ := schema["properties"].(map[string]any)

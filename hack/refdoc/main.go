@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// outputs returns what generates each file, by its path in the repository.
+// outputs returns the functions that generate the files, by the path of the file in the repository.
 func outputs() map[string]func() ([]byte, error) {
 	all := map[string]func() ([]byte, error){"docs/metrics.md": metricsPage}
 	for path, draw := range pictures {

@@ -33,14 +33,14 @@ Metrics of gangs count all gangs of the cluster, with or without the plugin ` + 
 
 `
 
-// waitingNotes follow the values of the label reason.
+// waitingNotes is the text below the table with the values of the label reason.
 const waitingNotes = `
 A gang that waited for three reasons is observed three times, once for each reason, with the sum of its times.
 ` + "`sum(rate(volcano_gang_waiting_seconds_sum[1h])) by (reason)`" + ` shows what gangs wait for. A gang that is deleted while it waits is not observed.
 Nor are members above the minimum, which are placed later.
 `
 
-// The values of labels that are gangs' states, reasons and ends.
+// Descriptions of the values of labels: states of gangs, reasons why gangs wait, and reasons why node reservations end.
 var (
 	states = map[debug.State]string{
 		debug.Waiting:  "it is not admitted",
@@ -106,7 +106,7 @@ func metricsPage() ([]byte, error) {
 	return page.Bytes(), nil
 }
 
-// recorder is a registry that keeps its collectors.
+// recorder is a Prometheus registry that only records which collectors are registered.
 type recorder struct{ collectors []prometheus.Collector }
 
 func (r *recorder) Register(c prometheus.Collector) error {
@@ -120,7 +120,7 @@ func (r *recorder) MustRegister(all ...prometheus.Collector) {
 
 func (*recorder) Unregister(prometheus.Collector) bool { return false }
 
-// described are the parts of a description that its text has.
+// described matches the text of a metric's description, which is the only way to read its name, help and labels.
 var described = regexp.MustCompile(`^Desc\{fqName: ("[^"]+"), help: ("(?:[^"\\]|\\.)*"), constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
 
 // writeMetrics writes a table of the collectors' metrics, sorted by name.
@@ -157,7 +157,7 @@ func writeMetrics(page *bytes.Buffer, collectors ...prometheus.Collector) error 
 	return nil
 }
 
-// kindOf returns the metric's type. Collectors of our own have gauges only.
+// kindOf returns the type of the metrics of a collector. Collectors that this project implements itself have gauges only.
 func kindOf(collector prometheus.Collector) string {
 	switch collector.(type) {
 	case *prometheus.HistogramVec:
@@ -174,7 +174,7 @@ func kindOf(collector prometheus.Collector) string {
 	return "gauge"
 }
 
-// writeValues writes a row for each value, in their order.
+// writeValues writes a row of a table for each value of a label, in the given order.
 func writeValues[V ~string](page *bytes.Buffer, values []V, texts map[V]string) error {
 	if len(values) != len(texts) {
 		return fmt.Errorf("%d texts for the %d values %q", len(texts), len(values), values)

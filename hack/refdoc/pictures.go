@@ -4,7 +4,7 @@ package main
 
 import "fmt"
 
-// pictures are those of docs/concepts.md, by their path.
+// pictures are the functions that draw the pictures in docs/concepts.md, by the path of the file.
 var pictures = map[string]func() *drawing{
 	"docs/pictures/gang.svg":        gangPicture,
 	"docs/pictures/group.svg":       groupPicture,
@@ -13,7 +13,7 @@ var pictures = map[string]func() *drawing{
 	"docs/pictures/reservation.svg": reservationPicture,
 }
 
-// gangPicture: a PodGroup and its pods, and the two outcomes.
+// gangPicture draws a PodGroup with its pods, and the two possible outcomes: all pods are bound, or none is.
 func gangPicture() *drawing {
 	d := &drawing{width: 760, height: 270, title: "A gang", about: "A PodGroup with minMember 4 and four pods that name it. Either all four pods are bound to nodes, or none is."}
 	d.frame("frame", 20, 20, 270, 230, "the gang train")
@@ -44,7 +44,7 @@ func gangPicture() *drawing {
 	return d
 }
 
-// groupPicture: two gangs that are placed and bound together.
+// groupPicture draws two gangs that are placed and bound together.
 func groupPicture() *drawing {
 	d := &drawing{width: 760, height: 250, title: "A group of gangs", about: "The gangs trainer and ps list each other in an annotation. Both are placed in one trial and bound in one transaction. If one does not fit, neither is bound."}
 	d.frame("frame", 20, 20, 330, 210, "the group: each gang lists both")
@@ -70,7 +70,7 @@ func groupPicture() *drawing {
 	return d
 }
 
-// transactionPicture: from the session to the binds, or to the rollback.
+// transactionPicture draws a bind transaction, from the session to the binds or to the rollback.
 func transactionPicture() *drawing {
 	d := &drawing{width: 760, height: 330, title: "A bind transaction", about: "The session places the members. Off the session loop, each member runs its pre-bind steps, in parallel with the other members. " +
 		"At the barrier the members that passed are compared with the minimum. If they are enough they are bound, otherwise all steps are rolled back in reverse order."}
@@ -111,7 +111,7 @@ func transactionPicture() *drawing {
 	return d
 }
 
-// nodeGroupPicture: three groups of nodes, of which one holds the gang.
+// nodeGroupPicture draws three node groups, only one of them with enough free nodes for the gang.
 func nodeGroupPicture() *drawing {
 	d := &drawing{width: 760, height: 260, title: "Node groups", about: "Three InfiniBand clusters are node groups. A gang of four pods needs a whole node each. ib-a has two free nodes, ib-b has four and is chosen, ib-c has three. " +
 		"The free nodes of two groups together do not count."}
@@ -141,7 +141,7 @@ func nodeGroupPicture() *drawing {
 	return d
 }
 
-// reservationPicture: how nodes are drained for a gang that has waited long.
+// reservationPicture draws how nodes are drained for a gang that has waited long.
 func reservationPicture() *drawing {
 	d := &drawing{width: 760, height: 300, title: "A node reservation", about: "A gang waits while small pods fill each node that becomes free. After starvationAfter, nodes are reserved for it: pods there run to their end and no others are placed. " +
 		"When all are free the gang is bound."}

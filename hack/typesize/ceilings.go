@@ -2,5 +2,5 @@
 
 package main
 
-// ceilings are the sizes of the types that are over the limit. What is not given is the limit.
+// ceilings are the permitted sizes of types that exceed the limit. A number that is left out means the limit.
 var ceilings = map[string]size{}

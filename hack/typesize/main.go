@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command typesize checks that no type of ours has more than 40 methods or 20 fields. It counts what is declared: methods on T and *T, and the
-// fields of a struct, of which an embedded type is one. Tests and generated code do not count.
+// Command typesize checks that no type of this project has more than 40 methods or 20 fields. It counts declarations:
+// methods on T and *T, and the fields of a struct, where an embedded type counts as one field. Tests and generated code do
+// not count.
 //
-// Types that are still larger are in the list of ceilings (ceilings.go). They may not grow: a ceiling above what a type has, or that it no
-// longer needs, is an error.
+// Types that exceed the limit are in the list of ceilings (ceilings.go). Such a type may not grow. A ceiling that is higher
+// than the size of its type, or that is not needed, is an error.
 package main
 
 import (
@@ -22,7 +23,7 @@ import (
 // size is how many methods and fields a type has, or may have.
 type size struct{ methods, fields int }
 
-// limit is the size that a type may have.
+// limit is the size that a type without a ceiling may have.
 var limit = size{methods: 40, fields: 20}
 
 func main() {
@@ -80,7 +81,7 @@ func countFile(dir string, file *ast.File, sizes map[string]size) {
 	}
 }
 
-// receiver returns the name of the type that a method is declared on, without pointer and type parameters.
+// receiver returns the name of the type on which a method is declared, without pointer and type parameters.
 func receiver(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.StarExpr:
@@ -109,7 +110,7 @@ func fields(t ast.Expr) (n int) {
 	return n
 }
 
-// check returns what is wrong, a sentence for each type.
+// check returns a sentence for each type that is too large, and for each ceiling that is too high.
 func check(sizes, ceilings map[string]size) (wrong []string) {
 	for name, s := range sizes {
 		most, why := limit, ""

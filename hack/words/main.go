@@ -41,7 +41,7 @@ type text struct {
 	body string
 }
 
-// run checks the repository at root and prints the places with listed words.
+// run checks the comments and pages of the repository at root, and prints which of them contain listed words.
 func run(root string, out io.Writer) error {
 	guide, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))
 	if err != nil {
@@ -82,10 +82,10 @@ func check(kind string, texts []text, listed *regexp.Regexp, limit float64, out 
 	return nil
 }
 
-// wordRow matches a line of the list: words, separated by commas, an arrow, and what to write instead.
+// wordRow matches a line of the list in CONTRIBUTING.md: words, separated by commas, then an arrow, then the replacement.
 var wordRow = regexp.MustCompile(`(?m)^(.+?) -> .+$`)
 
-// wordList returns an expression that matches the words in the list of section "Language".
+// wordList returns an expression that matches the words in the list of section "Language" of CONTRIBUTING.md.
 func wordList(guide string) (*regexp.Regexp, error) {
 	_, section, _ := strings.Cut(guide, "\n## Language\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -101,7 +101,7 @@ func wordList(guide string) (*regexp.Regexp, error) {
 	return regexp.MustCompile(`(?i)\b(?:` + strings.Join(words, "|") + `)\b`), nil
 }
 
-// allComments returns the comments below the folders.
+// allComments returns the comments of the Go files in folders.
 func allComments(root string) (all []text, err error) {
 	for _, folder := range folders {
 		err = filepath.WalkDir(filepath.Join(root, folder), func(path string, entry fs.DirEntry, err error) error {
@@ -124,7 +124,7 @@ func allComments(root string) (all []text, err error) {
 	return all, nil
 }
 
-// directive matches the beginning of comments that tools read.
+// directive matches the beginning of a comment that is for a tool, not for readers.
 var directive = regexp.MustCompile(`^(?:SPDX|go:|\+|nolint)`)
 
 // commentsOf returns the comments of a Go file. Lines of comments that follow each other are one comment.
@@ -172,7 +172,8 @@ func allSentences(root string) (all []text, err error) {
 	return all, nil
 }
 
-// leastWords is the length from which a text counts as a sentence. It excludes names in tables and short headings.
+// leastWords is the number of words from which on a text counts as a sentence. It excludes names in tables and short
+// headings.
 const leastWords = 4
 
 var (
@@ -183,7 +184,7 @@ var (
 
 // sentencesOf returns the sentences of a page. Code, in fences or backquotes, is left out. Cells of tables are sentences.
 func sentencesOf(file, page string) (all []text) {
-	// The same number of lines replaces code, so that line numbers stay correct.
+	// Code is replaced by empty lines, as many as it has, so that line numbers stay correct.
 	page = fenced.ReplaceAllStringFunc(page, func(code string) string { return strings.Repeat("\n", strings.Count(code, "\n")) })
 	page = quoted.ReplaceAllString(page, "``")
 	line := 1

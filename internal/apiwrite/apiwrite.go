@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RefusedForGood reports whether the same write will always be refused. The API server reports an object too large for etcd, or for
-// its transport, as an internal error.
+// RefusedForGood reports whether err means that the API server will reject the same write each time. If an object is too
+// large for etcd, or for the connection to it, the API server reports an internal error.
 func RefusedForGood(err error) bool {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
@@ -28,7 +28,7 @@ func RefusedForGood(err error) bool {
 	}
 }
 
-// Digest returns a digest of values, to compare them with others.
+// Digest returns a hash of the values, to find out whether they differ from earlier values.
 func Digest(values ...any) uint64 {
 	hash := fnv.New64a()
 	_ = json.NewEncoder(hash).Encode(values) // all values have a JSON form

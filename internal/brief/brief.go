@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package brief limits the length of texts for users. Names, labels, annotations, expressions and errors from elsewhere
-// can be as large as the API server allows for an object, and a message repeats them for each pod of a gang, in events,
-// conditions and logs. Every text that goes there passes through Text once, at the end. In a message made of parts,
-// long parts are cut before that with Part and Value, so that the end of the message is not lost.
+// Package brief limits the length of texts for users. Names, labels, annotations, expressions and errors from other
+// packages can be as large as the API server allows for an object, and a message repeats them for each pod of a gang, in
+// events, conditions and logs. Every such text passes through Text once, at the end. In a message made of parts, long parts
+// are cut before that with Part and Value, so that the end of the message is not lost.
 //
 // It imports nothing of this project.
 package brief
@@ -18,21 +18,21 @@ import (
 const (
 	// Most is the maximum length of a message, in bytes: the API server's limit for the note of an event.
 	Most = 1024
-	// MostOfPart is the maximum length of a quoted part of a message.
+	// MostOfPart is the maximum length, in bytes, of a text that is part of a message.
 	MostOfPart = 480
-	// mostOfValue is how many bytes of a value are quoted; quoting may turn one byte into four.
+	// mostOfValue is how many bytes of a value are quoted. Quoting may turn one byte into four.
 	mostOfValue = 64
-	// room is the maximum length of the mark of a cut.
+	// room is the maximum length of the note at the end of a text that was cut.
 	room = len("... (and 9223372036854775807 bytes more)")
 )
 
 // Text returns the message in a form for users: valid UTF-8, no longer than Most.
 func Text(message string) string { return Cut(message, Most) }
 
-// Part returns a quoted part of a message, cut to MostOfPart.
+// Part returns a text that is to be part of a message, cut to MostOfPart.
 func Part(text string) string { return Cut(text, MostOfPart) }
 
-// Value quotes a user's value, cut if it is long.
+// Value returns a user's value in quotes, cut if it is long.
 func Value(value string) string {
 	if len(value) <= mostOfValue {
 		return fmt.Sprintf("%q", value)
@@ -69,9 +69,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// List collects items and keeps only the first few in order, so its size and the cost of adding are bounded.
+// List collects items and keeps only the first few of them in sorted order, so its size and the cost of adding are bounded.
 type List struct {
-	// First is the number of items kept.
+	// First is the maximum number of items that are kept.
 	First int
 	items []string
 	total int
@@ -85,10 +85,10 @@ func (l *List) Add(item string) {
 	l.items = l.items[:min(len(l.items), l.First)]
 }
 
-// Items returns the kept items, in order.
+// Items returns the kept items, sorted.
 func (l *List) Items() []string { return l.items }
 
-// More returns " and 59990 more", or empty if all items were kept.
+// More returns how many items were not kept, as in " and 59990 more"; empty if all were kept.
 func (l *List) More() string {
 	if more := l.total - len(l.items); more > 0 {
 		return fmt.Sprintf(" and %d more", more)
@@ -96,7 +96,7 @@ func (l *List) More() string {
 	return ""
 }
 
-// First returns the first of one or more messages, and the number of the others.
+// First returns the first of one or more messages, with a note of how many others exist.
 func First(messages []string) string {
 	first := messages[0]
 	if more := len(messages) - 1; more > 0 {

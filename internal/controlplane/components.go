@@ -24,7 +24,7 @@ import (
 var kwokStages []byte
 
 const (
-	// CompleteAfterAnnotation on a pod makes its containers succeed that long after they started ("2s").
+	// CompleteAfterAnnotation on a pod makes its containers succeed after the given time, such as "2s", since they started.
 	CompleteAfterAnnotation = "sandbox.volcano-prebind.io/complete-after"
 	// nodeAnnotation marks the nodes that kwok manages.
 	nodeAnnotation = "kwok.x-k8s.io/node"
@@ -45,7 +45,7 @@ type layout struct {
 	components map[Component]*component
 }
 
-// layOut creates certificates, ports and command lines for every component, in the folder.
+// layOut creates the certificates, ports and command lines of all components. It writes files to the directory.
 func layOut(opts Options, dir folder) (*layout, error) {
 	ca, err := newAuthority()
 	if err != nil {
@@ -135,7 +135,7 @@ func (l *layout) addAPIServer(etcdPort, port int) error {
 	// Without the admission plugin that taints every new node, simulated nodes are schedulable from the start.
 	off := "TaintNodesByCondition"
 	if l.opts.NoControllerManager {
-		// Default service accounts, which this plugin waits for, are never created here.
+		// Without kube-controller-manager no default service accounts are created, and this plugin would wait for them.
 		off += ",ServiceAccount"
 	}
 	args := append([]string{
@@ -194,7 +194,8 @@ func (l *layout) addControllerManager(port int) error {
 		"--root-ca-file=" + l.dir.pki("ca.crt"),
 		"--leader-elect=false",
 		"--allocate-node-cidrs=false",
-		// This controller writes an annotation to every node of a large cluster, for kubelets, which do not exist here.
+		// The ttl-controller writes an annotation to every node of a large cluster. It is for kubelets, which do not exist
+		// here.
 		"--controllers=*,-ttl-controller",
 		"--node-monitor-grace-period=" + nodeGrace.String(), "--node-startup-grace-period=" + nodeGrace.String(),
 		"--kube-api-qps=200", "--kube-api-burst=400",
@@ -205,7 +206,7 @@ func (l *layout) addControllerManager(port int) error {
 		if err := healthy(ctx); err != nil {
 			return err
 		}
-		// No pod can be created in the namespace before its service account exists.
+		// No pod can be created in the namespace default before its service account exists.
 		client, err := kubernetes.NewForConfig(l.admin)
 		if err != nil {
 			return err
@@ -272,7 +273,7 @@ func (a *authority) probe(url string, certs ...tls.Certificate) func(context.Con
 	}
 }
 
-// answers returns a check that a server responds at the URL, with any status.
+// answers returns a check that a server responds at the URL, with any status code.
 func (a *authority) answers(url string) func(context.Context) error {
 	client := a.httpClient()
 	return func(ctx context.Context) error {
@@ -288,7 +289,7 @@ func (a *authority) answers(url string) func(context.Context) error {
 	}
 }
 
-// get returns the body of a response with status 200.
+// get sends a GET request and returns the body of the response. It returns an error unless the status is 200.
 func get(ctx context.Context, client *http.Client, url string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

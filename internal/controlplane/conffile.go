@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// confFile is a scheduler's conf on disk, replaced atomically.
+// confFile is the configuration file of a scheduler. It is replaced atomically.
 type confFile struct {
 	dir, name string
 	layout    ConfLayout
-	// version numbers the dated directories of ConfMount.
+	// version is the number of the last directory that swap created, for layout ConfMount.
 	version int
 }
 
@@ -29,8 +29,8 @@ func (f *confFile) write(text string) error {
 	return os.Rename(next, f.path())
 }
 
-// swap writes a new dated directory and points the link ..data to it, as the kubelet does for a ConfigMap: the path of
-// the file stays the same, but leads to other content.
+// swap writes the text to a new directory and points the link ..data to it, as the kubelet does for a ConfigMap: the path
+// of the file stays the same, but leads to other content.
 func (f *confFile) swap(text string) error {
 	old := f.versionDir()
 	f.version++

@@ -35,7 +35,7 @@ type ControlPlane struct {
 	stopped    bool
 }
 
-// component is a process of the control plane, with the data for starting it again.
+// component is a process of the control plane, with the data that is needed to start it again.
 type component struct {
 	name   Component
 	binary string
@@ -53,7 +53,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	}
 	defer func() {
 		if err != nil {
-			// The error already contains the tail of the log.
+			// Stop removes the logs, but the error already contains the tail of the failed component's log.
 			err = errors.Join(err, cp.Stop())
 		}
 	}()
@@ -67,7 +67,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 			return nil, err
 		}
 	}
-	// The last two do not depend on each other: start both, then wait for both.
+	// The last two components do not depend on each other, so they are started in parallel.
 	rest := []Component{ControllerManager, KWOK}
 	errs := make([]error, len(rest))
 	var wg sync.WaitGroup
@@ -84,7 +84,7 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	return cp, nil
 }
 
-// prepare completes the options and creates the directory.
+// prepare returns a control plane without processes. It sets defaults in the options and creates the directory.
 func prepare(opts Options) (*ControlPlane, error) {
 	if opts.BinDir == "" {
 		root, err := RepoRoot()
@@ -125,7 +125,7 @@ func prepare(opts Options) (*ControlPlane, error) {
 	return cp, nil
 }
 
-// startComponent starts a component that does not run, and waits until it is ready.
+// startComponent starts a component that is not running, and waits until it is ready.
 func (cp *ControlPlane) startComponent(ctx context.Context, name Component) error {
 	began := time.Now()
 	cp.mu.Lock()
@@ -187,7 +187,8 @@ func (cp *ControlPlane) Stop() error {
 		errs = append(errs, c.Close())
 	}
 	errs = append(errs, stopAll(children))
-	// The last writes of the other processes are not needed, and kube-apiserver is slow to handle SIGTERM.
+	// The other processes are killed, because their last writes are not needed, and kube-apiserver is slow to handle
+	// SIGTERM.
 	for _, p := range order {
 		errs = append(errs, p.Resume(), p.Kill9())
 	}
@@ -259,13 +260,13 @@ func (cp *ControlPlane) StartFaultProxy() (*faultproxy.Proxy, error) {
 	return proxy, nil
 }
 
-// StartBeside starts another process. Its name is the given one, with a number appended if needed. Stop ends it if the
-// caller does not.
+// StartBeside starts another process beside the components. Its name is the given one, with a number appended if the name
+// was used before. Stop ends the process if the caller does not.
 func (cp *ControlPlane) StartBeside(name, binary string, args ...string) (*Process, error) {
 	return cp.startChild(cp.uniqueName(name), binary, args, nil)
 }
 
-// startChild starts another process, which Stop ends.
+// startChild starts a process that is no component. Stop ends it.
 func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Process, error) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -281,7 +282,7 @@ func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Pr
 	return p, nil
 }
 
-// uniqueName returns the name, with a number appended if it was returned before.
+// uniqueName returns the name, with a number appended if the name was used before.
 func (cp *ControlPlane) uniqueName(name string) string {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

@@ -23,8 +23,9 @@ func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin)
 // Kubeconfig returns the path of the cluster admin's kubeconfig.
 func (cp *ControlPlane) Kubeconfig() string { return cp.dir.kubeconfig("admin") }
 
-// adminKubeconfig returns the path of an admin's kubeconfig for another server's URL, or the usual one if the URL is
-// empty. A client certificate does not pass a proxy, so the copy has a token of an account that is cluster admin.
+// adminKubeconfig returns the path of a cluster admin's kubeconfig for a server at another URL, or the usual kubeconfig if
+// the URL is empty. A client certificate does not pass a proxy, so the kubeconfig has a token of a service account that is
+// cluster admin.
 func (cp *ControlPlane) adminKubeconfig(ctx context.Context, server string) (string, error) {
 	if server == "" {
 		return cp.Kubeconfig(), nil
@@ -47,7 +48,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: volcano-prebind-test-admin, namespace: kube-system}]
 `
 
-// withCert returns a client configuration for the same server with that certificate.
+// withCert returns a client configuration for the same server with the certificate in pair.
 func withCert(server *rest.Config, pair keyPair) *rest.Config {
 	config := rest.AnonymousClientConfig(server)
 	config.CertData, config.KeyData = pair.cert, pair.key
@@ -72,8 +73,8 @@ func (cp *ControlPlane) ServiceAccountConfig(ctx context.Context, namespace, nam
 	return config, nil
 }
 
-// ServiceAccountKubeconfig writes a kubeconfig with a fresh token of the service account and returns its path.
-// server overrides the API server's URL when not empty.
+// ServiceAccountKubeconfig writes a kubeconfig with a new token of the service account and returns its path. server, if not
+// empty, replaces the URL of the API server.
 func (cp *ControlPlane) ServiceAccountKubeconfig(ctx context.Context, namespace, name, server string) (string, error) {
 	config, err := cp.ServiceAccountConfig(ctx, namespace, name)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/client/clientset/versioned"
 )
 
-// The board of EightGPUs: each PCIe switch has two GPUs and a NIC, each NUMA node two switches.
+// The board that EightGPUs describes: each PCIe switch has two GPUs and a NIC, and each NUMA node has two switches.
 const (
 	gpusPerSwitch   = 2
 	switchesPerNUMA = 2
@@ -25,8 +25,8 @@ const (
 // nicBuses are the PCI bus numbers of the NICs, by switch.
 var nicBuses = []string{"1f", "90", "51", "b9"}
 
-// EightGPUs returns the Device object of a node with 8 GPUs (minors 0 to 7) and 4 NICs (1 to 4), as its agent writes
-// it.
+// EightGPUs returns the Device object of a node with 8 GPUs (minors 0 to 7) and 4 NICs (minors 1 to 4), as the agent of the
+// node would write it.
 func EightGPUs(node string) *v1alpha1.Device {
 	device := &v1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	for pcie, bus := range nicBuses {
@@ -60,7 +60,7 @@ func EightGPUs(node string) *v1alpha1.Device {
 // virtualFunctions returns the virtual functions of the NIC on that bus. The first one is 00.2, because 00.0 and 00.1
 // are the NIC's own functions.
 func virtualFunctions(bus string) []v1alpha1.VirtualFunction {
-	const functions = 8 // for each PCI device on the bus
+	const functions = 8 // of each PCI device on the bus
 	vfs := make([]v1alpha1.VirtualFunction, vfsPerNIC)
 	for i := range vfs {
 		at := i + 2

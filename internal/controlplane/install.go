@@ -33,11 +33,11 @@ const (
 	manifestPath = "config/install/volcano-prebind.yaml"
 	// fieldManager is the field manager of applied objects.
 	fieldManager = "volcano-prebind-controlplane"
-	// servedTimeout bounds the wait for a new CRD to be served.
+	// servedTimeout limits how long the API server may take until it serves new CRDs.
 	servedTimeout = 30 * time.Second
 )
 
-// The chart's namespace, service accounts and queue, with the names in its default values.
+// The chart's namespace, service accounts and queue. These names are the chart's default values.
 const (
 	Namespace                       = "volcano-system"
 	SchedulerServiceAccount         = "volcano-prebind-scheduler"
@@ -46,13 +46,13 @@ const (
 	DefaultQueue                    = "default"
 )
 
-// chartKinds are the kinds of the chart's objects that InstallChart applies, in this order.
+// chartKinds are the kinds of objects of the chart that InstallChart applies, in the order in which it applies them.
 var chartKinds = []string{
 	"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "PriorityClass", "Queue",
 	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
 }
 
-// InstallCRDs applies config/crd and waits until every resource is served.
+// InstallCRDs applies the CRDs in config/crd and waits until the API server serves their resources.
 func (cp *ControlPlane) InstallCRDs(ctx context.Context) error {
 	root, err := RepoRoot()
 	if err != nil {
@@ -87,8 +87,8 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context) error {
 	return cp.refreshControllers(ctx)
 }
 
-// refreshControllers restarts kube-controller-manager. Otherwise its garbage collector would notice the new kinds only
-// half a minute later, and until then the dependents of a deleted Job would stay.
+// refreshControllers restarts kube-controller-manager. Otherwise its garbage collector would notice the kinds of new CRDs
+// only half a minute later, and until then the dependents of a deleted Volcano Job would stay.
 func (cp *ControlPlane) refreshControllers(ctx context.Context) error {
 	if cp.Process(ControllerManager) == nil {
 		return nil
@@ -136,7 +136,7 @@ func (cp *ControlPlane) Apply(ctx context.Context, manifest []byte) error {
 	return applyAll(ctx, cp.admin, objects, false)
 }
 
-// parse splits a multi-document YAML or JSON text.
+// parse returns the objects in a multi-document YAML or JSON text.
 func parse(manifest []byte) ([]*unstructured.Unstructured, error) {
 	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), 4096)
 	var objects []*unstructured.Unstructured
@@ -155,7 +155,7 @@ func parse(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// applyAll applies the objects one after the other, or all at once.
+// applyAll applies the objects, in parallel or one after the other.
 func applyAll(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured, parallel bool) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -204,7 +204,8 @@ func applyOne(ctx context.Context, client dynamic.Interface, mapper meta.RESTMap
 	return nil
 }
 
-// waitServed waits until a list of each CRD's resource succeeds, which is later than its condition Established.
+// waitServed waits until the API server answers a list of each CRD's resource. That is later than the CRD's condition
+// Established.
 func waitServed(ctx context.Context, config *rest.Config, crds []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -255,8 +256,8 @@ func servedResources(crd *unstructured.Unstructured) ([]schema.GroupVersionResou
 	return served, nil
 }
 
-// poll calls f until it returns nil or the context ends. In the second case it returns f's last error and the
-// context's.
+// poll calls f until it returns nil or the context ends. If the context ends, it returns the context's error and the last
+// error of f.
 func poll(ctx context.Context, f func() error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

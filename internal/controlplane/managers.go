@@ -98,14 +98,14 @@ func (cp *ControlPlane) StartWebhookManager(ctx context.Context, opts ManagerOpt
 	return cp.startManager(ctx, opts, args, cp.ca.answers(url+"/jobs/validate"))
 }
 
-// enabledAdmission are the webhooks enabled by the chart's default values.
+// enabledAdmission are the paths of the webhooks that the chart's default values enable.
 var enabledAdmission = []string{
 	"/jobs/mutate", "/jobs/validate", "/podgroups/mutate", "/podgroups/validate", "/queues/mutate", "/queues/validate",
 	"/jobflows/validate", "/hypernodes/validate", "/cronjobs/validate",
 }
 
-// installWebhooks applies the webhook configurations of a manifest in the repository, with a URL in place of the
-// service.
+// installWebhooks applies the webhook configurations in a manifest of the repository. It replaces the service in them by
+// the URL.
 func installWebhooks(ctx context.Context, config *rest.Config, manifest, url string) error {
 	root, err := RepoRoot()
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// nodeWriters is how many nodes are written in parallel.
+// nodeWriters is how many nodes are created in parallel.
 const nodeWriters = 32
 
-// CreateNodes creates simulated nodes, Ready and schedulable from the start.
+// CreateNodes creates simulated nodes. They are Ready and schedulable from the start.
 func (cp *ControlPlane) CreateNodes(ctx context.Context, shape NodeShape) error {
 	began := time.Now()
 	shape = shape.withDefaults()

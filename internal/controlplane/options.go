@@ -10,7 +10,7 @@ import (
 // Component names a process of the control plane.
 type Component string
 
-// The components.
+// The components of a control plane.
 const (
 	Etcd              Component = "etcd"
 	APIServer         Component = "kube-apiserver"
@@ -24,19 +24,19 @@ type Options struct {
 	BinDir string
 	// Dir is the directory for certificates, data and logs. By default it is a temporary directory, which Stop removes.
 	Dir string
-	// Progress receives a line for each thing that is being waited for; nil disables this.
+	// Progress receives a line for each step of the start that is complete; nil disables this.
 	Progress io.Writer
 	// NoControllerManager leaves kube-controller-manager out: no service accounts in new namespaces, no garbage
 	// collection, no binding of volumes.
 	NoControllerManager bool
 	// NoKWOK leaves kwok out: nodes are never Ready and bound pods never run.
 	NoKWOK bool
-	// APIServerArgs and ControllerManagerArgs are appended to the component's flags.
+	// APIServerArgs and ControllerManagerArgs are additional flags of kube-apiserver and kube-controller-manager.
 	APIServerArgs         []string
 	ControllerManagerArgs []string
-	// Stages are additional stages of kwok, in YAML, in addition to stages.yaml.
+	// Stages are further stages of kwok, in YAML, beside the ones in stages.yaml.
 	Stages string
-	// ReadyTimeout bounds the wait for each component. The default is a minute.
+	// ReadyTimeout limits how long each component may take until it is ready. The default is a minute.
 	ReadyTimeout time.Duration
 }
 
@@ -51,14 +51,16 @@ type NodeShape struct {
 	// CPU and Memory are quantities, by default "32" and "256Gi". Pods is the limit of pods, by default 110.
 	CPU, Memory string
 	Pods        int
-	// GPUs is the number of nvidia.com/gpu of each node. RDMA is the number of RDMAResource, by default "rdma/hca".
+	// GPUs is the number of nvidia.com/gpu of each node. RDMA is the number of the resource that RDMAResource names, by
+	// default "rdma/hca".
 	GPUs         int
 	RDMA         int
 	RDMAResource string
-	// IBClusters is the number of InfiniBand clusters, named ib-0, ib-1, ..., to which the nodes are divided in equal
-	// runs. The name is in the label IBClusterLabel, by default "ibcluster"; zero leaves the labels out. In a cluster,
-	// NodesPerLeaf nodes (default 16) share a leaf switch (label "leaf"), and LeavesPerSpine leaves (default 4) share a
-	// spine (label "spine"); the names of both begin with that of their cluster.
+	// IBClusters is the number of InfiniBand clusters, named ib-0, ib-1 and so on. The nodes are divided among them in runs
+	// of equal length. The name of a node's cluster is in the label IBClusterLabel, by default "ibcluster"; with 0 clusters
+	// the nodes have no such label. In a cluster, NodesPerLeaf nodes (default 16) share a leaf switch (label "leaf"), and
+	// LeavesPerSpine leaves (default 4) share a spine (label "spine"). The names of leaves and spines begin with the name
+	// of their cluster.
 	IBClusters     int
 	IBClusterLabel string
 	NodesPerLeaf   int
@@ -68,28 +70,28 @@ type NodeShape struct {
 	Annotations map[string]string
 }
 
-// SchedulerKind selects the flags of a scheduler binary.
+// SchedulerKind selects the binary of a scheduler, and thereby its flags.
 type SchedulerKind string
 
 // The kinds of scheduler. The zero value is Ours.
 const (
-	// Ours is bin/vc-scheduler.
+	// Ours is the scheduler of this project, bin/vc-scheduler.
 	Ours SchedulerKind = "vc-scheduler"
-	// Upstream is Volcano's own, bin/upstream-vc-scheduler.
+	// Upstream is upstream Volcano's scheduler, bin/upstream-vc-scheduler.
 	Upstream SchedulerKind = "upstream-vc-scheduler"
-	// KubeScheduler is bin/kube-scheduler. Its Conf is a KubeSchedulerConfiguration, which may be empty;
-	// clientConnection and leaderElection are filled in.
+	// KubeScheduler is bin/kube-scheduler. SchedulerOptions.Conf is then a KubeSchedulerConfiguration, which may be empty.
+	// Its clientConnection and leaderElection are set by StartScheduler.
 	KubeScheduler SchedulerKind = "kube-scheduler"
 )
 
-// ConfLayout is the layout of the conf on disk.
+// ConfLayout is how the scheduler's configuration file is stored and replaced.
 type ConfLayout int
 
 const (
-	// ConfFile is a plain file, replaced by renaming a new one over it.
+	// ConfFile is a plain file. A new version is renamed over it.
 	ConfFile ConfLayout = iota
-	// ConfMount is the layout of a ConfigMap mounted by the kubelet: the file is a link into ..data, which is a link to
-	// a dated directory and is replaced by a rename.
+	// ConfMount is the layout of a ConfigMap that a kubelet mounts. The file is a link into ..data, and ..data is a link to
+	// a directory of one version. A rename replaces ..data.
 	ConfMount
 )
 
@@ -99,13 +101,13 @@ type SchedulerOptions struct {
 	// appended.
 	Name string
 	Kind SchedulerKind
-	// Binary overrides the path that Kind implies.
+	// Binary is the path of the binary; empty for the default of Kind.
 	Binary string
-	// Conf is the text of volcano-scheduler.conf. The default is the chart's or, for upstream's scheduler, the part of
-	// it that upstream supports.
+	// Conf is the text of volcano-scheduler.conf. The default is the chart's configuration or, for upstream's scheduler,
+	// the part of it that upstream supports.
 	Conf   string
 	Layout ConfLayout
-	// Server replaces the API server's URL, for example by that of a fault proxy.
+	// Server, if not empty, replaces the URL of the API server, for example by the URL of a fault proxy.
 	Server string
 	// Admin runs the process as cluster admin instead of as the chart's service account.
 	Admin bool
@@ -114,9 +116,9 @@ type SchedulerOptions struct {
 	// Args are appended to the flags, and Env ("K=V") to the environment.
 	Args []string
 	Env  []string
-	// ReadyTimeout bounds the wait for the health endpoint. The default is a minute.
+	// ReadyTimeout limits how long the health endpoint may take until it responds. The default is a minute.
 	ReadyTimeout time.Duration
-	// NoWait returns without waiting for the health endpoint, for a start that is expected to fail.
+	// NoWait makes StartScheduler return without waiting for the health endpoint, for a start that is expected to fail.
 	NoWait bool
 }
 

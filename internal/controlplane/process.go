@@ -20,7 +20,7 @@ import (
 const (
 	// tailLines is how many lines of a log an error contains.
 	tailLines = 30
-	// tailBytes bounds the size of that tail.
+	// tailBytes limits how much of the end of a log is read for these lines.
 	tailBytes = 32 << 10
 	// stopGrace is how long a process may take to end after SIGTERM.
 	stopGrace = 10 * time.Second
@@ -34,9 +34,9 @@ type Process struct {
 	exited chan struct{}
 
 	mu sync.Mutex
-	// ending is set when the process is ended on purpose.
+	// ending is set when the process is ended on purpose, so that its end is no error.
 	ending bool
-	// peakRSS is the last value that was read while the process lived.
+	// peakRSS is the largest resident memory that was read while the process ran.
 	peakRSS int64
 }
 
@@ -55,15 +55,15 @@ func startProcess(name, logPath, path string, args, env []string) (*Process, err
 	}
 	p := &Process{name: name, log: logPath, cmd: cmd, exited: make(chan struct{})}
 	go func() {
-		// The exit status is read from ProcessState, so the error adds nothing.
+		// The exit status is read from ProcessState later, so the error of Wait is not needed.
 		_ = cmd.Wait()
 		close(p.exited)
 	}()
 	return p, nil
 }
 
-// withoutProxies drops the variables that would send calls between our processes, such as calls of webhooks, through an
-// HTTP proxy.
+// withoutProxies removes the environment variables that would send calls between our processes, such as calls of webhooks,
+// through an HTTP proxy.
 func withoutProxies(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(strings.ToLower(v), "=")
@@ -71,7 +71,7 @@ func withoutProxies(env []string) []string {
 	})
 }
 
-// Name returns the process's name, which is also that of its log file.
+// Name returns the name of the process, which is also the name of its log file.
 func (p *Process) Name() string { return p.name }
 
 // PID returns the process id.
@@ -121,8 +121,8 @@ func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 // Exited returns a channel that is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// Wait waits until the process ends and returns its exit code, or 128+n if signal n ended it. The error is the
-// context's.
+// Wait waits until the process ends and returns its exit code, or 128+n if signal n ended it. It returns an error only if
+// the context ends first.
 func (p *Process) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-p.exited:
@@ -151,7 +151,7 @@ func (p *Process) stop() error {
 	}
 }
 
-// end sends the signal to a process that is meant to end, and records its peak memory while it can be read.
+// end sends a signal that is meant to end the process. Before that it records the peak memory, which cannot be read later.
 func (p *Process) end(sig syscall.Signal) error {
 	p.PeakRSS()
 	p.mu.Lock()
@@ -167,7 +167,7 @@ func (p *Process) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// died returns an error with the tail of the log for a process that ended unexpectedly.
+// died returns an error with the tail of the log if the process has ended unexpectedly; else nil.
 func (p *Process) died() error {
 	select {
 	case <-p.exited:
@@ -182,8 +182,8 @@ func (p *Process) died() error {
 	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, p.cmd.ProcessState, p.log, p.LogTail(tailLines))
 }
 
-// waitReady calls the probe until it returns nil. If the process ends or the time is over, it returns an error with the
-// probe's last error and the tail of the log.
+// waitReady calls the probe until it returns nil. If the process ends or the timeout passes before that, it returns an
+// error with the last error of the probe and the tail of the log.
 func (p *Process) waitReady(ctx context.Context, timeout time.Duration, probe func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

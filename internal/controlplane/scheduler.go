@@ -93,13 +93,14 @@ func (s *Scheduler) WaitHealthy(ctx context.Context) error {
 	})
 }
 
-// MetricsURL returns the address of the Prometheus endpoint; kube-scheduler's is HTTPS with the control plane's CA.
+// MetricsURL returns the URL of the Prometheus endpoint. For kube-scheduler it is an HTTPS URL, and the control plane's CA
+// has signed the certificate.
 func (s *Scheduler) MetricsURL() string { return s.metricsURL }
 
 // HealthURL returns the address of the health endpoint.
 func (s *Scheduler) HealthURL() string { return s.healthURL }
 
-// Metrics reads the Prometheus endpoint.
+// Metrics returns the metrics of the scheduler, in Prometheus' text format.
 func (s *Scheduler) Metrics(ctx context.Context) ([]byte, error) {
 	return get(ctx, s.client, s.metricsURL)
 }
@@ -107,7 +108,7 @@ func (s *Scheduler) Metrics(ctx context.Context) ([]byte, error) {
 // ConfPath returns the path of the scheduler's conf file.
 func (s *Scheduler) ConfPath() string { return s.conf.path() }
 
-// ReplaceConf replaces the conf of the running scheduler atomically, according to its layout.
+// ReplaceConf replaces the configuration file of the running scheduler atomically, in the way of its ConfLayout.
 func (s *Scheduler) ReplaceConf(conf string) error { return s.conf.write(conf) }
 
 func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptions, error) {
@@ -137,8 +138,8 @@ func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptio
 	return opts, nil
 }
 
-// schedulerKubeconfig creates the credentials of the process. It also creates kube-scheduler's service account and
-// roles, which are not part of the chart.
+// schedulerKubeconfig writes a kubeconfig with credentials for the scheduler and returns its path. For kube-scheduler it
+// also creates the service account and roles, which are not part of the chart.
 func (cp *ControlPlane) schedulerKubeconfig(ctx context.Context, opts SchedulerOptions) (string, error) {
 	switch {
 	case opts.Admin:
@@ -153,7 +154,7 @@ func (cp *ControlPlane) schedulerKubeconfig(ctx context.Context, opts SchedulerO
 	}
 }
 
-// vcScheduler sets the conf and the flags of our scheduler or upstream's.
+// vcScheduler writes the configuration file and returns the flags of this project's scheduler or upstream's scheduler.
 func (cp *ControlPlane) vcScheduler(s *Scheduler, opts SchedulerOptions, kubeconfig string, metrics, health int) ([]string, error) {
 	dir, err := cp.dir.sub("conf", opts.Name)
 	if err != nil {
@@ -190,7 +191,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:
 subjects: [{kind: ServiceAccount, name: kube-scheduler, namespace: kube-system}]
 `
 
-// kubeScheduler sets the configuration and the flags of kube-scheduler.
+// kubeScheduler writes the configuration file and returns the flags of kube-scheduler.
 func (cp *ControlPlane) kubeScheduler(s *Scheduler, opts SchedulerOptions, kubeconfig string, port int) ([]string, error) {
 	dir, err := cp.dir.sub("conf", opts.Name)
 	if err != nil {
@@ -219,7 +220,8 @@ func (cp *ControlPlane) kubeScheduler(s *Scheduler, opts SchedulerOptions, kubec
 	}, s.conf.write(config)
 }
 
-// kubeSchedulerConfig fills in the connection and the leader election of a KubeSchedulerConfiguration.
+// kubeSchedulerConfig returns the KubeSchedulerConfiguration in opts.Conf with the connection and the leader election
+// filled in.
 func kubeSchedulerConfig(opts SchedulerOptions, kubeconfig string) (string, error) {
 	config := map[string]any{}
 	if err := yaml.Unmarshal([]byte(opts.Conf), &config); err != nil {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// The kernel sends a parent death signal when the thread that forked the child ends, not the process. So all children
-// are forked by one goroutine that is locked to its thread and never returns; the signal is then sent when this process
+// The kernel sends a parent death signal when the thread that started the child ends, even if its process goes on. So one
+// goroutine starts all children; it is locked to its thread and never returns. The signal is then sent when this process
 // ends, for whatever reason.
 var spawner = struct {
 	sync.Once

@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// clockTicks is the number of units of time in /proc per second: USER_HZ, which Linux fixes at 100 for programs.
+// clockTicks is the number of units of time per second in files of /proc: USER_HZ, which Linux fixes at 100 for programs.
 const clockTicks = 100
 
-// CPUSeconds returns the processor time, user and system, that the process has used; after its end, the final value.
+// CPUSeconds returns the processor time, user and system, that the process has used. After the end of the process it is the
+// final value.
 func (p *Process) CPUSeconds() float64 {
 	select {
 	case <-p.exited:
@@ -26,8 +27,8 @@ func (p *Process) CPUSeconds() float64 {
 	if err != nil {
 		return 0
 	}
-	// The second field is the command in parentheses and may contain anything. User and system time are fields 14 and
-	// 15, so the twelfth and thirteenth after it.
+	// The second field of the file is the command in parentheses, which may contain anything. So fields are counted after
+	// the last parenthesis: user and system time, fields 14 and 15 of the file, are the twelfth and thirteenth there.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) < 13 {
 		return 0
@@ -68,8 +69,8 @@ func (p *Process) PeakRSS() int64 {
 	return p.peakRSS
 }
 
-// procMemory reads a field of /proc/PID/status. It is used because the peak that wait(2) reports is not reliable: a
-// child inherits the peak of the process that forked it.
+// procMemory returns the value of a field of /proc/PID/status, in bytes. The peak that wait(2) reports is not used, because
+// a child inherits the peak of the process that started it.
 func procMemory(pid int, field string) int64 {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

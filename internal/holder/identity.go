@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// PodUID is the environment variable with the UID of the pod in which this is the main process.
+// PodUID is the environment variable that has the UID of the pod, if this process is the main process of a pod.
 const PodUID = "POD_UID"
 
-// Identity returns the identity of this process in a leader election. In a pod it is that of the pod: its container is
-// restarted only after the former process has ended, and can then take its own lease back at once instead of waiting
-// until it expires, as after an outage of the API server that was longer than a lease. Elsewhere a random suffix
-// distinguishes processes on one host.
+// Identity returns the identity of this process in a leader election. In a pod it is the host name and the UID of the pod.
+// A container is restarted only after its former process has ended. So the new process may use the same identity, and take
+// the lease back at once instead of waiting until it expires, as after an outage of the API server that was longer than a
+// lease. Elsewhere the identity is the host name with a random suffix, which distinguishes processes on one host.
 func Identity() (string, error) {
 	hostname, err := os.Hostname()
 	if err != nil {

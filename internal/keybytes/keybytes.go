@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keybytes appends values to keys, so that different sequences of values of the same types never have the same bytes: a
-// value has a fixed length or begins with its length, a map with its number of entries.
+// Package keybytes appends values to keys of bytes. Different sequences of values of the same types never give the same
+// bytes: a value has a fixed length or begins with its length, and a map begins with its number of entries.
 package keybytes
 
 import (
@@ -11,12 +11,12 @@ import (
 	"slices"
 )
 
-// Text appends a text.
+// Text appends a text to the key b.
 func Text(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// Flag appends a boolean.
+// Flag appends a boolean to the key b.
 func Flag(b []byte, v bool) []byte {
 	if v {
 		return append(b, 1)
@@ -24,12 +24,12 @@ func Flag(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// Float appends a number.
+// Float appends a number to the key b.
 func Float(b []byte, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 }
 
-// Map appends the entries of a map in the order of their keys. A nil map is equal to an empty one.
+// Map appends the entries of a map to the key b, in the order of their keys. A nil map counts as an empty one.
 func Map(b []byte, m map[string]string) []byte {
 	if len(m) == 0 {
 		return append(b, 0)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listen defines how our binaries interpret an address without a host.
+// Package listen defines on which host the binaries of this project listen if an address has no host.
 package listen
 
 import "net"
 
-// LoopbackHost is the host of a server whose address has none.
+// LoopbackHost is the host on which a server listens if its address has no host.
 const LoopbackHost = "127.0.0.1"
 
 // Loopback returns the address with LoopbackHost if it has no host: ":8080" becomes "127.0.0.1:8080". An address with a

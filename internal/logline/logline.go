@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Filter indents the lines of a text after the first one, so that none looks like an entry of its own, and escapes
-// other control characters. Install it with klog.SetLogFilter.
+// Filter escapes control characters in texts, and indents the lines after the first one, so that no such line looks like a
+// log entry of its own. It is installed with klog.SetLogFilter.
 type Filter struct{}
 
 var _ klog.LogFilter = Filter{}
@@ -31,7 +31,7 @@ func (Filter) FilterS(msg string, keysAndValues []any) (string, []any) {
 	return clean(msg), cleaned(keysAndValues)
 }
 
-// cleaned returns args, or a copy in which texts and errors are escaped.
+// cleaned returns args if no text or error in them needs escaping, else a copy in which they are escaped.
 func cleaned(args []any) []any {
 	own := args
 	for i, arg := range args {

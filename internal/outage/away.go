@@ -15,7 +15,8 @@ func Backoff() wait.Backoff {
 	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
 }
 
-// Away reports whether the error may pass when the API server recovers: it could not be reached, or was not ready.
+// Away reports whether the error may be due to an outage of the API server: the server could not be reached, or was not
+// ready.
 func Away(err error) bool {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
-// outageTransport makes the requests of informers wait for the end of an outage.
+// outageTransport sends requests with next. Requests of informers wait for the end of an outage.
 type outageTransport struct {
 	next   http.RoundTripper
 	outage *Outage
@@ -61,7 +61,7 @@ func (t *outageTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	}
 }
 
-// answered records the result of the request.
+// answered records the result of a request that the API server answered, and returns the response.
 func (t *outageTransport) answered(request *http.Request, response *http.Response, began time.Time, watch bool) *http.Response {
 	switch {
 	case response.StatusCode < http.StatusBadRequest, response.StatusCode == http.StatusGone:
@@ -77,7 +77,8 @@ func (t *outageTransport) answered(request *http.Request, response *http.Respons
 	return response
 }
 
-// sleep waits for the duration, or until cut is closed. It returns false if the request or the informers ended first.
+// sleep waits for the duration, or until the channel cut is closed. It returns false if the request or the informers end
+// before that.
 func (t *outageTransport) sleep(ctx context.Context, d time.Duration, cut <-chan struct{}) bool {
 	passed, stop := pause.After(d)
 	defer stop()
@@ -92,8 +93,8 @@ func (t *outageTransport) sleep(ctx context.Context, d time.Duration, cut <-chan
 	return false
 }
 
-// watchBody is the body of a watch. If its connection breaks, it ends without an error, but not before the watch is
-// long enough for an informer.
+// watchBody is the body of a response to a watch. If its connection breaks, it ends without an error, but not before the
+// watch has lasted so long that the informer does not treat its end as a failure.
 type watchBody struct {
 	io.ReadCloser
 	brief time.Time
@@ -124,7 +125,7 @@ func IsWatch(request *http.Request) bool {
 	return query.Has("watch") && query.Get("watch") != "false"
 }
 
-// refusal returns the content of the response, and closes it.
+// refusal returns the status and the beginning of the body of a response, and closes the body.
 func refusal(response *http.Response) string {
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, snippet))
@@ -142,15 +143,15 @@ func retryAfter(response *http.Response) time.Duration {
 	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
 }
 
-// shortenRetryAfter limits the Retry-After of an API server that starts, because client-go obeys it before it sends a request
-// again.
+// shortenRetryAfter limits the Retry-After in the response of an API server that starts, because client-go waits that long
+// before it sends the request again.
 func shortenRetryAfter(response *http.Response) {
 	if response != nil && response.StatusCode == http.StatusServiceUnavailable && retryAfter(response) > startingRetryAfter {
 		response.Header.Set("Retry-After", strconv.Itoa(int(startingRetryAfter.Seconds())))
 	}
 }
 
-// stale returns the API server's response to a watch from a version that it no longer has.
+// stale returns the response that the API server gives to a watch from a version that it no longer has.
 func stale(request *http.Request) *http.Response {
 	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the API server was unavailable"}`
 	return &http.Response{

@@ -23,8 +23,7 @@ func For(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// After returns a channel that is ready once d has passed, at once if d is 0 or less, and a function that releases its
-// timer.
+// After returns a channel that is ready once d has passed, or at once if d is 0 or less. stop releases the timer.
 func After(d time.Duration) (passed <-chan time.Time, stop func()) {
 	if d <= 0 {
 		over := make(chan time.Time)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podgroup converts PodGroups between the version that the API server has and the one that upstream's scheduler works
-// with.
+// Package podgroup converts PodGroups between the version of the API server and the internal version of upstream's
+// scheduler.
 package podgroup
 
 import (
@@ -12,7 +12,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Internal returns the PodGroup as the scheduler has it. It shares no more with pg than a conversion does.
+// Internal returns the PodGroup in the internal version of upstream's scheduler. As after any conversion, the result may
+// share data with pg.
 func Internal(pg *v1beta1.PodGroup) (*scheduling.PodGroup, error) {
 	out := &scheduling.PodGroup{}
 	if err := scheme.Scheme.Convert(pg, out, nil); err != nil {
@@ -21,7 +22,7 @@ func Internal(pg *v1beta1.PodGroup) (*scheduling.PodGroup, error) {
 	return out, nil
 }
 
-// External returns the PodGroup as the API server has it.
+// External returns the PodGroup in the version of the API server.
 func External(pg *scheduling.PodGroup) (*v1beta1.PodGroup, error) {
 	out := &v1beta1.PodGroup{}
 	if err := scheme.Scheme.Convert(pg, out, nil); err != nil {

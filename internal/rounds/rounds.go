@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rounds decides how many rounds random tests run: the short form's numbers of `make test`, or the long form's
-// of `make test-long`. No other code reads which form is selected.
+// Package rounds decides how many rounds random tests run: few in `make test`, the short form, and many in `make
+// test-long`, the long form. No other code reads which form is selected.
 package rounds
 
 import (
@@ -20,8 +20,8 @@ type Rounds struct {
 	flag  string
 }
 
-// Flag defines a flag for a number of rounds. Its default is that of the selected form. It is meant for variables of
-// test packages.
+// Flag defines a flag for a number of rounds. Its default is short or long, by the selected form. It is meant for variables
+// of test packages.
 func Flag(name string, short, long int, usage string) Rounds {
 	chosen := short
 	if os.Getenv(Long) != "" {
@@ -31,7 +31,7 @@ func Flag(name string, short, long int, usage string) Rounds {
 	return Rounds{value: flag.Int(name, chosen, usage), flag: name}
 }
 
-// Of returns the number of rounds, and logs it, so that a test never runs fewer unnoticed.
+// Of returns the number of rounds. It also logs the number, so that a test never runs too few rounds unnoticed.
 func (r Rounds) Of(t testing.TB) int {
 	t.Helper()
 	t.Logf("-%s=%d", r.flag, *r.value)

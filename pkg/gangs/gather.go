@@ -9,11 +9,11 @@ import (
 	"strconv"
 )
 
-// The strategies of a rule in TopologyAnnotation.
+// The strategies of a rule in TopologyAnnotation, which is about a layer of the network.
 const (
-	// MustGather means that all members must be in one domain of the layer, or none is placed.
+	// MustGather means that all members must be in one domain of the layer, or no member is placed.
 	MustGather = "MustGather"
-	// PreferGather means that they should be in as few domains of the layer as possible.
+	// PreferGather means that the members should be in as few domains of the layer as possible.
 	PreferGather = "PreferGather"
 )
 
@@ -30,7 +30,7 @@ type GatherRule struct {
 	Layer string
 	// Must is set for MustGather, Prefer for PreferGather.
 	Must, Prefer bool
-	// Multiple divides the number of members in each domain; 1 allows any number.
+	// Multiple is a number that must divide the number of members in each domain; 1 allows any number of members.
 	Multiple int
 }
 
@@ -78,7 +78,7 @@ func (r *reader) gather() {
 	}
 }
 
-// multiple parses a podCountMultiple. 0 counts as missing.
+// multiple parses the podCountMultiple of a rule for the layer. 0 counts as missing, which is 1.
 func (r *reader) multiple(layer, text string) int {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {

@@ -15,7 +15,8 @@ const (
 	ModeAnnotation = prefix + "mode"
 	// WaitingTimeAnnotation is how long the gang may wait before it returns to Pending, such as 90s.
 	WaitingTimeAnnotation = prefix + "waiting-time"
-	// GroupsAnnotation lists the gangs of the group, including this one: a JSON list of "namespace/name".
+	// GroupsAnnotation lists the gangs of a group of gangs, including the gang that has the annotation: a JSON list of
+	// "namespace/name".
 	GroupsAnnotation = prefix + "groups"
 	// MatchPolicyAnnotation is the gang's MatchPolicy.
 	MatchPolicyAnnotation = prefix + "match-policy"
@@ -35,8 +36,8 @@ const (
 	MatchPolicyAlias = PodGroupLabel + "/match-policy"
 )
 
-// The binding info: the group with which a pod was bound, and the number of members in that bind. It is written with
-// the Binding, under both prefixes.
+// Annotations with the group with which a pod was bound, and the number of members in that bind. They are written with the
+// Binding, under both prefixes.
 const (
 	BindGroupAnnotation    = "internal.scheduling.koordinator.sh/bind-gang-group-id"
 	BindMembersAnnotation  = "internal.scheduling.koordinator.sh/bind-gang-member-count"
@@ -49,18 +50,18 @@ const (
 // of pods, or the API group of the user's PodGroup.
 const SourceAnnotation = "coscheduling.volcano-prebind.io/source"
 
-// Plugin is the name of the scheduler's plugin that reads settings.
+// Plugin is the name of the scheduler plugin that reads the settings.
 const Plugin = "coscheduling"
 
-// TimeLimitCondition is the type of the condition of a PodGroup whose gang was admitted, or returned to Pending at the
-// end of its waiting time. In the second case its reason is TimedOut.
+// TimeLimitCondition is the type of the condition of a PodGroup whose gang was admitted, or has returned to Pending at the
+// end of its waiting time. After a return to Pending its reason is TimedOut.
 const (
 	TimeLimitCondition = "GangTimeLimit"
 	TimedOut           = "GangTimedOut"
 )
 
-// WaitingForGroup is the reason why a gang waits if a gang of its group does not exist. InvalidGroup is the reason if
-// the settings of the group contradict each other.
+// WaitingForGroup is the reason of a gang that waits because a gang of its group does not exist. InvalidGroup is the reason
+// of a gang that waits because the settings of its group contradict each other.
 const (
 	WaitingForGroup = "WaitingForGroup"
 	InvalidGroup    = "InvalidGangGroup"
@@ -69,8 +70,8 @@ const (
 // SatisfiedCondition is the type of the condition of a PodGroup whose gang reached its minimum once.
 const SatisfiedCondition = "GangSatisfied"
 
-// WholeCondition is the type of the condition of a PodGroup with another match policy whose gang has reached its
-// minimum once. Its reason is WholeOnlyWaiting if running members never count.
+// WholeCondition is the type of the condition of a PodGroup whose gang has reached its minimum once, if the match policy is
+// not once-satisfied. Its reason is WholeOnlyWaiting if running members never count for the minimum.
 const (
 	WholeCondition   = "GangWhole"
 	WholeOnlyWaiting = "OnlyWaiting"

@@ -13,8 +13,8 @@ type ReservationObserver interface {
 // ReservationEnd is the reason why a node reservation for a waiting gang ended.
 type ReservationEnd string
 
-// The ends of a reservation. After all but ReservationPlaced and ReservationOff, the gang's queue and namespace get no
-// reservation for a pause.
+// The reasons why a node reservation ends. After all of them but ReservationPlaced and ReservationOff, the gang's queue and
+// namespace get no reservation for some time.
 const (
 	// ReservationPlaced means that a member of the gang has a node.
 	ReservationPlaced ReservationEnd = "placed"
@@ -24,7 +24,8 @@ const (
 	// ReservationGone means that the gang, or a member that its minimum needs, no longer exists, or that the gang is in
 	// another queue.
 	ReservationGone ReservationEnd = "gang_deleted"
-	// ReservationLost means that a node was lost or the gang was changed, and that no other nodes can hold it.
+	// ReservationLost means that a reserved node was lost or the gang was changed, and that no other nodes can hold the
+	// gang.
 	ReservationLost ReservationEnd = "nodes_lost"
 	// ReservationRefused means that the queue does not admit the gang.
 	ReservationRefused ReservationEnd = "not_admitted"

@@ -20,10 +20,11 @@ import (
 type Mode string
 
 const (
-	// Strict means that a member that fails before the first one is bound rolls back the whole gang and its group, even
-	// above the minimum.
+	// Strict means that the whole gang and its group are rolled back if a member fails before the first one is bound, even
+	// if the other members reach the minimum.
 	Strict Mode = "Strict"
-	// NonStrict means that the other members continue if they are enough, and that failed members follow later.
+	// NonStrict means that the other members continue if they reach the minimum, and that failed members are placed again
+	// later.
 	NonStrict Mode = "NonStrict"
 )
 
@@ -33,10 +34,10 @@ type MatchPolicy string
 const (
 	// OnlyWaiting counts the members that are bound together now.
 	OnlyWaiting MatchPolicy = "only-waiting"
-	// WaitingAndRunning also counts the members that are already bound or running.
+	// WaitingAndRunning counts the members that are bound together now, and the members that are already bound or running.
 	WaitingAndRunning MatchPolicy = "waiting-and-running"
-	// OnceSatisfied counts the same members until the minimum is reached once. After that the minimum no longer
-	// applies, as long as a member exists.
+	// OnceSatisfied counts the same members as WaitingAndRunning until the minimum is reached once. After that the minimum
+	// no longer applies, as long as a member exists.
 	OnceSatisfied MatchPolicy = "once-satisfied"
 )
 
@@ -49,8 +50,8 @@ const DefaultWaitingTime = 10 * time.Minute
 // MaxGroup is the maximum number of gangs in a group.
 const MaxGroup = 100
 
-// MaxGroupText is the length, in bytes, of a list with the maximum number of gangs and names. A longer list is not
-// parsed.
+// MaxGroupText is the length, in bytes, of a list of the maximum number of gangs with names of the maximum length. A longer
+// list is not parsed.
 const MaxGroupText = MaxGroup * (validation.DNS1123LabelMaxLength + validation.DNS1123SubdomainMaxLength + len(`"/", `))
 
 // Name identifies a gang by the namespace and the name of its PodGroup.
@@ -61,21 +62,22 @@ func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
 // Settings are a gang's settings other than its minimum.
 type Settings struct {
-	// TotalNumber is the total number of its members; 0 if it is not set.
+	// TotalNumber is the total number of the gang's members; 0 if it is not set.
 	TotalNumber int32
 	Mode        Mode
 	MatchPolicy MatchPolicy
 	WaitingTime time.Duration
-	// Group are the gangs that are placed and bound together, including this one, sorted by name; nil if it has no
+	// Group are the gangs that are placed and bound together, including this gang, sorted by name; nil if the gang has no
 	// group.
 	Group []Name
 	// InvalidGroup is why the gang's group is invalid. Such a gang is not placed, because it might be only a part of a group.
 	InvalidGroup error
-	// Gather are its rules for layers of the network, at most one for each layer.
+	// Gather are the gang's rules for layers of the network, at most one for each layer.
 	Gather []GatherRule
 }
 
-// GroupID returns Koordinator's name of the group: its gangs in order, or the gang itself if it has no group.
+// GroupID returns the name that Koordinator gives the group: the names of its gangs in order, or the name of the gang
+// itself, self, if it has no group.
 func (s *Settings) GroupID(self Name) string {
 	if len(s.Group) == 0 {
 		return self.String()
@@ -87,10 +89,10 @@ func (s *Settings) GroupID(self Name) string {
 	return strings.Join(names, ",")
 }
 
-// InvalidSetting is a setting with an invalid value, and the consequence.
+// InvalidSetting describes a setting with an invalid value, and the consequence.
 type InvalidSetting struct {
-	// Field is the annotation or field. Found is its value, Want are the valid values, and Taken is the value used
-	// instead. Effect is the consequence if no value is used.
+	// Field is the annotation or field with the invalid value. Value is its value, Expected describes the valid values, and
+	// Used is the value that is used instead. Effect is the consequence if no value is used.
 	Field, Value, Expected, Used, Effect string
 }
 
@@ -113,7 +115,7 @@ func Said(annotations map[string]string) bool {
 	return false
 }
 
-// settings are the annotations that Read reads.
+// settings are the annotations that are settings of a gang.
 var settings = []string{
 	ModeAnnotation, GroupsAnnotation, MatchPolicyAnnotation, MatchPolicyAlias, WaitingTimeAnnotation, TotalNumberAnnotation,
 	TopologyAnnotation,
@@ -196,8 +198,8 @@ func (r *reader) waitingTime() {
 	r.settings.WaitingTime = d
 }
 
-// group parses the list of gangs. If it is not a list, is too long, does not contain the gang itself, or contains an
-// item that cannot be the name of a gang, the gang is not placed: it might be only a part of a group.
+// group parses the list of gangs in GroupsAnnotation. If it is not a list, is too long, does not contain the gang self, or
+// contains an item that cannot be the name of a gang, the gang is not placed, because it might be only a part of a group.
 func (r *reader) group(self Name) {
 	text := r.annotations[GroupsAnnotation]
 	if strings.TrimSpace(text) == "" {
@@ -212,7 +214,7 @@ func (r *reader) group(self Name) {
 		r.broken(`a JSON list of "namespace/name", such as ["default/trainer","default/ps"]`)
 		return
 	}
-	slices.Sort(list) // the same order as Koordinator's: by text
+	slices.Sort(list) // Koordinator uses the same order
 	list = slices.Compact(list)
 	switch {
 	case len(list) == 0:
@@ -245,7 +247,7 @@ func (r *reader) broken(want string) {
 	r.settings.InvalidGroup = errors.New(r.invalid[len(r.invalid)-1].String())
 }
 
-// impossible reports whether no PodGroup can have the item as its namespace and name.
+// impossible reports whether the item cannot be the namespace and name of any PodGroup.
 func impossible(item string) bool {
 	name := split(item)
 	return len(validation.IsDNS1123Label(name.Namespace)) > 0 || len(validation.IsDNS1123Subdomain(name.Name)) > 0

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Count identifies a kind of requests.
+// Count is the key under which requests are counted: their verb and resource.
 type Count struct {
 	// Verb is the Kubernetes verb (get, list, watch, create, update, patch, delete, deletecollection), or the HTTP
 	// method in lower case for other requests.
@@ -23,7 +23,7 @@ type Count struct {
 
 var writeVerbs = sets.New("create", "update", "patch", "delete", "deletecollection")
 
-// counter counts requests by kind.
+// counter counts requests by verb and resource.
 type counter struct {
 	resolver request.RequestInfoResolver
 
@@ -55,14 +55,14 @@ func (c *counter) add(r *http.Request) {
 	c.counts[kind]++
 }
 
-// Counts returns the number of requests of each kind, including broken ones.
+// Counts returns the number of requests by verb and resource, including requests that a rule broke.
 func (p *Proxy) Counts() map[Count]int {
 	p.counter.mu.Lock()
 	defer p.counter.mu.Unlock()
 	return maps.Clone(p.counter.counts)
 }
 
-// Writes returns the sum of Counts over the verbs that write, by resource.
+// Writes returns the number of write requests by resource, including requests that a rule broke.
 func (p *Proxy) Writes() map[string]int {
 	writes := map[string]int{}
 	for kind, n := range p.Counts() {

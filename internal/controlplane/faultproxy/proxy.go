@@ -27,7 +27,8 @@ import (
 
 // Options configure a proxy.
 type Options struct {
-	// Upstream is the API server; Host and TLS trust are used, credentials are not.
+	// Upstream is the configuration of a client of the API server. Its host and TLS trust are used, its credentials are
+	// not.
 	Upstream *rest.Config
 	// Certificate is the serving certificate.
 	Certificate tls.Certificate
@@ -58,7 +59,8 @@ func Start(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the API server's URL: %w", err)
 	}
-	// Without a limit of its own, the transport opens as many connections as the server's stream limit requires.
+	// The transport opens as many connections as the API server's limit on streams requires, because it has no limit of its
+	// own.
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(opts.Upstream))
 	if err != nil {
 		return nil, err
@@ -89,14 +91,14 @@ func Start(opts Options) (*Proxy, error) {
 	}
 	go func() {
 		defer close(p.served)
-		// It returns when the server is closed, and otherwise only for errors that a client notices.
+		// ServeTLS returns when the server is closed, and otherwise only for errors that a client notices.
 		_ = p.server.ServeTLS(listener, "", "")
 	}()
 	return p, nil
 }
 
-// newReverse forwards requests and streams responses. If the API server cannot be reached, the client's exchange ends
-// without a response, as without a proxy.
+// newReverse returns a proxy that forwards requests and streams responses. If the API server cannot be reached, the proxy
+// ends the exchange with the client without a response.
 func newReverse(target *url.URL, transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -139,7 +141,7 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// ServeHTTP breaks the request or forwards it.
+// ServeHTTP applies a rule to the request, or forwards the request if no rule applies.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.counter.add(r)
 	seen := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.RawQuery}
@@ -159,7 +161,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.apply(w, r, rule)
 }
 
-// pick returns the rule to apply, nil for none.
+// pick returns the rule to apply to the request; nil if no rule applies.
 func (p *Proxy) pick(req Request) *ActiveRule {
 	p.mu.Lock()
 	rules := p.rules
@@ -199,7 +201,8 @@ func (p *Proxy) apply(w http.ResponseWriter, r *http.Request, rule *ActiveRule) 
 	p.reverse.ServeHTTP(w, r)
 }
 
-// forwardAndDrop waits for the server's complete response, even if the client gives up, and aborts the exchange.
+// forwardAndDrop forwards the request and waits for the API server's complete response, even if the client gives up. Then
+// it aborts the exchange with the client.
 func (p *Proxy) forwardAndDrop(r *http.Request) {
 	request := r.WithContext(context.WithoutCancel(r.Context()))
 	p.reverse.ServeHTTP(&blackHole{header: http.Header{}}, request)

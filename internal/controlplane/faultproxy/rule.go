@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Request is the data of a request that a rule's predicate can use.
+// Request is the part of a request that Rule.Match gets.
 type Request struct {
 	Method string
 	// Path is the URL's path, Query its raw query.
@@ -26,13 +26,13 @@ type Rule struct {
 	// Method is an HTTP method. Path is a regular expression that must match a part of the URL's path.
 	Method string
 	Path   string
-	// Match restricts the rule further; it must be safe for concurrent use.
+	// Match, if set, must also return true for a request. It must be safe for concurrent use.
 	Match func(Request) bool
-	// Probability is the share of matching requests to which the rule applies, in (0, 1]; zero means 1. The proxy's
-	// seeded source decides.
+	// Probability is the share of matching requests to which the rule applies, in (0, 1]; zero means 1. A random number
+	// from the seeded source of the proxy decides for each request.
 	Probability float64
-	// Skip is the number of matching requests that pass first. Limit is the number of requests after which the rule
-	// ends; zero for no limit.
+	// Skip is the number of matching requests that are forwarded before the rule applies. Limit is the number of requests
+	// to which the rule applies before it ends; zero for no limit.
 	Skip, Limit int
 	Action      Action
 }
@@ -67,18 +67,18 @@ func Answer(code int, retryAfter time.Duration) Action {
 // stream, with HTTP/1.1 it closes the connection.
 func DropBefore() Action { return Action{kind: dropBefore} }
 
-// DropAfter forwards the request, waits for the server's response and ends the exchange like DropBefore: the write was
-// applied and the client cannot know.
+// DropAfter forwards the request, waits for the response of the API server, and then ends the exchange like DropBefore. So
+// a write was applied, and the client cannot know that.
 func DropAfter() Action { return Action{kind: dropAfter} }
 
-// Delay forwards the request after d.
+// Delay forwards the request after the duration d.
 func Delay(d time.Duration) Action { return Action{kind: delay, delay: d} }
 
-// Hold keeps requests from the server until the rule's Release. A request whose client gave up never reaches the server,
-// if the proxy noticed that before the Release: see Abandoned.
+// Hold keeps requests from the API server until the rule's Release is called. If the client gives up a held request, and
+// the proxy notices that before Release, the request never reaches the API server (see Abandoned).
 func Hold() Action { return Action{kind: hold} }
 
-// ActiveRule is an active rule. Its methods are safe for concurrent use.
+// ActiveRule is a rule that was added to a proxy. Its methods are safe for concurrent use.
 type ActiveRule struct {
 	rule Rule
 	path *regexp.Regexp
@@ -105,8 +105,8 @@ func newActiveRule(r Rule) *ActiveRule {
 // Reached returns a channel that is closed when the rule is first applied to a request.
 func (r *ActiveRule) Reached() <-chan struct{} { return r.reached }
 
-// Abandoned returns a channel that is closed when the proxy first notices that a client gave up a request held or
-// delayed by the rule. The client itself learns of its end earlier.
+// Abandoned returns a channel that is closed when the proxy first notices that a client has given up a request which the
+// rule holds or delays. That is later than the moment when the client gave up.
 func (r *ActiveRule) Abandoned() <-chan struct{} { return r.abandoned }
 
 // Release forwards the requests held by the rule, and ends the rule: later requests pass.
@@ -121,8 +121,8 @@ func (r *ActiveRule) Release() {
 	}
 }
 
-// Remove deactivates the rule and releases the requests that it holds. It is the same as Release, with a name that
-// suits other actions.
+// Remove deactivates the rule and forwards the requests that it holds. It is the same as Release, with a name that suits
+// other actions than Hold.
 func (r *ActiveRule) Remove() { r.Release() }
 
 // Hits returns the number of requests to which the rule was applied.
@@ -132,8 +132,8 @@ func (r *ActiveRule) Hits() int {
 	return r.hits
 }
 
-// applies reports whether the rule applies to a request, and counts the request. chance is called at most once and returns a
-// number in [0, 1).
+// applies reports whether the rule applies to a request. If it does, it counts the request as a hit. chance returns a
+// random number in [0, 1) and is called at most once.
 func (r *ActiveRule) applies(req Request, chance func() float64) bool {
 	if r.rule.Method != "" && r.rule.Method != req.Method || !r.path.MatchString(req.Path) {
 		return false
@@ -157,20 +157,20 @@ func (r *ActiveRule) applies(req Request, chance func() float64) bool {
 	if r.hits == 1 {
 		close(r.reached)
 	}
-	// A rule at its limit still holds its requests; only new requests pass.
+	// A rule that has reached its limit still holds requests that it was applied to. Only new requests pass.
 	if r.rule.Limit > 0 && r.hits >= r.rule.Limit {
 		r.over = true
 	}
 	return true
 }
 
-// wait returns when the channel is ready. If the client gives up first, it aborts the exchange.
+// wait waits until the channel is ready. If the client gives up the request first, it aborts the exchange.
 func wait[T any](ctx context.Context, r *ActiveRule, ch <-chan T) {
 	select {
 	case <-ch:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // also if both were ready
+	if ctx.Err() != nil { // checked again, because both may have been ready
 		r.abandon()
 		panic(http.ErrAbortHandler)
 	}
@@ -186,7 +186,7 @@ func (r *ActiveRule) abandon() {
 	}
 }
 
-// isWrite reports whether the request is a write, whose body a rule may read.
+// isWrite reports whether requests with the HTTP method are writes. The proxy reads the body of a write for Rule.Match.
 func isWrite(method string) bool {
 	switch method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:

@@ -38,7 +38,7 @@ const Name = "gang-controller"
 
 const (
 	workers = 4
-	// gather is how long a change waits for further changes of the same gang.
+	// gather is how long a sync is delayed after a change of its gang, so that it covers further changes.
 	gather = 20 * time.Millisecond
 	// A failed sync is retried after firstRetry. The delay doubles with each failure, up to lastRetry.
 	firstRetry, lastRetry = 100 * time.Millisecond, time.Minute
@@ -53,8 +53,8 @@ type controller struct {
 	kube     kubernetes.Interface
 	volcano  vcclient.Interface
 	recorder record.EventRecorder
-	// sources are the API groups in which users write PodGroups. If two have a PodGroup of the same name, the first one
-	// wins.
+	// sources are the API groups in which users write PodGroups. If two of them have a PodGroup of the same name, the group
+	// that is listed first is used.
 	sources    []*source
 	schedulers []string
 
@@ -65,13 +65,13 @@ type controller struct {
 	groups         vclisters.PodGroupLister
 	namespaces     corelisters.NamespaceLister
 	queue          workqueue.TypedRateLimitingInterface[gangs.Name]
-	// synced are the HasSynced functions of the shared informers' handlers.
+	// synced are functions that report whether the handlers of the shared informers have received the initial lists.
 	synced []cache.InformerSynced
-	// owned tracks the goroutines that end before Run returns.
+	// owned tracks the goroutines that Run has started and waits for before it returns.
 	owned sync.WaitGroup
 }
 
-// Register registers the controller.
+// Register registers the gang controller with upstream's controller manager.
 func Register() error {
 	if err := framework.RegisterController(&controller{}); err != nil {
 		return fmt.Errorf("registering %s: %w", Name, err)
@@ -122,7 +122,7 @@ func (c *controller) initialize(opt *framework.ControllerOption, sources ...*sou
 	return nil
 }
 
-// ours reports whether the pod's scheduler is one of this project's.
+// ours reports whether the pod's scheduler is one that this controller serves.
 func (c *controller) ours(pod *corev1.Pod) bool {
 	return slices.Contains(c.schedulers, pod.Spec.SchedulerName)
 }

@@ -41,7 +41,7 @@ func (c *controller) syncGroup(ctx context.Context, g *gang) error {
 	}
 }
 
-// speaks reports whether the pod's own annotations may declare the gang.
+// speaks reports whether the pod's own annotations may declare the gang. They may not if the pod names a PodGroup object.
 func speaks(pod *corev1.Pod) bool { return !needsObject(pod) }
 
 func (c *controller) createGroup(ctx context.Context, g *gang) error {
@@ -84,7 +84,8 @@ func (c *controller) updateGroup(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// refused records that the API server rejected the PodGroup, and why, so that it is reported.
+// refused records that the API server rejected the Volcano PodGroup, and why, so that the pods and the user's object report
+// it. what is the failed step: created or updated.
 func (g *gang) refused(what string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -95,7 +96,7 @@ func (g *gang) refused(what string, err error) error {
 	return fmt.Errorf("PodGroup %s cannot be %s: %w", g.Name, what, err)
 }
 
-// deleteGroup deletes the PodGroup with this UID only.
+// deleteGroup deletes the PodGroup if it still has this UID, but no later PodGroup with the same name.
 func (c *controller) deleteGroup(ctx context.Context, group *v1beta1.PodGroup) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -106,8 +107,8 @@ func (c *controller) deleteGroup(ctx context.Context, group *v1beta1.PodGroup) e
 	return nil
 }
 
-// dropOwnGroups deletes the PodGroups that upstream's controller created for members, once these PodGroups have no
-// pods.
+// dropOwnGroups deletes the PodGroups that upstream's controller has created for members of the gang, once these PodGroups
+// have no pods.
 func (c *controller) dropOwnGroups(ctx context.Context, g *gang) error {
 	if g.group == nil || g.parked != "" {
 		return nil
@@ -165,7 +166,8 @@ func (c *controller) desired(g *gang) *desired {
 	return w
 }
 
-// schedulerOf returns the scheduler name of the members. Without members it is the one recorded on the PodGroup.
+// schedulerOf returns the scheduler name of the members. If there are no members, it returns the name that is recorded on
+// the gang's Volcano PodGroup.
 func schedulerOf(g *gang) string {
 	switch {
 	case g.decider != nil:
@@ -177,7 +179,8 @@ func schedulerOf(g *gang) string {
 	}
 }
 
-// queueOf returns the requested queue; empty if none is requested, and the API server chooses.
+// queueOf returns the queue that the gang's object, pods or namespace request; empty if none is requested, and the API
+// server sets the default queue.
 func (c *controller) queueOf(g *gang) string {
 	var ofObject, ofPod, ofNamespace string
 	if g.object != nil {
@@ -194,7 +197,7 @@ func (c *controller) queueOf(g *gang) string {
 	return cmp.Or(ofObject, ofPod, ofNamespace)
 }
 
-// inherited returns the annotations of the workloads that own the members.
+// inherited returns the annotations that the PodGroup gets from the workload that is the common controller of the members.
 func (c *controller) inherited(ctx context.Context, g *gang, group *v1beta1.PodGroup) (map[string]string, error) {
 	owner := controllerOf(g.members)
 	if owner == nil {

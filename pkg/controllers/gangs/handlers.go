@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// handler calls do with each version of an object, including a deleted one. After an update that changed something it
-// calls do with both versions.
+// handler returns an event handler that calls do with each added or deleted object. After an update, unless same reports
+// that nothing has changed, it calls do with the former and the new version.
 func handler[T any](same func(was, is *T) bool, do func(*T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { do(object.(*T)) },
@@ -51,11 +51,11 @@ func (c *controller) podHandler() cache.ResourceEventHandler {
 	})
 }
 
-// resynced reports whether an update is only a resync, with the same object twice.
+// resynced reports whether an update is only a resync of the informer, which passes the same object twice.
 func resynced[T any](was, is *T) bool { return was == is }
 
-// volcanoHandler enqueues the gang of a Volcano PodGroup, and the gangs whose pods are in a PodGroup that upstream
-// created.
+// volcanoHandler returns a handler of Volcano PodGroups. It enqueues the gang of a PodGroup and, for a PodGroup that
+// upstream's controller created for pods, the gangs that these pods name.
 func (c *controller) volcanoHandler() cache.ResourceEventHandler {
 	return handler(resynced, func(group *v1beta1.PodGroup) {
 		if group.Annotations[gangs.SourceAnnotation] != "" || len(c.indexed(byGang, group.Namespace, group.Name)) > 0 {
@@ -71,8 +71,8 @@ func (c *controller) sourceHandler() cache.ResourceEventHandler {
 	return handler(resynced, func(group *v1alpha1.PodGroup) { c.enqueue(group.Namespace, group.Name) })
 }
 
-// enqueueParked enqueues the gangs without a Volcano PodGroup: they may have waited for PodGroups of an API that was
-// not served yet.
+// enqueueParked enqueues the gangs that have no Volcano PodGroup: they may have waited for PodGroups of an API that was not
+// served before.
 func (c *controller) enqueueParked() {
 	for _, key := range c.pods.GetIndexer().ListIndexFuncValues(byGang) {
 		namespace, name, _ := strings.Cut(key, "/")
@@ -82,7 +82,7 @@ func (c *controller) enqueueParked() {
 	}
 }
 
-// indexed returns the pods that the index lists under that name.
+// indexed returns the pods that the index of pods lists under that namespace and name.
 func (c *controller) indexed(index, namespace, name string) []*corev1.Pod {
 	objects, err := c.pods.GetIndexer().ByIndex(index, namespace+"/"+name)
 	if err != nil {

@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// patchers is how many pods of a gang are patched in parallel. turn is how many are patched before other gangs are
-	// synced.
+	// patchers is how many pods of a gang are patched in parallel. turn is how many pods of a gang are patched in one sync,
+	// so that other gangs are synced in between.
 	patchers, turn = 8, 500
 	// namedPods is the maximum number of pods that a message names.
 	namedPods = 3
-	// reportingMembers limits the members whose messages depend on other members: a change of one member's annotation must not cost
-	// a write for each of the others. The PodGroup's message covers all members.
+	// reportingMembers limits the number of members whose messages depend on other members. Otherwise a change of the
+	// annotation of one member would cost a write for each other member. The message on the PodGroup covers all members.
 	reportingMembers = 10
 )
 
-// podPatch holds the annotations to change on a pod; nil deletes one.
+// podPatch holds the annotations to change on a pod. A nil value deletes the annotation.
 type podPatch struct {
 	pod         *corev1.Pod
 	annotations map[string]*string
@@ -48,7 +48,7 @@ func (p *podPatch) set(key, value string) {
 	}
 }
 
-// syncPods puts the members without a node in the gang's PodGroup, and reports invalid settings on them.
+// syncPods writes the gang's PodGroup to members without a node, and reports invalid settings on the pods that have them.
 func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	var patches []*podPatch
 	left := g.graceLeft()
@@ -89,7 +89,7 @@ func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	return errors.Join(errs...)
 }
 
-// patchPod patches the pod only in the version that was read: a pod that has just got a node is not changed.
+// patchPod patches the pod only in the version that was read, so that a pod that has got a node since then is not changed.
 func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": p.pod.UID, "resourceVersion": p.pod.ResourceVersion, "annotations": p.annotations,
@@ -112,7 +112,8 @@ func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 	return nil
 }
 
-// messageFor returns the pod's message. shared reports whether it depends on other objects' settings.
+// messageFor returns the text for the pod's message annotation. shared reports whether it depends on settings of other
+// objects.
 func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	mistakes := misnamed(pod)
 	switch {
@@ -133,8 +134,8 @@ func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	return sentences(mistakes), shared
 }
 
-// shortMessageFor returns the message of a pod beyond the reporting members. It does not change with the settings of the gang: a pod
-// that has no PodGroup yet refers to the reporting members.
+// shortMessageFor returns the message of a pod if reportingMembers others already have full messages. It does not change
+// with the settings of the gang: if the pod has no PodGroup yet, the message refers to the other pods.
 func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 	if g.parked == "" || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] != "" {
 		return sentences(misnamed(pod))
@@ -143,7 +144,8 @@ func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 		g.Name, messageAnnotation, reportingMembers))
 }
 
-// invalidSettings returns which of the gang's settings are invalid, and which members have different ones.
+// invalidSettings returns a message about the gang's invalid settings, and about members with other settings than the gang;
+// empty if there are none.
 func (g *gang) invalidSettings() string {
 	others := brief.List{First: namedPods}
 	for _, pod := range g.members {

@@ -19,10 +19,10 @@ const (
 	prefix = "coscheduling.volcano-prebind.io/"
 	// gangAnnotation records on a pod the gang that the controller wrote to scheduling.k8s.io/group-name.
 	gangAnnotation = prefix + "gang"
-	// schedulerAnnotation records on such a PodGroup the scheduler of its pods. Controllers of other schedulers ignore
-	// the PodGroup.
+	// schedulerAnnotation records on a Volcano PodGroup that this controller created the scheduler of its pods. Controllers
+	// of other schedulers ignore the PodGroup.
 	schedulerAnnotation = prefix + "scheduler"
-	// messageAnnotation holds the errors in an object's settings, and the reason why a gang waits.
+	// messageAnnotation, on a pod or PodGroup, has the errors in its settings, and the reason why its gang waits.
 	messageAnnotation = prefix + "message"
 	// reportedAnnotation on a user's PodGroup identifies the texts that events have reported, so that none is reported twice.
 	reportedAnnotation = prefix + "reported"
@@ -31,20 +31,21 @@ const (
 	pluginsLabel = "scheduling.x-k8s.io/pod-group"
 )
 
-// Indexes of pods, by namespace/name.
+// Indexes of pods. The keys are namespace/name.
 const (
 	// byGang lists pods by the gang that they name.
 	byGang = "gang"
-	// byOwnGroup lists pods that name a gang by the PodGroup that upstream's controller would create for them.
+	// byOwnGroup lists pods that name a gang, by the PodGroup that upstream's controller would create for them.
 	byOwnGroup = "own-group"
-	// byGroup lists pods by such a PodGroup that they are in, whether they name a gang or not.
+	// byGroup lists pods by the PodGroup that upstream's controller has created for them, whether the pods name a gang or
+	// not.
 	byGroup = "group"
 )
 
-// said is a field in which a pod names its gang, and the name in it.
+// said is a label or annotation of a pod that names a gang, and the name in it.
 type said struct{ field, name string }
 
-// namesOf returns the gangs that a pod names. The first one counts.
+// namesOf returns all labels and annotations in which a pod names a gang. The first one counts.
 func namesOf(pod *corev1.Pod) []said {
 	all := []said{
 		{gangs.PodGroupLabel, pod.Labels[gangs.PodGroupLabel]}, {gangs.OldNameLabel, pod.Labels[gangs.OldNameLabel]},
@@ -64,14 +65,16 @@ func nameOf(pod *corev1.Pod) string {
 // Claims reports whether the pod names a gang in one of the ways that this controller handles.
 func Claims(pod *corev1.Pod) bool { return nameOf(pod) != "" }
 
-// needsObject reports whether the pod names a PodGroup object, which then declares the gang.
+// needsObject reports whether the pod names its gang by a label that refers to a PodGroup object, which must then declare
+// the gang.
 func needsObject(pod *corev1.Pod) bool {
 	names := namesOf(pod)
 	return len(names) > 0 && (names[0].field == gangs.PodGroupLabel || names[0].field == pluginsLabel)
 }
 
-// inOtherPodGroup reports whether the user put the pod into another PodGroup with Volcano's annotation, which is explicit and
-// takes precedence. Values that this controller or upstream's wrote there do not count.
+// inOtherPodGroup reports whether the user put the pod into another PodGroup with Volcano's annotation. That is explicit
+// and takes precedence over the named gang. Values that this controller or upstream's controller wrote into the annotation
+// do not count.
 func inOtherPodGroup(pod *corev1.Pod) bool {
 	group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
 	return group != "" && group != nameOf(pod) && group != pod.Annotations[gangAnnotation] && group != helpers.GeneratePodgroupName(pod)
@@ -89,7 +92,7 @@ func byAge(l, r *corev1.Pod) int {
 	return cmp.Compare(l.Name, r.Name)
 }
 
-// indexers index the pods of these schedulers.
+// indexers returns the indexes of pods. ours reports whether the scheduler of a pod is one that this controller serves.
 func indexers(ours func(*corev1.Pod) bool) cache.Indexers {
 	index := func(of func(*corev1.Pod) string) cache.IndexFunc {
 		return func(object any) ([]string, error) {

@@ -17,10 +17,10 @@ var (
 		"Number of gangs, not defined by a Volcano PodGroup, with an invalid or conflicting setting, by source.", []string{"source"}, nil)
 )
 
-// collector counts, on each scrape, the Volcano PodGroups that the controller created.
+// collector counts, on each scrape, the Volcano PodGroups that the gang controller created.
 type collector struct{ *controller }
 
-// Metrics describes the metrics of the controller, without values.
+// Metrics returns a collector that describes the metrics of the gang controller. It must not be asked for values.
 func Metrics() prometheus.Collector { return collector{} }
 
 // Describe implements prometheus.Collector.
@@ -46,7 +46,7 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// observe exports the counts until stop is called.
+// observe exports the metrics until stop is called.
 func (c *controller) observe() (stop func()) {
 	metrics := collector{c}
 	if err := prometheus.Register(metrics); err != nil {

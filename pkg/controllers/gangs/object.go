@@ -24,15 +24,15 @@ import (
 // reason is the reason of events about invalid settings.
 const reason = "GangSettings"
 
-// syncObject writes the status of the PodGroup that the user wrote, and what there is to say of it. A PodGroup that no pod of ours has
-// ever named may be another scheduler's, and is left alone.
+// syncObject writes the status of the PodGroup that the user wrote, and messages about the gang. A PodGroup that no pod of
+// the served schedulers has ever named may belong to another scheduler, so it is not changed.
 func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	if g.object == nil || len(g.members) == 0 && !c.ourGroup(g) {
 		return nil
 	}
 	status := statusOf(g.object.Status, g.members, max(1, g.minMember), g.handed(), metav1.Now().Rfc3339Copy())
 	if g.source.hasStatus {
-		status.Scheduled = 0 // the field does not exist
+		status.Scheduled = 0 // PodGroups of this source have no such field
 	}
 	mistaken := g.invalidSettings()
 	if g.parked != "" {
@@ -59,10 +59,11 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// reportedSeparator separates the two parts of reportedAnnotation: the invalid settings, and why the gang waits.
+// reportedSeparator separates the two parts of reportedAnnotation: one for the message about invalid settings, one for the
+// reason why the gang waits.
 const reportedSeparator = "/"
 
-// reportOf identifies a text that an event has reported; empty for no text.
+// reportOf returns a short hash of a text, to recognize a text that an event has reported; empty for an empty text.
 func reportOf(text string) string {
 	if text == "" {
 		return ""
@@ -72,7 +73,7 @@ func reportOf(text string) string {
 	return strconv.FormatUint(digest.Sum64(), 36)
 }
 
-// handed is true once as many members as the minimum are in the Volcano PodGroup.
+// handed reports whether at least as many members as the minimum have been put in the gang's Volcano PodGroup.
 func (g *gang) handed() bool {
 	n := int32(0)
 	for _, pod := range g.members {
@@ -83,8 +84,8 @@ func (g *gang) handed() bool {
 	return n >= g.minMember
 }
 
-// waiting returns the condition that says why the scheduler has not placed the PodGroup, with its reason in the message; empty if there
-// is none.
+// waiting returns the condition of the PodGroup that says why the scheduler has not placed the gang, with the reason added
+// to the message; empty if the PodGroup has no such condition.
 func waiting(group *v1beta1.PodGroup) v1beta1.PodGroupCondition {
 	for _, condition := range group.Status.Conditions {
 		if condition.Type == v1beta1.PodGroupUnschedulableType && condition.Status == corev1.ConditionTrue {
@@ -95,7 +96,8 @@ func waiting(group *v1beta1.PodGroup) v1beta1.PodGroupCondition {
 	return v1beta1.PodGroupCondition{}
 }
 
-// writeObject writes to the version that the status was made of: it says when the gang was first handed over.
+// writeObject writes the messages and the status to the user's PodGroup. It writes only to the version that the status was
+// computed from, because the status keeps values of that version, such as when the gang was first handed to the scheduler.
 func (c *controller) writeObject(ctx context.Context, g *gang, message, reported string, status v1alpha1.PodGroupStatus) error {
 	to := g.object.DeepCopy()
 	switch {
@@ -137,7 +139,8 @@ func (c *controller) patchObject(ctx context.Context, g *gang, to *v1alpha1.PodG
 	return nil
 }
 
-// reference names the user's PodGroup, which the API server gives without its kind.
+// reference returns a reference to the user's PodGroup for events. Objects from an informer lack their kind and version, so
+// it adds them.
 func (g *gang) reference() *corev1.ObjectReference {
 	version, kind := g.source.version.WithKind("PodGroup").ToAPIVersionAndKind()
 	return &corev1.ObjectReference{

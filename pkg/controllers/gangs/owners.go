@@ -16,12 +16,12 @@ import (
 // that are deleted. While it does not run, the garbage collector deletes the PodGroup once all owners are gone.
 const maxOwners = 16
 
-// ownersOf returns the owners of the Volcano PodGroup: the user's object, else the common controller of all members,
-// else some members.
+// ownersOf returns the owners of the Volcano PodGroup: the user's object if there is one, else the common controller of all
+// members, else some members. now are the current owners.
 func ownersOf(object *v1alpha1.PodGroup, s *source, members []*corev1.Pod, now []metav1.OwnerReference) []metav1.OwnerReference {
 	if object != nil {
 		owner := metav1.NewControllerRef(object, s.version.WithKind("PodGroup"))
-		owner.BlockOwnerDeletion = nil // it would need rights on the owner's finalizers, and nothing waits for it
+		owner.BlockOwnerDeletion = nil // setting it needs rights on the owner's finalizers, and nothing waits for the PodGroup's deletion
 		return []metav1.OwnerReference{*owner}
 	}
 	if controller := controllerOf(members); controller != nil {
@@ -46,8 +46,8 @@ func controllerOf(members []*corev1.Pod) *metav1.OwnerReference {
 	return common
 }
 
-// podsAsOwners keeps the current owners while at least half of the desired number still exist, so that not every
-// deleted pod causes a write.
+// podsAsOwners returns members as owners of the PodGroup. It keeps the current owners, now, while at least half of the
+// desired number still exist, so that not every deleted pod causes a write.
 func podsAsOwners(members []*corev1.Pod, now []metav1.OwnerReference) []metav1.OwnerReference {
 	alive := make(map[types.UID]bool, len(members))
 	for _, pod := range members {

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// settingKeys are the gang's annotations that are copied to its Volcano PodGroup.
+// settingKeys are the annotations with settings of a gang that are copied to its Volcano PodGroup.
 var settingKeys = []string{
 	gangs.TotalNumberAnnotation, gangs.ModeAnnotation, gangs.WaitingTimeAnnotation, gangs.GroupsAnnotation, gangs.MatchPolicyAnnotation,
 	gangs.TopologyAnnotation,
@@ -27,22 +27,23 @@ var settingKeys = []string{
 // koordinator holds Koordinator's defaults, for settings that the gang leaves out.
 var koordinator = gangs.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 
-// byDefault is reported as the value used for an invalid setting that has a default in the scheduler configuration.
+// byDefault is the text that messages give as the used value if an invalid setting is replaced by the default of the
+// scheduler configuration.
 const byDefault = "the default of the scheduler configuration"
 
 // settings are a gang's settings and where they were declared.
 type settings struct {
-	// by names the declaring object in messages.
+	// by is how messages name the object that declares the gang.
 	by string
-	// minMember is 0 if no object sets it.
+	// minMember is the minimum of the gang; 0 if no object sets it.
 	minMember int32
-	// said holds the original texts by annotation, including that of the minimum. taken holds the texts for the Volcano
-	// PodGroup.
+	// said has the declared values by annotation, including the minimum. taken has the values for the Volcano PodGroup,
+	// without invalid ones.
 	said, taken map[string]string
 	invalid     []gangs.InvalidSetting
 }
 
-// parseSettings parses the declared settings.
+// parseSettings parses the declared settings in said. defaults apply to settings that are not declared.
 func parseSettings(name gangs.Name, by string, minMember int32, said map[string]string, defaults gangs.Settings) settings {
 	s := settings{by: by, minMember: minMember, said: said, taken: map[string]string{}}
 	read, mistakes := gangs.Read(name, minMember, said, defaults)
@@ -107,8 +108,9 @@ func minimumOf(said map[string]string) int32 {
 	return int32(n)
 }
 
-// fromPods returns the settings that the members declare. One pod decides for all: the oldest one whose minimum is
-// valid, and pods that have not finished go first. decider is that pod; nil if no pod qualifies.
+// fromPods returns the settings that the members declare, and the member whose settings count, the decider. This is the
+// oldest member with a valid minimum; members that have not finished come before members that have. decider is nil if no
+// member has a valid minimum.
 func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *corev1.Pod) {
 	for _, pod := range members {
 		live := !finished(pod) && pod.DeletionTimestamp == nil
@@ -135,7 +137,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 		mistakes = append(mistakes, gangs.InvalidSetting{
 			Field: "spec.minMember", Value: strconv.Itoa(int(minMember)), Expected: "a positive number", Used: "1",
 		})
-		minMember, defaults.Mode = 1, gangs.NonStrict // Koordinator places such pods one by one
+		minMember, defaults.Mode = 1, gangs.NonStrict // Koordinator places the pods of such a gang one by one
 	}
 	said[gangs.MinAvailableAnnotation] = strconv.Itoa(int(minMember))
 	if seconds := object.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -172,8 +174,8 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.InvalidSetting {
 	return mistakes
 }
 
-// canonical returns equal texts for texts with equal meaning. A text that is too long, or names more gangs than a group may have,
-// is returned unchanged, because many pods may have it.
+// canonical returns equal texts for values of a setting with equal meaning. A text that is too long, or names more gangs
+// than a group may have, is returned unchanged, because comparing it for each pod would take long.
 func canonical(key, text string) string {
 	if len(text) > gangs.MaxGroupText {
 		return text
@@ -199,7 +201,7 @@ func canonical(key, text string) string {
 	return text
 }
 
-// misnamed reports a pod that names several gangs.
+// misnamed returns an error for each other gang that a pod names beside the first one.
 func misnamed(pod *corev1.Pod) []gangs.InvalidSetting {
 	var mistakes []gangs.InvalidSetting
 	names := namesOf(pod)

@@ -31,15 +31,16 @@ const lookAgain = grace / 2
 type source struct {
 	version schema.GroupVersion
 	client  versioned.Interface
-	// hasStatus reports whether status is a subresource. Such a PodGroup has no field for the number of scheduled pods.
+	// hasStatus reports whether status is a subresource of the PodGroups. Then they have no field for the number of
+	// scheduled pods.
 	hasStatus bool
 	// resync is the informer's resync period; 0 for none.
 	resync time.Duration
-	// store is nil until the API server serves the PodGroups.
+	// store is the store of the informer of PodGroups; nil until the API server serves them.
 	store atomic.Pointer[cache.Indexer]
 }
 
-// get returns a PodGroup; nil if it does not exist or its API is not served.
+// get returns the named PodGroup; nil if it does not exist or the API server does not serve this API group.
 func (s *source) get(namespace, name string) *v1alpha1.PodGroup {
 	store := s.store.Load()
 	if store == nil {
@@ -52,12 +53,12 @@ func (s *source) get(namespace, name string) *v1alpha1.PodGroup {
 	return object.(*v1alpha1.PodGroup)
 }
 
-// kind returns the PodGroup's kind and group for messages.
+// kind returns the kind and group of the source's PodGroups, for messages.
 func (s *source) kind() string { return "PodGroup." + s.version.Group }
 
-// start waits for the PodGroups if the API server serves them. Otherwise it keeps checking in the background, and calls
-// late once they have been listed. It returns as soon as it knows which case applies. The handler also gets PodGroups
-// that come later.
+// start watches the source's PodGroups and waits until they are listed, if the API server serves them. Otherwise it
+// returns, keeps checking in the background, and calls late once they are served and listed. It retries while it cannot
+// find out whether they are served. owned starts a goroutine that the caller waits for.
 func (s *source) start(ctx context.Context, handler cache.ResourceEventHandler, owned func(func()), late func()) error {
 	for {
 		served, err := s.served()
@@ -113,7 +114,7 @@ func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, 
 		return err
 	}
 	store := informer.GetIndexer()
-	s.store.Store(&store) // before handlers run for its objects
+	s.store.Store(&store) // stored before the handler is called for the first object
 	owned(func() { informer.Run(ctx.Done()) })
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		return ctx.Err()
@@ -121,8 +122,8 @@ func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, 
 	return nil
 }
 
-// pluginsClient returns the PodGroups of scheduler-plugins as the types of scheduling.sigs.k8s.io, which have the same
-// fields.
+// pluginsClient is a client for the PodGroups of scheduler-plugins. It returns them as the types of scheduling.sigs.k8s.io,
+// which have the same fields.
 type pluginsClient struct {
 	versioned.Interface
 	podGroups typed.CoschedulingV1alpha1Interface

@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 )
 
-// statusOf computes the status of a user's PodGroup from the gang's members and minimum. handed reports whether at
-// least the minimum number of members is in its Volcano PodGroup.
+// statusOf computes the status of a user's PodGroup from its former status and from the gang's members and minimum. handed
+// reports whether at least the minimum number of members are in the gang's Volcano PodGroup.
 func statusOf(was v1alpha1.PodGroupStatus, members []*corev1.Pod, minMember int32, handed bool, now metav1.Time) v1alpha1.PodGroupStatus {
 	is := v1alpha1.PodGroupStatus{OccupiedBy: was.OccupiedBy, ScheduleStartTime: was.ScheduleStartTime}
 	for _, pod := range members {
@@ -68,7 +68,7 @@ func phaseOf(is v1alpha1.PodGroupStatus, members, minMember int32, handed bool) 
 	}
 }
 
-// occupant names the owners of the oldest member.
+// occupant returns the names of the owners of the oldest member.
 func occupant(members []*corev1.Pod) string {
 	if len(members) == 0 {
 		return ""

@@ -19,27 +19,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// grace is how long members may wait for the object that they name, or for a minimum, before the problem is reported.
+// grace is how long members may wait for the PodGroup object that they name, or for a pod that declares the minimum, before
+// that is reported as an error.
 const grace = 10 * time.Second
 
-// gang is the input of one sync.
+// gang is one gang, read from the caches for one sync.
 type gang struct {
 	gangs.Name
 	// members are the gang's pods, oldest first. strays are pods that name the gang but are in another PodGroup.
 	members, strays []*corev1.Pod
-	// object is the PodGroup that the user wrote in the source; nil if the gang is declared only by its pods.
+	// object is the PodGroup that the user wrote, and source its API group; both are nil if the gang is declared only by
+	// its pods.
 	object *v1alpha1.PodGroup
 	source *source
-	// group is the gang's Volcano PodGroup; nil if there is none.
+	// group is the gang's Volcano PodGroup; nil if it does not exist.
 	group *v1beta1.PodGroup
-	// decider is the pod whose settings count for all; nil if an object declares the gang.
+	// decider is the pod whose settings count for the whole gang; nil if an object declares the gang.
 	decider *corev1.Pod
 	settings
-	// parked is the reason why members are not handed to the scheduler; empty if they are.
+	// parked is the reason why the members are not handed to the scheduler; empty if they are handed over.
 	parked string
 }
 
-// ourGroup reports whether this controller, or another one for the same scheduler, made the gang's Volcano PodGroup.
+// ourGroup reports whether this controller, or another gang controller for the same scheduler, created the gang's Volcano
+// PodGroup.
 func (c *controller) ourGroup(g *gang) bool {
 	return g.group != nil && g.group.Annotations[gangs.SourceAnnotation] != "" && slices.Contains(c.schedulers, g.group.Annotations[schedulerAnnotation])
 }
@@ -51,7 +54,7 @@ func (c *controller) sync(ctx context.Context, name gangs.Name) error {
 	}
 	refused := c.syncGroup(ctx, g)
 	if g.group != nil && g.group.DeletionTimestamp != nil {
-		return refused // if it is deleted, it is created again and gets its pods
+		return refused // once it is deleted, another sync creates it again
 	}
 	if err := c.syncPods(ctx, g); err != nil {
 		return err
@@ -98,7 +101,7 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 	return g, nil
 }
 
-// resolveDeclaration decides which object or pod declares the gang, and parses its settings.
+// resolveDeclaration decides which object or pod declares the gang, and parses its settings. If none does, it sets parked.
 func (c *controller) resolveDeclaration(g *gang) {
 	switch {
 	case g.group != nil && !c.ourGroup(g):
@@ -125,7 +128,8 @@ func (c *controller) resolveDeclaration(g *gang) {
 	}
 }
 
-// missing returns what a gang of members still needs, such as an object or a minimum; empty if nothing.
+// missing returns what the declaration of the gang lacks, an object or a minimum, as a message for its members. speakers
+// are the members whose own annotations may declare the gang.
 func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	if len(speakers) > 0 {
 		found, ok := saidBy(speakers[0])[gangs.MinAvailableAnnotation]
@@ -147,8 +151,8 @@ func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	return fmt.Sprintf("PodGroup.%s %s does not exist; create it, or correct label %s, to have the pod scheduled", group, g.Name, label)
 }
 
-// graceLeft returns how long the members' errors are still kept back. An invalid name, which no other object can
-// correct, is reported at once.
+// graceLeft returns for how long errors are not reported on the members yet, because an object that the gang needs may
+// still be created. An invalid name is reported at once, since no other object can correct it.
 func (g *gang) graceLeft() time.Duration {
 	if g.decider != nil || g.object != nil || g.group != nil || len(g.members) == 0 || len(validation.IsDNS1123Subdomain(g.Name.Name)) > 0 {
 		return 0

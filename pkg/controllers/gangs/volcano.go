@@ -22,7 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// podKeys are the annotations and labels that are copied unchanged from the pod to the PodGroup, as upstream does.
+// podKeys are the annotations and labels that are copied unchanged from a pod to its PodGroup. Upstream's controller copies
+// the same ones.
 var podKeys = []string{
 	v1beta1.PodPreemptable, v1beta1.CooldownTime, v1beta1.RevocableZone, v1beta1.JDBMinAvailable, v1beta1.JDBMaxUnavailable,
 }
@@ -30,7 +31,7 @@ var podKeys = []string{
 // desired holds the desired fields of the Volcano PodGroup. All other fields are left unchanged.
 type desired struct {
 	minMember     int32
-	queue         string // empty leaves it unchanged
+	queue         string // empty leaves the queue unchanged
 	priorityClass string
 	minResources  corev1.ResourceList
 	topology      *v1beta1.NetworkTopologySpec
@@ -39,8 +40,8 @@ type desired struct {
 	owners        []metav1.OwnerReference
 }
 
-// upper reports whether an annotation of a user's object, or of a workload, is copied to its PodGroup. Annotations that only
-// daemons write are not.
+// upper reports whether an annotation of a user's object, or of a workload, is copied to the gang's Volcano PodGroup.
+// Annotations that only controllers and schedulers write are not copied.
 func upper(key string) bool {
 	switch {
 	case podgroup.IsOurs(key):
@@ -50,13 +51,14 @@ func upper(key string) bool {
 	}
 }
 
-// managed reports whether the annotation is removed from the PodGroup when no object of the gang has it.
+// managed reports whether the controller removes the annotation from the Volcano PodGroup when no object of the gang has
+// it.
 func managed(key string) bool {
 	return podgroup.IsOurs(key) && upper(key) || key == gangs.SourceAnnotation || key == schedulerAnnotation || key == messageAnnotation ||
 		slices.Contains(settingKeys, key) || slices.Contains(podKeys, key)
 }
 
-// fromPod copies the fields that upstream also copies from a pod to its PodGroup.
+// fromPod copies the fields that upstream's controller also copies from a pod to its PodGroup.
 func (w *desired) fromPod(pod *corev1.Pod) {
 	w.priorityClass = pod.Spec.PriorityClassName
 	w.topology = topologyOf(pod)
@@ -75,7 +77,7 @@ func (w *desired) fromPod(pod *corev1.Pod) {
 	}
 }
 
-// fromGroup keeps the fields that the PodGroup of a gang without members got from earlier members.
+// fromGroup keeps the fields that the Volcano PodGroup has got from earlier members. It is used for a gang without members.
 func (w *desired) fromGroup(group *v1beta1.PodGroup) {
 	w.priorityClass, w.topology = group.Spec.PriorityClassName, group.Spec.NetworkTopology
 	for _, key := range podKeys {
@@ -101,11 +103,12 @@ func topologyOf(pod *corev1.Pod) *v1beta1.NetworkTopologySpec {
 	return spec
 }
 
-// maxAskedFor is more than any gang needs, and its value in thousandths still fits into an int64.
+// maxAskedFor limits each sum of requests. It is more than any gang needs, and its value in thousandths still fits into an
+// int64.
 const maxAskedFor = math.MaxInt64 / 1000
 
-// askedFor returns the sum of the requests of the first minMember members. Members that do not exist yet count like the
-// first one.
+// askedFor returns the sum of the requests of the first minMember members. If fewer members exist, each missing one counts
+// with the requests of the first member.
 func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 	if len(members) == 0 {
 		return nil
@@ -130,7 +133,8 @@ func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 	return sum
 }
 
-// apply returns the PodGroup with the desired fields. inherited are the annotations of workloads that own the gang.
+// apply returns a copy of the Volcano PodGroup with the desired fields. inherited are annotations of workloads that own the
+// gang's pods.
 func (w *desired) apply(group *v1beta1.PodGroup, inherited map[string]string) *v1beta1.PodGroup {
 	group = group.DeepCopy()
 	if !equality.Semantic.DeepEqual(group.OwnerReferences, w.owners) {
@@ -165,8 +169,8 @@ func (w *desired) apply(group *v1beta1.PodGroup, inherited map[string]string) *v
 	return group
 }
 
-// settled reports whether the PodGroup is correct, apart from its workloads' annotations. They are read only if another field must
-// be written, or if the PodGroup has annotations that may be theirs.
+// settled reports whether the Volcano PodGroup needs no write, apart from the annotations that it inherits from workloads.
+// The workloads are read only if it needs one.
 func (w *desired) settled(group *v1beta1.PodGroup) bool {
 	return equality.Semantic.DeepEqual(group, w.apply(group, nil))
 }

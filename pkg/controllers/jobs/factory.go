@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobs completes what upstream's job-controller sees of PodGroups.
+// Package jobs makes upstream's job-controller notice each PodGroup that is admitted, even if its informer was behind.
 package jobs
 
 import (
@@ -18,10 +18,11 @@ import (
 // ControllerName is the name of upstream's job-controller.
 const ControllerName = "job-controller"
 
-// Factory returns the factory for upstream's job-controller. It creates the pods of a Job when the phase of the Job's PodGroup changes
-// to Inqueue, and handles no PodGroup that is new to the informer. An informer that is behind, as after an outage of the API server,
-// sees a PodGroup first when it is Inqueue already; its Job would stay Pending for good. The informer of this factory follows such
-// an addition by a change from Pending.
+// Factory returns the informers for upstream's job-controller. The job-controller creates the pods of a Job when the phase
+// of the Job's PodGroup changes to Inqueue, and ignores PodGroups that its informer adds. If the informer is behind, as
+// after an outage of the API server, a PodGroup may have the phase Inqueue already when the informer adds it; its Job would
+// stay Pending forever. So after such an addition the informers from this factory also report a change from Pending to
+// Inqueue.
 func Factory(of vcinformers.SharedInformerFactory) vcinformers.SharedInformerFactory {
 	return &factory{of}
 }
@@ -58,9 +59,9 @@ func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return i.SharedIndexInformer.AddEventHandler(&phases{handler})
 }
 
-// phases shows the handler the Inqueue phase of a Job's PodGroup that is added in that phase. Other phases need no
-// replay: Jobs whose pods exist are reconciled when they are added themselves, and for Unknown the job-controller would
-// run the Job's policies again at each start.
+// phases is a handler that also calls OnUpdate, with a change from Pending, for a Job's PodGroup that is added in phase
+// Inqueue. Other phases need no such call: Jobs with pods are reconciled when the Jobs are added themselves, and for phase
+// Unknown the job-controller would run the Job's policies again at each start.
 type phases struct{ cache.ResourceEventHandler }
 
 // OnAdd implements cache.ResourceEventHandler.

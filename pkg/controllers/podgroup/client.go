@@ -20,11 +20,11 @@ import (
 const (
 	// domain is the suffix of this project's annotation prefixes.
 	domain = "volcano-prebind.io"
-	// readTimeout bounds reading one owner.
+	// readTimeout limits how long reading all owners of one PodGroup may take.
 	readTimeout = 30 * time.Second
 )
 
-// client adds the owners' annotations to the PodGroups that are written through it.
+// client adds annotations of owners to PodGroups that are written through it.
 type client struct {
 	vcclient.Interface
 	kube kubernetes.Interface
@@ -50,8 +50,8 @@ type podGroups struct {
 	kube kubernetes.Interface
 }
 
-// Create implements typed.PodGroupInterface. An owner that cannot be read is an error, so that the caller tries again: a
-// gang without its annotations might be placed where it must not be.
+// Create implements typed.PodGroupInterface. If an owner cannot be read it returns an error, so that the caller tries
+// again: a gang without its annotations might be placed where it must not be.
 func (p *podGroups) Create(ctx context.Context, group *v1beta1.PodGroup, opts metav1.CreateOptions) (*v1beta1.PodGroup, error) {
 	if err := p.inherit(ctx, group); err != nil {
 		return nil, err
@@ -59,7 +59,8 @@ func (p *podGroups) Create(ctx context.Context, group *v1beta1.PodGroup, opts me
 	return p.PodGroupInterface.Create(ctx, group, opts)
 }
 
-// Update implements typed.PodGroupInterface. Upstream rebuilds the annotations before it updates.
+// Update implements typed.PodGroupInterface. Upstream's controller rebuilds the annotations before it updates, so they must
+// be added again.
 func (p *podGroups) Update(ctx context.Context, group *v1beta1.PodGroup, opts metav1.UpdateOptions) (*v1beta1.PodGroup, error) {
 	if err := p.inherit(ctx, group); err != nil {
 		return nil, err
@@ -95,8 +96,7 @@ func Inherited(ctx context.Context, kube kubernetes.Interface, group *v1beta1.Po
 	return inherited, nil
 }
 
-// annotationsOf returns the annotations of a workload. For other kinds it returns none: the scheduler reads a pod's
-// annotations itself.
+// annotationsOf returns the annotations of an owner that is a workload. For an owner of another kind it returns none.
 func annotationsOf(ctx context.Context, kube kubernetes.Interface, namespace string, owner metav1.OwnerReference) (map[string]string, error) {
 	var workload metav1.Object
 	var err error
@@ -121,7 +121,7 @@ func annotationsOf(ctx context.Context, kube kubernetes.Interface, namespace str
 	return workload.GetAnnotations(), nil
 }
 
-// IsOurs reports whether the key is an annotation of this project.
+// IsOurs reports whether the key of an annotation belongs to this project.
 func IsOurs(key string) bool {
 	prefix, _, _ := strings.Cut(key, "/")
 	return prefix == domain || strings.HasSuffix(prefix, "."+domain)

@@ -11,18 +11,20 @@ import (
 )
 
 const (
-	// upstreamName is the name of upstream's controller. name is that of the controller here, which wraps it.
+	// upstreamName is the name of upstream's podgroup controller. name is the name of the controller in this package, which
+	// wraps it.
 	upstreamName = "pg-controller"
 	name         = "pg-controller-owner-annotations"
 )
 
-// controller runs upstream's controller with other clients.
+// controller runs upstream's podgroup controller with wrapped clients and informers.
 type controller struct {
 	framework.Controller
 	claims Claims
 }
 
-// Register registers the controller, which ignores claimed pods. Upstream's controller must already be registered.
+// Register registers the controller of this package. It ignores pods for which claims returns true. Upstream's controller
+// must already be registered.
 func Register(claims Claims) error {
 	var inner framework.Controller
 	framework.ForeachController(func(c framework.Controller) {
@@ -53,8 +55,8 @@ func (c *controller) Initialize(opt *framework.ControllerOption) error {
 	return c.Controller.Initialize(&with)
 }
 
-// InPlaceOfUpstreams changes the value of the flag --controllers so that this controller runs wherever upstream's was
-// selected, and upstream's does not run.
+// InPlaceOfUpstreams returns the value of the flag --controllers, changed so that this controller runs where upstream's
+// controller was selected, and upstream's does not run.
 func InPlaceOfUpstreams(selected []string) []string {
 	upstreams := func(entry string) bool { return entry == upstreamName || entry == "+"+upstreamName }
 	wanted := len(selected) == 0 || slices.Contains(selected, "*")

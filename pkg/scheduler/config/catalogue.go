@@ -31,12 +31,12 @@ type ActionSpec struct {
 type Catalogue struct {
 	plugins map[string]entry
 	actions map[string]entry
-	// blocks are configurations entries that are no actions.
+	// blocks are the entries under `configurations` that belong to no action.
 	blocks  map[string]entry
 	metrics entry
 }
 
-// entry is a plugin, action or block, and the arguments it takes.
+// entry is a plugin, an action or a block, with the arguments that it takes.
 type entry struct {
 	kind string
 	framework.PluginSpec
@@ -45,7 +45,7 @@ type entry struct {
 	unknown bool
 }
 
-// origin is the source of an entry.
+// origin is where an entry comes from: this project, or upstream.
 type origin int
 
 const (
@@ -53,7 +53,8 @@ const (
 	upstream
 )
 
-// NewCatalogue knows all of upstream's plugins and actions and the given plugins, which may take over upstream's names.
+// NewCatalogue returns a catalogue of all of upstream's plugins and actions, and of the given plugins. A given plugin
+// replaces or extends upstream's plugin of the same name.
 func NewCatalogue(specs ...framework.PluginSpec) *Catalogue {
 	c := &Catalogue{plugins: map[string]entry{}, actions: map[string]entry{}, blocks: map[string]entry{}}
 	for _, spec := range upstreamPlugins() {
@@ -88,7 +89,8 @@ func (c *Catalogue) configurations() map[string]entry {
 	return all
 }
 
-// argument finds the declaration of an argument; a family matches each key that is longer than its prefix.
+// argument returns the declaration of the argument with that name. A declared name that ends in "*" is a family: it matches
+// each longer name with that prefix.
 func (e entry) argument(name string) (framework.Argument, bool) {
 	for _, arg := range e.Arguments {
 		if arg.Name == name {
@@ -104,7 +106,8 @@ func (e entry) argument(name string) (framework.Argument, bool) {
 	return framework.Argument{}, false
 }
 
-// candidates returns the valid argument names to suggest in place of name. A family is written with the end of name.
+// candidates returns the names of arguments that the invalid name may have been meant to be. For a family of arguments,
+// this is the prefix of the family followed by the end of name.
 func (e entry) candidates(name string) []string {
 	var out []string
 	for _, arg := range e.Arguments {

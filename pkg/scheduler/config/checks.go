@@ -14,12 +14,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// check returns "" for a valid value. For any other it returns a description of the valid values that can follow "must
-// be".
+// check checks a value. It returns "" for a valid value, and otherwise a description of valid values that can follow "must
+// be" in a message.
 type check func(value any) string
 
-// typeCheck returns the check of a declared argument. The Go types are the ones that upstream's plugins
-// assert.
+// typeCheck returns the check for the declared type of an argument. It accepts the Go types that upstream's plugins expect.
 func typeCheck(arg framework.Argument) check {
 	switch arg.Type {
 	case framework.String:
@@ -115,7 +114,7 @@ func number(value any) string {
 	return "a number"
 }
 
-// atLeast returns a check that accepts numbers of low or more; what describes them in the error.
+// atLeast returns a check that accepts numbers of low or more. what is the description of valid values.
 func atLeast(low float64, what string) check {
 	return func(value any) string {
 		switch n := value.(type) {
@@ -152,7 +151,8 @@ func positiveDuration(value any) string {
 	return ""
 }
 
-// period checks a duration: the interval between two rounds, or the delay before a drastic step.
+// period checks a duration of at least one second, such as the interval between two rounds, or the delay before an
+// eviction.
 func period(value any) string {
 	s, _ := value.(string)
 	if d, err := time.ParseDuration(s); err != nil || d < time.Second {
@@ -171,7 +171,7 @@ func webURL(value any) string {
 	return ""
 }
 
-// isPort reports whether the text is a valid port of a URL; an empty one is valid.
+// isPort reports whether the text is a valid port of a URL. An empty text is valid.
 func isPort(text string) bool {
 	port, err := strconv.ParseUint(text, 10, 16)
 	return text == "" || err == nil && port > 0
@@ -199,7 +199,7 @@ func object(value any) string {
 	}
 }
 
-// found describes a value for the end of a message.
+// found returns a description of a value for the end of a message.
 func found(value any) string {
 	switch v := value.(type) {
 	case nil:

@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// checkCombinations makes the checks that involve several parts of a file.
+// checkCombinations checks conditions that involve several parts of a file, such as plugins that conflict.
 func (p *parser) checkCombinations() {
 	if len(p.findings) == 0 && len(p.pluginLines) == 0 {
 		p.add(p.tiersLine, `tiers names no plugin; name those that decide where pods go, such as "gang" and "predicates"`)
@@ -37,7 +37,8 @@ func (p *parser) checkCombinations() {
 	}
 }
 
-// takenOver refuses settings of a plugin for a feature that another plugin has taken over.
+// takenOver reports arguments of the plugin taken.Plugin that conflict with the plugin by, or have no effect beside it,
+// because by provides one of its features instead.
 func (p *parser) takenOver(by string, taken framework.Switch) {
 	line := p.pluginLines[by]
 	for key, f := range p.given[taken.Plugin] {
@@ -51,7 +52,8 @@ func (p *parser) takenOver(by string, taken framework.Switch) {
 	}
 }
 
-// takeOver sets the plugin's switches to the values that other plugins of the file require.
+// takeOver sets the arguments of the plugin for features that other plugins in the file provide instead, to the values that
+// these plugins require.
 func (p *parser) takeOver(plugin *conf.PluginOption) {
 	for name := range p.pluginLines {
 		for _, taken := range p.cat.plugins[name].TakesOver {

@@ -25,7 +25,7 @@ type Config struct {
 	Tiers []conf.Tier
 	// Configurations are the arguments of actions and of the built-in blocks, by name.
 	Configurations []conf.Configuration
-	// Metrics says where node usage is read from; empty when usage is not read.
+	// Metrics says where the usage of nodes is read from; empty if usage is not read.
 	Metrics map[string]string
 	// PreBindDisabled names the plugins whose pre-bind steps are left out.
 	PreBindDisabled map[string]bool

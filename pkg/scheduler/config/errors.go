@@ -42,7 +42,7 @@ func (e *FileError) Error() string {
 // Unwrap returns the findings.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// maxFindings bounds how many errors of one file are reported. A file of the largest size may have tens of thousands.
+// maxFindings limits how many errors of one file are reported. A file of the maximum size may have tens of thousands.
 const maxFindings = 50
 
 // findings collects the errors of one file.
@@ -52,7 +52,7 @@ func (f *findings) add(line int, format string, args ...any) {
 	*f = append(*f, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
 }
 
-// err joins the first findings in the order of their lines; nil when there are none.
+// err joins the findings in the order of their lines, at most maxFindings; nil if there are none.
 func (f findings) err() error {
 	sorted := slices.Clone(f)
 	slices.SortStableFunc(sorted, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
@@ -75,7 +75,7 @@ type argumentError struct {
 
 func (e *argumentError) Error() string { return e.msg }
 
-// flatten returns the parts of joined errors.
+// flatten returns the individual errors of joined errors.
 func flatten(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -88,7 +88,7 @@ func flatten(err error) []error {
 	return errs
 }
 
-// meant ends a message about an unknown name with the nearest valid name, or with all valid names if none is near.
+// meant returns the end of a message about an unknown name: the nearest valid name, or all valid names if none is near.
 func meant(name string, valid []string) string {
 	if len(valid) == 0 {
 		return "; none is known"

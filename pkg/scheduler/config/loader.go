@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Loader holds the current configuration. An invalid one never replaces it.
+// Loader holds the current configuration. An invalid configuration never replaces it.
 type Loader struct {
 	path           string
 	catalogue      *Catalogue
@@ -20,7 +20,7 @@ type Loader struct {
 
 	// loading serializes parsing and acceptance.
 	loading sync.Mutex
-	// last is the text read last, valid or not.
+	// last is the content of the file that was read last, valid or not.
 	last []byte
 
 	mu      sync.Mutex
@@ -30,8 +30,8 @@ type Loader struct {
 // LoaderOption configures a Loader.
 type LoaderOption func(*Loader)
 
-// WithAccept adds a check of each valid configuration before it takes effect. Its error rejects the configuration as
-// one of Parse does, so plugins are built here.
+// WithAccept adds a check of each valid configuration before it takes effect. If the check returns an error, the
+// configuration is rejected as if it were invalid. The check may build the plugins.
 func WithAccept(accept func(*Config) error) LoaderOption {
 	return func(l *Loader) { l.accept = accept }
 }
@@ -53,7 +53,7 @@ func (l *Loader) Current() *Config {
 	return l.current
 }
 
-// Load reads the file and makes its configuration current. On an error the previous one stays.
+// Load reads the file and makes its configuration current. After an error the previous configuration stays.
 func (l *Loader) Load() (*Config, error) {
 	var data []byte
 	if l.path != "" {
@@ -65,8 +65,8 @@ func (l *Loader) Load() (*Config, error) {
 	return l.apply(data)
 }
 
-// Watch loads the file whenever its content changes, until ctx ends. It reports each attempt: the new configuration, or
-// the reason why the previous one stays, for example that the file cannot be read. Without a path it returns at once.
+// Watch loads the file whenever its content changes, until ctx ends. It reports each attempt: the new configuration, or the
+// reason why the previous configuration stays, for example that the file cannot be read. Without a path it returns at once.
 func (l *Loader) Watch(ctx context.Context, report func(*Config, error)) error {
 	if l.path == "" {
 		return nil

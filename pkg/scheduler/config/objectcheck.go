@@ -12,10 +12,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// objectCheck checks the content of an Object argument. path leads to the value.
+// objectCheck checks the content of an argument of type Object. path is where the value is inside the argument.
 type objectCheck func(path path, value any) []problem
 
-// problem is one finding inside an argument.
+// problem is one error inside an argument.
 type problem struct {
 	msg string
 	// quoted is the path to a value that is wrong only because it is quoted, and plain is that value without quotes;
@@ -26,7 +26,7 @@ type problem struct {
 
 func problemf(format string, args ...any) problem { return problem{msg: fmt.Sprintf(format, args...)} }
 
-// is converts a check to an objectCheck.
+// is converts the check of a single value to an objectCheck.
 func is(ok check) objectCheck {
 	return func(path path, value any) []problem {
 		want := ok(value)
@@ -41,7 +41,7 @@ func is(ok check) objectCheck {
 	}
 }
 
-// fields checks a mapping that may have only these keys.
+// fields checks a mapping that may have only the known keys, each with a value that passes its check.
 func fields(known map[string]objectCheck) objectCheck {
 	return mapping(func(path path, key string, value any) []problem {
 		inner, ok := known[key]
@@ -53,7 +53,7 @@ func fields(known map[string]objectCheck) objectCheck {
 	})
 }
 
-// each checks a mapping with arbitrary keys, all of whose values must pass inner.
+// each checks a mapping with arbitrary keys. All values must pass inner.
 func each(inner objectCheck) objectCheck {
 	return mapping(func(path path, key string, value any) []problem { return inner(path.to(key), value) })
 }
@@ -76,7 +76,7 @@ func mapping(visit func(path path, key string, value any) []problem) objectCheck
 	}
 }
 
-// items checks a list, all of whose items must pass inner.
+// items checks a list. All items must pass inner.
 func items(inner objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		list, ok := value.([]any)
@@ -94,7 +94,7 @@ func items(inner objectCheck) objectCheck {
 // shapes maps argument names, or families ending in "*", to the checks of their values.
 type shapes map[string]objectCheck
 
-// validate is a Validate function for a spec.
+// validate checks the arguments. It is the Validate function of a plugin or an action.
 func (s shapes) validate(args framework.Arguments) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(args)) {

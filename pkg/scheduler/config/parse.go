@@ -47,16 +47,17 @@ type parser struct {
 	cat             *Catalogue
 	actions         []string
 	preBindDisabled map[string]bool
-	// pluginLines maps the plugins named so far to their lines.
+	// pluginLines are the lines of the plugins named so far, by name.
 	pluginLines map[string]int
-	// given are the arguments of plugins.
+	// given are the arguments of plugins, by plugin and by name.
 	given map[string]map[string]field
-	// tiersLine is the line of "tiers". metricsLine is that of a non-empty "metrics". Both are 0 if absent.
+	// tiersLine is the line of the key "tiers", and metricsLine the line of a non-empty key "metrics". They are 0 if the
+	// file lacks the key.
 	tiersLine, metricsLine int
 	warnings               []*Error
 
 	text []byte
-	// rewritten reports whether a value was replaced by the one in its quotes.
+	// rewritten reports whether a quoted value of the file was replaced by the number or flag in its quotes.
 	rewritten bool
 }
 
@@ -64,7 +65,7 @@ func (p *parser) warn(line int, format string, args ...any) {
 	p.warnings = append(p.warnings, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
 }
 
-// config decodes the checked file as upstream does.
+// config decodes the checked file with the decoder that upstream uses.
 func (p *parser) config(root yamlNode) (*Config, error) {
 	text := p.text
 	if p.rewritten {
@@ -207,7 +208,7 @@ func (p *parser) metrics(f field) {
 	}
 }
 
-// list returns the elements of a list; a missing value counts as an empty list.
+// list returns the elements of a list, and reports a value that is no list. A missing value counts as an empty list.
 func (p *parser) list(c yamlNode, what string) []yamlNode {
 	if c.isNothing() {
 		return nil
@@ -219,7 +220,7 @@ func (p *parser) list(c yamlNode, what string) []yamlNode {
 	return items
 }
 
-// fields returns the keys of a mapping, and reports duplicate ones.
+// fields returns the keys of a mapping. It reports duplicate keys, and a value that is no mapping.
 func (p *parser) fields(c yamlNode, what string) []field {
 	keys, twice, ok := c.fields()
 	if !ok {
@@ -231,7 +232,8 @@ func (p *parser) fields(c yamlNode, what string) []field {
 	return keys
 }
 
-// name returns the text of a name field.
+// name returns the text of the field "name" of an item in a list. It returns false, and reports the error, if the field is
+// missing or invalid.
 func (p *parser) name(of yamlNode, name *field, what string) (string, bool) {
 	if name == nil {
 		if of.node.Kind == yaml3.MappingNode {

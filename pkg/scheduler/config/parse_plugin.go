@@ -39,7 +39,8 @@ func (p *parser) tier(tier yamlNode) {
 	}
 }
 
-// plugin checks one plugin. It returns its name and line, and the line of enableHierarchy if that is on.
+// plugin checks one plugin of a tier. It returns the name and line of the plugin, and the line of its key enableHierarchy
+// if that is true.
 func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 	var name, arguments *field
 	var switches []field
@@ -84,7 +85,7 @@ func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 	return text, line, hierarchy
 }
 
-// pluginSwitch checks one enable key and returns its value.
+// pluginSwitch checks one key of a plugin that begins with "enable", and returns its value.
 func (p *parser) pluginSwitch(e entry, f field) bool {
 	var known []string
 	for _, s := range pluginSwitches() {
@@ -108,7 +109,7 @@ func (p *parser) pluginSwitch(e entry, f field) bool {
 	return false
 }
 
-// arguments checks the arguments of a plugin, an action or a block named on the given line.
+// arguments checks the arguments of a plugin, an action or a block. line is the line of its name.
 func (p *parser) arguments(e entry, f field, line int) {
 	what := fmt.Sprintf("the arguments of %s %q", e.kind, e.Name)
 	args := framework.Arguments{}
@@ -153,13 +154,13 @@ func (p *parser) argument(e entry, f *field, args framework.Arguments) {
 		}
 		p.takeFields(e, arg, *f)
 		args[f.key] = f.value
-	case e.unknown: // the unknown entry itself is reported
+	case e.unknown: // that the plugin or action is unknown was reported already
 	default:
 		p.add(f.keyLine, "argument %q of %s is unknown%s", f.key, e.title(), p.cat.argumentHint(e, f.key))
 	}
 }
 
-// title names an entry in a message.
+// title returns how messages name the entry.
 func (e entry) title() string {
 	if e.kind == "block" {
 		return e.Name
@@ -167,7 +168,7 @@ func (e entry) title() string {
 	return fmt.Sprintf("%s %q", e.kind, e.Name)
 }
 
-// argumentHint ends a message about an unknown argument.
+// argumentHint returns the end of a message about an unknown argument: a valid name that is near, or all valid names.
 func (c *Catalogue) argumentHint(e entry, name string) string {
 	candidates := e.candidates(name)
 	if near := suggest.Nearest(name, candidates); near != "" {
@@ -188,8 +189,8 @@ func (c *Catalogue) argumentHint(e entry, name string) string {
 	return "; known are " + strings.Join(declared, ", ")
 }
 
-// takeInner accepts a quoted value inside an argument as the number or flag in the quotes, with a warning. It reports
-// false if the value has any other error.
+// takeInner accepts a quoted value inside an argument as the number or flag in the quotes, with a warning. It returns false
+// if that does not correct the error.
 func (p *parser) takeInner(e entry, f *field, wrong *argumentError) bool {
 	if len(wrong.quoted) == 0 {
 		return false
@@ -204,13 +205,13 @@ func (p *parser) takeInner(e entry, f *field, wrong *argumentError) bool {
 	return true
 }
 
-// argumentOf names an argument, or a value inside it, in a message.
+// argumentOf returns how messages name an argument, or a value inside an argument.
 func argumentOf(e entry, name string) string {
 	return fmt.Sprintf("argument %q of %s", name, e.title())
 }
 
-// validate calls the entry's own Validate. A finding gets the line of the argument that it names, or else the given
-// line. If quotes were all that is wrong, it calls Validate again.
+// validate calls the entry's own Validate function and reports its errors. An error gets the line of the argument that it
+// names, or else the given line. If all errors were values in quotes, which were replaced, it calls Validate again.
 func (p *parser) validate(e entry, args framework.Arguments, fields map[string]field, line int) {
 	if e.Validate == nil {
 		return
@@ -239,7 +240,8 @@ func (p *parser) validate(e entry, args framework.Arguments, fields map[string]f
 	}
 }
 
-// recoverValidate turns a panic of a plugin's Validate into its error, so that it cannot end the scheduler at a reload.
+// recoverValidate calls a plugin's Validate function. It converts a panic to an error, so that a panic at a reload does not
+// end the scheduler.
 func recoverValidate(validate func(framework.Arguments) error, args framework.Arguments) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Upstream's own tools write numbers and flags in quotes, which upstream then ignores, or refuses. If the quoted text is a valid
-// value it replaces the text in the decoded file, with a warning, so that plugins and checks see the value as if it had been written
-// correctly.
+// Upstream's own tools write numbers and flags in quotes, which upstream then ignores or rejects. If the quoted text is a
+// valid value, the value replaces the text in the decoded file, with a warning. Plugins and checks then see the value as if
+// it had been written without quotes.
 
-// unquoted converts a quoted value to the argument's type. It returns false if the value is not text, or not a valid
-// value of the type in quotes.
+// unquoted converts a quoted value to the type of an argument. It returns false if the value is not text, or if the text is
+// not a valid value of that type.
 func unquoted(kind framework.ArgumentType, value any) (plain any, ok bool) {
 	s, ok := value.(string)
 	if !ok {
@@ -54,8 +54,8 @@ func unquotedFor(ok check, value any) (plain any, found bool) {
 	return nil, false
 }
 
-// takePlain accepts a quoted value as the value in its quotes, and warns. It returns false if the value is not a plain
-// quoted scalar.
+// takePlain replaces a quoted value by the value in its quotes, plain, with a warning. It returns false if the value is not
+// written as a simple text in quotes.
 func (p *parser) takePlain(c *yamlNode, what string, plain any) bool {
 	if _, isText := c.value.(string); !isText || !p.isQuoted(c.node) {
 		return false
@@ -67,7 +67,7 @@ func (p *parser) takePlain(c *yamlNode, what string, plain any) bool {
 	return true
 }
 
-// isQuoted reports whether the node stands in the text as its value in quotes, without escapes.
+// isQuoted reports whether the file has the value of the node in quotes, without escapes.
 func (p *parser) isQuoted(node *yaml3.Node) bool {
 	lines := strings.SplitN(string(p.text), "\n", node.Line+1)
 	if node.Style&(yaml3.DoubleQuotedStyle|yaml3.SingleQuotedStyle) == 0 || node.Line > len(lines) {
@@ -81,7 +81,7 @@ func (p *parser) isQuoted(node *yaml3.Node) bool {
 	return strings.HasPrefix(at, `"`+node.Value+`"`) || strings.HasPrefix(at, "'"+node.Value+"'")
 }
 
-// takeFields accepts quoted fields in a list of mappings, if their type is declared.
+// takeFields replaces quoted values in an argument that is a list of mappings, if the types of its fields are declared.
 func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
 	if len(arg.Fields) == 0 {
 		return
@@ -97,7 +97,7 @@ func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
 	}
 }
 
-// path leads to a value inside an argument: the argument's name, then keys and indexes.
+// path is where a value is inside an argument: the name of the argument, then keys and indexes.
 type path []any
 
 func (p path) to(step any) path { return append(slices.Clip(p), step) }
@@ -119,7 +119,7 @@ func (p path) String() string {
 	return out.String()
 }
 
-// follow returns the value at the end of the path.
+// follow returns the value that is reached from c by these steps; false if there is none.
 func (c yamlNode) follow(steps path) (yamlNode, bool) {
 	for _, step := range steps {
 		found := false

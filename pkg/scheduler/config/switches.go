@@ -2,7 +2,7 @@
 
 package config
 
-// enablePreBind is the switch that this project adds to upstream's.
+// enablePreBind is the key of a plugin that disables its pre-bind steps. Upstream does not have it.
 const enablePreBind = "enablePreBind"
 
 // pluginSwitch is a key of a plugin that disables one kind of its functions.
@@ -12,7 +12,7 @@ type pluginSwitch struct {
 	offByDefault bool
 }
 
-// pluginSwitches lists the switches of a plugin, spelt as upstream's conf types spell them.
+// pluginSwitches returns all switches of plugins, spelt as in upstream's types of the configuration.
 func pluginSwitches() []pluginSwitch {
 	return []pluginSwitch{
 		{key: enablePreBind, doc: "Its pre-bind steps and their reservations. Not in upstream."},

@@ -16,7 +16,8 @@ import (
 // initParams is the configurations entry that the NPU backend of deviceshare reads.
 const initParams = npu.CMInitParamKey
 
-// upstreamActions lists every action of upstream v1.14.1 (pkg/scheduler/actions) with the arguments its source reads.
+// upstreamActions returns every action of upstream v1.14.1 (pkg/scheduler/actions), with the arguments that its source
+// reads.
 func upstreamActions() []ActionSpec {
 	errorCache := framework.Argument{
 		Name: conf.EnablePredicateErrCacheKey, Type: framework.Bool, Default: "true",
@@ -44,7 +45,7 @@ func upstreamActions() []ActionSpec {
 	}
 }
 
-// upstreamInitParams is the block that upstream's Ascend backend of deviceshare reads as text.
+// upstreamInitParams declares the entry under `configurations` that upstream's Ascend backend of deviceshare reads as text.
 func upstreamInitParams() ActionSpec {
 	flag := func(name, def, doc string) framework.Argument {
 		return framework.Argument{Name: name, Type: framework.AnyType, Default: def, Doc: doc}
@@ -72,7 +73,7 @@ func textFlag(value any) string {
 	}
 }
 
-// upstreamMetrics is the metrics block.
+// upstreamMetrics declares the block `metrics` of the file.
 func upstreamMetrics() ActionSpec {
 	str := func(name, def, doc string) framework.Argument {
 		return framework.Argument{Name: name, Type: framework.String, Default: def, Doc: doc}

@@ -38,7 +38,7 @@ func deviceshareArguments() []framework.Argument {
 
 var deviceshareValidate = all(checks{deviceshare.ScheduleWeight: weight}.validate, deviceModes)
 
-// deviceModes rejects the combinations that make upstream exit.
+// deviceModes rejects combinations of arguments that would make upstream end the process.
 func deviceModes(args framework.Arguments) error {
 	sharing, number, vgpu := false, false, false
 	args.GetBool(&sharing, deviceshare.GPUSharingPredicate)
@@ -89,7 +89,8 @@ var predicatesValidate = shapes{
 	}))),
 }.validate
 
-// rising checks a list with at least one item whose values of the key increase. Upstream exits for any other list.
+// rising returns a check of a list of mappings: it must have at least one item, and the values of the key must increase.
+// Upstream ends the process for any other list.
 func rising(key string, list objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		if problems := list(path, value); len(problems) > 0 {

@@ -126,7 +126,8 @@ var resourceStrategyValidate = shapes{
 	}),
 }.validate
 
-// resourceNames rejects the patterns that upstream drops: an asterisk is valid only at the end, after a prefix.
+// resourceNames adds a check of the keys of a mapping, which are names of resources. It rejects patterns that upstream
+// drops: an asterisk is valid only at the end, after a prefix.
 func resourceNames(inner objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		problems := inner(path, value)
@@ -163,7 +164,8 @@ var hyperNodeValidate = all(
 	listedResources(networktopologyaware.HyperNodeBinPackResources),
 )
 
-// listedResources rejects a weight for a resource that is not in the list, because upstream ignores it.
+// listedResources returns a Validate function for the weights of resources. It rejects a weight for a resource that the
+// argument list does not name, because upstream ignores such a weight.
 func listedResources(list string) func(framework.Arguments) error {
 	return func(args framework.Arguments) error {
 		listed, _ := args[list].(string)

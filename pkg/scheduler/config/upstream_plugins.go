@@ -25,7 +25,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// upstreamPlugins lists every plugin of upstream v1.14.1 (pkg/scheduler/plugins) with the arguments its source reads.
+// upstreamPlugins returns every plugin of upstream v1.14.1 (pkg/scheduler/plugins), with the arguments that its source
+// reads.
 func upstreamPlugins() []framework.PluginSpec {
 	return []framework.PluginSpec{
 		{Name: binpack.PluginName, Doc: "Prefers nodes that are fuller already.", Arguments: binpackArguments(), Validate: binpackValidate},

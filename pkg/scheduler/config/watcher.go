@@ -14,34 +14,35 @@ import (
 )
 
 const (
-	// quiet is how long the folder must be still before the file is read, so that a write in several steps is
-	// read once; restless bounds the wait when it is never still.
+	// quiet is how long the file's directory must be without changes before the file is read, so that a write in several
+	// steps is read once. restless limits the wait while changes go on.
 	quiet    = 50 * time.Millisecond
 	restless = 10 * quiet
-	// recheck is how often the file is read without a notice: file systems without notices, and links in the
-	// middle of the path, are noticed late, not never.
+	// recheck is how often the file is read without a notification. Some file systems send none, and a link in the middle
+	// of the path causes none; such changes are found later.
 	recheck = 30 * time.Second
-	// rearm is how soon a folder that cannot be watched, or a file that cannot be read, is tried again.
+	// rearm is after which time watching a directory, or reading a file, is tried again if it failed.
 	rearm = time.Second
-	// missing is how long a file must be unreadable before that is reported: it may be about to be replaced.
+	// missing is how long a file must be unreadable before that is reported. A file that was just deleted may be about to
+	// be replaced.
 	missing = time.Second
 )
 
-// WatchOption refines Watch.
+// WatchOption changes how Watch works.
 type WatchOption func(*watch)
 
-// WithSeen gives the content that the caller has read already. What differs from it is a change, even one
-// that came before the watch began. Without it, the content at the beginning is the one seen.
+// WithSeen gives Watch the content that the caller has read already. Different content counts as a change, even if it was
+// written before Watch was called. Without this option, the content at the beginning of Watch counts as read.
 func WithSeen(data []byte) WatchOption {
 	return func(w *watch) { w.seen, w.seenGiven = hashOf(data), true }
 }
 
-// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It follows the swap
-// of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content unchanged
-// is no change. If the file cannot be read for a while, because it was deleted or is no regular file, onChange gets an
-// error, once; when the file can be read again, onChange gets its content, even if it is unchanged.
+// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It notices the swap
+// of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content unchanged is
+// no change. If the file cannot be read for a while, because it was deleted or is no regular file, onChange gets an error,
+// once. When the file can be read again, onChange gets its content, even if the content is unchanged.
 //
-// onChange is called from the goroutine that calls Watch. The error is of starting to watch.
+// onChange is called from the goroutine that calls Watch. Watch returns an error only if it cannot begin.
 func Watch(ctx context.Context, path string, onChange func([]byte, error), opts ...WatchOption) error {
 	notify, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -67,10 +68,12 @@ type watch struct {
 	onChange  func([]byte, error)
 	seen      string
 	seenGiven bool
-	// missed is when the file became unreadable; zero while it can be read. told is the error that was reported since.
+	// missed is when the file became unreadable; zero while it can be read. reported is the error that was reported since
+	// then.
 	missed   time.Time
 	reported string
-	// bases are the names, within the watched folders, of the file and of its link target.
+	// bases are the names that notifications about the file may have: of the file, of its link target and of their
+	// directories.
 	bases map[string]bool
 }
 
@@ -95,7 +98,7 @@ func (w *watch) run(ctx context.Context) {
 				wake()
 			}
 		case err := <-w.notify.Errors:
-			// Notices may be lost, so look at the file itself.
+			// Notifications may have been lost, so the file itself is read.
 			klog.FromContext(ctx).V(2).Info("Lost change notifications of the configuration's directory", "path", w.path, "err", err)
 			wake()
 		case <-timer.C:
@@ -105,7 +108,8 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// readFile reads the file and reports a change. It returns when to look again if there is no notice until then.
+// readFile reads the file and reports a change. It returns after which time the file is read again if there is no
+// notification until then.
 func (w *watch) readFile() time.Duration {
 	next := recheck
 	if !w.arm() {
@@ -124,7 +128,7 @@ func (w *watch) readFile() time.Duration {
 	return next
 }
 
-// miss reports a file that cannot be read, once that has lasted, and again when the reason changes.
+// miss reports that the file cannot be read, once this has lasted for the time missing, and again when the reason changes.
 func (w *watch) miss(err error) {
 	if w.missed.IsZero() {
 		w.missed = time.Now()
@@ -133,12 +137,12 @@ func (w *watch) miss(err error) {
 		return
 	}
 	w.reported = err.Error()
-	w.seen = "" // whatever is read next is news
+	w.seen = "" // the content that is read next counts as changed
 	w.onChange(nil, err)
 }
 
-// arm watches the folder of the file and the folder of its link target. Watching a folder again costs nothing, and is
-// needed when it was replaced. It reports whether both are watched.
+// arm watches the directory of the file and the directory of its link target. Watching a directory again costs nothing, and
+// is needed if the directory was replaced. arm reports whether both directories are watched.
 func (w *watch) arm() bool {
 	w.bases = map[string]bool{filepath.Base(w.path): true}
 	folders := map[string]bool{filepath.Dir(w.path): true}
@@ -155,7 +159,7 @@ func (w *watch) arm() bool {
 	}
 	for _, folder := range w.notify.WatchList() {
 		if !folders[folder] {
-			// It may have gone by itself.
+			// The directory may no longer exist, so an error is ignored.
 			_ = w.notify.Remove(folder)
 		}
 	}

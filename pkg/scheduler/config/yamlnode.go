@@ -13,15 +13,15 @@ import (
 	yaml2 "gopkg.in/yaml.v2"
 )
 
-// yamlNode is a place in the file: its node, which has the line, and the value that upstream's decoder makes of it.
+// yamlNode is a value in the file: its YAML node, which has the line, and the value that upstream's decoder makes of it.
 //
-// Two decoders read the file. yaml.v2 is upstream's, and it alone determines values (`yes` is a bool, and a mapping is
-// a map[any]any), so plugins get the same values as from upstream. yaml.v3 only supplies lines and keys.
+// Two decoders read the file. yaml.v2 is upstream's, and it alone determines values (`yes` is a bool, and a mapping is a
+// map[any]any), so plugins get the same values as from upstream. yaml.v3 only supplies lines and keys.
 type yamlNode struct {
-	// node is never an alias.
+	// node is never an alias: aliases have been resolved.
 	node  *yaml3.Node
 	value any
-	// replace sets the value in the list or mapping that contains it.
+	// replace sets this value in the list or mapping that contains it.
 	replace func(value any)
 }
 
@@ -34,7 +34,7 @@ type field struct {
 
 func (c yamlNode) line() int { return c.node.Line }
 
-// document returns the only document of a file. It returns false if the file has no content.
+// document returns the root of the YAML document in a file; false if the file has no content.
 func document(data []byte) (yamlNode, bool, *Error) {
 	decoder := yaml3.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml3.Node
@@ -72,7 +72,8 @@ func syntaxError(err error) *Error {
 	return found
 }
 
-// at follows aliases. This terminates, because the v2 decoder has rejected aliases that contain themselves.
+// at returns the yamlNode for a node and its value. It resolves aliases. That terminates, because the v2 decoder has
+// rejected aliases that contain themselves.
 func at(node *yaml3.Node, value any, replace func(any)) yamlNode {
 	for node.Kind == yaml3.AliasNode {
 		node = node.Alias
@@ -80,7 +81,7 @@ func at(node *yaml3.Node, value any, replace func(any)) yamlNode {
 	return yamlNode{node, value, replace}
 }
 
-// isNothing reports whether the key has no value.
+// isNothing reports whether the value is missing: a key without a value.
 func (c yamlNode) isNothing() bool { return c.node.Kind == yaml3.ScalarNode && c.value == nil }
 
 // items returns the elements of a list; false if the node is not a list.
@@ -96,8 +97,8 @@ func (c yamlNode) items() ([]yamlNode, bool) {
 	return out, true
 }
 
-// fields returns the keys of a mapping in the order of the file, merged keys (`<<`) last, and each duplicate key; false
-// if the node is not a mapping.
+// fields returns the keys of a mapping in the order of the file, merged keys (`<<`) last. twice has each duplicate key. ok
+// is false if the node is not a mapping.
 func (c yamlNode) fields() (keys, twice []field, ok bool) {
 	values, ok := c.value.(map[any]any)
 	if !ok || c.node.Kind != yaml3.MappingNode {
@@ -108,7 +109,7 @@ func (c yamlNode) fields() (keys, twice []field, ok bool) {
 	return keys, twice, true
 }
 
-// maxMerges bounds the depth of merges.
+// maxMerges limits how deep merged mappings (`<<`) may contain merged mappings.
 const maxMerges = 100
 
 func collect(node *yaml3.Node, values map[any]any, seen map[string]bool, keys, twice *[]field, depth int) {

@@ -16,9 +16,9 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// client is the client of a session's plugins while devices are shared. Writes of upstream's device code stay in the
-// session. All other calls go to the API server, and after the session so do all calls: Kubernetes' plugins keep their
-// client for longer.
+// client is the API client that a session's plugins get if devices are shared. While the session is open, writes of
+// upstream's device code stay in the session, and all other calls go to the API server. After the session all calls go to
+// the API server: kube-scheduler's plugins keep the client for longer.
 type client struct {
 	kubernetes.Interface
 	open atomic.Pointer[Staging]
@@ -53,7 +53,8 @@ type podClient struct {
 	staging   *Staging
 }
 
-// Patch stages the patch if it adds or removes devices of a pod of the session.
+// Patch keeps the patch in the session if it adds or removes devices of a pod of the session. Otherwise it sends the patch
+// to the API server.
 func (p *podClient) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*v1.Pod, error) {
 	changes := annotationChanges(kind, data)
 	if len(subresources) == 0 && p.staging.concerns(changes) {
@@ -64,13 +65,13 @@ func (p *podClient) Patch(ctx context.Context, name string, kind types.PatchType
 	return p.PodInterface.Patch(ctx, name, kind, data, opts, subresources...)
 }
 
-// concerns reports whether the changes come from upstream's device code.
+// concerns reports whether the changes of annotations come from upstream's device code.
 func (s *Staging) concerns(changes map[string]*string) bool {
 	return slices.ContainsFunc(s.kinds, func(k kind) bool { _, ok := changes[k.holds]; return ok })
 }
 
-// annotationChanges returns the annotations that a patch sets, or with nil removes; nil if it also changes anything
-// else.
+// annotationChanges returns the annotations that a patch sets, with a nil value for each annotation that it removes. It
+// returns nil if the patch changes anything else.
 func annotationChanges(kind types.PatchType, data []byte) map[string]*string {
 	switch kind {
 	case types.MergePatchType, types.StrategicMergePatchType:

@@ -22,20 +22,20 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 )
 
-// kind is a kind of devices that upstream shares among pods. Each node has a ledger for each kind, in its Others.
+// kind is a kind of devices that upstream shares among pods. Each node has a ledger for each kind in its field Others.
 type kind struct {
 	name string
-	// holds is the annotation that lists a pod's devices. Ledgers are computed only from it.
+	// holds is the annotation of a pod that lists its devices. Ledgers are computed from this annotation only.
 	holds string
 	asks  func(pod *v1.Pod) bool
-	// lock is the annotation that locks a node; empty if nodes are not locked. lockStays reports whether the pod needs
+	// lock is the annotation of a node that locks it; empty if nodes are not locked. lockStays reports whether a pod needs
 	// the lock until it has its devices, and not only while they are chosen.
 	lock      string
 	lockStays bool
 }
 
-// PodKeys returns the labels and annotations that pods use to request, hold and share devices of upstream's kinds. A
-// key that ends in a slash stands for all with that prefix.
+// PodKeys returns the labels and annotations that pods use to request, hold and share devices of upstream's kinds. A key
+// that ends in a slash stands for all keys with that prefix.
 func PodKeys() []string {
 	return []string{
 		"nvidia.com/", "volcano.sh/vgpu-mode", "volcano.sh/gpu-index",
@@ -53,7 +53,7 @@ func asks(kinds []kind, pod *v1.Pod) bool {
 	return slices.ContainsFunc(kinds, func(k kind) bool { return k.asks(pod) })
 }
 
-// switchedOn lists the enabled kinds, which are the same for the whole process; none by default.
+// switchedOn returns the enabled kinds, which are the same for the whole process. By default none is enabled.
 func switchedOn() []kind {
 	var kinds []kind
 	if gpushare.GpuSharingEnable || gpushare.GpuNumberEnable {
@@ -93,7 +93,7 @@ func lockIf(enabled bool, annotation string) string {
 	return annotation
 }
 
-// limits returns a function that reports whether a pod limits one of the resources.
+// limits returns a function that reports whether a container of a pod has a limit for one of the resources.
 func limits(names ...string) func(*v1.Pod) bool {
 	return func(pod *v1.Pod) bool {
 		for i := range pod.Spec.Containers {
@@ -107,13 +107,13 @@ func limits(names ...string) func(*v1.Pod) bool {
 	}
 }
 
-// DeviceObjects is the kind of devices that Device objects describe. The plugin always enables it.
+// DeviceObjects is the kind of devices that Device objects describe. The plugin deviceshare always enables it.
 const DeviceObjects = "Device objects"
 
-// Switches returns the kinds of devices that a configuration enables, for the whole process: DeviceObjects, and the
-// kinds enabled by arguments of upstream's deviceshare plugin. They cannot change later: nodes get their ledgers when
-// they enter the cache, which from then on leaves the counted resources out of sums, and upstream registers the kinds
-// once. A kind stays enabled when its argument is removed, and two kinds that exclude each other make upstream exit.
+// Switches returns the kinds of devices that a configuration enables: DeviceObjects, and the kinds enabled by arguments of
+// upstream's deviceshare plugin. They cannot change while the process runs. Nodes get their ledgers when they enter the
+// cache, which from then on leaves these resources out of its sums, and upstream registers the kinds once. In upstream, a
+// kind stays enabled when its argument is removed, and two kinds that exclude each other end the process.
 func Switches(tiers []conf.Tier) []string {
 	var on []string
 	for _, tier := range tiers {
@@ -138,7 +138,7 @@ func Switches(tiers []conf.Tier) []string {
 	return on
 }
 
-// Unchanged returns an error if the kinds differ from those at the start.
+// Unchanged returns an error if the enabled kinds of devices differ from the kinds at the start of the process.
 func Unchanged(began, now []string) error {
 	if slices.Equal(began, now) {
 		return nil
@@ -154,9 +154,9 @@ func listed(switches []string) string {
 	return strings.Join(switches, ", ") + " enabled"
 }
 
-// SwitchOn passes the arguments of upstream's deviceshare plugin to it at the start. Upstream itself reads them when
-// the first session opens, which is too late for the nodes that are already in the cache: they have no ledger until
-// they change, and until then pods would be bound there without devices.
+// SwitchOn passes the arguments of upstream's deviceshare plugin to upstream's code at the start. Upstream itself reads
+// them when the first session opens. That is too late for nodes that are already in the cache: they would have no ledger
+// until they change, and until then pods would be bound there without devices.
 func SwitchOn(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
@@ -167,11 +167,11 @@ func SwitchOn(tiers []conf.Tier) {
 	}
 }
 
-// Own gives the nodes of a snapshot their own ledgers. Upstream's copy of a node shares them with the cache's node,
-// which changes them under a lock that sessions do not hold, and which would keep a session's changes. Each ledger is
-// computed from the pods on the snapshot's node, so that it is correct whatever happened to the cache's.
+// Own gives each node of a snapshot its own ledgers. Upstream's copy of a node shares its ledgers with the cache's node.
+// The cache changes them under a lock that sessions do not hold, and changes by a session would stay in them. Each new
+// ledger is computed from the pods on the snapshot's node, so that it is correct even if the cache's ledger is not.
 //
-// A Cache calls it on each snapshot, before the nodes are used in any other way.
+// A Cache calls Own on each snapshot, before the nodes are used in any other way.
 func Own(nodes map[string]*api.NodeInfo) {
 	kinds := switchedOn()
 	if len(kinds) == 0 {
@@ -187,8 +187,8 @@ func Own(nodes map[string]*api.NodeInfo) {
 	}
 }
 
-// vacant returns the node's ledger of the kind, without entries; nil if it has none. It reads only data that never
-// changes.
+// vacant returns a copy of the node's ledger of the kind without entries; nil if the node has no such ledger. It reads only
+// data that never changes.
 func vacant(node *api.NodeInfo, kind string) api.Devices {
 	switch d := node.Others[kind].(type) {
 	case *gpushare.GPUDevices:
@@ -213,7 +213,7 @@ func vacant(node *api.NodeInfo, kind string) api.Devices {
 		if d == nil {
 			return nil
 		}
-		return vnpu.NewNPUDevices(d.Name, node.Node) // deviceshare reads its chips when the session opens
+		return vnpu.NewNPUDevices(d.Name, node.Node) // plugin deviceshare reads the chips when the session opens
 	case *hami.AscendDevices:
 		if d == nil {
 			return nil
@@ -230,7 +230,8 @@ func vacant(node *api.NodeInfo, kind string) api.Devices {
 	}
 }
 
-// vacantVGPU also resets upstream's metrics of the GPU, which count entries.
+// vacantVGPU returns a copy of the GPU without pods. It also resets upstream's metrics of the GPU, to which each added pod
+// adds.
 func vacantVGPU(gpu *vgpu.GPUDevice) *vgpu.GPUDevice {
 	vgpu.VGPUDevicesSharedNumber.WithLabelValues(gpu.UUID, gpu.Node).Set(0)
 	vgpu.VGPUDevicesAllocatedMemory.WithLabelValues(gpu.UUID, gpu.Node).Set(0)

@@ -23,18 +23,18 @@ import (
 // API server, and does not release it if the placement is undone. Here a session's locks are only in the session's
 // nodes, and a pre-bind step takes them (lockStep).
 type nodeLocks struct {
-	// kinds are the kinds with a lock; none unless node locks are on.
+	// kinds are the kinds of devices that need a lock; none unless deviceshare.NodeLockEnable is set.
 	kinds []kind
 	nodes map[string]*api.NodeInfo
 
 	// mu guards the fields below, because pre-bind steps may use the session's client.
 	mu sync.Mutex
-	// held are the locks of each task. taken are the locks of the task that is being placed.
+	// held are the locks that each placed task needs. taken are the locks of the task that is being placed.
 	held  map[api.TaskID][]nodeLock
 	taken []nodeLock
 }
 
-// nodeLock is the lock of a kind of devices on a node.
+// nodeLock is the lock of one kind of devices on a node.
 type nodeLock struct{ node, annotation string }
 
 func newNodeLocks(kinds []kind) *nodeLocks {
@@ -42,7 +42,7 @@ func newNodeLocks(kinds []kind) *nodeLocks {
 	return &nodeLocks{kinds: withLock, held: map[api.TaskID][]nodeLock{}}
 }
 
-// assignLocks assigns to the task the locks that were taken since the last call.
+// assignLocks assigns to the task the locks that were taken since the last call of assignLocks.
 func (l *nodeLocks) assignLocks(task api.TaskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func (l *nodeLocks) assignLocks(task api.TaskID) {
 	}
 }
 
-// drop releases the task's locks.
+// drop removes the task's locks from the session.
 func (l *nodeLocks) drop(task api.TaskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,8 @@ func (l *nodeLocks) of(task api.TaskID) []nodeLock {
 	return l.held[task]
 }
 
-// locked reports whether a task has the lock: one that was placed in this session, or earlier and is not bound yet.
+// locked reports whether a task has the lock: a task that was placed in this session, or a task that was placed earlier and
+// is not bound yet.
 func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	if slices.Contains(l.taken, lock) {
 		return true
@@ -83,7 +84,7 @@ func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	return false
 }
 
-// node returns the session's node, with the session's locks and without expired ones.
+// node returns a copy of the session's node. Its annotations have the locks of the session, and no expired locks.
 func (l *nodeLocks) node(name string) (*v1.Node, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +107,8 @@ func (l *nodeLocks) node(name string) (*v1.Node, bool) {
 	return node, true
 }
 
-// takeOver applies the locks that the changed node takes or releases; false if there are none.
+// takeOver records the locks that upstream took or released by changing annotations of the node. It returns false if no
+// lock has changed.
 func (l *nodeLocks) takeOver(node *v1.Node) bool {
 	before, ok := l.node(node.Name)
 	if !ok {
@@ -132,7 +134,8 @@ func (l *nodeLocks) takeOver(node *v1.Node) bool {
 	return locking
 }
 
-// nodeClient is the session's client for nodes: it reads the session's nodes, and takes locks there.
+// nodeClient is the client for nodes that upstream's device code uses in a session. It reads the session's nodes, and takes
+// locks there.
 type nodeClient struct {
 	corev1.NodeInterface
 	locks *nodeLocks

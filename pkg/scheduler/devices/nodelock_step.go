@@ -28,8 +28,8 @@ type NodeLock struct {
 	Annotation string
 }
 
-// Take writes the value, unless the annotation has a value that counts as a valid lock. written reports whether the
-// node has the value, or may have it.
+// Take writes the value into the lock annotation, unless the annotation has a value that is a valid lock, according to
+// counts. written reports whether the node has the new value, or may have it.
 func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(was string) (bool, error)) (written bool, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		written = false
@@ -54,7 +54,7 @@ func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(
 	return written, err
 }
 
-// Release removes the lock if it has the holder's value.
+// Release removes the lock if isHolders reports that its value is the one that the holder wrote.
 func (l NodeLock) Release(ctx context.Context, nodeName string, isHolders func(value string) bool) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := l.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -68,7 +68,7 @@ func (l NodeLock) Release(ctx context.Context, nodeName string, isHolders func(v
 }
 
 // lockStep returns the pre-bind step that takes a lock of the member's node. It is the last step, so that the lock is held
-// as briefly as possible; the device plugin releases it. If the scheduler dies in between, the lock expires.
+// as briefly as possible. The device plugin releases the lock. If the scheduler dies before the bind, the lock expires.
 func lockStep(kube kubernetes.Interface, annotation string) binding.Step {
 	l := &lockHolder{lock: NodeLock{kube, annotation}}
 	return binding.Step{Plugin: "deviceshare", PreBind: l.acquire, Rollback: l.release}
@@ -77,7 +77,7 @@ func lockStep(kube kubernetes.Interface, annotation string) binding.Step {
 // lockHolder takes upstream's locks, whose value is the time at which they were taken.
 type lockHolder struct {
 	lock NodeLock
-	// written is the lock's value once the node has it, or may have it.
+	// written is the value that the scheduler wrote into the lock, once the node has it or may have it.
 	written string
 }
 

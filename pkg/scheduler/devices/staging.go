@@ -40,17 +40,17 @@ type Staging struct {
 	ssn    *vcframework.Session
 	// pending are the tasks that were Pending when the session began; the session has its own copies of their pods.
 	pending map[api.TaskID]map[string]string
-	// pods are the pods by name, because device code names them in its writes.
+	// pods are the pods of the session by name, because device code identifies a pod by name when it writes.
 	pods map[types.NamespacedName]*v1.Pod
-	// before is the former value of each annotation staged for a task; nil stands for a missing one.
+	// before is, for each task, the former value of each staged annotation; nil if the pod did not have the annotation.
 	before map[api.TaskID]map[string]*string
 	// evicted are the tasks that the session has evicted.
 	evicted map[api.TaskID]bool
-	// opened are the chips of MindCluster's NPUs when the session opened, by node.
+	// opened has, by node, the chips of MindCluster's NPUs when the session opened.
 	opened map[string]chips
 }
 
-// NewStaging prepares a session for devices; it returns nil if no kind is shared.
+// NewStaging returns the staging of one session; nil if upstream shares no kind of devices.
 func NewStaging(kube kubernetes.Interface) *Staging {
 	kinds := switchedOn()
 	if len(kinds) == 0 {
@@ -65,14 +65,14 @@ func NewStaging(kube kubernetes.Interface) *Staging {
 	return s
 }
 
-// Client returns the client with which the session's plugins write.
+// Client returns the API client that the session's plugins must use.
 func (s *Staging) Client() kubernetes.Interface { return s.client }
 
-// Close ends the staging of writes.
+// Close ends the staging: later writes through the client go to the API server.
 func (s *Staging) Close() { s.client.open.Store(nil) }
 
-// Begin sets the session's pods. A pending pod has no devices: any in its annotations are left over from a placement
-// that was undone.
+// Begin sets the pods of the session. A pending pod has no devices, so devices in its annotations are removed: they are
+// left over from a placement that was undone.
 func (s *Staging) Begin(pending map[api.TaskID]map[string]string, snapshot *api.ClusterInfo) {
 	s.pending, s.pods = pending, map[types.NamespacedName]*v1.Pod{}
 	for _, job := range snapshot.Jobs {
@@ -87,7 +87,8 @@ func (s *Staging) Begin(pending map[api.TaskID]map[string]string, snapshot *api.
 	}
 }
 
-// Watch follows placements. It is called after all plugins have opened, so that its handlers run last.
+// Watch registers handlers for tasks that the session places or takes back. It is called after all plugins have opened, so
+// that its handlers run last.
 func (s *Staging) Watch(ssn *vcframework.Session) {
 	s.ssn = ssn
 	s.locks.nodes = ssn.Nodes
@@ -141,8 +142,8 @@ func (s *Staging) own(task *api.TaskInfo) bool {
 
 func (s *Staging) asks(pod *v1.Pod) bool { return asks(s.kinds, pod) }
 
-// Steps returns the pre-bind steps that take the locks which the placed task needs. An error names the requested
-// devices that it did not get.
+// Steps returns the pre-bind steps that take the node locks of the placed task. It returns an error if the task did not get
+// the devices that it requests.
 func (s *Staging) Steps(task *api.TaskInfo, kube kubernetes.Interface) ([]binding.Step, error) {
 	if err := s.lacking(task); err != nil {
 		return nil, err
@@ -154,7 +155,8 @@ func (s *Staging) Steps(task *api.TaskInfo, kube kubernetes.Interface) ([]bindin
 	return steps, nil
 }
 
-// lacking returns an error that names the requested devices that the task did not get.
+// lacking returns an error if the task did not get the devices that it requests. The error names the missing kind of
+// devices.
 func (s *Staging) lacking(task *api.TaskInfo) error {
 	for _, kind := range s.kinds {
 		if _, got := s.before[task.UID][kind.holds]; kind.asks(task.Pod) && !got {
@@ -164,8 +166,8 @@ func (s *Staging) lacking(task *api.TaskInfo) error {
 	return nil
 }
 
-// seen makes a task whose eviction was undone visible to the Kubernetes predicates again. Upstream assigns devices to
-// it once more, and drops its pod if none are left.
+// seen makes a task whose eviction was undone visible to the Kubernetes predicates again. Upstream assigns devices to such
+// a task again, and drops its pod from the node if no devices are left.
 func (s *Staging) seen(task *api.TaskInfo) {
 	node := s.ssn.NodeMap[task.NodeName]
 	if node == nil || slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
@@ -175,8 +177,8 @@ func (s *Staging) seen(task *api.TaskInfo) {
 	node.AddPodInfo(info)
 }
 
-// stage applies a write of device code to the session's pod; false if the pod is unknown. A pod that had its node
-// before the session keeps its annotations, because upstream writes to victims and reverts that.
+// stage applies a write of device code to the session's pod; false if the pod is unknown. For a pod that had its node
+// before the session nothing is changed, because upstream writes to victims and reverts that.
 func (s *Staging) stage(name types.NamespacedName, changes map[string]*string) (*v1.Pod, bool) {
 	pod, ok := s.pods[name]
 	if !ok {
@@ -207,7 +209,7 @@ func (s *Staging) stage(name types.NamespacedName, changes map[string]*string) (
 	return pod, true
 }
 
-// unstage reverts the annotations staged on the task's pod.
+// unstage restores the annotations of the task's pod to their values before the placement.
 func (s *Staging) unstage(task *api.TaskInfo) {
 	for key, value := range s.before[task.UID] {
 		annotate(task.Pod, key, value)
@@ -216,14 +218,14 @@ func (s *Staging) unstage(task *api.TaskInfo) {
 	s.copyAnnotations(task.Pod)
 }
 
-// copyAnnotations updates the copy of the pod that plugins get.
+// copyAnnotations copies the annotations of the pod to the copy of the pod that plugins get.
 func (s *Staging) copyAnnotations(pod *v1.Pod) {
 	if given, ok := s.ssn.PodLister.CachedPods[api.TaskID(pod.UID)]; ok {
 		given.Annotations = maps.Clone(pod.Annotations)
 	}
 }
 
-// annotate sets the annotation; nil removes it.
+// annotate sets the annotation to the value; a nil value removes the annotation.
 func annotate(pod *v1.Pod, key string, value *string) {
 	switch {
 	case value == nil:
@@ -247,12 +249,12 @@ func (s *Staging) book(node *api.NodeInfo) {
 			}
 			now := opened.clone()
 			ledger.Chips, ledger.ConCache = now.chips, now.users
-			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // the other pods were there when the session opened
+			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // opened includes the other pods
 				_, own := s.pending[api.TaskID(pod.UID)]
 				return !own
 			}))
 			continue
-		case *gpushare.GPUDevices: // victims release their devices at once there
+		case *gpushare.GPUDevices: // in upstream's gpushare, victims release their devices at once
 			pods = slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return s.evicted[api.TaskID(pod.UID)] })
 		}
 		if ledger := vacant(node, kind.name); ledger != nil {

@@ -50,7 +50,7 @@ type PodGroupSpec struct {
 // PodGroupPhase is the progress of the gang.
 type PodGroupPhase string
 
-// The phases.
+// The phases of a gang.
 const (
 	// PodGroupPending: fewer members than the minimum exist, and none has a node.
 	PodGroupPending PodGroupPhase = "Pending"

@@ -16,18 +16,19 @@ const (
 )
 
 var (
-	// SchemeGroupVersion is the group and version of the types here.
+	// SchemeGroupVersion is the group and version of the types in this package.
 	SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
-	// PluginsGroupVersion is the other group and version that are read as the types here.
+	// PluginsGroupVersion is the group and version of scheduler-plugins' PodGroups, which are read as the types in this
+	// package.
 	PluginsGroupVersion = schema.GroupVersion{Group: PluginsGroupName, Version: "v1alpha1"}
 )
 
 var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-// AddToScheme adds the types to a scheme.
+// AddToScheme adds the types to a scheme, in both groups.
 var AddToScheme = schemeBuilder.AddToScheme
 
-// Resource returns the resource of that name in the group.
+// Resource returns the resource with that name in group GroupName.
 func Resource(name string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(name).GroupResource()
 }

@@ -8,13 +8,14 @@ const (
 	DeviceAllocatedAnnotation = GroupName + "/device-allocated"
 	// DeviceAllocateHintAnnotation narrows which devices a pod may have, by type.
 	DeviceAllocateHintAnnotation = GroupName + "/device-allocate-hint"
-	// DeviceJointAllocateAnnotation names types of devices that a pod requests close together.
+	// DeviceJointAllocateAnnotation names types of devices that a pod requests on the same PCIe switches.
 	DeviceJointAllocateAnnotation = GroupName + "/device-joint-allocate"
 	// GPUPartitionSpecAnnotation requests GPUs that are one entry of the node's partition table.
 	GPUPartitionSpecAnnotation = GroupName + "/gpu-partition-spec"
 )
 
-// GPUPartitionsAnnotation of a Device object is the node's partition table, in JSON: by number of GPUs, the sets of them that may be allocated together.
+// GPUPartitionsAnnotation of a Device object is the node's partition table, in JSON: by number of GPUs, the sets of that
+// many GPUs that may be allocated together.
 const GPUPartitionsAnnotation = GroupName + "/gpu-partitions"
 
 // Labels of nodes and of their Device objects.
@@ -22,7 +23,8 @@ const (
 	GPUVendorLabel        = "node.koordinator.sh/gpu-vendor"
 	GPUModelLabel         = "node.koordinator.sh/gpu-model"
 	GPUDriverVersionLabel = "node.koordinator.sh/gpu-driver-version"
-	// GPUPartitionPolicyLabel says whether GPUs are allocated only as the partition table has them (PartitionHonor) or where possible (PartitionPrefer).
+	// GPUPartitionPolicyLabel says whether GPUs must be a set in the partition table (PartitionHonor), or should be where
+	// possible (PartitionPrefer).
 	GPUPartitionPolicyLabel = "node.koordinator.sh/gpu-partition-policy"
 )
 
@@ -32,5 +34,6 @@ const (
 	PartitionPrefer = "Prefer"
 )
 
-// GPUIsolationProviderLabel names the software that isolates shares of a GPU: on a node the installed one, on a pod the required one.
+// GPUIsolationProviderLabel names the software that isolates shares of a GPU from each other: on a node the installed
+// software, on a pod the required software.
 const GPUIsolationProviderLabel = "koordinator.sh/gpu-isolation-provider"

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupName is the API group of the types here.
+// GroupName is the API group of the types in this package.
 const GroupName = "scheduling.koordinator.sh"
 
-// SchemeGroupVersion is the group and version of the types here.
+// SchemeGroupVersion is the group and version of the types in this package.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
 var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
@@ -19,7 +19,7 @@ var schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 // AddToScheme adds the types to a scheme.
 var AddToScheme = schemeBuilder.AddToScheme
 
-// Resource returns the resource of that name in the group.
+// Resource returns the resource with that name in group GroupName.
 func Resource(name string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(name).GroupResource()
 }

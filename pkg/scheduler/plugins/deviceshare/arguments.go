@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// The arguments for Device objects. Arguments that Koordinator's plugin also has keep their names.
+// The plugin's arguments about Device objects. An argument that Koordinator's plugin also has keeps Koordinator's name.
 const (
 	strategyArgument    = "scoringStrategy"
 	noAlignmentArgument = "disableDeviceNUMATopologyAlignment"
@@ -28,7 +28,7 @@ const (
 	adaptionArgument    = "devicePluginAdaption"
 )
 
-// The types of scoring strategies.
+// The types of scoring strategies, in the argument scoringStrategy.
 const (
 	fragmentationStrategy = "Fragmentation"
 	leastAllocated        = "LeastAllocated"
@@ -36,8 +36,8 @@ const (
 )
 
 const (
-	// defaultWeight lets the remaining devices outweigh the scores of other plugins, which add up to some hundreds: a
-	// GPU is more expensive than all else on a node.
+	// defaultWeight is the default factor for a node's score by its devices. It makes this score outweigh the scores of
+	// other plugins, which add up to some hundreds: a GPU is more expensive than all else on a node.
 	defaultWeight = 100
 	// maxResourceWeight is Kubernetes' limit for a resource in a scoring strategy.
 	maxResourceWeight = 100
@@ -66,7 +66,7 @@ func arguments() []framework.Argument {
 
 // settings are the plugin's parsed arguments.
 type settings struct {
-	// policy and backendWeight are arguments of upstream's backends.
+	// policy and backendWeight are arguments of upstream's ways of sharing devices (backends).
 	policy        string
 	backendWeight int
 
@@ -75,12 +75,13 @@ type settings struct {
 	unaligned bool
 	templates templatesConfig
 	unshared  []model
-	// nicTopology is a label of devices; if empty, their PCIe switches are used.
+	// nicTopology is the key of a label of devices that groups NICs with nearby GPUs. If it is empty, PCIe switches group
+	// them.
 	nicTopology string
 	adaption    bool
 }
 
-// scoringStrategy is the preference among nodes and devices.
+// scoringStrategy is the argument of that name: which nodes and devices are preferred.
 type scoringStrategy struct {
 	Type      string           `json:"type"`
 	Resources []resourceWeight `json:"resources"`
@@ -92,7 +93,7 @@ type resourceWeight struct {
 	Weight int64           `json:"weight"`
 }
 
-// templatesConfig is the location of the templates.
+// templatesConfig names the ConfigMap with the shared-resource templates, and the resources whose requests are by template.
 type templatesConfig struct {
 	Namespace        string            `json:"configMapNamespace"`
 	Name             string            `json:"configMapName"`
@@ -105,7 +106,7 @@ type model struct {
 	Model  string `json:"model"`
 }
 
-// load parses the arguments. It reports all errors at once.
+// load parses the plugin's arguments. It reports all errors at once.
 func load(args framework.Arguments) (settings, error) {
 	s := settings{
 		strategy:  scoringStrategy{Type: fragmentationStrategy},
@@ -138,13 +139,13 @@ func load(args framework.Arguments) (settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// decode decodes an Object argument into a struct that holds its defaults.
+// decode decodes the argument with that name, whose type is Object, into a variable that holds the defaults.
 func decode(args framework.Arguments, name string, into any) error {
 	value, given := args[name]
 	if !given {
 		return nil
 	}
-	text, err := yamlv2.Marshal(value) // the library that parsed the configuration
+	text, err := yamlv2.Marshal(value) // the inverse of how the configuration was parsed
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, into)
 	}
@@ -179,7 +180,7 @@ func (s *settings) checkStrategy() error {
 	return errors.Join(errs...)
 }
 
-// weight returns the weight of a node's score by its devices.
+// weight returns the factor for the score of a node by its devices.
 func (s *scoringStrategy) weight() float64 {
 	if s.Weight == nil {
 		return defaultWeight

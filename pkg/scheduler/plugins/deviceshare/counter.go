@@ -15,13 +15,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// counter computes the resources of nodes and pods from Device objects. Its sums are an upper bound for placements: a
-// pod's use of devices that are unavailable, and claims beyond the existing devices, do not reduce the sum of the
-// others.
+// counter computes the device resources of nodes and pods from Device objects. The free amounts that it returns for a node
+// are an upper bound: use of unavailable devices, and amounts in annotations beyond the existing devices, do not reduce the
+// free amounts of other devices.
 type counter struct {
 	inventories atomic.Pointer[inventories]
 
-	// mu guards changed, the nodes whose Device objects have changed since the last call.
+	// mu guards changed, the nodes whose Device objects have changed since the last call of ChangedNodes.
 	mu      sync.Mutex
 	changed map[string]bool
 }

@@ -16,40 +16,40 @@ import (
 
 // Annotations that device plugins read in addition to, or instead of, device-allocated.
 const (
-	// bindTimestamp and predicateTime are the time of the choice, in nanoseconds since 1970: a device plugin that is
-	// asked for devices chooses the pod that has waited longest for them.
+	// bindTimestamp and predicateTime are the time at which the devices were chosen, in nanoseconds since 1970. When the
+	// kubelet asks a device plugin for devices, the device plugin serves the pod that has waited longest.
 	bindTimestamp = "scheduling.koordinator.sh/bind-timestamp"
 	predicateTime = "predicate-time"
 	// gpuMinors are the minors of the pod's GPUs, such as "0,1".
 	gpuMinors = "scheduling.koordinator.sh/gpu-minors"
-	// huaweiNPUCore lists minors, or one minor with a template, such as "0-vir01". huawei310P lists devices, such as
-	// "Ascend310P-0,Ascend310P-1".
+	// huaweiNPUCore is a list of minors, or one minor with a template, such as "0-vir01". huawei310P is a list of devices,
+	// such as "Ascend310P-0,Ascend310P-1".
 	huaweiNPUCore = "huawei.com/npu-core"
 	huawei310P    = "huawei.com/Ascend310P"
-	// cambriconAssigned is "false" until the device plugin has seen the pod. cambriconProfile is minor, cores and
-	// memory: "0_10_4".
+	// cambriconAssigned is "false" until the device plugin has seen the pod. cambriconProfile is the minor, cores and
+	// memory of the pod's device, such as "0_10_4".
 	cambriconAssigned = "CAMBRICON_DSMLU_ASSIGHED"
 	cambriconProfile  = "CAMBRICON_DSMLU_PROFILE"
 	// metaxAllocated is JSON: for each container the UUID, compute and memory of its devices.
 	metaxAllocated = "metax-tech.com/gpu-devices-allocated"
 )
 
-// Units in which vendors count memory.
+// Units in which device plugins of vendors count memory, in bytes.
 const (
 	cambriconMemoryUnit = 256 << 20
 	metaxMemoryUnit     = 1 << 20
 )
 
-// duo310P is the model whose device plugin reads huawei310P.
+// duo310P is the model of NPUs whose device plugin reads the annotation huawei310P.
 const duo310P = "Ascend-310P3-300I-DUO"
 
-// vendors are the vendors whose device plugins have their own formats. lock is the annotation that locks a node while a
-// pod waits for its device; empty if pods need not take turns.
+// vendors are the vendors whose device plugins have their own formats. adapt sets the annotations of that format. lock is
+// the annotation that locks a node while a pod waits for its device; empty if several pods may wait at the same time.
 var vendors = map[string]struct {
 	adapt func(pod *v1.Pod, inventory *allocator.Inventory, gpus []allocator.DeviceAllocation) error
 	lock  string
-	// most is the maximum number of devices of a pod; 0 for no limit. unit is the unit of memory; a pod must have at
-	// least one. cores is the number of cores of a device.
+	// most is the maximum number of devices of a pod; 0 for no limit. unit is the unit in which the device plugin counts
+	// memory, in bytes. A pod must have at least one unit of each of its devices.
 	most int
 	unit int64
 }{
@@ -78,7 +78,7 @@ func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory)
 	return ""
 }
 
-// adapt annotates the pod for device plugins.
+// adapt sets the annotations from which device plugins read the allocation of the pod.
 func adapt(pod *v1.Pod, inventory *allocator.Inventory, allocation *allocator.Allocation) error {
 	pod.Annotations[bindTimestamp] = now()
 	gpus := allocation[allocator.GPU]
@@ -155,7 +155,7 @@ func adaptMetaX(pod *v1.Pod, _ *allocator.Inventory, gpus []allocator.DeviceAllo
 	return nil
 }
 
-// coreAndMemory returns the pod's share of the device, with memory in units.
+// coreAndMemory returns the pod's share of the device: the cores in hundredths, and the memory as a number of units.
 func coreAndMemory(d *allocator.DeviceAllocation, unit int64) (core, memory int64, err error) {
 	core, memory = d.Amounts[allocator.Core], d.Amounts[allocator.Memory]/unit
 	if core == 0 || memory == 0 {

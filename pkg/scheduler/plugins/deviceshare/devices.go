@@ -26,30 +26,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// clusterDevices are the Device objects of a cluster as an informer shows them. It has all of them, because no session
-// opens before they are listed, unless the API server does not serve them.
+// clusterDevices holds the cluster's Device objects, from an informer. No session opens before the objects are listed, so a
+// session sees all of them. If the API server does not serve this resource, sessions open without Device objects.
 type clusterDevices struct {
 	kube   kubernetes.Interface
 	lister listers.DeviceLister
 	// podsOn returns the pods that are bound to a node and have not ended.
 	podsOn func(node string) []*v1.Pod
-	// changes counts the changes that the informer has shown.
+	// changes counts the changes of Device objects that the informer has reported.
 	changes atomic.Int64
 	counter *counter
-	// had are the names of nodes whose Device objects were deleted: their devices are not counted by numbers until a
-	// restart. Names are few and small, and are kept.
+	// had has the names of nodes whose Device objects were deleted. Until a restart such nodes take no pods whose devices
+	// are only counted, and chosen by the kubelet. Names are few and small, and are never removed.
 	had sync.Map
 	// informer watches the Device objects.
 	informer cache.SharedIndexInformer
 
 	mu        sync.Mutex
 	templates map[string]*templates
-	// inventories are by the options for reading Device objects.
+	// inventories are the inventories of nodes, by the options for reading Device objects.
 	inventories map[allocator.InventoryOptions]*inventories
 }
 
-// watchDevices returns the devices of the scheduler, and the informer that must run for them. All configurations share
-// them.
+// watchDevices returns the Device objects of the scheduler's cluster, and the informer that must run for them. All
+// configurations of a scheduler share both.
 func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInformer, error) {
 	client, err := clientset.NewForConfig(h.RestConfig())
 	if err != nil {
@@ -63,7 +63,7 @@ func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInfor
 	return made, []cache.SharedIndexInformer{made.informer}, nil
 }
 
-// inventoriesOf returns the nodes' devices, read with these options. Later counts of a node's resources use them too.
+// inventoriesOf returns the nodes' devices, read with these options. From then on the counter uses these inventories, too.
 func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inventories {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +76,7 @@ func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inve
 	return known
 }
 
-// templatesOf returns the templates in the ConfigMap.
+// templatesOf returns the shared-resource templates in the ConfigMap, and starts the informer that watches it.
 func (d *clusterDevices) templatesOf(h framework.Handle, config templatesConfig) (*templates, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +124,7 @@ func newClusterDevices(h framework.Handle, client clientset.Interface) (*cluster
 	return d, nil
 }
 
-// of returns the node's Device object; nil for none.
+// of returns the Device object of the named node; nil if the node has none.
 func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
 	device, err := d.lister.Get(node)
 	if err != nil {
@@ -133,9 +133,9 @@ func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
 	return device
 }
 
-// byNumbers returns why pods must not get devices by numbers on a node without a Device object, beside these pods;
-// empty if they may. If the object is missing only for a moment, or cannot be read, pods already have certain devices
-// there, and kubelets could hand out the same.
+// byNumbers returns why a node without a Device object must not take pods whose devices are only counted, and chosen by the
+// kubelet; empty if it may. pods are the pods on the node. If the Device object is missing only for a moment, pods on the
+// node have certain devices, and the kubelet could give the same devices to other pods.
 func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 	if _, had := d.had.Load(node); had {
 		return "node(s) had a Device object, which was deleted"
@@ -151,7 +151,7 @@ func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 	return ""
 }
 
-// inventories holds nodes' devices, read from their Device objects when these change.
+// inventories holds the devices of nodes. It reads a Device object again when the object or the node's labels have changed.
 type inventories struct {
 	devices *clusterDevices
 	options allocator.InventoryOptions
@@ -163,16 +163,17 @@ type inventories struct {
 	made uint64
 }
 
-// inventory is a node's devices, and the objects from which they were read.
+// inventory is a node's devices, and the objects from which they were read. unused is the state of the devices without use
+// by pods.
 type inventory struct {
 	*allocator.Inventory
 	unused *allocator.State
 	device *schedulingv1alpha1.Device
-	// node is the node whose labels were read, in the version last compared.
+	// node is the node whose labels were read, in the version that was compared last.
 	node *v1.Node
-	// changes is the count of changes of Device objects when this one was last checked.
+	// changes is clusterDevices.changes at the last check that the inventory is up to date.
 	changes int64
-	// key is equal for inventories that accept the same requests. number is different for all inventories.
+	// key is equal for inventories that accept the same requests. number is unique.
 	key, number uint64
 }
 
@@ -184,7 +185,7 @@ func newInventories(devices *clusterDevices, options allocator.InventoryOptions)
 func (i *inventories) of(node *v1.Node) *inventory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	known, changes := i.known[node.Name], i.devices.changes.Load() // before the object is read, which may already be newer
+	known, changes := i.known[node.Name], i.devices.changes.Load() // loaded first, so that a change while the object is read is noticed
 	if known != nil && known.changes == changes && known.node == node {
 		return known
 	}
@@ -226,11 +227,11 @@ func (i *inventories) latest(node string) *allocator.Inventory {
 	if known != nil {
 		seen = known.node
 	}
-	read, _ := allocator.NewInventory(device, seen, i.options) // a session that reads it reports its errors
+	read, _ := allocator.NewInventory(device, seen, i.options) // a session that reads the object reports its errors
 	return read
 }
 
-// nodeOf returns the last known version of the node; nil if there is none.
+// nodeOf returns the last known version of the named node; nil if the node is unknown.
 func (i *inventories) nodeOf(name string) *v1.Node {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -240,7 +241,7 @@ func (i *inventories) nodeOf(name string) *v1.Node {
 	return nil
 }
 
-// keepOnly drops nodes that no longer exist.
+// keepOnly drops the inventories of nodes that are not among these nodes.
 func (i *inventories) keepOnly(nodes map[string]*api.NodeInfo) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

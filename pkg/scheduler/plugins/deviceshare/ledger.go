@@ -16,35 +16,39 @@ type ledgers struct {
 	nodes map[string]*ledger
 }
 
-// ledger is the remaining part of a node's devices. It follows from the inventory and from the pods on the node, and is
-// updated with the differences.
+// ledger records which parts of a node's devices are in use. It is computed from the inventory and from the pods on the
+// node. When pods come or go, only their devices are added or removed.
 type ledger struct {
 	inventory *inventory
 	entries   map[types.UID]*entry
-	// now is the state with all pods on the node. later is the state without pods that are being deleted or evicted.
+	// now is the state of the devices with all pods on the node. later is the state without pods that are being deleted or
+	// evicted.
 	now, later *allocator.State
-	// uses cache verdicts on now and later.
+	// uses caches the keys of the devices' use in now and in later.
 	uses [2]use
-	// unknown counts the pods that have unknown devices. unknownLater counts only pods that are not leaving.
+	// unknown counts the pods on the node whose devices are unknown. unknownLater leaves out pods that are being deleted or
+	// evicted.
 	unknown, unknownLater int
 	looks                 int
 }
 
-// entry is the data about one pod.
+// entry is what a ledger knows about one pod.
 type entry struct {
-	// annotation is the value that was last read, if the session has not decided on it.
+	// annotation is the value of the pod's annotation device-allocated that was last read. It is not used for a pod that
+	// the session has placed.
 	annotation string
 	read       bool
 	allocation *allocator.Allocation
-	// unknown reports whether the pod has devices that its annotation does not list.
+	// unknown reports whether the pod has devices that its annotation does not list. leaving reports whether the pod is
+	// being deleted or evicted.
 	unknown, leaving bool
-	// look is the number of the last update that found the pod on the node.
+	// look is the value of ledger.looks at the last update that found the pod on the node.
 	look int
 }
 
 func newLedgers() *ledgers { return &ledgers{nodes: map[string]*ledger{}} }
 
-// of returns the updated ledger of the node. placed are the session's decisions on pods.
+// of returns the updated ledger of the node. placed are the placements of the session, by task.
 func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.TaskID]*placement) *ledger {
 	kept := l.nodes[node.Name]
 	if kept == nil || kept.inventory != inventory {
@@ -55,7 +59,7 @@ func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.Ta
 	return kept
 }
 
-// keepOnly drops nodes that no longer exist.
+// keepOnly drops the ledgers of nodes that are not among these nodes.
 func (l *ledgers) keepOnly(nodes map[string]*api.NodeInfo) {
 	if len(l.nodes) <= len(nodes) {
 		return
@@ -71,7 +75,7 @@ func newLedger(inventory *inventory) *ledger {
 	return &ledger{inventory: inventory, entries: map[types.UID]*entry{}, now: inventory.unused, later: inventory.unused}
 }
 
-// update adds the pods on the node, and removes pods that are no longer there.
+// update adds the pods on the node to the ledger, and removes pods that are no longer on the node.
 func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	l.looks++
 	for _, task := range node.Tasks {
@@ -88,8 +92,9 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	}
 }
 
-// enter adds the task. If the session placed it, the session's decision counts. Otherwise its annotation counts,
-// limited to its request, because a tenant may write the annotation.
+// enter adds the task to the ledger, or updates its entry. own is the session's placement of the task; its devices count if
+// it is not nil. Otherwise the pod's annotation counts, limited to the pod's request, because a tenant may write the
+// annotation.
 func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 	e := l.entries[task.Pod.UID]
 	if e == nil {
@@ -114,7 +119,7 @@ func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 	*e = now
 }
 
-// readAllocated parses the pod's annotation.
+// readAllocated parses the pod's annotation device-allocated, and logs errors in it.
 func readAllocated(pod *v1.Pod) *allocator.Allocation {
 	allocation, err := allocator.AllocationOf(pod)
 	if err != nil {
@@ -149,8 +154,8 @@ func (l *ledger) countUnknown(e *entry, n int) {
 	}
 }
 
-// refusal refuses the node while it has pods with unknown devices. If the requesting pod waits for leaving pods, these
-// do not count.
+// refusal returns a refusal of the node if pods there have unknown devices. waits reports whether the requesting pod would
+// wait for pods that are leaving the node; then these pods do not count.
 func (l *ledger) refusal(waits bool) *allocator.Refusal {
 	if waits && l.unknownLater > 0 || !waits && l.unknown > 0 {
 		return unknownUsers()
@@ -162,7 +167,8 @@ func unknownUsers() *allocator.Refusal {
 	return &allocator.Refusal{Reason: "node(s) run device pods without a valid device-allocated annotation"}
 }
 
-// beside returns the state with all pods on the node or, for a pod that waits, without pods that are leaving.
+// beside returns the state of the devices that a requesting pod finds: with all pods on the node or, if the requesting pod
+// waits for leaving pods, without the leaving pods.
 func (l *ledger) beside(waits bool) *allocator.State {
 	if waits {
 		return l.later

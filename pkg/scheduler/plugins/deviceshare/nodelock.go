@@ -15,7 +15,8 @@ import (
 	devicekinds "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
 
-// lockNode takes the lock of the node for the pod. It is idempotent. The value is Koordinator's: "2026-01-02T03:04:05Z,namespace,name".
+// lockNode takes the lock of the node for the pod. It is idempotent. The lock is an annotation with a value in
+// Koordinator's form: "2026-01-02T03:04:05Z,namespace,name".
 func lockNode(ctx context.Context, kube kubernetes.Interface, annotation string, pod *v1.Pod, nodeName string) error {
 	value := time.Now().UTC().Format(time.RFC3339) + holderOf(pod)
 	_, err := devicekinds.NodeLock{Kube: kube, Annotation: annotation}.Take(ctx, nodeName, value, func(was string) (bool, error) {

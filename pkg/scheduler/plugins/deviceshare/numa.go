@@ -24,7 +24,7 @@ const (
 
 // alignment is the set of NUMA nodes on which a task's devices may be, so that its CPUs can be there, too.
 type alignment struct {
-	// nodes are tried one after the other.
+	// nodes are the numbers of the NUMA nodes, which are tried one after the other.
 	nodes []int
 	// must reports whether devices on several NUMA nodes are refused.
 	must bool
@@ -33,9 +33,9 @@ type alignment struct {
 // noNUMANode means that the devices are not on a NUMA node that was chosen for the CPUs.
 const noNUMANode = -1
 
-// alignmentOf returns the task's alignment on the node. For a task with a NUMA policy it is the NUMA nodes with enough
-// free CPUs, according to upstream's numa-aware plugin, without the CPUs of pods that the session has placed there. The
-// mutex is held.
+// alignmentOf returns the NUMA nodes for the task's devices on the node. For a task with a NUMA policy these are the NUMA
+// nodes with enough free CPUs. Upstream's numa-aware plugin provides the free CPUs; CPUs of pods that the session has
+// placed there are subtracted. The caller holds s.mu.
 func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment {
 	if !hasNUMAPolicy(task) {
 		return alignment{}
@@ -53,7 +53,8 @@ func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment 
 	return a
 }
 
-// freeCPUs counts the node's free CPUs by NUMA node; nil if devices are not chosen by that. The mutex is held.
+// freeCPUs counts the node's free CPUs by NUMA node; nil if devices of the node are not chosen by the NUMA node of CPUs.
+// The caller holds s.mu.
 func (s *session) freeCPUs(node *api.NodeInfo) map[int]int {
 	numa := node.NumaSchedulerInfo
 	if s.unaligned || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil || numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
@@ -75,7 +76,8 @@ func hasNUMAPolicy(task *api.TaskInfo) bool {
 	return task.NumaInfo != nil && task.NumaInfo.Policy != "" && task.NumaInfo.Policy != noNUMAPolicy
 }
 
-// isAligned reports whether devices and CPUs are chosen together, task by task.
+// isAligned reports whether the task's devices are chosen together with its CPUs. Then they are not chosen together with
+// the devices of other members.
 func (on *strategy) isAligned() bool { return on.alignment.must || len(on.alignment.nodes) > 0 }
 
 // exclusiveCPUs returns how many exclusive CPUs the kubelet's static policy gives the pod: whole CPUs for containers of
@@ -92,7 +94,9 @@ func exclusiveCPUs(pod *v1.Pod) (cpus int) {
 	return cpus
 }
 
-// allocate chooses devices for the request. If the strategy is aligned they are on one NUMA node, which is returned.
+// allocate chooses devices for the request. It tries the NUMA nodes of the alignment, and returns the first one that has
+// the devices. If none has them and the alignment is no must, the devices may be anywhere, and the returned NUMA node is
+// noNUMANode.
 func (on *strategy) allocate(state *allocator.State, request *allocator.Request) (*allocator.Allocation, int, *allocator.Refusal) {
 	for _, id := range on.alignment.nodes {
 		aligned := on.options

@@ -70,7 +70,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// podKeys are the labels and annotations with which pods request devices.
+// podKeys are the labels and annotations of pods that affect which devices they get.
 var podKeys = []string{
 	schedulingv1alpha1.DeviceAllocateHintAnnotation, schedulingv1alpha1.DeviceJointAllocateAnnotation,
 	schedulingv1alpha1.GPUPartitionSpecAnnotation, schedulingv1alpha1.GPUIsolationProviderLabel, v1beta1.NumaPolicyKey,
@@ -86,7 +86,7 @@ type plugin struct {
 	verdicts       *verdicts
 	history        *history
 	supplies       supplies
-	// requests are the requests of the last opened session.
+	// requests are the parsed requests of pods in the session that was opened last.
 	requests map[types.UID]*request
 	// session is the open session.
 	session *session
@@ -139,10 +139,10 @@ func (p *plugin) InSession() any { return p.session }
 // ExplainedShortages implements framework.ShortageExplainer.
 func (p *plugin) ExplainedShortages() []v1.ResourceName { return countedNames }
 
-// noDevices is the value of the annotation of a pod without devices.
+// noDevices is the value of the annotation device-allocated for a pod without devices.
 const noDevices = "{}"
 
-// allocated returns the value of the pod's annotation; empty for a pod without devices.
+// allocated returns the value of the pod's annotation device-allocated; empty if the pod does not have it.
 func allocated(pod *v1.Pod) string {
 	return pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// PreBind implements framework.PreBinder. It checks the allocated devices again: they may have become unhealthy, have
-// been removed, no longer match the request, or be used by another scheduler's pod. The allocation itself is already on
-// the pod, and is written with the Binding.
+// PreBind implements framework.PreBinder. It checks the allocated devices again: they may have become unhealthy, have been
+// removed, no longer match the request, or be used by another scheduler's pod. The allocation itself is already on the pod,
+// and is written with the Binding. With the argument devicePluginAdaption it also sets annotations for vendors' device
+// plugins, and locks the node where they need that.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	request, err := allocator.ParseRequest(task.Pod, p.requestOptions)
 	if err != nil || request == nil {
@@ -57,8 +58,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// besideOthers returns the state with the other pods that are bound to the node. Pods that are being bound have other
-// devices, because the session's decisions differ.
+// besideOthers returns the state of the devices with the use by pods that are bound to the node, except the pod own. It
+// leaves out pods that are still being bound: sessions gave them other devices.
 func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeName string) (*allocator.State, *allocator.Refusal) {
 	state := allocator.NewState(inventory)
 	for _, pod := range p.inventories.devices.podsOn(nodeName) {
@@ -74,14 +75,15 @@ func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeN
 	return state, nil
 }
 
-// Rollback implements framework.PreBinder. There is nothing to undo: annotations of a pod that is not bound were never written.
+// Rollback implements framework.PreBinder. It releases the node's lock if the pod holds it. The pod's annotations need no
+// undo: they are written with the Binding only.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	if !p.adaption || allocated(task.Pod) == "" {
 		return nil
 	}
 	inventory := p.inventories.latest(nodeName)
 	if inventory == nil {
-		return nil // a lock that remains expires
+		return nil // if the pod holds a lock, the lock expires
 	}
 	if lock := vendors[inventory.Vendor].lock; lock != "" {
 		return unlockNode(ctx, p.inventories.devices.kube, lock, task.Pod, nodeName)

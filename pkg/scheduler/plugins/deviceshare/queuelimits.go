@@ -14,25 +14,26 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// queueLimits enforces the capabilities of queues for devices. The plugins capacity and proportion compare what pods
-// request, by name. A pod that requests devices by one name also uses them under other names, and how many it uses may
-// depend on the node. Here each pod counts under every name: with its allocation once it has one, and before that with
-// the most that any node could give it. Nothing is counted for queues whose capability names no devices.
+// queueLimits enforces the capabilities of queues for devices. Upstream's plugins capacity and proportion compare only the
+// resource names that pods request. A pod that requests devices by one name also uses them under other names, and how many
+// it uses may depend on the node. Here each pod counts under every name: with its allocation once it has one, and before
+// that with the most that any node could give it. Nothing is counted for queues whose capability names no devices.
 type queueLimits struct {
 	s *session
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
 	limits map[api.QueueID]allocator.QueueUse
-	// used is by queue with a limit, counted by task; both are nil before the first use.
+	// used is the use of each queue with a limit, and counted the use of each task that is part of it. Both are nil before
+	// the first use.
 	used    map[api.QueueID]allocator.QueueUse
 	counted map[api.TaskID]allocator.QueueUse
-	// inventories are the different ones of the session's nodes. most is the largest amount that a request may get of
-	// them.
+	// inventories has one of each set of equal inventories in the session. most caches, by request, the largest amounts
+	// that any of them may give.
 	inventories []*inventory
 	most        map[mostKey]allocator.Amounts
 }
 
-// mostKey is a request and the models of GPUs that its pod allows.
+// mostKey identifies a request, by the key of the request and the models of GPUs that the pod allows.
 type mostKey struct {
 	request uint64
 	models  string
@@ -41,8 +42,8 @@ type mostKey struct {
 // queuePlugins are upstream's plugins that enforce the capability of queues.
 var queuePlugins = []string{"capacity", "proportion"}
 
-// open registers with the session if one of upstream's plugins enforces the capability of queues and a capability names
-// devices.
+// open registers the limits with the session if one of upstream's plugins enforces the capability of queues and the
+// capability of a queue names devices.
 func (q *queueLimits) open() {
 	enforced := false
 	for _, name := range queuePlugins {
@@ -72,8 +73,8 @@ func (q *queueLimits) open() {
 	})
 }
 
-// allocatable reports whether the queue and its ancestors have room for the task's devices. A queue that exceeds one
-// limit gets no further devices of any kind.
+// allocatable reports whether the queue and its ancestors have room for the task's devices. A queue that exceeds one limit
+// gets no further devices of any kind.
 func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	limited := q.limitedOf(queue.UID)
 	if len(limited) == 0 {
@@ -95,7 +96,8 @@ func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool
 	return true
 }
 
-// limitedOf returns the queues whose limits apply to the queue.
+// limitedOf returns the queues whose limits apply to pods of the queue: the queue itself and, if limits are nested, its
+// ancestors, as far as they have limits.
 func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	path := []api.QueueID{queue}
 	if q.nested {
@@ -109,7 +111,7 @@ func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	return limited
 }
 
-// wants returns the devices that the tasks may use together; false if none requests devices.
+// wants returns the largest use of devices that the tasks may have together; false if no task requests devices.
 func (q *queueLimits) wants(tasks []*api.TaskInfo) (use allocator.QueueUse, asks bool) {
 	for _, task := range tasks {
 		if request := q.s.requestOf(task); request != nil && request.err == nil {
@@ -119,7 +121,7 @@ func (q *queueLimits) wants(tasks []*api.TaskInfo) (use allocator.QueueUse, asks
 	return use, asks
 }
 
-// freedBy returns the devices that the tasks use now, by each limited queue that counts them.
+// freedBy returns the current use of devices by the tasks, for each queue with a limit that counts them.
 func (q *queueLimits) freedBy(tasks []*api.TaskInfo) map[api.QueueID]allocator.QueueUse {
 	freed := map[api.QueueID]allocator.QueueUse{}
 	for _, task := range tasks {
@@ -138,8 +140,8 @@ func (q *queueLimits) freedBy(tasks []*api.TaskInfo) map[api.QueueID]allocator.Q
 	return freed
 }
 
-// count counts the devices that tasks of limited queues use, at the first use. Pods that are being deleted count until
-// they are gone, victims too.
+// count computes used and counted, once in a session. Pods that are being deleted, and victims, count until they no longer
+// exist.
 func (q *queueLimits) count() {
 	if q.used != nil {
 		return
@@ -192,7 +194,7 @@ func (q *queueLimits) remove(task *api.TaskInfo) {
 	}
 }
 
-// recount updates the count for a task that got other devices. The session's mutex is held.
+// recount updates used and counted for a task that got other devices. The caller holds s.mu.
 func (q *queueLimits) recount(own *placement) {
 	before, ok := q.counted[own.task.UID]
 	if !ok {
@@ -205,7 +207,8 @@ func (q *queueLimits) recount(own *placement) {
 	}
 }
 
-// usedBy returns the devices that a task on a node uses: its allocation's or, without one, the most that it may have.
+// usedBy returns the amounts of devices that a task on a node uses: the sum of its allocation or, without an allocation,
+// the most that its request may get.
 func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amounts {
 	var allocation *allocator.Allocation
 	if own := q.s.placed[task.UID]; own != nil {
@@ -219,8 +222,8 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 	return q.sumOf(task, request, allocation)
 }
 
-// sumOf returns the sum of the allocation, but at least the pod's request on any node, because a tenant may write the
-// annotation.
+// sumOf returns the sum of the allocation, but at least the amounts that the request gets on every node, because a tenant
+// may write the annotation.
 func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *allocator.Allocation) allocator.Amounts {
 	sum := request.Least()
 	if node := q.s.ssn.Nodes[task.NodeName]; node != nil && node.Node != nil {
@@ -231,8 +234,8 @@ func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *al
 	return sum.Max(allocation.Sum())
 }
 
-// mostOf returns the most that the request may get on any node of the session that has one of the models of GPUs which
-// the task allows.
+// mostOf returns the largest amounts that the request may get on any node of the session with a model of GPUs that the task
+// allows.
 func (q *queueLimits) mostOf(task *api.TaskInfo, request *request) allocator.Amounts {
 	models := modelsOf(task.Pod)
 	key := mostKey{request.key, strings.Join(models, "\x00")}

@@ -12,21 +12,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// placement is the session's decision on a task.
+// placement is the session's decision which node and devices a task gets.
 type placement struct {
 	task       *api.TaskInfo
 	node       string
 	request    *request
 	allocation *allocator.Allocation
-	// cpus is the number of its exclusive CPUs on the NUMA node numa, where its devices are, too; 0 if they may be
-	// anywhere.
+	// cpus is the number of the task's exclusive CPUs on the NUMA node numa, which has its devices, too; 0 if CPUs and
+	// devices may be on different NUMA nodes.
 	numa, cpus int
-	// moved are the former allocations of members that got other devices because of this one.
+	// moved are the former allocations of members that got other devices so that this task could be placed.
 	moved map[*placement]*allocator.Allocation
 }
 
-// Reserve implements framework.Reserver. It annotates the task's pod with the devices that it gets. The gang's other
-// members on the node may get other devices for that.
+// Reserve implements framework.Reserver. It chooses the task's devices and annotates its pod with them. To make room, other
+// members of the gang on the node may get other devices than before.
 func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	request := s.requestOf(task)
 	if request == nil || node.Node == nil {
@@ -41,7 +41,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	}
 	if inventory == nil {
 		if allocated(task.Pod) != "" {
-			s.ssn.StageAnnotation(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // the pod's owner wrote it
+			s.ssn.StageAnnotation(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // replaces a value that the pod's owner wrote
 		}
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if refusal := ledger.refusal(waits); refusal != nil {
 		return errors.New(refusal.Reason)
 	}
-	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the node already has the task
+	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the node's idle resources exclude the task's requests already
 	own := &placement{task: task, node: node.Name, request: request}
 	if !on.isAligned() && s.reserveBeside(own, ledger, waits, on) {
 		return nil
@@ -68,9 +68,9 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// reserveBeside allocates devices to a member, if possible, beside its gang's members on the node, which may get other devices for
-// that. If all members have equal requests, room is left for one more, so that none has to move for it. The mutex is
-// held.
+// reserveBeside allocates devices to a member beside the members of its gang on the node, which may get other devices for
+// that. It returns false if it cannot. If all members have equal requests, room is left for one more, so that no member has
+// to get other devices for it. The caller holds s.mu.
 func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on strategy) bool {
 	var next *allocator.Request
 	if job := s.ssn.Jobs[own.task.Job]; job != nil && len(job.TaskStatusIndex[api.Pending]) > 0 && !s.isUnlike(job) {
@@ -97,8 +97,8 @@ func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on s
 	return true
 }
 
-// Unreserve implements framework.Reserver. Members that got other devices because of the task get their former ones
-// back, unless another task was placed since.
+// Unreserve implements framework.Reserver. Members that got other devices because of the task get their former devices
+// back, unless another task was placed on the node since then.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *session) Unreserve(task *api.TaskInfo) {
 	}
 }
 
-// decide sets the pod's annotation to the allocation. The mutex is held.
+// decide records the placement with this allocation, and sets the pod's annotation to it. The caller holds s.mu.
 func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	own.allocation = allocation
 	delete(s.fresh, own.node)
@@ -131,8 +131,9 @@ func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	s.queues.recount(own)
 }
 
-// byRank returns, by rank, the placement and the placements of its gang's members on the node that may get other
-// devices: members without a NUMA policy that this session has placed and not handed over. The mutex is held.
+// byRank returns own and the placements of other members of its gang on the node that may get other devices, sorted by
+// rank. These are members without a NUMA policy that this session has placed and not handed over. pipelined selects the
+// members that wait for resources, or the members that do not. The caller holds s.mu.
 func (s *session) byRank(own *placement, pipelined bool) []*placement {
 	members := []*placement{own}
 	for _, other := range s.onNode[own.node] {
@@ -154,8 +155,8 @@ func requestsOf(members []*placement) (requests []*allocator.Request, had []*all
 	return requests, had
 }
 
-// fitsBeside reports whether the placement fits if the members of its gang on the node may get other devices. The mutex
-// is held.
+// fitsBeside reports whether the placement fits if other members of its gang on the node may get other devices. The caller
+// holds s.mu.
 func (s *session) fitsBeside(own *placement, state *allocator.State, waits bool, on strategy) bool {
 	members := s.byRank(own, waits)
 	if len(members) == 1 {
@@ -179,7 +180,8 @@ func (s *session) fitsBeside(own *placement, state *allocator.State, waits bool,
 	return true
 }
 
-// besideKey identifies a plan for members on one node: the state, which is of that node, and the members.
+// besideKey identifies a plan for members of a gang on one node: the state of the devices, which belongs to one node, and
+// the new member.
 type besideKey struct {
 	state   *allocator.State
 	job     api.JobID
@@ -187,5 +189,5 @@ type besideKey struct {
 	context uint64
 }
 
-// mostTooTight limits the number of cached keys, because each keeps a state in memory.
+// mostTooTight limits the number of keys in session.tooTight, because each key keeps a state in memory.
 const mostTooTight = 4096

@@ -29,31 +29,31 @@ type session struct {
 	// mu guards the fields below, and the ledgers, because upstream's actions call predicates for several nodes
 	// concurrently.
 	mu sync.Mutex
-	// kinds are the kinds of recent tasks; nil before the first use.
+	// classes are the classes of recent tasks, for the fragmentation strategy; nil before the first use.
 	classes *fragmentation.TaskClasses
-	// supply is the session's GPUs, for the fragmentation strategy.
+	// supply is the number of GPUs of each model on the session's nodes, for the fragmentation strategy.
 	supply fragmentation.Supply
-	// requests caches the requests of this session, former is the cache of the previous one.
+	// requests caches the parsed requests of the session's pods, by pod. former is the cache of the previous session.
 	requests, former map[types.UID]*request
 	placed           map[api.TaskID]*placement
 	onNode           map[string][]*placement
-	// unlike are the jobs whose members request different devices.
+	// unlike caches whether the members of a job request different devices.
 	unlike map[api.JobID]bool
 	ranks  *ranks.Ranks
 	queues *queueLimits
-	// tooTight are the placements without a plan.
+	// tooTight has the plans for members of a gang on one node that were tried without success.
 	tooTight map[besideKey]bool
 	// fresh are the nodes whose ledgers are up to date.
 	fresh map[string]bool
 }
 
-// request is a pod's parsed request; err is why it is invalid.
+// request is a pod's parsed request for devices. err is why the request is invalid.
 type request struct {
 	*allocator.Request
 	// key is a hash of the request.
 	key uint64
 	err error
-	// version is the version of the pod from which it was parsed.
+	// version is the resource version of the pod when its request was parsed.
 	version string
 }
 
@@ -72,14 +72,14 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 	return s
 }
 
-// requestOf returns the task's request for devices of Device objects; nil if it has none.
+// requestOf returns the task's request for devices of Device objects; nil if the task requests none.
 func (s *session) requestOf(task *api.TaskInfo) *request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known(task)
 }
 
-// known returns the task's request for devices of Device objects, nil if it has none. The caller holds the mutex.
+// known is requestOf for callers that hold s.mu.
 func (s *session) known(task *api.TaskInfo) *request {
 	found, ok := s.requests[task.Pod.UID]
 	if !ok {
@@ -104,7 +104,7 @@ func (s *session) parse(pod *v1.Pod) *request {
 	return found
 }
 
-// prePredicate refuses a task that no node can take.
+// prePredicate refuses a task with an invalid request, which no node can take.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if request := s.requestOf(task); request != nil {
 		return request.err
@@ -112,15 +112,16 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return nil
 }
 
-// skip reports whether the task requests no devices, and devices do not affect where it should run.
+// skip reports whether the plugin needs no verdict on the task: the task requests no devices, and devices do not affect
+// which nodes it prefers.
 func (s *session) skip(task *api.TaskInfo) bool {
 	return s.requestOf(task) == nil && !s.backends.asks(task.Pod) && !s.keepsFit()
 }
 
-// SignTask implements framework.Signer. The verdict on a task of a gang with unequal members depends on its members on
-// the node, because their devices are allocated again if that makes room. Equal members leave room for one another
-// (reserveBeside), so the verdict is the same for all. Upstream's backends choose, in their verdict, the devices that
-// they then reserve.
+// SignTask implements framework.Signer. If the members of a gang request different devices, the verdict on a member depends
+// on the members already on the node, because their devices are allocated again if that makes room. Members with equal
+// requests leave room for one another (reserveBeside), so the verdict is the same for all. Upstream's backends choose the
+// devices that they later reserve while they compute the verdict, so their verdicts are not cached in such gangs.
 func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
 	if s.skip(task) {
 		return framework.NoVerdict
@@ -142,13 +143,13 @@ func (s *session) PodKeys() framework.PodKeys {
 	return framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...)
 }
 
-// SignJob implements framework.JobSigner. The key is the job, and how many of its members were handed over: these keep
-// their devices.
+// SignJob implements framework.JobSigner. The key is the job, and the number of its members that were handed over, because
+// handed over members keep their devices.
 func (s *session) SignJob(job *api.JobInfo) string {
 	return string(job.UID) + "/" + strconv.Itoa(len(job.TaskStatusIndex[api.Binding]))
 }
 
-// isUnlike reports whether members of the job request different devices. The mutex is held.
+// isUnlike reports whether members of the job request different devices. The caller holds s.mu.
 func (s *session) isUnlike(job *api.JobInfo) bool {
 	unlike, ok := s.unlike[job.UID]
 	if ok {
@@ -195,8 +196,9 @@ func refuse(task *api.TaskInfo, node *api.NodeInfo, reason string, unresolvable 
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: code, Reason: reason, Plugin: Name})
 }
 
-// find returns the task's allocation on the node, from idle resources or, if the task would wait for leaving pods, from
-// theirs. The allocation is nil on a node without a Device object, where numbers decide.
+// find returns the verdict on the task for the node's devices, or why the node is refused. If the node's idle resources do
+// not suffice for the task, pods that are leaving the node do not count. The verdict is nil on a node without a Device
+// object, where devices are only counted, and if the task fits only because other members get other devices.
 func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo) (*verdict, *allocator.Refusal) {
 	inventory, refusal := s.inventoryFor(request, node)
 	if refusal != nil || inventory == nil {
@@ -214,7 +216,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	if found.refusal == nil {
 		return found, nil
 	}
-	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // for others the verdict is cached, whatever their gang
+	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // other verdicts are cached for all gangs
 		if s.fitsBeside(&placement{task: task, node: node.Name, request: request}, state, waits, on) {
 			return nil, nil
 		}
@@ -225,7 +227,8 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	return nil, found.refusal
 }
 
-// idle returns the node's free resources for a task or, for a task that waits, the resources that will be free.
+// idle returns the node's idle resources or, for a task that waits for leaving pods, the node's resources once these pods
+// have ended.
 func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	if waits {
 		return node.FutureIdle()
@@ -233,8 +236,8 @@ func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	return node.Idle
 }
 
-// ledgerOf returns the ledger of the node, which may be a copy for a simulation. A node of the session is read again
-// only after it has changed. The mutex is held.
+// ledgerOf returns the up-to-date ledger of the node, which may be a copy for a simulation. The ledger of a node of the
+// session is updated only after the node has changed. The caller holds s.mu.
 func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	own := s.ssn.Nodes[node.Name] == node
 	if kept := s.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
@@ -251,7 +254,8 @@ func (s *session) changed(e *vcframework.Event) {
 	delete(s.fresh, e.Task.NodeName)
 }
 
-// inventoryFor returns the node's devices; nil if the node has no Device object and numbers decide for the pod.
+// inventoryFor returns the node's devices, or why the node cannot serve the request. It returns nil for both if the node
+// has no Device object and the pod's devices are only counted there.
 func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory, *allocator.Refusal) {
 	inventory := s.inventories.of(node.Node)
 	switch {
@@ -271,7 +275,7 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	return inventory, nil
 }
 
-// podsOf yields the pods on the node, except pods that the session placed there, which still have their own
+// podsOf yields the pods on the node, without pods that the session placed there: a tenant may have written their
 // annotations.
 func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {

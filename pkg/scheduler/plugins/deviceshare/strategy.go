@@ -15,15 +15,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// strategy chooses the devices of a node for a task. context identifies its inputs other than the devices.
+// strategy has the inputs for choosing a task's devices on a node. context is a hash of all inputs other than the devices.
 type strategy struct {
 	options   allocator.Options
 	alignment alignment
 	context   uint64
 }
 
-// strategyFor returns the strategy for a task on a node. free are the node's free resources without the task. The mutex
-// is held.
+// strategyFor returns the strategy for a task on a node. free are the node's free resources without the task. The caller
+// holds s.mu.
 func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.Resource) strategy {
 	templates := s.templates.current.Load()
 	of := strategy{alignment: s.alignmentOf(task, node), options: allocator.Options{Templates: templates.Templates}, context: templates.number}
@@ -57,7 +57,7 @@ func (s *session) contextOf(numbers ...uint64) uint64 {
 	return maphash.Bytes(s.verdicts.seed, b)
 }
 
-// weights returns the weights by resource. If the conf names none, the resources have equal weights.
+// weights returns the configured weights by resource. If the configuration has none, the resources have equal weights.
 func (s *scoringStrategy) weights() (weights allocator.Weights) {
 	for _, r := range s.Resources {
 		if at, known := allocator.ResourceOf(r.Name); known {
@@ -72,12 +72,12 @@ func (s *scoringStrategy) weights() (weights allocator.Weights) {
 	return weights
 }
 
-// history counts the classes of recent tasks, for the fragmentation strategy, which keeps nodes usable for such tasks.
+// history counts the classes of recent tasks. The fragmentation strategy keeps nodes usable for tasks of these classes.
 type history struct {
 	classes *fragmentation.Histogram
-	// counted are the existing tasks that have been counted.
+	// counted has the pods of existing tasks that have been counted.
 	counted map[types.UID]bool
-	// last are the classes at the last use. version counts their changes.
+	// last are the classes at the last use. version counts how often they changed.
 	last    *fragmentation.TaskClasses
 	version uint64
 }
@@ -86,7 +86,7 @@ func newHistory() *history {
 	return &history{classes: fragmentation.NewHistogram(), counted: map[types.UID]bool{}}
 }
 
-// classesNow returns the classes of recent tasks, fixed at the session's first use. The mutex is held.
+// classesNow returns the classes of recent tasks. They are computed once in a session. The caller holds s.mu.
 func (s *session) classesNow() *fragmentation.TaskClasses {
 	if s.classes != nil {
 		return s.classes
@@ -113,7 +113,7 @@ func (s *session) classesNow() *fragmentation.TaskClasses {
 	return s.classes
 }
 
-// taskClassOf returns the task's class: the part of its request that matters to the fragmentation strategy.
+// taskClassOf returns the class of the task for the fragmentation strategy: its CPU, memory, GPUs, NICs and allowed models.
 func taskClassOf(task *api.TaskInfo, request *request) fragmentation.TaskClass {
 	class := fragmentation.TaskClass{
 		MilliCPU: int64(task.InitResreq.MilliCPU), Memory: int64(task.InitResreq.Memory), Models: fragmentation.Models(modelsOf(task.Pod)...),
@@ -125,7 +125,8 @@ func taskClassOf(task *api.TaskInfo, request *request) fragmentation.TaskClass {
 	return class
 }
 
-// modelsOf returns the models of GPUs that the pod allows by node labels; nil for any.
+// modelsOf returns the models of GPUs that the pod allows by its node selector or node affinity; nil if it allows any
+// model.
 func modelsOf(pod *v1.Pod) []string {
 	if model, ok := pod.Spec.NodeSelector[schedulingv1alpha1.GPUModelLabel]; ok {
 		return []string{model}

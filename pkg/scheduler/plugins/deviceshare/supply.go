@@ -9,14 +9,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// supplies counts the cluster's GPUs. It counts again when Device objects or nodes have changed.
+// supplies caches the number of the cluster's GPUs by model. It counts again when Device objects or the number of nodes
+// have changed.
 type supplies struct {
 	counted        bool
 	changes, nodes int64
 	supply         fragmentation.Supply
 }
 
-// of returns the GPUs of the session's nodes by model.
+// of returns the number of GPUs on the session's nodes, by model.
 func (s *supplies) of(inventories *inventories, nodes map[string]*api.NodeInfo) fragmentation.Supply {
 	changes := inventories.devices.changes.Load()
 	if s.counted && s.changes == changes && s.nodes == int64(len(nodes)) {
@@ -35,7 +36,8 @@ func (s *supplies) of(inventories *inventories, nodes map[string]*api.NodeInfo) 
 	return supply
 }
 
-// keepsFit reports whether the strategy also keeps CPU and memory of GPU nodes for tasks that need GPUs.
+// keepsFit reports whether the strategy also scores tasks without devices, to keep CPU and memory of nodes with GPUs for
+// tasks that need GPUs.
 func (s *session) keepsFit() bool {
 	return s.strategy.Type == fragmentationStrategy && len(s.supply) > 0
 }

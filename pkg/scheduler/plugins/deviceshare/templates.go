@@ -17,10 +17,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// templatesKey is the key of the templates in the ConfigMap.
+// templatesKey is the key in the ConfigMap whose value has the templates.
 const templatesKey = "data.yaml"
 
-// templates are the current shared-resource templates of a ConfigMap. If it cannot be parsed, the former ones remain.
+// templates are the current shared-resource templates of a ConfigMap. If the ConfigMap changes and cannot be parsed, the
+// previous templates remain in use.
 type templates struct {
 	current atomic.Pointer[versionOfTemplates]
 	wake    func()
@@ -28,13 +29,14 @@ type templates struct {
 	informer cache.SharedIndexInformer
 }
 
-// versionOfTemplates holds the templates between two changes; nil for none. It has the number of earlier changes.
+// versionOfTemplates is one version of the templates; its Templates are nil if the ConfigMap does not exist. number counts
+// the earlier versions.
 type versionOfTemplates struct {
 	*allocator.Templates
 	number uint64
 }
 
-// watchTemplates returns the templates of the ConfigMap. Their informer must run.
+// watchTemplates returns the templates in the ConfigMap. The caller must run their informer.
 func watchTemplates(kube kubernetes.Interface, config templatesConfig, wake func()) (*templates, error) {
 	informer := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(config.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {

@@ -16,17 +16,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// backends forwards calls to upstream's ways of sharing devices. api.RegisteredDevices lists the enabled ones, and each
-// node has a ledger for each in its Others. Package devices keeps these ledgers correct.
+// backends forwards calls to upstream's ways of sharing devices (vGPU, gpushare, Ascend), here called backends.
+// api.RegisteredDevices lists the enabled backends. Each node has a ledger for each backend in its Others; package devices
+// keeps these ledgers correct.
 type backends struct {
 	policy string
-	// weight is the weight of their scores; 0 ignores them.
+	// weight is the factor for the backends' scores; 0 ignores the scores.
 	weight int
-	// asks reports whether the pod requests devices of one of them.
+	// asks reports whether the pod requests devices of an enabled backend.
 	asks func(pod *v1.Pod) bool
 }
 
-// open lets the backends that need it read the session's nodes.
+// open prepares the backends for a session: the backend of MindCluster's NPUs reads the session's nodes.
 func (b *backends) open(ssn *framework.Session) {
 	b.asks = devicekinds.Asker()
 	for _, node := range ssn.Nodes {
@@ -49,7 +50,7 @@ func asked(pod *v1.Pod, node *api.NodeInfo) []api.Devices {
 	return found
 }
 
-// predicate refuses a node if one of its backends lacks the devices that the pod requests of it.
+// predicate refuses a node if a backend lacks devices there that the pod requests.
 func (b backends) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	for _, backend := range asked(task.Pod, node) {
 		code, reason, err := backend.FilterNode(task.Pod, b.policy)
@@ -60,7 +61,7 @@ func (b backends) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// score returns the sum of the backends' scores of a node. MindCluster's NPUs are scored in a batch.
+// score returns the weighted sum of the backends' scores of a node. MindCluster's NPUs are scored by batchScore.
 func (b backends) score(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	if b.weight == 0 {
 		return 0
@@ -74,7 +75,8 @@ func (b backends) score(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	return math.Round(sum) * float64(b.weight)
 }
 
-// batchScore returns the scores of MindCluster's NPUs, which compare nodes.
+// batchScore returns the weighted scores of MindCluster's NPUs. Their backend compares nodes with each other, so it needs
+// all nodes in one call.
 func (b backends) batchScore(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	scores := map[string]float64{}
 	var having []*api.NodeInfo

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// CountedResources are the resources of Device objects that sums of nodes, pods and queues include. They leave out NPUs: upstream's
-// Ascend sharing counts them by the nodes' allocatable resources.
+// CountedResources are the device resources that are counted in the capacity of nodes, the requests of pods and the usage
+// of queues. NPUs are left out: upstream's Ascend sharing counts them by the nodes' allocatable resources.
 var CountedResources = []Resource{Core, MemoryRatio, Memory, RDMAShare, FPGAShare}
 
-// UncountedNames returns the other names that pods use to request devices. They are not part of sums: the requests of
-// such a pod are counted as CountedResources.
+// UncountedNames returns the resource names that pods may use for GPUs and that are not in CountedResources. The requests
+// of a pod that uses such a name are counted as CountedResources.
 func UncountedNames() []string { return []string{string(wholeGPU), string(gpuShared)} }
 
-// CountPod sets the requests of the pod's containers for CountedResources. For a pod on a node they are the amounts in
-// its annotation. Otherwise they are its requests, if these do not depend on the node. It leaves limits unchanged,
-// because they hold the original request.
+// CountPod replaces the device requests of the pod's containers by amounts of CountedResources. For a pod on a node these
+// are the amounts in its annotation device-allocated. For other pods they are the requested amounts, as far as these do not
+// depend on the node. Limits stay unchanged, because they hold the original request.
 func CountPod(pod *v1.Pod) {
 	if len(pod.Spec.Containers) == 0 || !asksForDevices(pod) {
 		return
@@ -55,7 +55,7 @@ func asksForDevices(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// withoutDevices returns the list without resources of Device objects.
+// withoutDevices returns the list without the resources in deviceNames.
 func withoutDevices(list v1.ResourceList) v1.ResourceList {
 	own := false
 	for _, name := range deviceNames {
@@ -75,17 +75,17 @@ var deviceNames = []v1.ResourceName{
 	wholeGPU, gpuShared, resourceNames[Core], resourceNames[MemoryRatio], resourceNames[Memory], resourceNames[RDMAShare], resourceNames[FPGAShare],
 }
 
-// taken returns the amounts that the pod counts for.
+// taken returns the amounts that CountPod counts for the pod.
 func taken(pod *v1.Pod) (sum Amounts) {
 	if pod.Spec.NodeName != "" {
-		a, _ := AllocationOf(pod) // the plugin that allocates devices reports errors in it
+		a, _ := AllocationOf(pod) // the plugin reports errors in the annotation
 		return a.Sum()
 	}
 	asked, err := readAsked(pod)
 	if err != nil {
 		return sum
 	}
-	if !slices.Contains(vendorForms, asked.form&gpuNames) { // nodes without a Device object may also have those
+	if !slices.Contains(vendorForms, asked.form&gpuNames) { // a node without a Device object may serve a vendor's name too
 		gpus, err := asked.normalizeGPUs()
 		if err != nil {
 			return sum
@@ -119,7 +119,7 @@ func (a *Allocation) Sum() (sum Amounts) {
 	return sum
 }
 
-// FreeSum returns the sum of the free amounts of all devices.
+// FreeSum returns the sum of the free amounts of all devices of the node.
 func (s *State) FreeSum() (sum Amounts) {
 	for t := range s.Devices {
 		for i := range s.Devices[t] {

@@ -14,7 +14,7 @@ type DeviceAllocation struct {
 	VFs  []VF
 	// Template is the name of the shared-resource template; empty for none.
 	Template string
-	// Exclusive is how far the pod excludes other pods from the device.
+	// Exclusive is the part of the node that the pod has for itself: nothing, the device, or the PCIe root of the device.
 	Exclusive Exclusivity
 }
 

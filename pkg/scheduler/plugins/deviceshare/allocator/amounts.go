@@ -19,7 +19,7 @@ var typeNames = [numTypes]string{"gpu", "rdma", "fpga"}
 
 func (t Type) String() string { return typeNames[t] }
 
-// TypeOf returns the type of that name; false for none.
+// TypeOf returns the type with that name; false if no type has the name.
 func TypeOf(name string) (Type, bool) {
 	for t, known := range typeNames {
 		if known == name {
@@ -32,8 +32,8 @@ func TypeOf(name string) (Type, bool) {
 // Resource is a resource of a device.
 type Resource int
 
-// The resources of devices. Core, MemoryRatio, RDMAShare and FPGAShare are in hundredths of a device, Memory is in bytes, and the NPU's are in units
-// of the chip.
+// The resources of devices. Core, MemoryRatio, RDMAShare and FPGAShare are in hundredths of a device, Memory is in bytes.
+// NPUCore, NPUCPU and NPUDVPP are numbers of such units of an NPU chip.
 const (
 	Core Resource = iota
 	MemoryRatio
@@ -54,7 +54,7 @@ var resourceNames = [numResources]v1.ResourceName{
 // Name returns the resource's name in Device objects, annotations and pods.
 func (r Resource) Name() v1.ResourceName { return resourceNames[r] }
 
-// ResourceOf returns the resource of that name; false for none.
+// ResourceOf returns the resource with that name; false if no resource has the name.
 func ResourceOf(name v1.ResourceName) (Resource, bool) {
 	for r, known := range resourceNames {
 		if known == name {
@@ -64,10 +64,10 @@ func ResourceOf(name v1.ResourceName) (Resource, bool) {
 	return 0, false
 }
 
-// Amounts are amounts of each resource of a device.
+// Amounts has an amount of each Resource.
 type Amounts [numResources]int64
 
-// Add returns the sum.
+// Add returns the sum of a and b, for each resource.
 func (a Amounts) Add(b Amounts) Amounts {
 	for r := range a {
 		a[r] += b[r]
@@ -75,7 +75,7 @@ func (a Amounts) Add(b Amounts) Amounts {
 	return a
 }
 
-// Sub returns the difference, which may be negative.
+// Sub returns a minus b for each resource. Results may be negative.
 func (a Amounts) Sub(b Amounts) Amounts {
 	for r := range a {
 		a[r] -= b[r]
@@ -83,7 +83,7 @@ func (a Amounts) Sub(b Amounts) Amounts {
 	return a
 }
 
-// Max returns the larger amount of each resource.
+// Max returns the larger of the amounts in a and b, for each resource.
 func (a Amounts) Max(b Amounts) Amounts {
 	for r := range a {
 		a[r] = max(a[r], b[r])
@@ -91,7 +91,7 @@ func (a Amounts) Max(b Amounts) Amounts {
 	return a
 }
 
-// Within reports whether each amount is at most the other's.
+// Within reports whether no amount in a exceeds the amount of the same resource in b.
 func (a Amounts) Within(b Amounts) bool {
 	for r := range a {
 		if a[r] > b[r] {

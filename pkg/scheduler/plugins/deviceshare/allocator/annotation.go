@@ -15,9 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// wireAllocation is a device in the annotation. Fields that Koordinator's agent reads have its names. exclusivePolicy
-// is an addition that other readers ignore: without it, the annotation would not show that the device must not be
-// shared.
+// wireAllocation is the JSON form of one device in the annotation device-allocated. Fields that Koordinator's node agent
+// reads have the names that the agent expects. exclusivePolicy is an addition that other readers ignore: without it, the
+// annotation would not show that the device must not be shared.
 type wireAllocation struct {
 	Minor     int32           `json:"minor"`
 	Resources v1.ResourceList `json:"resources"`
@@ -115,8 +115,8 @@ func ParseAllocation(value string) (*Allocation, error) {
 	return a, nil
 }
 
-// onceEach sorts devices by minor. If a device is listed more than once, it keeps the largest amounts: sums could be
-// anything.
+// onceEach sorts devices by minor and merges entries for the same device. A merged entry has the largest amount of each
+// resource, because a sum could exceed the device. The error names the devices with several entries.
 func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
 	slices.SortStableFunc(devices, func(a, b DeviceAllocation) int { return cmp.Compare(a.Minor, b.Minor) })
 	var errs []error
@@ -136,8 +136,8 @@ func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
 	return once, joinErrors(errs)
 }
 
-// parseDeviceAllocation parses one device. It returns nil without an error for null, and a device with an error if only
-// a part is invalid.
+// parseDeviceAllocation parses one device. For the JSON value null it returns nil without an error. If only a part of the
+// device is invalid, it returns the valid part together with an error.
 func parseDeviceAllocation(text json.RawMessage) (*DeviceAllocation, error) {
 	var w *wireAllocation
 	if err := json.Unmarshal(text, &w); err != nil {

@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// candidate is a device that a pod could have, regardless of its other devices.
+// candidate is a device that a pod could have, regardless of which other devices the pod gets.
 type candidate struct {
 	// index is the index of the device in the inventory.
 	index int
-	// group is the number of its PCIe root, or of the group that replaces the root in joint allocation; -1 if unknown.
-	// numa is the group's NUMA node.
+	// group is the number of the device's PCIe root, or of the group that replaces the root in joint allocation; -1 if
+	// unknown. numa is the NUMA node of that root or group; -1 if unknown.
 	group, numa int
 	score       float64
 }
 
-// verdict is why a device is not a candidate, in the order of the checks.
+// verdict is the result of the checks whether a device is a candidate: usable, or the first check that the device failed.
+// The values are in the order of the checks.
 type verdict int
 
 const (
@@ -35,7 +36,7 @@ const (
 	numVerdicts
 )
 
-// findCandidates computes the candidates of a type, by device.
+// findCandidates sets the candidates of the type, in the order of the inventory's devices, and their mask.
 func (x *search) findCandidates(t Type) {
 	x.candidates[t], x.mask[t] = x.candidates[t][:0], 0
 	for i := range x.q.devices(t) {
@@ -46,7 +47,8 @@ func (x *search) findCandidates(t Type) {
 	}
 }
 
-// devices returns the devices that the search considers.
+// devices returns the devices of the type that the search considers: at most maxDevices, because a mask has a bit for each
+// of them.
 func (q *problem) devices(t Type) []Device {
 	devices := q.s.Devices[t]
 	return devices[:min(len(devices), maxDevices)]
@@ -78,8 +80,8 @@ func (q *problem) verdictOn(t Type, i int) verdict {
 	return usable
 }
 
-// Shares reports whether a pod with the request may get less than a whole GPU of this node. For a request by memory
-// that depends on the size of the GPUs, in use or not.
+// Shares reports whether a pod with the request may get less than a whole GPU of this node. For a request by memory this
+// depends on the size of the node's GPUs, including GPUs in use.
 func (i *Inventory) Shares(r *Request) bool {
 	want := &r.of[GPU]
 	if !want.asked() || want.amounts[MemoryRatio] > 0 {
@@ -94,7 +96,8 @@ func (i *Inventory) Shares(r *Request) bool {
 	return false
 }
 
-// MostMemory returns the largest number of bytes that a GPU of the node gives for these amounts.
+// MostMemory returns the largest number of bytes of memory that a request for these amounts can get from one GPU of the
+// node.
 func (i *Inventory) MostMemory(amounts Amounts) (most int64) {
 	for at := range i.Devices[GPU] {
 		if filled, ok := fill(amounts, GPU, &i.Devices[GPU][at]); ok {
@@ -104,8 +107,8 @@ func (i *Inventory) MostMemory(amounts Amounts) (most int64) {
 	return most
 }
 
-// inNUMANodes reports whether the device is on one of the allowed NUMA nodes. It also returns true if the device's NUMA
-// node is unknown, because it is then equally far from all.
+// inNUMANodes reports whether the device is on one of the allowed NUMA nodes. It also returns true if the NUMA node of the
+// device is unknown, because the device is then equally far from all NUMA nodes.
 func (q *problem) inNUMANodes(d *Device) bool {
 	return len(q.o.NUMANodes) == 0 || d.NUMA < 0 || slices.Contains(q.o.NUMANodes, q.s.numaID(d))
 }
@@ -138,7 +141,8 @@ func (q *problem) anyOnPCIe(pcie int, is func(Type, int) bool) bool {
 	return false
 }
 
-// fill adds the amount of memory that follows from the other one; false if the size of the device is unknown.
+// fill completes the amounts for a GPU: it computes the bytes of memory from the ratio, or the ratio from the bytes. It
+// returns false if the bytes exceed the GPU's memory, which is 0 if unknown.
 func fill(amounts Amounts, t Type, d *Device) (Amounts, bool) {
 	if t != GPU {
 		return amounts, true
@@ -165,7 +169,8 @@ func hasRoom(amounts, total, used *Amounts) bool {
 	return true
 }
 
-// freeVF returns the first free virtual function, by bus ID, that the request's selector matches.
+// freeVF returns the free virtual function of the device with the lowest bus ID among virtual functions with labels that
+// the request selects.
 func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	var first VF
 	found := false
@@ -188,8 +193,9 @@ func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	return first, found
 }
 
-// sortCandidates orders candidates by group, within a group by score, then by minor. The groups of joint types replace
-// PCIe roots.
+// sortCandidates sets the group, the NUMA node and the score of each candidate of the type, and sorts the candidates by
+// these and then by minor. joint reports whether the type is placed together with another type: then a candidate's group
+// may replace its PCIe root.
 func (x *search) sortCandidates(t Type, joint bool) {
 	x.groupNUMA = resize(x.groupNUMA, x.q.s.roots, -1)
 	of := x.candidates[t]
@@ -200,7 +206,7 @@ func (x *search) sortCandidates(t Type, joint bool) {
 			of[c].group = x.q.s.root(d)
 		}
 		// The devices of a group that replaces PCIe roots may be on several NUMA nodes, or on unknown ones. The group
-		// counts as being on the known one with the highest number.
+		// counts as being on the known NUMA node with the highest number.
 		if group := of[c].group; group >= 0 {
 			x.groupNUMA[group] = max(x.groupNUMA[group], d.NUMA)
 		}
@@ -211,7 +217,8 @@ func (x *search) sortCandidates(t Type, joint bool) {
 		}
 	}
 	x.isScored[t] = false
-	// followPrimary chooses joint secondaries later, and then there is often only one choice.
+	// Scores are needed only if there is a choice. A secondary of joint types is scored later, in followPrimary, because
+	// its primary often leaves no choice.
 	if want := &x.q.r.of[t]; !want.all && want.count < len(of) && (!joint || x.isPrimary(t) || want.scope > 0) {
 		x.scoreCandidates(t)
 	}
@@ -220,7 +227,9 @@ func (x *search) sortCandidates(t Type, joint bool) {
 	})
 }
 
-// scoreCandidates calls the strategy for each candidate, once for equal ones.
+// scoreCandidates sets the scores of the type's candidates. It calls the strategy once for all candidates with equal
+// capacity and equal use. If shares are to be spread, the score is the number of equal shares for which the device has
+// room.
 func (x *search) scoreCandidates(t Type) {
 	if x.isScored[t] || x.q.o.Strategy == nil && !x.q.spreads(t) {
 		return
@@ -247,7 +256,7 @@ func (x *search) scoreCandidates(t Type) {
 	}
 }
 
-// copies returns for how many pods with equal requests the device has room.
+// copies returns how many pods with the search's request the free part of the device could serve.
 func (q *problem) copies(t Type, i int) int64 {
 	copies := int64(math.MaxInt32)
 	amounts, _ := fill(q.r.of[t].amounts, t, &q.s.Devices[t][i])
@@ -259,7 +268,7 @@ func (q *problem) copies(t Type, i int) int64 {
 	return copies
 }
 
-// resize returns a slice of n equal numbers, and reuses the old one if it is large enough.
+// resize returns a slice of n numbers, each equal to value. It reuses the memory of old if that is large enough.
 func resize(old []int, n, value int) []int {
 	s := slices.Grow(old[:0], n)[:n]
 	for i := range s {

@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// maxErrors limits how many errors of a kind are reported. The text of each is bounded.
+// maxErrors limits how many errors are listed in one message. The text of each error is bounded too.
 const maxErrors = 4
 
-// joinErrors joins errors, in the order of their texts, up to the size of a message; nil for none.
+// joinErrors joins errors in the order of their texts. It lists at most maxErrors and says how many more exist. It returns
+// nil if there are none.
 func joinErrors(errs []error) error {
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	if more := len(errs) - maxErrors; more > 0 {
@@ -22,7 +23,7 @@ func joinErrors(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// clip shortens an error from elsewhere, which may quote a long value, to the size of a message.
+// clip shortens the text of an error from another package, which may quote a long value, to about 256 bytes.
 func clip(err error) error {
 	const most = 256
 	if text := err.Error(); len(text) > most {

@@ -8,11 +8,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// AllocateOneMore chooses devices for the members of a gang on one node. One of them has none yet. had are the
-// allocations of the others, in the order of the requests, which is by rank; the state includes them. If the new member
-// is the last one and finds devices in the same scope as members with equal requests, the others keep their devices.
-// Otherwise all are placed as by AllocateTogether. If next is not nil, a plan that leaves room for one more member with
-// that request is preferred.
+// AllocateOneMore chooses devices for the members of a gang on one node when all but one of the members already have
+// devices. had are the present allocations, in the order of the requests, which is by rank; the entry of the new member is
+// nil. The state s includes these allocations. If the new member is the last one and finds devices in the same scope as
+// members with equal requests, the other members keep their devices. Otherwise all members are placed again, as
+// AllocateTogether does. If next is not nil, a plan is preferred that leaves room for one more member with the request
+// next.
 func AllocateOneMore(s *State, requests []*Request, had []*Allocation, next *Request, o Options) ([]*Allocation, *Refusal) {
 	start := s
 	for _, a := range had {
@@ -39,8 +40,8 @@ func AllocateOneMore(s *State, requests []*Request, had []*Allocation, next *Req
 	return allocations, nil
 }
 
-// addLast places the last member beside the others; nil if another member is the one without devices, or if it needs
-// devices in another scope.
+// addLast places the last member beside the allocations of the other members. It returns nil if another member is the one
+// without devices, or if the last member finds no devices in the scope of members with equal requests.
 func (p *gangPlan) addLast(s *State, had []*Allocation) []*Allocation {
 	last := len(had) - 1
 	if last == 0 || slices.Index(had, nil) != last {
@@ -60,7 +61,7 @@ func (p *gangPlan) addLast(s *State, had []*Allocation) []*Allocation {
 	return p.byRank(placed)
 }
 
-// chosenBy returns a bit for each device of the allocation.
+// chosenBy returns, by type, a mask with a bit for each device of the allocation that the inventory has.
 func (s *State) chosenBy(a *Allocation) (chosen [numTypes]uint64) {
 	for t := range a {
 		for i := range a[t] {
@@ -81,8 +82,9 @@ func (p *gangPlan) leaveRoomFor(next *Request, allocations []*Allocation) bool {
 	return f.why == found
 }
 
-// mayBlockItself reports whether, on such a node, one pod may take devices so that none are left for an equal pod,
-// although another choice would leave some. That cannot happen if each takes one device, or whole devices of one type.
+// mayBlockItself reports whether a pod with the request may take devices of the node so that a second pod with an equal
+// request finds none, although another choice would leave some. That cannot happen if the request is for one device of each
+// type, or for whole devices of one type without partitions and exclusive PCIe roots.
 func (r *Request) mayBlockItself(i *Inventory) bool {
 	if r.sharesSeveral() {
 		return true
@@ -96,8 +98,8 @@ func (r *Request) mayBlockItself(i *Inventory) bool {
 	return false
 }
 
-// sharesSeveral reports whether the request is for a part of each of several devices of a type. A request by memory
-// counts, because it may be for a part.
+// sharesSeveral reports whether the request is for several devices of a type and only for a part of each. A request by
+// bytes of memory is included, because it may be for a part.
 func (r *Request) sharesSeveral() bool {
 	whole := [numTypes]Resource{GPU: MemoryRatio, RDMA: RDMAShare, FPGA: FPGAShare}
 	for t := range r.of {

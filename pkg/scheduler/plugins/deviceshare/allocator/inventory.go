@@ -15,19 +15,22 @@ import (
 
 // InventoryOptions control how Device objects are read.
 type InventoryOptions struct {
-	// AffinityKey is a label of devices; empty for none. If both GPUs and NICs have it, its value replaces the PCIe
-	// root in joint allocation: boards such as GB300 have a data-direct root that is not the NIC's PCIe root.
+	// AffinityKey is the key of a label of devices; empty for none. If GPUs and NICs of a node have the label, its value
+	// replaces the PCIe root in joint allocation: boards such as GB300 have a data-direct root that is not the NIC's PCIe
+	// root.
 	AffinityKey string
 }
 
-// Limits of the parts of a Device object that an inventory uses. They are many times the size of real machines.
+// Limits on how many devices of each type, and how many virtual functions of each device, an inventory takes from a Device
+// object. They are many times the size of real machines.
 const (
 	maxDevices = 64
 	maxVFs     = 4096
 )
 
-// NewInventory parses a node's Device object. The node, used for its labels, may be nil. Invalid parts are left out and reported in
-// the error, with an inventory that is usable. The result does not depend on the order in which devices are listed.
+// NewInventory parses a node's Device object. Labels that the Device object lacks are read from the node, which may be nil.
+// Invalid parts are left out and reported in the error; the inventory that is returned with the error can be used. The
+// result does not depend on the order in which devices are listed.
 func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*Inventory, error) {
 	i := &Inventory{Node: device.Name}
 	label := func(key string) string {
@@ -70,8 +73,8 @@ func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*
 	return i, nil
 }
 
-// usableInfos returns the devices of each type by minor. Devices with the same minor are not usable, because their
-// users could not be distinguished.
+// usableInfos returns the devices of each type, sorted by minor. Devices of a type with the same minor are left out,
+// because pods that use them could not be distinguished.
 func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.DeviceInfo, errs []error) {
 	for at := range listed {
 		info := &listed[at]
@@ -105,7 +108,8 @@ func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.Devi
 	return infos, errs
 }
 
-// newDevice parses the properties of one device. A device with invalid amounts gets none, so that it is not allocated.
+// newDevice parses the properties of one device, and appends errors to errs. A device with an invalid amount counts as
+// unhealthy and gets no amounts, so that it is not allocated.
 func newDevice(info *v1alpha1.DeviceInfo, t Type, errs *[]error) Device {
 	d := Device{Minor: *info.Minor, UUID: info.UUID, Healthy: info.Health, Labels: info.Labels}
 	for r, name := range resourceNames {
@@ -141,10 +145,12 @@ func newDevice(info *v1alpha1.DeviceInfo, t Type, errs *[]error) Device {
 	return d
 }
 
-// topologyNumbers assigns numbers to the locations of devices.
+// topologyNumbers numbers, each from 0, the PCIe roots and the NUMA nodes of a node's devices, and the values of their
+// label affinityKey.
 type topologyNumbers struct {
 	affinityKey string
-	// known is the NUMA node of each PCIe root, by name; noNUMA if there are several or none.
+	// known is the NUMA node of each PCIe root, by the name of the root; noNUMA if its devices report several. A root with
+	// devices that report none has no entry.
 	known     map[string]int32
 	pcies     map[pcieName]int
 	numaNodes map[int32]int
@@ -160,7 +166,8 @@ type pcieName struct {
 
 const noNUMA = math.MinInt32
 
-// numberTopology numbers the locations of devices in the order of their types and minors.
+// numberTopology numbers the PCIe roots, the NUMA nodes and the label values of the devices, in the order of the devices'
+// types and minors.
 func numberTopology(infos [numTypes][]*v1alpha1.DeviceInfo, affinityKey string) *topologyNumbers {
 	n := &topologyNumbers{affinityKey: affinityKey, known: map[string]int32{}, pcies: map[pcieName]int{}, numaNodes: map[int32]int{}, roots: map[string]int{}}
 	if affinityKey == "" || !anyLabelled(infos[GPU], affinityKey) || !anyLabelled(infos[RDMA], affinityKey) {
@@ -189,7 +196,8 @@ func anyLabelled(infos []*v1alpha1.DeviceInfo, key string) bool {
 	return slices.ContainsFunc(infos, func(info *v1alpha1.DeviceInfo) bool { return info.Labels[key] != "" })
 }
 
-// name returns the device's PCIe root. If the device has no NUMA node of its own, that of the root is used.
+// name returns the name of the device's PCIe root. If the device does not report its NUMA node, the name has the NUMA node
+// that other devices on the root report.
 func (n *topologyNumbers) name(info *v1alpha1.DeviceInfo) pcieName {
 	place := info.Topology
 	if place == nil {

@@ -8,13 +8,14 @@ import (
 	"slices"
 )
 
-// maxTries bounds the number of placements, over all tries, in a plan for members that compete for devices, in addition
-// to one for each member. The bound takes some milliseconds.
+// maxTries limits the search for a plan for members that compete for devices: how many times devices for one member are
+// computed, in addition to once for each member. That many computations take some milliseconds.
 const maxTries = 512
 
-// AllocateTogether chooses free devices for the members of a gang on one node, in the order of their ranks, so that no member takes
-// a device that only another can use. Members with equal requests get devices in parts of the node of the same scope, the narrowest
-// with a plan, in the order of ranks. It tries a bounded number of plans, so it may refuse members that would fit, if they are many
+// AllocateTogether chooses free devices for the members of a gang on one node, so that no member takes a device that only
+// another member can use. requests are in the order of the members' ranks. Members with equal requests get devices in parts
+// of the node of the same scope, which is the narrowest scope with a plan. Lower ranks get the devices that come first on
+// the node. The number of tried plans is limited, so AllocateTogether may refuse members that would fit, if they are many
 // and hard to place together.
 func AllocateTogether(s *State, requests []*Request, o Options) ([]*Allocation, *Refusal) {
 	if len(requests) == 0 {
@@ -34,9 +35,9 @@ type gangPlan struct {
 	requests []*Request
 	o        *Options
 	tries    int
-	// limits are the limits of each member in the last plan found.
+	// limits are the limits under which each member was placed in the last plan found.
 	limits []limit
-	// full is set once it is known that all free devices together do not suffice.
+	// full is set once the sum of all free devices is known to be too small for the requests.
 	full bool
 }
 
@@ -44,14 +45,14 @@ func newGangPlan(s *State, requests []*Request, o *Options) *gangPlan {
 	return &gangPlan{start: s, requests: requests, o: o, tries: maxTries + len(requests)}
 }
 
-// placement is one member's part of a plan.
+// placement is one member's part of a plan: its allocation, and by type a mask of its devices.
 type placement struct {
 	allocation *Allocation
 	chosen     [numTypes]uint64
 }
 
-// solveLevel places all members, members with equal requests in the same scope where possible. If it fails it returns nil and the
-// member that could not be placed.
+// solveLevel places all members. Members with equal requests get devices in the same scope where possible. If it fails it
+// returns nil, the index of the member that could not be placed, and the reason.
 func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failure) {
 	placed, failed, f := p.solve(make([]limit, len(p.requests)))
 	if placed == nil {
@@ -65,11 +66,12 @@ func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failur
 	return p.byRank(placed), 0, failure{}
 }
 
-// solve places all members under the limits, one after another; nil and the failed member if that is impossible. A
-// member that finds nothing goes first in the next try. If that does not help, the members that are hardest to place go
-// first, and shares are spread over the devices with the most room, which suits members with mostly equal requests.
-// After that, each device of each member placed before the failed one is forbidden in turn: in any valid plan one of
-// these members lacks one of these devices, so this finds a plan unless the tries run out.
+// solve places all members one after another, each under its entry in limits. If that is impossible it returns nil, the
+// index of the failed member and the reason. A member that finds no devices goes first in the next try. If that does not
+// help, solveByOrder places the members that are hardest to place first, and spreads shares over the devices with the most
+// room, which suits members with mostly equal requests. After that, solveByBans forbids in turn each device of each member
+// placed before the failed one. In any valid plan one of these members lacks one of these devices, so this finds a plan
+// unless the tries run out.
 func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f failure) {
 	order := make([]int, len(p.requests))
 	for m := range order {
@@ -97,7 +99,7 @@ func (p *gangPlan) equalRequests(m, other int) bool {
 	return p.requests[m] == p.requests[other] || p.requests[m].key == p.requests[other].key
 }
 
-// haveRoom reports whether the total of all free devices suffices for all requests. If not, there is no plan.
+// haveRoom reports whether the sum of all free devices suffices for all requests. Otherwise no plan exists.
 func (p *gangPlan) haveRoom() bool {
 	for t := 0; t < int(numTypes) && !p.full; t++ {
 		var free, asked Amounts
@@ -123,8 +125,9 @@ func (p *gangPlan) haveRoom() bool {
 	return !p.full
 }
 
-// solveByOrder tries some orders of members. Members with shares of several devices take the devices with the most
-// room, in the widest allowed scope, or else the usual ones.
+// solveByOrder places the members in the given order, then by size and by scope of their requests. In the first tries,
+// members that request shares of several devices take the devices with the most room, in the widest allowed scope. In the
+// last tries they take the devices that Allocate prefers.
 func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
 	bySize, byScope := slices.Clone(order), slices.Clone(order)
 	slices.SortStableFunc(bySize, func(l, r int) int { return cmp.Or(p.compareSizes(l, r), p.compareScopes(l, r)) })
@@ -151,13 +154,13 @@ func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
 	return nil
 }
 
-// compareSizes orders members by the amounts of each device that they need, the largest first.
+// compareSizes orders two members by the largest amount of one device that their requests need, the larger first.
 func (p *gangPlan) compareSizes(l, r int) int {
 	return cmp.Compare(p.requests[r].size(), p.requests[l].size())
 }
 
-// size returns the largest requested amount of one device, in hundredths if the request is in hundredths, and more for
-// an exclusive device.
+// size returns the largest amount of one device that the request needs, in hundredths of a device. Bytes of memory do not
+// count. An exclusive device counts as 100, an exclusive PCIe root as 200.
 func (r *Request) size() (most int64) {
 	for t := range r.of {
 		if want := &r.of[t]; want.asked() {
@@ -167,8 +170,8 @@ func (r *Request) size() (most int64) {
 	return most
 }
 
-// compareScopes orders members by the scope that they require, the narrowest first, and then by the number of devices
-// in it, the largest first.
+// compareScopes orders two members by the scope that their requests require, the narrower first, and then by the number of
+// devices in that scope, the larger first.
 func (p *gangPlan) compareScopes(l, r int) int {
 	narrowest := func(m int) (scope Scope, count int) {
 		scope = ScopeNode
@@ -184,7 +187,7 @@ func (p *gangPlan) compareScopes(l, r int) int {
 	return cmp.Or(cmp.Compare(scope, other), cmp.Compare(otherCount, count))
 }
 
-// solveByBans tries plans with banned devices, in ascending order of the number of bans.
+// solveByBans tries plans in which devices are forbidden to members. Plans with fewer forbidden devices come first.
 func (p *gangPlan) solveByBans(order []int, limits []limit) []placement {
 	queue := [][]limit{limits}
 	for len(queue) > 0 && p.tries > 0 {
@@ -217,7 +220,7 @@ func (p *gangPlan) try(order []int, limits []limit) ([]placement, int, failure) 
 	return placed, 0, f
 }
 
-// tryPartly places members in the order until one fails, and returns how many were placed.
+// tryPartly places members in the given order until one fails. partial is the number of placed members.
 func (p *gangPlan) tryPartly(order []int, limits []limit) (placed []placement, failed int, f failure, partial int) {
 	placed = make([]placement, len(order))
 	s := p.start
@@ -230,7 +233,7 @@ func (p *gangPlan) tryPartly(order []int, limits []limit) (placed []placement, f
 	return placed, 0, f, len(order)
 }
 
-// place places one member.
+// place chooses devices for one request in the state s, under the limit within.
 func (p *gangPlan) place(s *State, r *Request, within *limit) (placement, failure) {
 	p.tries--
 	x := newSearch(s, r, p.o)
@@ -242,7 +245,8 @@ func (p *gangPlan) place(s *State, r *Request, within *limit) (placement, failur
 	return placement{x.allocation(), x.chosen}, failure{}
 }
 
-// refusal describes the member that could not be placed: whether it fails alone, or beside the others.
+// refusal returns why the failed member could not be placed: the node cannot serve its request alone, or not together with
+// the other members.
 func (p *gangPlan) refusal(failed int, f failure) *Refusal {
 	if _, refusal := Allocate(p.start, p.requests[failed], *p.o); refusal != nil {
 		if !refusal.Unresolvable {
@@ -254,7 +258,7 @@ func (p *gangPlan) refusal(failed int, f failure) *Refusal {
 	return &Refusal{Reason: reason, Unresolvable: p.isUnresolvable()}
 }
 
-// isUnresolvable reports whether the members do not fit even on the node without any users.
+// isUnresolvable reports whether the members would not fit together even if no pod used devices of the node.
 func (p *gangPlan) isUnresolvable() bool {
 	if p.start == p.start.empty {
 		return true

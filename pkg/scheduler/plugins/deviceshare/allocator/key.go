@@ -10,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
-// AppendUse appends a key of the use of devices: equal requests fit equally into states with equal use, if the
-// inventories have equal keys.
+// AppendUse appends to b a key of which parts of the devices pods use. If two states have equal keys of use, and their
+// inventories have equal keys, a request fits into both states or into neither.
 func (s *State) AppendUse(b []byte) []byte {
 	for t := range s.Devices {
 		for i := range s.Devices[t] {
@@ -28,7 +28,7 @@ func (s *State) AppendUse(b []byte) []byte {
 	return b
 }
 
-// Key returns a key of everything in the inventory on which Allocate may depend: all but the name of the node and the
+// Key returns a key of everything in the inventory that Allocate may depend on: all except the name of the node and the
 // UUIDs of its devices.
 func (i *Inventory) Key() string {
 	var b []byte

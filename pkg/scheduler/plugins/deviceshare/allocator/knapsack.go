@@ -2,30 +2,31 @@
 
 package allocator
 
-// How many devices to take from each group is a knapsack problem. Groups are added one by one. For each number of
-// devices, and of secondaries on the PCIe roots of these devices, the best way to reach it is kept. The groups of a
-// NUMA node have a table of their own, and NUMA nodes are then added up in the same way, because the cost of breaking
-// up a NUMA node depends on all devices taken from it.
+// How many devices to take from each group of candidates is a knapsack problem, solved with tables. Groups are added to a
+// table one by one. For each number of devices, and of secondaries on the PCIe roots of these devices, the table keeps the
+// best choice with that number. The groups of a NUMA node have a table of their own, because the cost of breaking up a NUMA
+// node depends on all devices taken from it. The NUMA nodes are then added up in the same way.
 
-// amount is a number of devices, and for each secondary the number on their roots, up to the needed number.
+// amount is a number of devices and, for each secondary type, the number of candidates on the PCIe roots of these devices.
+// The latter is counted up to the needed number.
 type amount struct {
 	devices int
 	joint   [numTypes - 1]int
 }
 
-// option is a number of devices that may be taken from a group, or from a NUMA node, and its value.
+// option is an amount that may be taken from a group or from a NUMA node, and the value of that choice.
 type option struct {
 	amount
 	value value
 }
 
-// cell is the best way found so far to take an amount.
+// cell is the best choice found so far for an amount. ok is false if none was found.
 type cell struct {
 	option
 	ok bool
 }
 
-// table is the requested amount. It determines the size of all tables.
+// table is the requested amount. A table has one cell for each amount up to the requested one.
 type table amount
 
 func (t table) size() int { return (t.devices + 1) * (t.joint[0] + 1) * (t.joint[1] + 1) }
@@ -34,7 +35,8 @@ func (t table) at(a amount) int {
 	return (a.devices*(t.joint[0]+1)+a.joint[0])*(t.joint[1]+1) + a.joint[1]
 }
 
-// plus adds the amounts. Secondaries are limited to the needed number; false if there are more devices than requested.
+// plus returns the sum of the amounts. Secondaries are limited to the needed number. It returns false if the sum has more
+// devices than requested.
 func (t table) plus(a, b amount) (amount, bool) {
 	a.devices += b.devices
 	for n := range a.joint {
@@ -53,11 +55,12 @@ type knapsack struct {
 	options             []option
 }
 
-// maxPairs bounds the pairs of cells that are compared when a NUMA node is added. With more pairs, the cost of breaking
-// up NUMA nodes is ignored.
+// maxPairs limits how many pairs of cells are compared when a NUMA node is added to a table. If more would be needed, the
+// cost of breaking up NUMA nodes is ignored.
 const maxPairs = 1 << 18
 
-// pickNumbers returns the best choice of devices from the groups that reaches the amount; false if none does.
+// pickNumbers returns the best choice of devices from the groups that reaches the amount want; false if no choice does.
+// have is the number of candidates in the groups.
 func (sack *knapsack) pickNumbers(t Type, secondaries []Type, have int, want table) (value, bool) {
 	switch {
 	case have == want.devices:
@@ -97,7 +100,8 @@ func (sack *knapsack) newTable(want table) int {
 	return start
 }
 
-// addGroup adds the options of the group to the table at before, and returns the place of the new table.
+// addGroup combines the table that begins at cell before with the options of the group at index at: each number of devices
+// that the group can give. It returns the first cell of the new table.
 func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, at int) int {
 	options := len(sack.options)
 	g := &sack.groups[at]
@@ -115,7 +119,8 @@ func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, a
 	return sack.add(want, before, options)
 }
 
-// addNUMANode adds the options of the groups of one NUMA node.
+// addNUMANode combines the table that begins at cell before with the options of one NUMA node, whose groups are at the
+// indexes from up to to. It returns the first cell of the new table.
 func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before, from, to int) int {
 	inner := sack.newTable(want)
 	sack.cells[inner].ok = true
@@ -135,14 +140,15 @@ func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before
 	return sack.add(want, before, options)
 }
 
-// isAllowed reports whether the number of devices may be taken from one part of the scope. It may not if a plan for
-// several pods requires a wider scope and all devices would be in one part.
+// isAllowed reports whether that number of devices may be taken from one part of the node of the given scope. It is false
+// if a plan for several pods requires a wider scope, and this part would hold all requested devices.
 func (q *problem) isAllowed(t Type, scope Scope, devices int, want table) bool {
 	wider, exact := q.limit.scopeOf(t)
 	return !exact || wider != scope+1 || devices < want.devices
 }
 
-// add adds the options from the offset on to the table at before.
+// add combines each cell of the table that begins at cell before with each option from index options on. It returns the
+// first cell of the new table, which keeps the best choice for each amount.
 func (sack *knapsack) add(want table, before, options int) int {
 	after := sack.newTable(want)
 	for with := options; with < len(sack.options); with++ {
@@ -164,7 +170,7 @@ func (sack *knapsack) add(want table, before, options int) int {
 	return after
 }
 
-// pickAll takes all devices in the groups.
+// pickAll returns the value of taking all devices in the groups; false if that choice is not allowed or lacks secondaries.
 func (sack *knapsack) pickAll(t Type, secondaries []Type, want table) (v value, ok bool) {
 	var joint [numTypes - 1]int
 	inNUMA := 0
@@ -194,7 +200,7 @@ func (sack *knapsack) pickAll(t Type, secondaries []Type, want table) (v value, 
 	return v, true
 }
 
-// pickOne takes one device of the best group.
+// pickOne returns the value of the best choice of one device; false if no group has the needed secondaries.
 func (sack *knapsack) pickOne(t Type, secondaries []Type, want table) (best value, ok bool) {
 	for g := range sack.groups {
 		enough := true
@@ -233,9 +239,9 @@ func (sack *knapsack) numaLoss(t Type, numa, k int) int {
 	return sack.q.loss(t, sack.freeNUMA[numa], k)
 }
 
-// loss returns the cost of taking k devices from a part of the node with the given number of free ones: the number of
-// ordered pairs of free devices that no longer exist afterwards. A share of a used device costs nothing, and shares
-// prefer parts with few free devices; shares of NICs and FPGAs may spread.
+// loss returns the cost of taking k devices from a part of the node with the given number of free ones. For whole devices
+// it is the number of ordered pairs of free devices that no longer exist afterwards. Shares of GPUs cost more in parts with
+// more free devices, so that they prefer parts with few. Shares of NICs and FPGAs cost nothing, so that they may spread.
 func (q *problem) loss(t Type, free, k int) int {
 	if !q.sharesOf(t) {
 		free = max(free, k)
@@ -247,7 +253,7 @@ func (q *problem) loss(t Type, free, k int) int {
 	return 0
 }
 
-// sharesOf reports whether the request is for parts of devices.
+// sharesOf reports whether the request is for less than whole devices of the type.
 func (q *problem) sharesOf(t Type) bool {
 	switch t {
 	case RDMA:

@@ -14,11 +14,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// maxPartitions bounds how many entries of each size a table has.
+// maxPartitions limits how many entries of each number of GPUs a partition table may have.
 const maxPartitions = 1024
 
-// parsePartitions parses the node's partition table: by number of GPUs, the best score first, then by minors. Without a
-// table, models that are known to need one get a built-in one. Invalid entries are left out and reported.
+// parsePartitions parses the text of a node's partition table. The result has the entries by their number of GPUs, sorted
+// by score, the best first, then by minors. If the text is empty, models of GPUs that are known to need a table get a
+// built-in one. Invalid entries are left out and reported.
 func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 	if text == "" {
 		return builtInPartitions(i), nil
@@ -80,7 +81,8 @@ func builtInPartitions(i *Inventory) map[int][]Partition {
 	return table
 }
 
-// maskOf returns a bit for each of the GPUs by index; 0 if the node lacks one of them.
+// maskOf returns a mask with a bit for each GPU with one of these minors, by index in the inventory; 0 if the node lacks
+// one of the GPUs.
 func (i *Inventory) maskOf(minors []int32) (mask uint64) {
 	for _, minor := range minors {
 		at, ok := i.index(GPU, minor)

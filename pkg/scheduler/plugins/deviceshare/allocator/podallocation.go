@@ -13,14 +13,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// vendorNames are the names of resources that kubelets allocate: a pod on a node that requests one has devices, even if
-// no scheduler chose them. Other names belong to Device objects, and a pod without an annotation has none of these
-// devices.
+// vendorNames are the names of resources that kubelets allocate. A pod on a node that requests one of them has devices,
+// even if no scheduler chose the devices. Devices that pods request by other names are allocated by this plugin only, so a
+// pod without an annotation has none of them.
 var vendorNames = []v1.ResourceName{nvidiaGPU, amdGPU, dcuGPU, resourceNames[NPUCore], resourceNames[NPUCPU], resourceNames[NPUDVPP]}
 
-// HasDevicesOfKubelet reports whether the kubelet gave the pod on the node devices: the pod requests some by a vendor's
-// name, whether the form is valid or not. If the node has none of that name, a kubelet rejects the pod, unless it
-// already runs. A nil node may have any.
+// HasDevicesOfKubelet reports whether the kubelet of the node gave devices to the pod. That is so if the pod requests
+// devices by a vendor's name, in a valid form or not, and the node has resources of that name. A kubelet rejects a pod if
+// the node has none, unless the pod already runs. A nil node counts as having resources of every name.
 func HasDevicesOfKubelet(pod *v1.Pod, node *v1.Node) bool {
 	has := func(name v1.ResourceName) bool {
 		if node == nil || pod.Status.Phase == v1.PodRunning {
@@ -38,12 +38,13 @@ func HasDevicesOfKubelet(pod *v1.Pod, node *v1.Node) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// maxVFsOfPod limits the virtual functions of one device that a pod may have. This scheduler allocates one.
+// maxVFsOfPod limits how many virtual functions of one device the annotation of a pod may list. This scheduler allocates
+// one.
 const maxVFsOfPod = 64
 
-// AllocationOf returns the devices of a pod on a node, from its annotation, limited to the pod's request, because a
-// tenant may write the annotation. A device that is listed without amounts has the requested ones. It returns nil for a
-// pod without a valid request for devices. After an error it still returns the valid part.
+// AllocationOf returns the devices of a pod on a node, from its annotation. They are limited to the pod's request, because
+// a tenant may write the annotation. A device that is listed without amounts gets the requested amounts. It returns nil for
+// a pod without a valid request for devices. After an error it still returns the valid part.
 func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	asked, err := readAsked(pod)
 	if err != nil || asked.form == 0 {
@@ -68,16 +69,16 @@ func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	return a, errors.Join(errs...)
 }
 
-// most returns the largest request of each type that the pod's resources allow. It ignores hints, because they may be
-// changed while the pod runs: with hints the pod can have any number of NICs and FPGAs, with all of each, in addition
-// to its GPUs.
+// most returns, by type, the largest allocation that the pod's resources allow. It ignores the hints in annotations,
+// because they may be changed while the pod runs. With hints a pod can have any number of NICs and FPGAs, with the whole of
+// each, and beside them any number of GPUs.
 func (a *asked) most() (most [numTypes]typeRequest, err error) {
 	if most[GPU], err = a.normalizeGPUs(); err != nil {
 		return most, err
 	}
 	gpu := &most[GPU]
 	if gpu.asked() && gpu.amounts[MemoryRatio] == 0 {
-		gpu.amounts[MemoryRatio] = 100 // the ratio that it has of the device's memory is unknown
+		gpu.amounts[MemoryRatio] = 100 // the ratio depends on the memory of the device, which is unknown here
 	}
 	if gpu.asked() && gpu.amounts[Memory] == 0 {
 		gpu.amounts[Memory] = maxAmount
@@ -113,7 +114,8 @@ func (a *asked) fillIn(t Type, devices []DeviceAllocation) {
 	}
 }
 
-// limit limits the devices, and the amounts of each, to the request. more reports whether it removed any.
+// limit cuts the list of devices, and the amounts of each device, down to the request. more reports whether anything was
+// cut.
 func (t *typeRequest) limit(devices []DeviceAllocation) (limited []DeviceAllocation, more bool) {
 	if len(devices) > t.count {
 		devices, more = devices[:t.count], true

@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// QueueUse is the amount of devices that a pod has or may get, under each name that a queue's capability may limit.
-// GPUs under a vendor's name are in hundredths, like all other amounts except bytes of memory.
+// QueueUse has the amounts of devices that a pod has or may get, one for each resource name that a queue's capability may
+// limit. GPUs under a vendor's name are in hundredths, like all other amounts except bytes of memory.
 type QueueUse [numQueueNames]int64
 
 const numQueueNames = 9
 
-// queueNames are the names in the order of a QueueUse, and the number of units of one device.
+// queueNames are the resource names in the order of a QueueUse. unit is the factor from a quantity of the resource to an
+// amount in a QueueUse.
 var queueNames = [numQueueNames]struct {
 	name v1.ResourceName
 	unit float64
@@ -26,10 +27,11 @@ var queueNames = [numQueueNames]struct {
 	{wholeGPU, 1}, {nvidiaGPU, 100}, {amdGPU, 100}, {dcuGPU, 100},
 }
 
-// firstVendorName is the index of the first vendor's name in queueNames.
+// firstVendorName is the index in queueNames from which on the names are GPU vendors' names.
 const firstVendorName = 6
 
-// QueueLimits returns a queue's limits of devices; false if its capability names none.
+// QueueLimits returns the limits of devices in a queue's capability. The limit of a name that the capability does not limit
+// is the largest number. limited is false if the capability has no limit of devices.
 func QueueLimits(capability v1.ResourceList) (limits QueueUse, limited bool) {
 	for at, of := range queueNames {
 		limits[at] = math.MaxInt64
@@ -44,7 +46,8 @@ func unitsOf(quantity resource.Quantity, unit float64) int64 {
 	return int64(min(max(quantity.AsApproximateFloat64()*unit, 0), math.MaxInt64/2))
 }
 
-// Exceeded returns the name of the first limit that use together with more exceeds; empty for none.
+// Exceeded returns the name of the first limit that u, or the sum of u and more, exceeds; empty if none is exceeded. Names
+// for which more is 0 are checked with u alone.
 func (u QueueUse) Exceeded(limits, more QueueUse) v1.ResourceName {
 	for at, limit := range limits {
 		if u[at] > limit || more[at] > 0 && u[at]+more[at] > limit {
@@ -54,7 +57,7 @@ func (u QueueUse) Exceeded(limits, more QueueUse) v1.ResourceName {
 	return ""
 }
 
-// Add returns the sum.
+// Add returns the sum of u and other, for each name.
 func (u QueueUse) Add(other QueueUse) QueueUse {
 	for at := range u {
 		u[at] += other[at]
@@ -62,7 +65,7 @@ func (u QueueUse) Add(other QueueUse) QueueUse {
 	return u
 }
 
-// Sub returns the difference.
+// Sub returns u minus other, for each name.
 func (u QueueUse) Sub(other QueueUse) QueueUse {
 	for at := range u {
 		u[at] -= other[at]
@@ -70,8 +73,8 @@ func (u QueueUse) Sub(other QueueUse) QueueUse {
 	return u
 }
 
-// QueueUse returns the amounts that the request gets, under each name. GPUs that are not requested by a vendor's name
-// count under all vendors' names.
+// QueueUse returns how a pod with the request that has these amounts counts under each name that a queue may limit. GPUs
+// that are not requested by a vendor's name count under all vendors' names.
 func (r *Request) QueueUse(amounts Amounts) QueueUse {
 	gpus := max(amounts[Core], amounts[MemoryRatio])
 	use := QueueUse{amounts[Core], amounts[MemoryRatio], amounts[Memory], amounts[RDMAShare], amounts[FPGAShare], gpus}
@@ -83,7 +86,7 @@ func (r *Request) QueueUse(amounts Amounts) QueueUse {
 	return use
 }
 
-// Least returns the total amounts that the request gets on every node, as far as they do not depend on the node.
+// Least returns the total amounts that a pod with the request gets on any node, as far as they do not depend on the node.
 func (r *Request) Least() (sum Amounts) {
 	for t := range r.of {
 		for at, amount := range r.of[t].amounts {
@@ -93,8 +96,8 @@ func (r *Request) Least() (sum Amounts) {
 	return sum
 }
 
-// Most returns the largest total amounts that the request can get on a node with this inventory, in use or not; false
-// if the node could not serve it.
+// Most returns the largest total amounts that a pod with the request can get on a node with this inventory, including
+// devices in use. It returns false if the node could not serve the request.
 func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 	for t := range r.of {
 		want := &r.of[t]
@@ -123,8 +126,9 @@ func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 	return sum, true
 }
 
-// mostDevices returns how many of the matching devices of the type the request can get. For joint types this may be one
-// on each PCIe root of the primary.
+// mostDevices returns the largest number of devices of the type that a pod with the request can get. matching is the number
+// of suitable devices on the node. A secondary of joint types can have one device on each PCIe root of the primary's
+// devices.
 func (i *Inventory) mostDevices(r *Request, t Type, matching int) int {
 	want := &r.of[t]
 	if want.all {

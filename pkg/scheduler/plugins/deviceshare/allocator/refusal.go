@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// failure is why a search found nothing.
+// failure is why a search found no devices. what is the type that it failed for.
 type failure struct {
 	why  why
 	what Type
@@ -28,7 +28,7 @@ const (
 	noTemplate
 )
 
-// reason describes a failure of the search's last run, with Koordinator's message and the numbers found.
+// reason returns the message for a failure of the search's last run: Koordinator's message with the numbers found.
 func (x *search) reason(f failure) string {
 	want := &x.q.r.of[f.what]
 	switch f.why {
@@ -69,7 +69,8 @@ func (t *typeRequest) howMany() string {
 	return strconv.Itoa(t.count)
 }
 
-// reasonTooFew counts the devices by the reason why they are unavailable.
+// reasonTooFew returns the message for too few free devices of the type. It counts the devices by the cause why they cannot
+// be used.
 func reasonTooFew(x *search, t Type) string {
 	want := &x.q.r.of[t]
 	var by [numVerdicts]int
@@ -100,7 +101,8 @@ func reasonTooFew(x *search, t Type) string {
 	return b.String()
 }
 
-// reasonNotJoint names the first joint type that has too few devices near the free devices of the primary.
+// reasonNotJoint returns the message for joint types. It names the first secondary type that has too few devices near the
+// free devices of the primary.
 func reasonNotJoint(x *search, t Type) string {
 	const title = "Device Joint-Allocate rules violation: "
 	for _, secondary := range x.joint[1:] {
@@ -131,7 +133,7 @@ func knowsTopology(x *search, t Type, scope Scope) bool {
 	return false
 }
 
-// mostIn returns the largest number of candidates in one part of the scope.
+// mostIn returns the largest number of candidates in one part of the node of that scope.
 func mostIn(x *search, t Type, scope Scope) int {
 	most := 0
 	for part := range x.q.parts(t, scope) {

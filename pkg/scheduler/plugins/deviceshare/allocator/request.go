@@ -13,18 +13,19 @@ import (
 // Request is a pod's parsed request for devices. It is immutable and safe for concurrent use.
 type Request struct {
 	of [numTypes]typeRequest
-	// joint are the requested types that are to be close together, the primary first; empty unless there are two or
-	// more.
+	// joint are the requested types with devices that must or should be on the same PCIe roots, the primary first. It is
+	// empty or has at least two types.
 	joint []Type
-	// samePCIe reports whether joint types must be on the same PCIe roots.
+	// samePCIe reports whether devices of joint types must be on the same PCIe roots.
 	samePCIe  bool
 	partition partitionSpec
-	// templated reports whether the request is for a share of a GPU that must be one of the model's shared-resource
-	// templates.
+	// templated reports whether the request is for a share of a GPU that must equal one of the shared-resource templates of
+	// the GPU's model.
 	templated bool
 	// isolation is the name of the mechanism that must isolate the pod's share of a GPU from others.
 	isolation string
-	// vendor is the vendor's name with which GPUs are requested; empty if another name is used.
+	// vendor is the resource name of a GPU vendor, such as nvidia.com/gpu, if GPUs are requested by such a name; else
+	// empty. vendorOnly is the result of OnlyVendorDevices.
 	vendor     v1.ResourceName
 	vendorOnly bool
 	key        string
@@ -32,14 +33,15 @@ type Request struct {
 
 // typeRequest is the request for one type of devices.
 type typeRequest struct {
-	// amounts are of each device.
+	// amounts are the requested amounts of each device.
 	amounts Amounts
 	// count is the number of devices. It is ignored if all is set, which requests every healthy device that matches.
 	count int
 	all   bool
-	// selector selects devices by label; nil for any. vfs selects virtual functions, one of each device; nil for none.
+	// selector selects devices by their labels; nil for any device. vfs selects virtual functions by their labels, and the
+	// pod gets one of each of its devices; nil for none.
 	selector, vfs labels.Selector
-	// scope is the part of the node that all the devices must share; 0 for no restriction.
+	// scope is the part of the node that all devices of the type must share; 0 for no restriction.
 	scope     Scope
 	exclusive Exclusivity
 }
@@ -58,7 +60,7 @@ type partitionSpec struct {
 // Scope is a kind of part of a node that devices may share, ordered from the narrowest.
 type Scope int
 
-// The scopes.
+// The scopes, from a single device to the whole node.
 const (
 	ScopeDevice Scope = iota + 1
 	ScopePCIe
@@ -70,11 +72,11 @@ var scopeNames = [...]string{"", "Device", "PCIe", "NUMANode", "Node"}
 
 func (s Scope) String() string { return scopeNames[s] }
 
-// Exclusivity is how far a pod excludes other pods from its devices.
+// Exclusivity is the part of a node that a pod has for itself.
 type Exclusivity int
 
-// The values: a pod shares its devices; it has its devices exclusively; it has all devices on its devices' PCIe roots
-// exclusively.
+// The values of Exclusivity, in their order: the pod shares its devices; it has its devices exclusively; it has all devices
+// on the PCIe roots of its devices exclusively.
 const (
 	NotExclusive Exclusivity = iota
 	DeviceLevel
@@ -85,18 +87,18 @@ var exclusivityNames = [...]string{"", "DeviceLevel", "PCIeLevel"}
 
 func (e Exclusivity) String() string { return exclusivityNames[e] }
 
-// OnlyVendorDevices reports whether the request is for any whole GPUs by the vendor's name. A node without a Device object may
-// serve it by number.
+// OnlyVendorDevices reports whether the request is only for a number of whole GPUs by a vendor's name, so that any GPUs
+// suffice. A node without a Device object may serve such a request by number.
 func (r *Request) OnlyVendorDevices() bool { return r.vendorOnly }
 
-// IsTemplated reports whether the request is for a share of a GPU by template.
+// IsTemplated reports whether the request is for a share of a GPU by shared-resource template.
 func (r *Request) IsTemplated() bool { return r.templated }
 
 // Key returns a key that is equal for equal requests.
 func (r *Request) Key() string { return r.key }
 
-// Wants returns the amounts of each device of the type, and the number of devices. all reports whether the request is for every
-// matching device, whose number depends on the node.
+// Wants returns the requested amounts of each device of the type, and the number of devices. all reports whether the
+// request is for every matching device; the number then depends on the node.
 func (r *Request) Wants(t Type) (amounts Amounts, count int, all bool) {
 	return r.of[t].amounts, r.of[t].count, r.of[t].all
 }
@@ -121,12 +123,12 @@ func (r *Request) makeKey() string {
 	return b.String()
 }
 
-// noun returns the text for a number of devices of the type.
+// noun returns the text for n devices of the type, such as "2 GPUs".
 func (t Type) noun(n int) string {
 	return fmt.Sprintf("%d %s%s", n, typeNouns[t], map[bool]string{true: "", false: "s"}[n == 1])
 }
 
 var typeNouns = [numTypes]string{"GPU", "RDMA NIC", "FPGA"}
 
-// one returns the text for one device of the type.
+// one returns the text for one device of the type, such as "a GPU".
 func (t Type) one() string { return [numTypes]string{"a", "an", "an"}[t] + " " + typeNouns[t] }

@@ -22,16 +22,16 @@ const (
 	gpuShared v1.ResourceName = "koordinator.sh/gpu.shared"
 )
 
-// asked holds the amounts of a pod's resources for devices: their names as bits, and their values.
+// asked holds a pod's requests for devices: the set of requested resource names, and the amount for each name.
 type asked struct {
 	form   form
 	values [numNames]int64
 }
 
-// form is a set of names, with one bit for each.
+// form is a set of resource names, with one bit for each name.
 type form uint16
 
-// The names in the order of their bits.
+// The resource names of devices, numbered in the order of their bits in a form.
 const (
 	byNVIDIA = iota
 	byAMD
@@ -66,7 +66,7 @@ var (
 	gpuNames      = ^formOf(byRDMA, byFPGA)
 	vendorForms   = []form{formOf(byNVIDIA), formOf(byAMD), formOf(byDCU)}
 	templateForms = []form{formOf(byShared, byNPUCore, byNPUCPU, byMemory), formOf(byShared, byNPUCore, byNPUCPU, byNPUDVPP, byMemory)}
-	// gpuForms are all sets of names that a valid request for GPUs may use.
+	// gpuForms are all sets of resource names that are valid in a request for GPUs.
 	gpuForms = slices.Concat(vendorForms, templateForms, []form{
 		formOf(byGPU), formOf(byMemory), formOf(byRatio), formOf(byCore, byMemory), formOf(byCore, byRatio), formOf(byNPUCore, byRatio),
 		formOf(byShared, byMemory), formOf(byShared, byRatio), formOf(byShared, byCore, byMemory), formOf(byShared, byCore, byRatio),
@@ -83,12 +83,12 @@ func (f form) String() string {
 	return strings.Join(in, ", ")
 }
 
-// maxAmount bounds all amounts, so that a hundred times one, and the sum over all pods that a node can have, do not
-// overflow.
+// maxAmount limits all amounts, so that neither a hundred times an amount, nor the sum over all pods that a node can have,
+// overflows.
 const maxAmount = math.MaxInt64 >> 16
 
-// readAsked sums up the requests of the pod's containers as Kubernetes does: concurrent containers add up, and an init container
-// counts with the sidecars that started before it.
+// readAsked returns the requests of the pod's containers for devices. It adds them up as Kubernetes does: requests of
+// concurrent containers are added, and an init container counts together with the sidecars that started before it.
 func readAsked(pod *v1.Pod) (asked, error) {
 	var a asked
 	var errs []error
@@ -111,7 +111,7 @@ func readAsked(pod *v1.Pod) (asked, error) {
 
 func sumOf(pod *v1.Pod, name v1.ResourceName) (sum int64, found bool, err error) {
 	add := func(c *v1.Container, to int64) int64 {
-		quantity, ok := c.Resources.Limits[name] // they must equal the requests, which CountPod replaces
+		quantity, ok := c.Resources.Limits[name] // Kubernetes requires limits equal to requests, and CountPod replaces requests
 		if !ok {
 			return to
 		}
@@ -143,7 +143,8 @@ func wholeNumber(q resource.Quantity) (int64, bool) {
 	return value, ok && value >= 0
 }
 
-// normalizeGPUs converts a request for GPUs in any form to a count and the amounts of each.
+// normalizeGPUs converts a request for GPUs, by any valid set of resource names, to a number of GPUs and the amounts of
+// each GPU.
 func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 	f := a.form & gpuNames
 	if f == 0 {
@@ -197,8 +198,9 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 	return want, nil
 }
 
-// normalizeOthers returns the request for a type of devices that is not a GPU. With asCount pods request a number of
-// devices; else a share of one device in percent, or a multiple of 100 for whole devices.
+// normalizeOthers returns the request for NICs or FPGAs. bit is the resource name and r the resource. With asCount the
+// requested value is a number of devices. Otherwise it is a share of one device in percent, or a multiple of 100 for whole
+// devices.
 func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeRequest, err error) {
 	value := a.values[bit]
 	switch {
@@ -217,5 +219,5 @@ func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeReq
 
 func isShareOrWhole(value int64) bool { return value <= 100 || value%100 == 0 }
 
-// clampCount limits a count to a range that no node exceeds, so that sums of counts cannot overflow.
+// clampCount limits a number of devices to a range that no node exceeds, so that sums of such numbers cannot overflow.
 func clampCount(n int64) int { return int(min(n, math.MaxInt32)) }

@@ -19,15 +19,16 @@ import (
 
 // RequestOptions control how pods' requests are parsed.
 type RequestOptions struct {
-	// TemplateResources are the resources of a GPU share requested by shared-resource template; nil for DefaultTemplateResources.
+	// TemplateResources are the resource names with which a request for a share of a GPU is a request by shared-resource
+	// template; nil for DefaultTemplateResources.
 	TemplateResources []v1.ResourceName
 }
 
-// DefaultTemplateResources are Koordinator's.
+// DefaultTemplateResources are the names that Koordinator uses by default.
 var DefaultTemplateResources = []v1.ResourceName{resourceNames[NPUCore]}
 
-// ParseRequest returns the pod's request for devices; nil if it has none. An error names the pod and all invalid parts;
-// no node can serve such a pod.
+// ParseRequest returns the pod's request for devices; nil if the pod requests none. An error names the pod and all invalid
+// parts; no node can serve a pod with such a request.
 func ParseRequest(pod *v1.Pod, o RequestOptions) (*Request, error) {
 	asked, err := readAsked(pod)
 	if err == nil && asked.form == 0 {
@@ -63,7 +64,7 @@ func (o RequestOptions) templateResources() []v1.ResourceName {
 	return o.TemplateResources
 }
 
-// setWants sets the request for each type, modified by hints.
+// setWants sets the request for each type from the requested amounts, modified by the hints.
 func (r *Request) setWants(a *asked, hints map[Type]*hint) error {
 	var errs []error
 	for t := range r.of {
@@ -109,7 +110,7 @@ type hint struct {
 	exclusive     Exclusivity
 }
 
-// wireHint is a hint in the annotation.
+// wireHint is the JSON form of a hint in the annotation device-allocate-hint.
 type wireHint struct {
 	Selector              *metav1.LabelSelector `json:"selector"`
 	VFSelector            *metav1.LabelSelector `json:"vfSelector"`
@@ -175,13 +176,14 @@ func (w *wireHint) parse(t Type) (*hint, error) {
 	return h, errors.Join(errs[:]...)
 }
 
-// Limits of selectors, because they are applied to each device of each node. They are far beyond any real use.
+// Limits on the size of a hint's selectors, because a selector is applied to each device of each node. They are far beyond
+// any real use.
 const (
 	maxRequirements   = 64
 	maxSelectorValues = 256
 )
 
-// parseSelector returns nil if there is no selector. An empty selector matches everything.
+// parseSelector converts the selector in that field of a hint; nil for none. An empty selector matches everything.
 func parseSelector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return nil, nil
@@ -261,7 +263,8 @@ func (r *Request) parsePartition(pod *v1.Pod) error {
 	return nil
 }
 
-// parseAnnotation parses the annotation into the value, which stays unchanged if the pod does not have the annotation.
+// parseAnnotation parses the JSON value of the annotation into the variable at into, which stays unchanged if the pod does
+// not have the annotation.
 func parseAnnotation(pod *v1.Pod, name string, into any) error {
 	text, ok := pod.Annotations[name]
 	if !ok || text == "" {

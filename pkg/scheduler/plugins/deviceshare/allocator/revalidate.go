@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Recheck returns why the pod of the request must not be bound with the allocation, which is part of the state. Devices may have
-// disappeared, changed, become unhealthy or be overcommitted, or no longer satisfy the request's topology or selectors.
+// Recheck returns why a pod with the request must not be bound with the allocation; nil if it may be. The state includes
+// the allocation. Devices may have disappeared, changed, become unhealthy or overcommitted, or no longer satisfy the
+// request's topology or selectors.
 func (s *State) Recheck(r *Request, a *Allocation) error {
 	if a.IsEmpty() {
 		return nil
@@ -34,8 +35,8 @@ func (s *State) Recheck(r *Request, a *Allocation) error {
 	return s.satisfies(r, a)
 }
 
-// satisfies searches again with all devices outside of the allocation forbidden. If devices of joint types must share
-// PCIe roots, the search must use all of them.
+// satisfies returns an error if the devices of the allocation do not satisfy the request. It searches again with all other
+// devices forbidden. If devices of joint types must share PCIe roots, the search must choose all devices of the allocation.
 func (s *State) satisfies(r *Request, a *Allocation) error {
 	own := *r
 	own.templated = false // templates belong to the configuration, not to the node
@@ -69,7 +70,7 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	return nil
 }
 
-// hasVerdict reports whether the verdict applies to one of the devices.
+// hasVerdict reports whether one of the devices, given as a mask, has the verdict.
 func (q *problem) hasVerdict(t Type, devices uint64, is verdict) bool {
 	for left := devices; left != 0; left &= left - 1 {
 		if q.verdictOn(t, bits.TrailingZeros64(left)) == is {

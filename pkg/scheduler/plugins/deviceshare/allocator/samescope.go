@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// equalMembers returns the members with the same request as this one.
+// equalMembers returns the members with the same request as member m, including m.
 func (p *gangPlan) equalMembers(m int) (members []int) {
 	for other := range p.requests {
 		if p.equalRequests(m, other) {
@@ -18,12 +18,12 @@ func (p *gangPlan) equalMembers(m int) (members []int) {
 	return members
 }
 
-// levelTries bounds how many placements of members are tried in the search for one scope, in addition to one for each
-// member.
+// levelTries limits how many times sameScope computes devices for one member while it tries one scope, in addition to once
+// for each member.
 const levelTries = 128
 
-// sameScope gives members with equal requests devices in parts of the same scope: the narrowest with a plan, but no wider
-// than any of them needs.
+// sameScope places the given members, which have equal requests, in parts of the node of the same scope: the narrowest
+// scope with a plan. It returns the given placements if they share a scope already, or if no such plan is found.
 func (p *gangPlan) sameScope(placed []placement, members []int) []placement {
 	t, ok := p.requests[members[0]].leading()
 	if !ok || p.areLevel(placed, members, t) {
@@ -46,7 +46,8 @@ func (p *gangPlan) sameScope(placed []placement, members []int) []placement {
 	return placed
 }
 
-// hasRoomIn reports whether the parts of the scope, each on its own, have enough free devices for all of the members.
+// hasRoomIn reports whether the parts of the node of that scope have enough free devices for all of the members, if each
+// member's devices must be in one part.
 func (p *gangPlan) hasRoomIn(scope Scope, t Type, members []int) bool {
 	x := newSearch(p.start, p.requests[members[0]], p.o)
 	defer x.done()
@@ -63,7 +64,7 @@ func (p *gangPlan) hasRoomIn(scope Scope, t Type, members []int) bool {
 	return room >= int64(len(members))
 }
 
-// leading returns the first type that is placed, if it has more than one device.
+// leading returns the type of devices that is placed first; false if the request is not for several devices of that type.
 func (r *Request) leading() (Type, bool) {
 	if len(r.joint) > 0 {
 		return r.joint[0], r.of[r.joint[0]].count > 1
@@ -81,7 +82,7 @@ func (p *gangPlan) areLevel(placed []placement, members []int, t Type) bool {
 	return !slices.ContainsFunc(members, func(m int) bool { return p.scopeOf(t, placed[m].chosen[t]) != first })
 }
 
-// scopeOf returns the narrowest scope that the devices share.
+// scopeOf returns the narrowest scope that the devices, given as a mask, share.
 func (p *gangPlan) scopeOf(t Type, devices uint64) Scope {
 	first := &p.start.Devices[t][bits.TrailingZeros64(devices)]
 	scope := ScopePCIe
@@ -97,8 +98,8 @@ func (p *gangPlan) scopeOf(t Type, devices uint64) Scope {
 	return scope
 }
 
-// byRank assigns the allocations of members with equal requests so that a lower rank gets the devices that come first
-// on the node.
+// byRank returns the members' allocations. It exchanges them among members with equal requests, so that a lower rank gets
+// the devices that come first on the node.
 func (p *gangPlan) byRank(placed []placement) []*Allocation {
 	allocations := make([]*Allocation, len(placed))
 	for m := range placed {
@@ -121,7 +122,7 @@ func (p *gangPlan) byRank(placed []placement) []*Allocation {
 	return allocations
 }
 
-// compareByPlace compares allocations by their first device: its NUMA node, its PCIe root, its minor.
+// compareByPlace compares allocations by the NUMA node of their first device, then its PCIe root, then its minor.
 func (p *gangPlan) compareByPlace(a, b *Allocation) int {
 	for t := range a {
 		if len(a[t]) == 0 || len(b[t]) == 0 {

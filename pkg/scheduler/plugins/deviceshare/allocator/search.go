@@ -12,25 +12,25 @@ import (
 
 // search finds devices for one request on one node.
 //
-// The usable amounts of a device do not depend on other devices (findCandidates), so a placement is a number of
-// candidates from each group. A group is the devices of a type on one PCIe root. For a single type, or for the primary
-// of joint types, each part of the node is tried, the narrowest scope first, for the best numbers (choose). That covers
-// all different choices, so an existing placement is found. The cost grows with the number of groups, not with their
-// subsets. Joint secondaries follow from the PCIe roots of their primary.
+// The usable amounts of a device do not depend on other devices, so findCandidates checks each device alone. A group is the
+// candidates of a type on one PCIe root. A placement is then a number of candidates from each group. For a single type, or
+// for the primary of joint types, the search tries each part of the node, the narrowest scope first, and choose returns the
+// best numbers. That covers all different choices, so an existing placement is found. The cost grows with the number of
+// groups, not with their subsets. Devices of joint secondaries follow from the PCIe roots of their primary.
 type search struct {
 	q problem
 
 	candidates [numTypes][]candidate
 	// isScored marks the types whose candidates have scores.
 	isScored [numTypes]bool
-	// mask has a bit for each candidate, and chosen a bit for each chosen one.
+	// mask has, by type, a bit for each candidate, and chosen a bit for each chosen device.
 	mask, chosen [numTypes]uint64
 	template     string
 	// joint are the types that are placed together, the primary first.
 	joint []Type
 	sack  knapsack
 
-	// The fields below are buffers.
+	// The fields below are memory that later searches reuse.
 	groupNUMA []int
 	inPart    []int
 	onRoot    [numTypes][]int
@@ -42,18 +42,18 @@ type problem struct {
 	s *State
 	r *Request
 	o *Options
-	// limit is nil outside plans for several pods.
+	// limit is nil unless the search is part of a plan for several pods.
 	limit *limit
 	// shares reports whether the request is for parts of GPUs.
 	shares bool
 }
 
-// limit is what a plan for several pods forbids one of them.
+// limit is a restriction on the devices of one pod in a plan for several pods.
 type limit struct {
 	// banned has a bit for each forbidden device.
 	banned [numTypes]uint64
-	// scope, if not 0, is the scope that the devices of the type must share. If exact is set, they must not share a
-	// narrower one.
+	// scope, if not 0, is the scope that the devices of the type in field of must share. If exact is set, the devices must
+	// not share a narrower scope.
 	of    Type
 	scope Scope
 	exact bool
@@ -61,10 +61,10 @@ type limit struct {
 	spread bool
 }
 
-// spreads reports whether shares of the type are to be spread.
+// spreads reports whether a plan for several pods spreads shares of the type over the devices with the most room.
 func (q *problem) spreads(t Type) bool { return q.limit != nil && q.limit.spread && q.sharesOf(t) }
 
-// scopeOf returns the limit's scope for the type; 0 for none. The limit may be nil.
+// scopeOf returns the limit's scope for the type; 0 if the limit is nil or has none.
 func (l *limit) scopeOf(t Type) (scope Scope, exact bool) {
 	if l == nil || l.of != t {
 		return 0, false
@@ -86,7 +86,7 @@ func (x *search) done() {
 	searches.Put(x)
 }
 
-// run chooses devices of all types; chosen has them if there is no failure.
+// run chooses devices of all requested types. Without a failure, field chosen has the devices.
 func (x *search) run() failure {
 	x.chosen, x.template, x.q.shares = [numTypes]uint64{}, "", x.q.s.Shares(x.q.r)
 	for t := range x.q.r.of {
@@ -118,7 +118,8 @@ func (x *search) run() failure {
 	return failure{}
 }
 
-// checkGPUs checks the conditions on the node that apply to all its GPUs.
+// checkGPUs checks what a request for a share of a GPU requires of the node: its isolation provider, and a matching
+// template if the request is by template.
 func (x *search) checkGPUs() failure {
 	if !x.q.shares {
 		return failure{}
@@ -136,7 +137,8 @@ func (x *search) checkGPUs() failure {
 	return failure{}
 }
 
-// setJoint sets the joint types in the pod's order, except that GPUs which must be a partition come first.
+// setJoint sets the joint types in the order of the pod's annotation, except that GPUs come first if they must be an entry
+// of the node's partition table.
 func (x *search) setJoint() {
 	x.joint = append(x.joint[:0], x.q.r.joint...)
 	if at := slices.Index(x.joint, GPU); at > 0 && x.q.mustPartition() {
@@ -150,7 +152,8 @@ func (q *problem) mustPartition() bool {
 	return !q.shares && (q.r.partition.asked || q.s.PartitionPolicy == v1alpha1.PartitionHonor)
 }
 
-// count returns the smallest number of devices of the type that the pod needs on this node.
+// count returns the smallest number of devices of the type that the pod needs on this node. If the pod requests all
+// matching devices, devices that are in use count too.
 func (q *problem) count(t Type) int {
 	want := &q.r.of[t]
 	if !want.all {
@@ -165,7 +168,7 @@ func (q *problem) count(t Type) int {
 	return n
 }
 
-// place chooses devices of a type, and of the types joint with it.
+// place chooses devices of the type and, if it is the primary of joint types, of the secondaries.
 func (x *search) place(t Type) failure {
 	var secondaries []Type
 	if x.isPrimary(t) {
@@ -184,8 +187,8 @@ func (x *search) place(t Type) failure {
 
 func (x *search) isPrimary(t Type) bool { return len(x.joint) > 0 && x.joint[0] == t }
 
-// placeWithin places the secondaries that must share a part of the node with the primary, one part after the other, and
-// then the rest.
+// placeWithin chooses devices of the type and its secondaries. If the devices of a secondary, from index from on, must
+// share a part of the node, it tries one part after another.
 func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failure) {
 	for ; from < len(secondaries); from++ {
 		if scope := x.q.r.of[secondaries[from]].scope; scope > 0 && scope < ScopeNode {
@@ -200,8 +203,8 @@ func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failur
 	return x.placeByTopology(t, secondaries)
 }
 
-// placeWithinEach restricts the secondary's candidates to one part of the scope after another. A single device without
-// a known location is allowed in any part.
+// placeWithinEach restricts the candidates of the secondary at index from to one part of the node after another, and
+// returns the best plan. A device with an unknown location counts as a part of its own.
 func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Scope) (best plan, f failure) {
 	secondary := secondaries[from]
 	all := append([]candidate(nil), x.candidates[secondary]...)
@@ -240,7 +243,8 @@ func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Sco
 	return best, f
 }
 
-// parts returns how many parts of the scope the node has. partOf returns the part that contains a device; -1 for none.
+// parts returns how many parts of that scope the node has. partOf returns the index of the part that contains a device; -1
+// if unknown.
 func (q *problem) parts(t Type, scope Scope) int {
 	switch scope {
 	case ScopeDevice:
@@ -266,7 +270,7 @@ func (q *problem) partOf(t Type, index int, scope Scope) int {
 	return 0
 }
 
-// recordChoice records the plan's devices as chosen.
+// recordChoice adds the plan's devices to the search's chosen devices.
 func (x *search) recordChoice(t Type, p *plan) {
 	x.chosen[t] |= p.value.devices
 	for secondary := range p.secondaries {

@@ -11,20 +11,22 @@ import (
 // Inventory holds a node's devices, from its Device object. It is immutable.
 type Inventory struct {
 	Node string
-	// Devices are by type and, within a type, by minor.
+	// Devices are sorted by type and, within a type, by minor.
 	Devices [numTypes][]Device
-	// LeftOut counts, by type, the devices of the Device object beyond the inventory's limit.
+	// LeftOut counts, by type, the devices of the Device object that were ignored because they exceed the limit of an
+	// inventory.
 	LeftOut [numTypes]int
-	// PCIes and NUMANodes are the numbers of PCIe roots and NUMA nodes. Devices refer to them by index.
+	// PCIes and NUMANodes are how many PCIe roots and NUMA nodes the node has. Devices refer to them by index.
 	PCIes, NUMANodes int
-	// numaIDs are the machine's own numbers of the NUMA nodes; nil if they are the same.
+	// numaIDs are the machine's own numbers of the NUMA nodes, by index; nil if the machine's numbers equal the indexes.
 	numaIDs []int
-	// Partitions are, by number of GPUs, the sets of GPUs that may be used together; nil without a table.
+	// Partitions are, by number of GPUs, the sets of GPUs that may be used together; nil if the node has no partition
+	// table.
 	Partitions map[int][]Partition
 	// PartitionPolicy is Honor, Prefer or empty.
 	PartitionPolicy string
-	// Vendor and Model describe the GPUs. IsolationProvider is the mechanism that isolates shares of a GPU. Empty if
-	// unknown.
+	// Vendor and Model describe the GPUs. IsolationProvider is the mechanism that isolates shares of a GPU from each other.
+	// All are empty if unknown.
 	Vendor, Model, IsolationProvider string
 }
 
@@ -36,27 +38,28 @@ type Device struct {
 	Healthy bool
 	Total   Amounts
 	Labels  map[string]string
-	// PCIe and NUMA are the indexes of its PCIe root, or of the group that replaces it, and of its NUMA node; -1 if the
-	// Device object has none.
+	// PCIe and NUMA are the indexes of the PCIe root and the NUMA node of the device; -1 if the Device object has none.
 	PCIe, NUMA int
-	// affinity, from 1, is the number of the group that replaces its PCIe root in joint allocation; 0 for the root itself.
+	// affinity is the number, from 1, of the group that replaces the PCIe root of the device in joint allocation; 0 if the
+	// root is not replaced.
 	affinity int
-	// VFGroups are its virtual functions.
+	// VFGroups are the virtual functions of the device.
 	VFGroups []VFGroup
 }
 
-// VFGroup is a list of virtual functions with common labels, by bus ID.
+// VFGroup is a list of virtual functions with common labels, sorted by bus ID.
 type VFGroup struct {
 	Labels map[string]string
 	VFs    []VF
 }
 
-// Partition is a set of GPUs that may be used together, by minor.
+// Partition is a set of GPUs that may be used together. Minors are sorted.
 type Partition struct {
 	Minors []int32
 	// mask has a bit for each GPU by index in the inventory; 0 if the node lacks one of them.
 	mask uint64
-	// Score is higher for better sets. Bandwidth is that of their ring, in bytes per second; 0 if the table has none.
+	// Score is higher for better sets. Bandwidth is the bandwidth of the ring that connects the GPUs, in bytes per second;
+	// 0 if the table has none.
 	Score     int
 	Bandwidth int64
 }
@@ -65,23 +68,25 @@ type Partition struct {
 // equal parts.
 type State struct {
 	*Inventory
-	// used is by type and index in Inventory.Devices.
+	// used has the amounts that pods use of each device, by type and index in Inventory.Devices.
 	used [numTypes][]Amounts
-	// usedVFs are the bus IDs of virtual functions in use, by type and index; sorted.
+	// usedVFs are the sorted bus IDs of virtual functions in use, by the type and index of their device.
 	usedVFs [numTypes][][]string
-	// exclusive counts, by type and index, the pods that have the device, or its PCIe root, exclusively; exclusives is the total.
+	// exclusive counts, by type and index, the pods that have the device, or its PCIe root, exclusively. exclusives is the
+	// sum over all devices.
 	exclusive  [numTypes][]exclusions
 	exclusives int
-	// empty is the state without users.
+	// empty is the state of the same inventory without use by pods.
 	empty *State
-	// pcies, numaNodes and roots are the lengths of arrays indexed by devices' numbers.
+	// pcies, numaNodes and roots are the lengths of arrays that are indexed by the numbers of PCIe roots, NUMA nodes and
+	// roots in joint allocation.
 	pcies, numaNodes, roots int
 }
 
-// exclusions counts a device's exclusive users, by scope.
+// exclusions counts the pods that have a device, or its PCIe root, exclusively.
 type exclusions struct{ device, pcie int }
 
-// NewState returns the state without users.
+// NewState returns the state of the inventory without use by pods.
 func NewState(inventory *Inventory) *State {
 	s := &State{Inventory: inventory}
 	s.empty = s
@@ -120,8 +125,8 @@ func (s *State) change(a *Allocation, use bool) *State {
 	return &changed
 }
 
-// changeDevice changes the use of the device with that minor. If an agent has renumbered devices, it also changes the
-// device with that UUID, because it is unknown which of the two the pod uses.
+// changeDevice adds or removes the use of the device with that minor. If an agent has renumbered devices, it does the same
+// for the device with that UUID, because it is unknown which of the two devices the pod uses.
 func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	i, ok := s.index(t, d.Minor)
 	if ok {
@@ -159,8 +164,9 @@ func (s *State) changeAt(t Type, i int, d *DeviceAllocation, use bool) {
 	}
 }
 
-// usedBy returns a pod's use of the device for the amounts it was given: at most the device's amounts, and for a GPU
-// both the ratio and the bytes of memory if only one is given. A device that is no longer available keeps its users.
+// usedBy returns how much of the device a pod uses that was given these amounts: at most the total of the device, and for a
+// GPU both the ratio and the bytes of memory. A device that is no longer available has a total of 0; the given amounts are
+// then not cut.
 func (d *Device) usedBy(t Type, given Amounts) Amounts {
 	given, _ = fill(given, t, d)
 	for r, total := range d.Total {
@@ -185,7 +191,7 @@ func (s *State) changeVFs(t Type, i int, changed []VF, use bool) {
 	s.usedVFs[t][i] = vfs
 }
 
-// index returns the index in the inventory of the device with that minor.
+// index returns the index of the device with that minor in the inventory; false if the inventory has no such device.
 func (i *Inventory) index(t Type, minor int32) (int, bool) {
 	devices := i.Devices[t]
 	if at := int(minor); at >= 0 && at < len(devices) && devices[at].Minor == minor {
@@ -194,7 +200,7 @@ func (i *Inventory) index(t Type, minor int32) (int, bool) {
 	return sort.Find(len(devices), func(at int) int { return cmp.Compare(minor, devices[at].Minor) })
 }
 
-// Device returns the device with that minor; nil for none.
+// Device returns the device with that minor; nil if the inventory has no such device.
 func (i *Inventory) Device(t Type, minor int32) *Device {
 	if at, ok := i.index(t, minor); ok {
 		return &i.Devices[t][at]
@@ -202,7 +208,8 @@ func (i *Inventory) Device(t Type, minor int32) *Device {
 	return nil
 }
 
-// root returns a number that is equal for devices on the same PCIe root in joint allocation; -1 if unknown.
+// root returns the number of the PCIe root of the device, or of the group that replaces the root in joint allocation; -1 if
+// unknown.
 func (i *Inventory) root(d *Device) int {
 	if d.affinity > 0 {
 		return i.PCIes - 1 + d.affinity
@@ -210,7 +217,7 @@ func (i *Inventory) root(d *Device) int {
 	return d.PCIe
 }
 
-// numaID returns the machine's number of the NUMA node; -1 if unknown.
+// numaID returns the machine's number of the device's NUMA node; -1 if unknown.
 func (i *Inventory) numaID(d *Device) int {
 	if d.NUMA < 0 || d.NUMA >= len(i.numaIDs) {
 		return d.NUMA
@@ -223,10 +230,10 @@ func (s *State) isUsed(t Type, index int) bool {
 	return !s.used[t][index].IsZero() || len(s.usedVFs[t][index]) > 0 || s.exclusive[t][index] != exclusions{}
 }
 
-// Used returns the amounts that pods use of the device at that index of the inventory.
+// Used returns the amounts that pods use of the device with that index in the inventory.
 func (s *State) Used(t Type, index int) Amounts { return s.used[t][index] }
 
-// Free returns the free amounts of the device at that index of the inventory. They are never negative.
+// Free returns the free amounts of the device with that index in the inventory. They are never negative.
 func (s *State) Free(t Type, index int) Amounts {
 	free := s.Devices[t][index].Total.Sub(s.used[t][index])
 	for r := range free {

@@ -4,17 +4,18 @@ package allocator
 
 // Strategy scores devices and nodes. It must be immutable, because it is called concurrently.
 type Strategy interface {
-	// DeviceScore scores taking the amounts, which are free, from the device at that index. Higher is better. Devices
-	// of a type with equal capacity and equal use must have equal scores.
+	// DeviceScore returns the score of taking the amounts, which are free, from the device with that index. Higher is
+	// better. Devices of a type with equal capacity and equal use must have equal scores.
 	DeviceScore(s *State, t Type, index int, amounts Amounts) float64
-	// NodeScore scores the change of a node from one state to the other, from 0 to 100. Higher is better.
+	// NodeScore returns the score, from 0 to 100, of a node whose devices change from one state to the other. Higher is
+	// better.
 	NodeScore(before, after *State) float64
 }
 
-// Weights are the weights of the resources.
+// Weights are the weights of the resources in a score.
 type Weights [numResources]float64
 
-// DefaultWeights are Koordinator's.
+// DefaultWeights are the weights that Koordinator uses by default.
 var DefaultWeights = Weights{MemoryRatio: 1, Memory: 1, RDMAShare: 1, FPGAShare: 1}
 
 // LeastAllocated prefers devices, and nodes, with the most free resources.
@@ -38,13 +39,14 @@ func (l LeastAllocated) NodeScore(before, after *State) float64 {
 	return 100 - MostAllocated(l).NodeScore(before, after)
 }
 
-// DeviceScore implements Strategy. The score is the used part of the device afterwards, over the requested resources.
+// DeviceScore implements Strategy. The score is the percentage of the device that is used after taking the amounts,
+// averaged over the requested resources.
 func (m MostAllocated) DeviceScore(s *State, t Type, index int, amounts Amounts) float64 {
 	return m.usedPart(&amounts, &s.Devices[t][index].Total, s.used[t][index].Add(amounts))
 }
 
-// NodeScore implements Strategy. The score is the used part of the node's devices afterwards, over the types and
-// resources that change.
+// NodeScore implements Strategy. The score is the percentage of the node's devices that is used in the state after,
+// averaged over the types and resources whose use changes.
 func (m MostAllocated) NodeScore(before, after *State) float64 {
 	var sum float64
 	types := 0
@@ -66,7 +68,7 @@ func (m MostAllocated) NodeScore(before, after *State) float64 {
 	return sum / float64(types)
 }
 
-// usedPart returns the weighted mean over the requested resources, in percent.
+// usedPart returns the percentage of total that is used, as a weighted mean over the resources in asked.
 func (m MostAllocated) usedPart(asked, total *Amounts, used Amounts) float64 {
 	var sum, weights float64
 	for r := range asked {

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Templates are the shares into which models of GPUs can be divided if the hardware allows no others. They are
+// Templates are the shares into which GPUs can be divided, for models whose hardware allows no other shares. They are
 // immutable.
 type Templates struct {
-	// byModel lists the templates of each vendor and model, such as "huawei-Ascend-310P", by name.
+	// byModel lists the templates by vendor and model, joined as in "huawei-Ascend-310P".
 	byModel map[string][]template
 }
 
@@ -22,8 +22,8 @@ type template struct {
 	amounts Amounts
 }
 
-// ParseTemplates parses a ConfigMap's data.yaml: for each vendor and model the templates by name, each a list of
-// resources.
+// ParseTemplates parses the key data.yaml of a ConfigMap. It has, for each vendor and model, the templates by name, and
+// each template is a list of resources.
 func ParseTemplates(text string) (*Templates, error) {
 	var wire map[string]map[string]v1.ResourceList
 	if err := yaml.Unmarshal([]byte(text), &wire); err != nil {
@@ -52,8 +52,8 @@ func ParseTemplates(text string) (*Templates, error) {
 	return t, nil
 }
 
-// match returns the name of the model's template with exactly these amounts, if there is only one. Memory as a ratio,
-// which pods do not request together with a template, is derived from the bytes.
+// match returns the name of the template of that vendor and model that has exactly these amounts; false if none or several
+// have. The ratio of memory is not compared, because it is derived from the bytes.
 func (t *Templates) match(vendor, model string, amounts Amounts) (string, bool) {
 	if t == nil || vendor == "" {
 		return "", false

@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// plan is one way to place a type and its secondaries.
+// plan is a choice of devices of one type and its joint secondaries.
 type plan struct {
 	ok    bool
 	scope Scope
-	// value includes the devices.
+	// value is the quality of the choice, and includes the mask of the chosen devices.
 	value value
-	// secondaries are the devices of joint types.
+	// secondaries has, by secondary type, a mask of the chosen devices.
 	secondaries [numTypes]uint64
 }
 
-// better reports whether the plan is better than q, which uses another part of the node: by the narrower scope, then
-// the value.
+// better reports whether p is better than q, which uses another part of the node: its scope is narrower or, with equal
+// scopes, its value is better.
 func (p *plan) better(q *plan) bool {
 	if p.scope != q.scope {
 		return p.scope < q.scope
@@ -28,18 +28,19 @@ func (p *plan) better(q *plan) bool {
 
 // value is the quality of a choice of devices.
 type value struct {
-	// remote is how many of the devices have no secondary on their PCIe root.
+	// remote counts, for each device, the secondary types that have no candidate on its PCIe root.
 	remote int
-	// first is the strategy's score if it takes precedence over the loss.
+	// first is the strategy's score if it takes precedence over the loss; else 0.
 	first float64
 	// loss is the cost of breaking up the node's free devices.
 	loss  int
 	score float64
-	// devices has a bit for each device. Of equal choices, the one with lower minors is preferred.
+	// devices has a bit for each chosen device. Of equal choices, the choice with lower minors is preferred.
 	devices uint64
 }
 
-// compare returns a positive number if v is better than w, which has the same number of devices.
+// compare returns a positive number if the choice with value v is better than the choice with value w. Both have the same
+// number of devices.
 func (v value) compare(w value) int {
 	differ := v.devices ^ w.devices
 	lowest := differ & -differ
@@ -47,23 +48,25 @@ func (v value) compare(w value) int {
 		cmp.Compare(v.devices&lowest, w.devices&lowest))
 }
 
-// plus returns the value of both choices together.
+// plus returns the value of both choices together, which have no device in common.
 func (v value) plus(w value) value {
 	return value{v.remote + w.remote, v.first + w.first, v.loss + w.loss, v.score + w.score, v.devices | w.devices}
 }
 
-// group holds the candidates of one PCIe root, or of the group that replaces it, in the current part of the node.
+// group holds the candidates of the type on one PCIe root, or in the group that replaces the root, as far as they are in
+// the part of the node that is tried.
 type group struct {
 	number, numa int
 	of           []candidate
-	// secondaries are the numbers of candidates of each joint type on the root. lacks is the number of joint types
-	// without any.
+	// secondaries are the numbers of candidates of each secondary type on the root. lacks is the number of secondary types
+	// without a candidate there.
 	secondaries [numTypes]int
 	lacks       int
 }
 
-// placeByTopology tries the parts of the node, the narrowest scope first. In each scope, parts where every used PCIe
-// root also has the secondaries come first.
+// placeByTopology tries the parts of the node, the narrowest scope first, and returns the best plan in the first scope that
+// has one. In each scope it first requires candidates of all secondaries on every used PCIe root. If no plan satisfies
+// that, and the pod does not demand it, it tries without.
 func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	count := len(x.candidates[t])
 	if !x.q.r.of[t].all {
@@ -71,7 +74,7 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	}
 	narrowest, widest := ScopePCIe, x.q.widest(t)
 	if count == 1 {
-		// A single device is in one part of every scope.
+		// A single device is in one part of every scope, so only the widest scope is tried.
 		narrowest, widest = ScopeNode, ScopeNode
 	} else if x.q.spreads(t) {
 		narrowest = widest
@@ -97,7 +100,8 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	return plan{}, failure{notInScope, t}
 }
 
-// chooseInAny returns the best plan in any one part of the scope.
+// chooseInAny returns the best plan whose devices of the type are all in one part of the node of that scope. choose
+// explains strict.
 func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope, strict bool) (best plan) {
 	x.inPart = resize(x.inPart, x.q.parts(t, scope), 0)
 	for c := range x.candidates[t] {
@@ -116,7 +120,7 @@ func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope,
 	return best
 }
 
-// widest returns the widest scope that the request and its plan allow.
+// widest returns the widest scope that the request, and the limit of a plan for several pods, allow.
 func (q *problem) widest(t Type) Scope {
 	widest := ScopeNode
 	if scope := q.r.of[t].scope; scope > 0 {
@@ -128,7 +132,7 @@ func (q *problem) widest(t Type) Scope {
 	return widest
 }
 
-// countFree counts the type's unused devices, by group and by NUMA node.
+// countFree counts the type's unused devices by group and by NUMA node.
 func (x *search) countFree(t Type) {
 	x.sack.freeGroup, x.sack.freeNUMA = resize(x.sack.freeGroup, x.q.s.roots, 0), resize(x.sack.freeNUMA, x.q.s.numaNodes, 0)
 	joint := x.isPrimary(t)
@@ -150,9 +154,9 @@ func (x *search) countFree(t Type) {
 	}
 }
 
-// choose returns the best plan in a part of the node. If strict, every PCIe root that the type uses must have
-// candidates of each secondary, and all of them together as many as requested. Otherwise candidates on these roots are
-// preferred, and others complete the number.
+// choose returns the best plan in one part of the node. If strict, every PCIe root that the plan uses must have candidates
+// of each secondary, and these roots together must have as many candidates as requested. Otherwise such candidates are
+// preferred, and candidates on other roots complete the number.
 func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part int, strict bool) plan {
 	have := x.makeGroups(t, secondaries, scope, part, strict)
 	if have < count {
@@ -180,7 +184,8 @@ func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part
 	return p
 }
 
-// needed returns how many devices of a joint type must be on the primary's PCIe roots; 0 if one on each root suffices.
+// needed returns how many candidates of a secondary the PCIe roots of the primary's devices must have together; 0 if one on
+// each root suffices.
 func (x *search) needed(secondary Type) int {
 	n := x.q.r.of[secondary].count
 	if x.q.r.of[secondary].all {
@@ -192,7 +197,8 @@ func (x *search) needed(secondary Type) int {
 	return n
 }
 
-// makeGroups divides the part's candidates into groups, and returns the number of groups.
+// makeGroups divides the type's candidates in the part into groups, and returns the number of candidates in all groups. If
+// strict, groups without a candidate of each secondary are left out.
 func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, strict bool) (have int) {
 	x.sack.groups = x.sack.groups[:0]
 	for from := 0; from < len(x.candidates[t]); {
@@ -224,8 +230,8 @@ func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, s
 	return have
 }
 
-// within returns the candidates that are in the part. These are all candidates of a group or, if another group replaces
-// the PCIe root, some of them.
+// within returns the candidates of one group that are in the part of the node. These are all of them, unless the group
+// replaces PCIe roots.
 func (x *search) within(t Type, of []candidate, scope Scope, part int) []candidate {
 	in := 0
 	for _, c := range of {
@@ -248,7 +254,7 @@ func (x *search) within(t Type, of []candidate, scope Scope, part int) []candida
 	return some
 }
 
-// countOnRoots counts the candidates of a joint type by their roots.
+// countOnRoots counts the candidates of a secondary type by PCIe root.
 func (x *search) countOnRoots(secondary Type) {
 	x.onRoot[secondary] = resize(x.onRoot[secondary], x.q.s.roots, 0)
 	for c := range x.candidates[secondary] {
@@ -258,8 +264,8 @@ func (x *search) countOnRoots(secondary Type) {
 	}
 }
 
-// followPrimary chooses devices of a joint type for the groups of the primary: one of each root, round by round, and
-// the remaining number anywhere.
+// followPrimary chooses devices of a secondary type: one on each PCIe root of the primary's devices, round by round, and
+// the remaining number anywhere. It returns false if the candidates are too few.
 func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	want := &x.q.r.of[t]
 	roots := 0
@@ -287,8 +293,8 @@ func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	return devices, true
 }
 
-// inRounds orders candidates so that in each round each preferred root provides one, its best first. Within a round the
-// best score comes first, then the lowest minor. Candidates of other roots follow in the same order.
+// inRounds orders candidates so that in each round each preferred PCIe root provides one candidate, its best first. Within
+// a round the best score comes first, then the lowest minor. Candidates of other roots follow in the same order.
 func (x *search) inRounds(of []candidate, preferred func(number int) bool) {
 	slices.SortFunc(of, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))

@@ -14,13 +14,13 @@ const (
 	// halfLife is the number of later tasks after which a task has half its weight: some hours in a busy cluster, weeks
 	// in a quiet one. It counts tasks, not time, so that equal histories have equal weights.
 	halfLife = 4096
-	// maxStored limits the classes that are counted. maxClasses limits the classes, the most frequent ones, that are used.
-	// Rounding (TaskClass.rounded) leaves a few dozen classes in a large cluster; the limits are for tenants who try to create
-	// more.
+	// maxStored limits how many classes are counted. maxClasses limits how many of them, the most frequent ones, are used
+	// in scores. Rounding (TaskClass.rounded) leaves a few dozen classes in a large cluster; the limits are for tenants who
+	// try to create more.
 	maxStored, maxClasses = 1024, 96
 )
 
-// Limits far above any real machine.
+// Limits on the requests of a task, far above any real machine. Tasks that exceed them are not counted.
 const (
 	maxDevices  = 64
 	maxMilliCPU = 1 << 30
@@ -31,11 +31,11 @@ const (
 // 8,192.
 type Histogram struct {
 	mu sync.Mutex
-	// fresh are the tasks since the last fold, by rounded class. stored are the earlier ones.
+	// fresh counts the tasks since the last call of fold, by rounded class. stored counts the earlier tasks.
 	fresh, stored map[TaskClass]tally
 	freshTasks    int
 	supply        Supply
-	// classes are the classes at the last call. stale reports whether they would differ now although nothing is fresh.
+	// classes is the last result of TaskClasses. stale reports whether it is outdated even if no task was added since.
 	classes *TaskClasses
 	stale   bool
 }
@@ -71,7 +71,8 @@ func (h *Histogram) Add(class TaskClass) {
 	}
 }
 
-// SetSupply sets the cluster's GPUs. Until then only frequency decides the weight of a class.
+// SetSupply sets how many GPUs of each model the cluster has. Before the first call, the weight of a class follows from its
+// frequency only.
 func (h *Histogram) SetSupply(supply Supply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,8 +81,8 @@ func (h *Histogram) SetSupply(supply Supply) {
 	}
 }
 
-// Classes returns the classes with their current weights. Call it once in each session: tasks added between two calls count
-// equally, in any order, if they are of at most 1,024 classes.
+// TaskClasses returns the classes with their current weights. Call it once in each session: tasks added between two calls
+// count equally, in any order, if they are of at most 1,024 classes.
 func (h *Histogram) TaskClasses() *TaskClasses {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +93,8 @@ func (h *Histogram) TaskClasses() *TaskClasses {
 	return h.classes
 }
 
-// fold adds the fresh tallies to the stored ones.
+// fold adds the fresh counts to the stored ones. Before that the stored counts lose weight according to the number of fresh
+// tasks (halfLife).
 func (h *Histogram) fold() {
 	faded := math.Exp2(-float64(h.freshTasks) / halfLife)
 	for class, t := range h.stored {
@@ -116,7 +118,7 @@ type counted struct {
 	tasks float64
 }
 
-// byFrequency lists the stored classes, the most frequent first.
+// byFrequency returns the stored classes, the most frequent first.
 func (h *Histogram) byFrequency() []counted {
 	list := make([]counted, 0, len(h.stored))
 	for _, class := range slices.Collect(maps.Keys(h.stored)) {
@@ -128,7 +130,8 @@ func (h *Histogram) byFrequency() []counted {
 	return list
 }
 
-// mostFrequent returns at most that many classes. Each has the mean size of its tasks instead of the rounded one.
+// mostFrequent returns the stored classes, the most frequent first, and at most that many. Each has the mean CPU and memory
+// of its tasks instead of the rounded values.
 func (h *Histogram) mostFrequent(most int) []counted {
 	list := h.byFrequency()
 	list = list[:min(most, len(list))]

@@ -2,11 +2,11 @@
 
 package fragmentation
 
-// Node is the free part of a node.
+// Node has the free resources of a node.
 type Node struct {
 	// MilliCPU and Memory, in bytes, are the node's free amounts.
 	MilliCPU, Memory int64
-	// GPUs are the free parts of each GPU. Model is their model.
+	// GPUs are the free parts of each GPU. Model is the GPUs' model.
 	GPUs  []GPU
 	Model string
 	// NICs are the free parts of each NIC, in hundredths.
@@ -17,13 +17,13 @@ type Node struct {
 // gpu-core, has the same value for both.
 type GPU struct{ Core, Memory int64 }
 
-// size returns the size of the part: the sum of both hundredths, so that 200 is a whole GPU.
+// size returns the sum of the hundredths of cores and memory, so that a whole GPU has size 200.
 func (g GPU) size() int64 { return g.Core + g.Memory }
 
-// gpusOf converts a size to a number of GPUs.
+// gpusOf converts a size to a number of GPUs, which may be a fraction.
 func gpusOf(size int64) float64 { return float64(size) / 200 }
 
-// Fragment returns how much of the node's free GPUs the classes are expected to be unable to use, in GPUs.
+// Fragment returns the expected amount of the node's free GPUs that tasks of the classes could not use, in GPUs.
 func (k *TaskClasses) Fragment(n *Node) float64 {
 	var total int64
 	for _, g := range n.GPUs {
@@ -36,7 +36,7 @@ func (k *TaskClasses) Fragment(n *Node) float64 {
 	return d.unusable(n, total) + d.starved(n, gpusOf(total))
 }
 
-// unusable returns the part that the next task cannot use: the weighted mean over the classes.
+// unusable returns the amount of free GPUs that the next task cannot use, as the weighted mean over the classes.
 func (d *demand) unusable(n *Node, total int64) float64 {
 	sum := d.refused * float64(total)
 	var of GPU // the share that enough and scraps were computed for
@@ -56,7 +56,7 @@ func (d *demand) unusable(n *Node, total int64) float64 {
 	return sum / 200
 }
 
-// sort returns how many of the GPUs have at least that share left, and the total left on the others.
+// sort returns how many of the GPUs have at least the share g free, and the total size that is free on the other GPUs.
 func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
 	for _, free := range gpus {
 		if free.Core >= g.Core && free.Memory >= g.Memory {
@@ -68,7 +68,7 @@ func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
 	return enough, scraps
 }
 
-// nics returns how many of the node's NICs have at least that share left.
+// nics returns how many of the node's NICs have at least that share free.
 func (n *Node) nics(share int64) int64 {
 	var enough int64
 	for _, free := range n.NICs {
@@ -79,7 +79,8 @@ func (n *Node) nics(share int64) int64 {
 	return enough
 }
 
-// starved returns for how many of the node's free GPUs its free CPU and memory do not suffice.
+// starved returns for how many of the node's free GPUs its free CPU and memory do not suffice, if tasks need the mean
+// amounts for each GPU.
 func (d *demand) starved(n *Node, gpus float64) float64 {
 	fed := gpus
 	if d.milliCPU > 0 {

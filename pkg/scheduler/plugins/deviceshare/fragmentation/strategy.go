@@ -8,10 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// Among placements with equal growth of the fragment, best fit decides: the placement that leaves less free. It also
-// decides alone while no class is known. A free core then counts as 0.1 thousandth of a GPU, which is small compared
-// with the growth by any task, as in the published figure. A GPU counts as much as the ten or so cores that nodes have
-// for each.
+// Best fit decides among placements with equal growth of the fragment, and while no class is known: the less a placement
+// leaves free on the node, the better. For that a free core counts like growth by 0.0001 GPUs, which is small compared with
+// the growth by any task. A free GPU counts like ten cores, about as many as nodes have for each GPU.
 const (
 	tiePerCore = 0.0001
 	tiePerGPU  = 0.001
@@ -32,7 +31,7 @@ type Room struct {
 	Memory int64
 }
 
-// On returns the strategy for a node with this room before and after the placement of the task.
+// On returns the strategy for a node that has this room before and after the placement of the task.
 func (k *TaskClasses) On(before, after Room) *Strategy { return &Strategy{k, before, after} }
 
 // NodeScore scores a placement by the states of the node's devices before and after it, from 0 to 100: 50 if the
@@ -47,8 +46,9 @@ func (s *Strategy) NodeScore(before, after *allocator.State) float64 {
 	return 50 - 50*grown/(1+math.Abs(grown))
 }
 
-// DeviceScore scores taking the amounts from the device at that index of the inventory. A smaller fragment of the node
-// afterwards scores higher; of equal devices, the one that has less left does.
+// DeviceScore returns the score of taking the amounts from the device at that index of the inventory. The smaller the
+// fragment of the node afterwards, the higher the score. Among devices with equal fragments, a device with less left has a
+// higher score.
 func (s *Strategy) DeviceScore(state *allocator.State, t allocator.Type, index int, amounts allocator.Amounts) float64 {
 	left := state.Free(t, index).Sub(amounts)
 	return -s.fragment(state, s.after, use{t, index, amounts}) - tiePerGPU*gpusOf(gpuOf(left, state.Devices[t][index].Total).size()+2*(left[allocator.RDMAShare]+left[allocator.FPGAShare]))
@@ -74,7 +74,7 @@ func free(state *allocator.State) float64 {
 	return gpusOf(size)
 }
 
-// fragment returns the node's fragment after the use is added to the state.
+// fragment returns the fragment of a node with these devices and this room, after the amounts in of are taken.
 func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 	if state == nil {
 		return 0
@@ -99,8 +99,8 @@ func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 	return s.classes.Fragment(&n)
 }
 
-// gpuOf returns the remaining part of a GPU with the given total. For devices that count cores differently, such as
-// NPUs, it uses only memory.
+// gpuOf returns the remaining part of a GPU with the given total. For devices without a total of cores in hundredths, such
+// as NPUs, it uses the memory for both values.
 func gpuOf(left, total allocator.Amounts) GPU {
 	g := GPU{max(left[allocator.Core], 0), max(left[allocator.MemoryRatio], 0)}
 	if total[allocator.Core] == 0 {

@@ -13,28 +13,30 @@ import (
 type TaskClass struct {
 	// MilliCPU and Memory, in bytes, are the task's requests.
 	MilliCPU, Memory int64
-	// GPUs is the number of GPUs. Core and GPUMemory are the parts of each, in hundredths; 100 is a whole one.
+	// GPUs is the number of GPUs. Core and GPUMemory are the requested parts of each GPU, in hundredths; 100 is a whole
+	// GPU.
 	GPUs, Core, GPUMemory int64
-	// NICs is the number of NICs. NICShare is the part of each, in hundredths.
+	// NICs is the number of NICs. NICShare is the requested part of each NIC, in hundredths.
 	NICs, NICShare int64
-	// Models are the GPU models that the task allows (Models); empty for any.
+	// Models are the GPU models that the task allows, in the form that function Models returns; empty if it allows any
+	// model.
 	Models string
 }
 
-// isPossible reports whether a machine for the task could exist.
+// isPossible reports whether a machine that can hold a task of the class could exist.
 func (k *TaskClass) isPossible() bool {
 	return k.GPUs <= maxDevices && k.NICs <= maxDevices && k.Core <= 100 && k.GPUMemory <= 100 && k.NICShare <= 100 &&
 		k.MilliCPU >= 0 && k.MilliCPU <= maxMilliCPU && k.Memory >= 0 && k.Memory <= maxMemory
 }
 
-// share returns the parts of each of its GPUs.
+// share returns the part that a task of the class needs of each of its GPUs.
 func (k *TaskClass) share() GPU { return GPU{k.Core, k.GPUMemory} }
 
-// maxModels limits how many models a task may name. A task that names more excludes little, and counts as one that
-// allows any.
+// maxModels limits how many models a task may name. A task that names more excludes few models, so it counts as a task that
+// allows any model.
 const maxModels = 16
 
-// Models returns the value of TaskClass.Models for these names.
+// Models returns the value of TaskClass.Models for a task that allows these models.
 func Models(names ...string) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) > maxModels {
@@ -63,7 +65,7 @@ func (k TaskClass) rounded() TaskClass {
 	return k
 }
 
-// roundUp returns the next number of three significant bits.
+// roundUp returns the smallest number with at most three significant bits that is not below n; 0 for a negative n.
 func roundUp(n int64) int64 {
 	if n < 8 {
 		return max(n, 0)

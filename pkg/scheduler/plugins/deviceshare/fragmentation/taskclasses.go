@@ -10,9 +10,9 @@ import (
 
 // TaskClasses are classes of tasks with their weights. The zero value has none. It is immutable.
 type TaskClasses struct {
-	// all is sorted by share, so that equal shares are adjacent. The weights sum to 1.
+	// all is sorted by the share of a GPU, so that classes with equal shares are adjacent. The weights sum to 1.
 	all []weighted
-	// byModel is the demand on nodes of each model, computed at its first use.
+	// byModel is the demand on nodes with GPUs of each model. Each demand is computed at its first use.
 	mu      sync.RWMutex
 	byModel map[string]*demand
 }
@@ -25,8 +25,9 @@ type weighted struct {
 // Supply is the number of GPUs of each model in the cluster; nil if unknown.
 type Supply map[string]int
 
-// newTaskClasses weighs classes by frequency. A class that allows only some of the cluster's GPUs weighs more by the inverse of that
-// fraction, since each GPU that it cannot use is a larger part of its supply. A class that allows none has weight 0.
+// newTaskClasses weighs classes by their frequency. The weight of a class that allows only some of the cluster's GPUs is
+// divided by that fraction, since each GPU that becomes unusable is a larger part of the GPUs that the class allows. A
+// class that allows none of the GPUs is left out.
 func newTaskClasses(list []counted, supply Supply) *TaskClasses {
 	k := &TaskClasses{byModel: map[string]*demand{}}
 	total := 0.0
@@ -43,7 +44,7 @@ func newTaskClasses(list []counted, supply Supply) *TaskClasses {
 	return k
 }
 
-// scarcity returns the ratio of all GPUs to the GPUs that the class allows; 0 if it allows none of them.
+// scarcity returns the ratio of all GPUs to the GPUs that the class allows; 0 if it allows none, 1 if the GPUs are unknown.
 func (s Supply) scarcity(class *TaskClass) float64 {
 	all, allowed := 0, 0
 	for model, gpus := range s {
@@ -65,16 +66,16 @@ func (s Supply) scarcity(class *TaskClass) float64 {
 // Len returns the number of classes.
 func (k *TaskClasses) Len() int { return len(k.all) }
 
-// demand is the demand of the classes on nodes with GPUs of one model.
+// demand is what the classes need of nodes with GPUs of one model.
 type demand struct {
 	classes []weighted
 	// refused is the weight of the classes that do not allow the model.
 	refused float64
-	// milliCPU and memory are the mean needs of the classes for each GPU.
+	// milliCPU and memory are the mean amounts of CPU and memory that tasks of the classes need for each GPU.
 	milliCPU, memory float64
 }
 
-// of returns the demand for the model.
+// of returns the demand on nodes with GPUs of the model.
 func (k *TaskClasses) of(model string) *demand {
 	k.mu.RLock()
 	d := k.byModel[model]
@@ -84,7 +85,7 @@ func (k *TaskClasses) of(model string) *demand {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.byModel[model] == nil { // cloned, so that the caller's node can stay on its stack
+	if k.byModel[model] == nil { // the model is cloned, so that the caller's node can stay on its stack
 		k.byModel[strings.Clone(model)] = k.newDemand(model)
 	}
 	return k.byModel[model]
