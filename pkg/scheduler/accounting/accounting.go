@@ -30,7 +30,7 @@ type ResourceCounter interface {
 	// CountNode returns the amount of each resource that is free on the node beside these pods, and the total without
 	// any pods.
 	CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64)
-	// Names returns the resources. The amounts in Node objects are ignored for them.
+	// Names returns the resources. The amounts of these resources in Node objects are ignored.
 	Names() []v1.ResourceName
 	// ChangedNodes returns the names of nodes whose amounts may have changed since the last call.
 	ChangedNodes() []string
@@ -39,9 +39,9 @@ type ResourceCounter interface {
 // NodeCapacityOverride applies a ResourceCounter, if one is set, to the books of a cache.
 type NodeCapacityOverride struct {
 	counter atomic.Pointer[ResourceCounter]
-	// given are the nodes' objects as last computed. inconsistent are the nodes where free and used amounts do not add up to the
-	// capacity: a broken device still has users, or a pod was given more than it requests. These are checked each time. The
-	// cache's mutex guards both.
+	// given are the Node objects that were last computed. inconsistent are the nodes where free and used amounts do not add up to the
+	// capacity: a broken device still has users, or a pod was given more than it requests. Inconsistent nodes are computed again each
+	// time. The cache's mutex guards both.
 	given        map[string]*v1.Node
 	inconsistent map[string]bool
 }
@@ -112,7 +112,7 @@ func (b *NodeCapacityOverride) Node(node *api.NodeInfo) {
 	b.given[node.Name] = node.Node
 }
 
-// overcommitted reports whether the node's pods use more than it has.
+// overcommitted reports whether the node's pods use more of a resource than the node has.
 func overcommitted(node *api.NodeInfo, names []v1.ResourceName) bool {
 	for _, name := range names {
 		if node.Idle.ScalarResources[name] < 0 {
@@ -122,8 +122,8 @@ func overcommitted(node *api.NodeInfo, names []v1.ResourceName) bool {
 	return false
 }
 
-// overrideNode sets the node's total of the resources. It replaces the Node object by a copy, because others read it, so that
-// values derived from the object later agree.
+// overrideNode sets the node's total of the resources. It also sets them in a copy of the Node object, so that values that are derived
+// from the object later agree. The object itself stays unchanged, because others read it.
 func overrideNode(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
 	other := false
 	for _, name := range names {

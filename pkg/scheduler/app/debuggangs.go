@@ -22,8 +22,8 @@ const (
 	mostGangShown = 5000
 )
 
-// showGangs responds with the state of gangs. The query parameters namespace and podgroup filter, limit bounds their number, and
-// after, as namespace/name, continues after that gang.
+// showGangs responds with the state of gangs. The query parameters namespace and podgroup select gangs, limit bounds their
+// number, and after, as namespace/name, continues after that gang.
 func showGangs(w http.ResponseWriter, r *http.Request, view *debug.View) {
 	if view == nil {
 		http.Error(w, "this scheduler is not the leader; ask the leader", http.StatusServiceUnavailable)

@@ -28,7 +28,7 @@ func (p *process) runElected(ctx context.Context) error {
 		return err
 	}
 	p.starting.set(func() string { return "the lease " + p.opts.LeaderElection.ResourceName })
-	p.rest = p.fence.wrap(p.rest) // the lock has a client that bypasses the fence
+	p.rest = p.fence.wrap(p.rest) // the lock's client was created before and bypasses the fence
 	return p.elect(ctx, lock, p.lead)
 }
 
@@ -66,7 +66,7 @@ func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead f
 		select {
 		case <-leading:
 		default:
-			endElection() // nothing to drain
+			endElection() // a process that stands by has nothing to drain
 		}
 	})
 	defer stopStandby()

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fence stops a process from writing to the API server while another may lead. A process that was stopped, or whose
-// machine was suspended, may wake after its lease has expired, and would continue to write its Bindings before the
-// elector checks the clock. A write that was sent earlier still arrives.
+// fence stops a process from writing to the API server while another process may lead. A process that was stopped, or
+// whose machine was suspended, may wake after its lease has expired. It would continue to write its Bindings before
+// the elector checks the clock. The fence cannot stop a write that was already sent.
 //
 // A stopped write fails like one rejected with "too many requests": it was not applied, and may be retried. If the
 // lease is really lost, the process exits before a retry.
@@ -36,7 +36,7 @@ func now() moment {
 	return moment{steady: t, wall: t.Round(0)}
 }
 
-// since returns how much later it is than the other moment, by the clock that shows more.
+// since returns the time from the other moment to this one, by the clock that shows more.
 func (m moment) since(other moment) time.Duration {
 	return max(m.steady.Sub(other.steady), m.wall.Sub(other.wall))
 }

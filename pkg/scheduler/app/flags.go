@@ -29,7 +29,7 @@ func (o *Options) check() error {
 		o.checkRates(),
 		checkRange("minimum-feasible-nodes", o.MinNodesToFind, 0, math.MaxInt32),
 		checkRange("minimum-percentage-nodes-to-find", o.MinPercentageOfNodesToFind, 0, 100),
-		checkRange("percentage-nodes-to-find", o.PercentageOfNodesToFind, math.MinInt32, 100), // 0 or less has a meaning there
+		checkRange("percentage-nodes-to-find", o.PercentageOfNodesToFind, math.MinInt32, 100), // 0 or less lets upstream compute the percentage
 		checkRange("node-worker-threads", o.NodeWorkerThreads, 1, mostNodeWorkers),
 		o.checkPluginsDir(),
 	)

@@ -17,12 +17,12 @@ import (
 // may at first refuse requests that it will allow, so only lasting refusals count. Once the lease was held, the elector
 // itself gives up in time. The lock also reports each renewal to the fence.
 //
-// The elector calls it on one goroutine.
+// The elector calls all methods on one goroutine.
 type guardedLock struct {
 	resourcelock.Interface
 	// patience is how long all reads, or all writes, must have been refused.
 	patience time.Duration
-	// refused is called once.
+	// refused is called once, when reads or writes have been refused for that long.
 	refused func(error)
 	fence   *fence
 
@@ -30,7 +30,7 @@ type guardedLock struct {
 	held, ended      bool
 }
 
-// refusals records since when calls of one kind have been refused; zero if the last one was not.
+// refusals records since when calls of one kind have been refused; zero if the last call was not refused.
 type refusals struct{ since time.Time }
 
 // Get implements resourcelock.Interface.
@@ -52,7 +52,7 @@ func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElec
 // Update implements resourcelock.Interface.
 func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity != l.Identity() {
-		l.fence.left() // before others may take it
+		l.fence.left() // before another process may take the lease
 	}
 	begun := now()
 	err := l.Interface.Update(ctx, record)

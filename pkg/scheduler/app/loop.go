@@ -17,10 +17,10 @@ const (
 	// heartbeat is the longest time without a cycle while anything waits. It bounds the harm if a change was misjudged,
 	// or missed.
 	heartbeat = 15 * time.Second
-	// idleBefore is the time without cycles after which the loop does not rest after the next one.
+	// idleBefore is how long the loop must have been without cycles so that it does not rest after the next cycle.
 	idleBefore = 500 * time.Millisecond
-	// lowUrgencyDelay bounds how long a change waits that cannot help a pending task. A PodGroup should soon report
-	// that its gang runs.
+	// lowUrgencyDelay is how long a change that cannot help a pending task waits for a cycle. It is short because a
+	// PodGroup should soon report that its gang runs.
 	lowUrgencyDelay = 500 * time.Millisecond
 )
 
@@ -85,7 +85,7 @@ func (l *loop) run(ctx context.Context) {
 	var last, looked time.Time
 	for ctx.Err() == nil {
 		var rested time.Duration
-		changed := l.takeChanged() // first: a change signaled after this gets a cycle of its own
+		changed := l.takeChanged() // first, so that a change signaled after this gets a cycle of its own
 		beat := time.Since(looked) >= heartbeat
 		if beat {
 			looked = time.Now()

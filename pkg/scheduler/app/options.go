@@ -22,11 +22,11 @@ type Options struct {
 	// ValidateConf names a configuration file to check instead of running.
 	ValidateConf string
 	// DrainGracePeriod bounds how long in-flight bind transactions may take to end after SIGTERM. Members that are not
-	// being bound at its end are rolled back.
+	// being bound at the end of that time are rolled back.
 	DrainGracePeriod time.Duration
 }
 
-// AddFlags adds all flags. Upstream's keep their names and defaults, except that the health endpoint is enabled.
+// AddFlags adds all flags. Upstream's flags keep their names and defaults, except that the health endpoint is enabled.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.ServerOption.AddFlags(fs)
 	o.EnableHealthz = true

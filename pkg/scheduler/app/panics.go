@@ -30,8 +30,9 @@ func keepGoing() {
 	utilruntime.ReallyCrash = false
 }
 
-// panicked handles a cycle that panicked: tasks already handed over are bound or rolled back like any other
-// transaction, other placements are undone, and the search for the object that caused the panic begins.
+// panicked handles a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. Tasks that were
+// already handed over are bound or rolled back like in any other transaction, other placements are undone, and the search
+// for the object that caused the panic begins.
 func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	what = describePanic(s.registry.Action(), what, stack)
 	klog.ErrorS(nil, "Scheduling cycle panicked", "panic", what, "turn", turn, "stack", string(stack))
@@ -77,10 +78,10 @@ type orphanPanic struct {
 }
 
 const (
-	// straggling is how long no orphan panic may be reported before the next cycle runs, so that a late report is not
-	// attributed to that cycle.
+	// straggling is how long a cycle that may have had orphan panics waits for a report of one before it ends. So a late
+	// report is not attributed to the next cycle.
 	straggling = 20 * time.Millisecond
-	// stragglers bounds how often this wait is repeated.
+	// stragglers bounds how often the wait is repeated because a panic was reported.
 	stragglers = 50
 )
 
@@ -91,8 +92,8 @@ func (s *orphanPanics) catch() {
 	})
 }
 
-// record records the first panic of a cycle. Later ones are mostly the same: parallel work of a cycle, by upstream and by
-// Kubernetes' plugins, runs one function for many items.
+// record records the first panic of a cycle. Later panics of the cycle are mostly the same: parallel work of a cycle, by
+// upstream and by Kubernetes' plugins, runs one function for many items.
 func (s *orphanPanics) record(p orphanPanic) {
 	if !strings.Contains(string(p.stack), "workqueue.ParallelizeUntil") {
 		return
@@ -104,8 +105,8 @@ func (s *orphanPanics) record(p orphanPanic) {
 	}
 }
 
-// all returns the first panic of a cycle that has ended; nil if there was none. If there was one, or if it matters
-// because the cause of panics is being searched for, it waits until no more are reported.
+// all returns the first panic of a cycle that has ended; nil if none was recorded. If there was one, or if matters says
+// that the cause of panics is being searched for, all waits until no more panics are reported.
 func (s *orphanPanics) all(matters bool) *orphanPanic {
 	first := s.takeRecorded()
 	for range stragglers {

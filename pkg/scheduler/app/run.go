@@ -96,8 +96,8 @@ type process struct {
 	shown        debugged
 }
 
-// accept checks that the plugins of a valid configuration can be built. Before this process leads, it has nothing to
-// build them with.
+// accept checks that the plugins of a valid configuration can be built. It accepts any while this process does not
+// lead, because plugins are built with the cache of a leader.
 func (p *process) accept(cfg *config.Config) error {
 	if p.leading == nil {
 		return nil
@@ -105,7 +105,8 @@ func (p *process) accept(cfg *config.Config) error {
 	return p.leading.use(cfg)
 }
 
-// lead runs the scheduler until ctx ends, and until it is drained. lifetime ends later than ctx.
+// lead runs the scheduler until ctx ends, and then drains it. lifetime ends when the lease is lost, or after the
+// drain.
 func (p *process) lead(ctx, lifetime context.Context) error {
 	var s *scheduler
 	err := p.starting.during(func() string { return "the API server and the queues" }, func() (err error) {
@@ -121,7 +122,8 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	p.leading = s
 	p.show(s)
 	if _, err := p.loader.Load(); err != nil {
-		// The configuration changed while this process stood by. The result of its validation is still valid.
+		// The file changed while this process stood by, and is refused. The last configuration that was accepted takes
+		// effect.
 		if useErr := s.use(p.loader.Current()); useErr != nil {
 			return errors.Join(err, useErr)
 		}

@@ -53,9 +53,8 @@ type scheduler struct {
 	profile *framework.Profile
 	// retired are configurations that were replaced since the last cycle began.
 	retired []*framework.Profile
-	// atWork are the plugins that have recovered since this process began to lead. They need not recover again, even
-	// after a configuration without them: their steps continue after it, so anything they would find later is their own
-	// work.
+	// atWork are the plugins that have recovered since this process began to lead. They need not recover again, even if they were
+	// missing in a configuration in between: their steps in flight continue, so anything they would find later is their own work.
 	atWork map[string]bool
 }
 
@@ -85,8 +84,8 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
 }
 
-// use puts a configuration into effect: from the next cycle on, and at once for gangs that wait after a failure. On an
-// error the previous one stays.
+// use puts a configuration into effect from the next cycle on. It also ends the waits of gangs after failures. On an error the
+// previous configuration stays in effect.
 func (s *scheduler) use(cfg *config.Config) error {
 	profile, err := s.registry.Build(framework.ProfileInput{
 		Actions:         cfg.Actions,
@@ -296,7 +295,8 @@ func (s *scheduler) cycle() (unsettled bool) {
 	return s.cache.Quarantine().CycleSucceeded() || unsettled
 }
 
-// hasWork reports whether a task waits, or a PodGroup is not settled: reasons to run another cycle after a period.
+// hasWork reports whether a task waits, or a PodGroup is neither Running nor Completed. Either is a reason for another cycle
+// after a period.
 func hasWork(jobs map[api.JobID]*api.JobInfo) bool {
 	for _, job := range jobs {
 		for _, status := range []api.TaskStatus{api.Pending, api.Pipelined, api.Allocated, api.Releasing} {

@@ -40,8 +40,8 @@ type debugged struct {
 	gangs atomic.Pointer[debug.View]
 }
 
-// startServers starts the health server and the metrics and profiling server, according to the flags. They listen when
-// it returns, and stop with the context.
+// startServers starts the health server and the metrics and profiling server, according to the flags. Both listen when
+// startServers returns, and stop with the context.
 func startServers(ctx context.Context, o *Options, health http.Handler, shown *debugged) error {
 	if o.EnableHealthz {
 		mux := http.NewServeMux()
@@ -111,7 +111,7 @@ func debugHandler(metrics, profiling bool, shown *debugged) http.Handler {
 }
 
 // explain responds with the gangs that fit into no node group, and why, according to the last closed session. The query
-// parameters namespace and podgroup filter.
+// parameters namespace and podgroup select gangs.
 func explain(w http.ResponseWriter, r *http.Request, explanations *framework.Explanations) {
 	gangs := slices.DeleteFunc(explanations.List(), func(e framework.GangExplanation) bool {
 		namespace, podGroup := r.URL.Query().Get("namespace"), r.URL.Query().Get("podgroup")

@@ -45,7 +45,7 @@ func (s *startup) waitsFor() (what string, since time.Time) {
 	return s.what(), s.since
 }
 
-// during records the condition that is waited for while f runs, and logs it from time to time.
+// during records what the start waits for while f runs, and logs it every logEvery.
 func (s *startup) during(what func() string, f func() error) error {
 	s.set(what)
 	defer s.set(nil)
@@ -93,8 +93,8 @@ func matchFeatureGates(ctx context.Context, config *rest.Config) error {
 	return matchDeviceClaims(ctx, config)
 }
 
-// matchDeviceClaims disables dynamic resource allocation if the API server does not serve the version used here. It may
-// be disabled there whatever the server's version is, and informers would then wait forever.
+// matchDeviceClaims disables dynamic resource allocation if the API server does not serve the API version used here. An API
+// server of any version may have the feature disabled, and informers would then wait forever.
 func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 	gates := utilfeature.DefaultMutableFeatureGate
 	if !gates.Enabled(features.DynamicResourceAllocation) {

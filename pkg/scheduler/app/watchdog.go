@@ -15,7 +15,7 @@ const (
 	// cycleLimit is how long the loop may run without a sign of progress.
 	cycleLimit = 2 * time.Minute
 	// panicLimit is how long cycles may panic one after the other before the health check fails. Finding the cause
-	// takes seconds. The process exits after cycleLimit.
+	// takes seconds. The process exits when they have panicked for cycleLimit.
 	panicLimit = 30 * time.Second
 	// watchPeriod is how often the watchdog checks.
 	watchPeriod = time.Second
@@ -54,7 +54,7 @@ func (w *watchdog) start() (stop func()) {
 	}
 }
 
-// beat records progress: a cycle begins, or a period needed none.
+// beat records progress: a cycle begins, or a period has passed that needed no cycle.
 func (w *watchdog) beat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

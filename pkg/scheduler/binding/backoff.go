@@ -31,7 +31,7 @@ type Backoff struct {
 	// waking is held while wake runs.
 	waking sync.Mutex
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	gangs   map[api.JobID]*gangWait
 	timer   *time.Timer
@@ -54,7 +54,8 @@ type gangWait struct {
 	cut    bool
 	reason string
 	nodes  []string
-	// avoid are the nodes that the gang failed on since it was last placed on one of them although it should avoid them.
+	// avoid are the nodes that the gang failed on and should avoid. The list starts again when the gang fails on one of
+	// them.
 	avoid []string
 }
 
@@ -79,7 +80,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 		b.gangs[gang] = w
 	} else {
 		if !w.over && !time.Now().Before(w.until) {
-			b.end(w) // the timer is about to do the same
+			b.end(w) // the timer is about to end the wait, too
 		}
 		w.length = min(2*w.length, b.longest)
 	}
@@ -177,7 +178,7 @@ func (b *Backoff) Stop() {
 	defer b.waking.Unlock()
 }
 
-// retry ends the waits of the gangs that match, and restores their shortest wait to the length of a first one.
+// retry ends the waits of the gangs that match accepts, and restores their shortest wait to the length of a first one.
 func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	ended := false
@@ -200,7 +201,7 @@ func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	}
 }
 
-// soon shortens the waits of the gangs that match to their shortest wait.
+// soon shortens the waits of the gangs that match accepts to their shortest wait.
 func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,7 +247,7 @@ func (b *Backoff) alarm(at time.Time) {
 	b.timer.Reset(time.Until(at))
 }
 
-// expire ends the waits that are over, drops gangs that were remembered long enough, and sets the timer for the next.
+// expire ends the waits that are over, drops gangs that were remembered long enough, and sets the timer for the next time.
 func (b *Backoff) expire() {
 	b.mu.Lock()
 	b.due = time.Time{}

@@ -35,8 +35,8 @@ func (r *run) bindAll(members []*member, slot *waiter) {
 	r.work.Wait()
 }
 
-// bind binds one member, in the given slot if it has one, and records the outcome in the ledger. A member that is not
-// bound is rolled back on a goroutine of its own.
+// bind binds one member and records the outcome in the ledger. slot is for the first call; nil if the member has yet to ask
+// for one. A member that is not bound is rolled back on a goroutine of its own.
 func (r *run) bind(m *member, slot *waiter) {
 	err := r.place(m, slot)
 	switch {
@@ -53,7 +53,7 @@ func (r *run) bind(m *member, slot *waiter) {
 	}
 }
 
-// notifyBound notifies the member's steps that it is bound.
+// notifyBound calls the function Bound of the member's steps.
 func (r *run) notifyBound(m *member) {
 	for i := range m.Steps {
 		s := &m.Steps[i]

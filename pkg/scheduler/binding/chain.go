@@ -11,19 +11,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// placeTime is how long a member's steps occupy one of the transaction's places. A write takes milliseconds; a longer step mostly
-// waits for something else, such as a volume provisioner. If such members kept their places, the gang would wait once for each
-// batch of members.
+// placeTime is how long a member's steps count against perGang. A write takes milliseconds; a longer step mostly waits for
+// something else, such as a volume provisioner. If such members kept counting, the gang would wait once for each batch of perGang
+// members.
 const placeTime = 100 * time.Millisecond
 
-// startWaiting starts the chains of waiting members while places are free.
+// startWaiting starts the chains of waiting members, at most perGang at a time.
 func (r *run) startWaiting() {
 	for _, m := range r.roster.startable(r.e.perGang) {
 		r.work.Go(func() { r.chain(m) })
 	}
 }
 
-// chain runs the member's steps in order. It rolls them back if the member fails before the last one has returned.
+// chain runs the member's steps in order. It rolls them back if the member fails before its last step has returned.
 func (r *run) chain(m *member) {
 	defer after(placeTime, func() { r.roster.givePlace(m) }).stop()
 	for i := range m.Steps {

@@ -50,9 +50,9 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return fmt.Errorf("%d bind transactions did not end within %v after they were cut short: %s", len(left), e.drainLimit, named)
 }
 
-// Abort stops at once, for a scheduler that has lost its lease: no step, rollback, bind or look-up starts from
-// here on, and the contexts of calls under way end. Members with nothing to undo are released with ErrAborted; the
-// others are abandoned. It does not wait: a Drain after it does.
+// Abort stops at once, for a scheduler that has lost its lease: no step, rollback, bind or look-up starts from here
+// on, and the contexts of calls under way end. Members with nothing to undo are released with ErrAborted; the
+// others are abandoned. Abort does not wait for them to end; a Drain after it does.
 func (e *Engine) Abort() {
 	e.refuse()
 	e.abort(ErrAborted)

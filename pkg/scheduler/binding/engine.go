@@ -40,7 +40,7 @@ type Engine struct {
 	// again is closed and replaced to end the retry pauses under way.
 	again chan struct{}
 
-	// gauge keeps reports of InFlight in the order of the counts they report.
+	// gauge serializes reportInFlight, so that the observer gets the newest count last.
 	gauge sync.Mutex
 }
 
@@ -100,8 +100,8 @@ func (e *Engine) GroupsInFlight() (n int) {
 	return n
 }
 
-// Failing reports whether a transaction of the gang that has not ended has failed members, released or not. They must not be
-// placed again before the transaction ends, because only then the gang's backoff begins.
+// Failing reports whether a transaction of the gang that has not ended has failed members, released or not. These members must
+// not be placed again before the transaction ends, because the gang's backoff begins only then.
 func (e *Engine) Failing(gang api.JobID) bool {
 	return slices.ContainsFunc(e.runsOf(gang), func(r *run) bool { return r.roster.failing() })
 }
@@ -128,8 +128,8 @@ func (e *Engine) CancelNode(node string, cause error) {
 	}
 }
 
-// RetryNow ends the pauses of all retries, because, for example, the API server has recovered: rollbacks, reads, and Bindings,
-// also of calls that are under way and fail. If they fail again they wait as after a first failure.
+// RetryNow ends the pauses between the tries of rollbacks, reads and Bindings, for example because the API server has recovered.
+// It also ends the next pause of a call that is under way and fails. If the calls fail again, they wait as after a first failure.
 func (e *Engine) RetryNow() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// Including counts the tasks of these members and the tasks that are placed already.
+// Including returns a function that counts the tasks of these members and the tasks that are placed already.
 func Including(list []*Member) func(*api.TaskInfo) bool {
 	of := Only(list)
 	return func(task *api.TaskInfo) bool { return of(task) || Placed(task) }
 }
 
-// Only counts the tasks of these members and no others.
+// Only returns a function that counts the tasks of these members and no other tasks.
 func Only(list []*Member) func(*api.TaskInfo) bool {
 	set := make(map[api.TaskID]bool, len(list))
 	for _, m := range list {
@@ -38,8 +38,8 @@ func Placed(task *api.TaskInfo) bool {
 	}
 }
 
-// ShortOf returns nil when the tasks that count are enough for the gang's minimum by the spec, and otherwise an error that
-// says what is missing.
+// ShortOf returns nil when the tasks that counts accepts are enough for the gang's minimum by the spec. Otherwise it returns an
+// error that says what is missing.
 func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.TaskInfo) bool) error {
 	var total int32
 	roles := map[string]int32{}
@@ -88,7 +88,7 @@ func shortOfMembers(total int32, spec *scheduling.PodGroupSpec) string {
 	return fmt.Sprintf("%d of minMember %d", total, spec.MinMember)
 }
 
-// WholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size with the tasks that count.
+// WholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size with the tasks that counts accepts.
 func WholeSubGroups(subGroups map[api.SubJobID]*api.SubJobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
 	whole := map[api.SubJobGID]int32{}
 	for _, sub := range subGroups {

@@ -37,7 +37,7 @@ type Count int
 const (
 	// CountPlaced counts members that are bound, run, or have succeeded.
 	CountPlaced Count = iota
-	// CountNone counts no others: the transaction itself must bind the whole minimum.
+	// CountNone counts no other members: the transaction itself must bind the whole minimum.
 	CountNone
 	// CountSatisfied treats the minimum as reached: it was reached before, and a member of that time still exists.
 	CountSatisfied
@@ -86,7 +86,7 @@ func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, p
 	}
 }
 
-// bindable returns an error with the number of members that can be bound, and their gang; nil when they are enough.
+// bindable adds to short, the numbers of members, that no more can be bound, and the gang's name; nil if short is nil.
 func (t *Transaction) bindable(gang api.JobID, short error) error {
 	if short == nil {
 		return nil
@@ -102,8 +102,8 @@ func (t *Transaction) named(gang api.JobID, short error) error {
 	return fmt.Errorf("gang %s: %w", gang, short)
 }
 
-// stageInfo stages the annotations that record which members are bound together, under the names that Koordinator uses. Values
-// set by others are replaced.
+// stageInfo stages the annotations that record which members are bound together, under the names that Koordinator uses. Values that
+// another client set are replaced.
 func (t *Transaction) stageInfo(together []*member) {
 	alone := t.GangGroup == nil || len(together) < 2
 	var group, count string
@@ -125,7 +125,7 @@ func (t *Transaction) stageInfo(together []*member) {
 // ErrStrict fails a strict gang that lost a member.
 var ErrStrict = errors.New("the gang is strict")
 
-// StrictLoss returns an error when not all members of a strict gang passed. A satisfied gang loses its members one by one.
+// StrictLoss returns an error when not all members of a strict gang passed. A gang with CountSatisfied loses its members one by one.
 func (t *Transaction) StrictLoss(passed []*Member) error {
 	if t.GangGroup == nil || len(passed) == len(t.Members) {
 		return nil

@@ -23,8 +23,8 @@ const (
 
 // member is a Member under way:
 //
-//	           a place in         last step        barrier: the gang
-//	           the gang is free   returned nil     has enough               Binding is known to hold
+//	           fewer than         last step        barrier: the gang
+//	           perGang prepare    returned nil     has enough               Binding is known to hold
 //	waiting ───────────────► preparing ─────► passed ─────────────► binding ────────────────────────► bound
 //	   │                         │              │                      │
 //	   │ cancelled               │ step failed  │ cancelled            │ refused for good, overtaken,
@@ -36,11 +36,11 @@ const (
 //	   ├───────► released     every step that has begun, or is marked with RollbackIfNotRun, is rolled back
 //	   └───────► abandoned    Abort came before that, or before the bind was settled
 //
-// A member without steps goes from waiting to passed at once, and one whose bind Abort left unsettled goes from
-// binding to abandoned. "Cancelled" is all of: Cancel, CancelNode, a Drain cut short, Abort, and the gang falling
-// below its minimum. A member leaves preparing at once when it is cancelled or a step is overdue; its chain's
-// goroutine lives on until that step returns, and rolls back then. The states bound, released and abandoned are
-// final. Ledger.Bound or Ledger.Released is called before the first two are entered.
+// A member without steps goes from waiting to passed at once. A member whose bind Abort left unsettled goes from binding to
+// abandoned. "Cancelled" stands for Cancel, CancelGang, CancelNode, a Drain that cuts the transaction short, Abort, and a
+// gang that falls below its minimum. A member leaves preparing at once when it is cancelled or a step is overdue; its chain's
+// goroutine lives on until that step returns, and rolls back then. The states bound, released and abandoned are final.
+// Ledger.Bound is called before a member enters state bound, and Ledger.Released before it enters state released.
 type member struct {
 	*Member
 	// ctx ends, with the cause, when the member fails or its bind is to be given up.
@@ -55,7 +55,8 @@ type member struct {
 	// begun counts the steps that have begun, in order; running is set while the last of these runs.
 	begun   int
 	running bool
-	// slow reports whether the member is preparing and has released its place.
+	// slow reports whether the member's steps have run for placeTime, so that it no longer counts against
+	// perGang.
 	slow bool
 	// kept is the number of steps, counted from the first, that still may need a rollback. Later steps are rolled
 	// back or never need it.

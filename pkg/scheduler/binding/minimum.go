@@ -14,9 +14,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// The minimum of a gang is minMember of its members in all, minTaskMember of every role (unless their sum exceeds minMember),
-// and the minima of its sub-groups, whichever asks for most. Every part of the scheduler applies the same rule: ShortOf checks
-// members against it, and ApplyMinimum gives it to a job of a snapshot, where upstream's functions read it.
+// A gang reaches its minimum with minMember members in all, minTaskMember members of every role (unless their sum exceeds
+// minMember), and the required number of complete sub-groups of every policy. Every part of the scheduler applies the same rule:
+// ShortOf checks members against it, and ApplyMinimum gives it to a job of a snapshot, where upstream's functions read it.
 
 // LeastMembers returns the smallest number of members that can reach the gang's minimum: minMember, or what its roles or its
 // sub-groups need together when that is more.
@@ -97,18 +97,19 @@ func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJo
 const MinimumAnnotation = "binding.volcano-prebind.io/minimum"
 
 // QueueAnnotation names the queue in which the pod was bound, unless that is DefaultQueue. A scheduler that starts charges the
-// pod's gang to this queue, even if its PodGroup has since moved to another one. The same policy protects it.
+// pod's gang to this queue, even if its PodGroup has since moved to another one. The policy that protects MinimumAnnotation
+// protects this annotation, too.
 const QueueAnnotation = "binding.volcano-prebind.io/queue"
 
 // DefaultQueue is the queue of pods without a QueueAnnotation.
 const DefaultQueue = "default"
 
-// RecordMinimum stages MinimumAnnotation for a member that is about to be bound, and replaces a value set by others.
+// RecordMinimum stages MinimumAnnotation for a member that is about to be bound. It replaces a value that another client set.
 func (m *Member) RecordMinimum(least int32) {
 	m.record(MinimumAnnotation, strconv.Itoa(int(least)), least > 1)
 }
 
-// RecordQueue stages QueueAnnotation in the same way.
+// RecordQueue stages QueueAnnotation for a member that is about to be bound. It replaces a value that another client set.
 func (m *Member) RecordQueue(queue string) { m.record(QueueAnnotation, queue, queue != DefaultQueue) }
 
 func (m *Member) record(annotation, value string, needed bool) {
@@ -123,7 +124,7 @@ func (m *Member) record(annotation, value string, needed bool) {
 }
 
 // BoundFor returns the largest minimum that any currently placed member was bound for; 0 when no pod records one, for example
-// because another scheduler bound them.
+// because another scheduler bound the members.
 func BoundFor(job *api.JobInfo) (least int32) {
 	for _, task := range job.Tasks {
 		if text, ok := task.Pod.Annotations[MinimumAnnotation]; ok && Placed(task) {

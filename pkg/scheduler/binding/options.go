@@ -11,7 +11,7 @@ import (
 
 type options struct {
 	// apiCalls bounds the calls to the API server under way, over all gangs; a namespace alone may have half of them. As many
-	// again may hang.
+	// other calls may hang.
 	apiCalls int
 	// perGang bounds the chains, rollbacks and binds under way in one transaction. A chain that runs longer than placeTime does
 	// not count.

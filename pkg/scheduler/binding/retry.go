@@ -97,7 +97,8 @@ func statusCode(err error) int32 {
 	return 0
 }
 
-// pauses are the waits between the tries of one call. They grow, until RetryNow ends one.
+// pauses are the waits between the tries of one call. They grow with each try, until RetryNow ends one and they start
+// again.
 type pauses struct {
 	e              *Engine
 	first, backoff wait.Backoff
@@ -105,7 +106,7 @@ type pauses struct {
 	again <-chan struct{}
 	// endedEarly reports whether RetryNow ended the last pause.
 	endedEarly bool
-	// changed ends a pause too; nil never does.
+	// changed is a channel that ends a pause, too; a nil channel never does.
 	changed <-chan struct{}
 }
 

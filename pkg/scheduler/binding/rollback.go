@@ -52,7 +52,7 @@ func (r *run) rollback(m *member, s *Step) bool {
 	return false
 }
 
-// acquire takes a place, and returns false when ctx ended first.
+// acquire adds an element to the channel of places when it has room; it returns false when ctx ended first.
 func acquire(ctx context.Context, places chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false
@@ -65,7 +65,7 @@ func acquire(ctx context.Context, places chan struct{}) bool {
 	}
 }
 
-// tryRollback runs the rollback once, in an acquired place, and releases the place.
+// tryRollback runs the rollback once, after acquire, and then releases its place in undoing.
 func (r *run) tryRollback(m *member, s *Step) error {
 	defer func() { <-r.undoing }()
 	ctx, cancel := context.WithTimeout(r.e.ctx, s.timeout())

@@ -29,7 +29,7 @@ type roster struct {
 	count [numStates]int
 	// next is the first member that may be waiting.
 	next int
-	// slow counts the members in preparing that have released their place.
+	// slow counts the members in preparing that no longer count against perGang.
 	slow int
 	// lost counts the members that failed before the barrier.
 	lost int

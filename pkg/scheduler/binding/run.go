@@ -42,12 +42,12 @@ type run struct {
 	tx        *Transaction
 	roster    *roster
 	submitted time.Time
-	// slots are the transaction's share of the engine's slots.
+	// slots asks for slots of the engine on behalf of the transaction.
 	slots *requester
 	// former are the earlier transactions of the gangs that were in flight at submission. Each channel is closed when its
 	// transaction ends.
 	former []<-chan struct{}
-	// ended is closed at the very end.
+	// ended is closed when the transaction has ended.
 	ended chan struct{}
 	// stop releases the members' contexts.
 	stop context.CancelFunc
@@ -100,11 +100,11 @@ func (r *run) awaitPreviousTransactions() {
 }
 
 // judgeEvery is the shortest time between two checks whether a gang that loses members can still reach its minimum. Each
-// check reads its PodGroup and counts its tasks, and members of a gang are mostly lost by the hundred.
+// check reads the gang's PodGroup and counts its tasks, and a gang often loses hundreds of members at once.
 const judgeEvery = 100 * time.Millisecond
 
 // prepare starts the members' chains and returns when each has passed or failed. As soon as losses put the minimum out of
-// reach the other members fail too, so that their capacity is free again soon.
+// reach, the other members fail, too, so that their capacity is free again soon.
 func (r *run) prepare() {
 	var (
 		judged int

@@ -26,7 +26,7 @@ import (
 //     with each call that ends, and shrinks with each that hangs.
 //   - A free slot goes to the namespace that holds the fewest slots; among equals to the one that released a slot longest ago.
 //     There it goes to the oldest gang, so that gangs end one after the other instead of all at the end, and a crash in
-//     between leaves few of them partially bound. Only while few gangs hold slots it goes to one that holds none.
+//     between leaves few of them partially bound. While few gangs hold slots, it goes to the oldest gang that holds none.
 //
 // A grant costs O(log n) for n waiting namespaces, plus a pass over the holders (at most as many as slots), plus an insertion
 // among the namespace's waiting gangs.
@@ -74,7 +74,7 @@ type waiter struct {
 	*requester
 	// granted is closed once the waiter has its slot.
 	granted chan struct{}
-	// element is the waiter's place in the line; nil when it is not in it.
+	// element is the waiter's place in the line; nil when the waiter is not in the line.
 	element *list.Element
 	// lent reports whether the call hangs and has released its slot, ended whether the call is over.
 	lent, ended bool
@@ -91,7 +91,7 @@ type namespaceSlots struct {
 	turn int64
 	// holders are the requesters that hold slots; newcomers are the requesters that wait and hold none.
 	holders, newcomers byAge
-	// place is its index among the namespaces that wait; -1 when it does not wait.
+	// place is the namespace's index among the namespaces that wait; -1 when it does not wait.
 	place int
 }
 
@@ -192,7 +192,7 @@ func (s *prioritySemaphore) release(w *waiter) {
 	s.serve()
 }
 
-// returnSlot is called with mu held, like all functions below.
+// returnSlot frees a slot of the requester, and serves waiters. It is called with mu held, like all functions below.
 func (s *prioritySemaphore) returnSlot(n *namespaceSlots, c *requester) {
 	s.free++
 	s.turns++

@@ -18,7 +18,7 @@ type shortfall struct {
 	parts []string
 }
 
-// addAll adds a text for each of the first names, and the number of the others.
+// addAll adds the text that say returns for each listed name, and the number of names that the list leaves out.
 func (s *shortfall) addAll(short brief.List, say func(name string) string) {
 	for _, name := range short.Items() {
 		s.parts = append(s.parts, say(name))
@@ -28,7 +28,7 @@ func (s *shortfall) addAll(short brief.List, say func(name string) string) {
 	}
 }
 
-// err is nil when the gang lacks nothing.
+// err returns the shortfall as an error; nil when the gang lacks nothing.
 func (s *shortfall) err() error {
 	if len(s.parts) == 0 {
 		return nil

@@ -37,12 +37,12 @@ type Step struct {
 	// PreBind prepares the task for the node. A step that does not return by its deadline has failed; it is
 	// rolled back once it does return.
 	PreBind func(ctx context.Context, task *api.TaskInfo, node string) error
-	// Rollback undoes PreBind, also one that failed half-way; nil when there is nothing to undo. It is retried with backoff until
+	// Rollback undoes PreBind, even if PreBind failed half-way; nil when there is nothing to undo. It is retried with backoff until
 	// it returns nil or a NotFound API error.
 	Rollback func(ctx context.Context, task *api.TaskInfo, node string) error
 	// PreCommitCheck checks a passed member again, right before it is bound and after the whole gang has passed; an error fails the
-	// member. It covers changes made while other members were prepared. It must be quick and make no calls, and may run several
-	// times. It may be nil.
+	// member. It finds changes that were made while other members were prepared. It must be quick and make no calls, and may run
+	// several times. It may be nil.
 	PreCommitCheck func(task *api.TaskInfo, node string) error
 	// RollbackIfNotRun reports whether the plugin did something for the task before the chain, when the session placed it, such as
 	// assuming its volumes. Rollback undoes that too, so it is called for every member that is not bound, even if PreBind never
@@ -107,11 +107,11 @@ type Transaction struct {
 
 // Gatekeeper knows the gangs' minima.
 type Gatekeeper interface {
-	// Quorum returns nil when every gang of the transaction reaches its terms with these members bound: mostly its minimum,
-	// together with members already bound or running. Otherwise it returns an error that says what is missing. Members of the
-	// transaction that are not in passed are lost. An error of the API server that may pass, such as a time-out, is no verdict:
-	// the engine asks again a few times. Steps may be at work on the members meanwhile, so Quorum must not read the annotations
-	// of their pods.
+	// Quorum returns nil if every gang of the transaction has enough members once the passed ones are bound: it reaches its
+	// minimum, mostly together with members already bound or running, and meets its other terms (GangTerms). Otherwise it returns
+	// an error that says what is missing. Members of the transaction that are not in passed are lost. An error of the API server
+	// that may pass, such as a time-out, is no verdict: the engine asks again a few times. Steps may be at work on the members
+	// meanwhile, so Quorum must not read the annotations of their pods.
 	Quorum(ctx context.Context, t *Transaction, passed []*Member) error
 }
 
@@ -124,7 +124,7 @@ type Binder interface {
 	GetBinding(ctx context.Context, m *Member) (PodBinding, error)
 }
 
-// PodBinding is where the API server has a member's pod.
+// PodBinding is the binding of a member's pod according to the API server.
 type PodBinding struct {
 	// Gone reports whether the pod, by UID, no longer exists or is being deleted. A pod that is being deleted on the member's
 	// node still counts as bound.
@@ -152,8 +152,8 @@ type Observer interface {
 	StepDone(plugin string, err error, took time.Duration)
 	// RollbackDone reports one run of a rollback.
 	RollbackDone(plugin string, err error)
-	// Delayed reports that a member has waited long for a step, a rollback or its bind. It is called again when the member goes
-	// on to wait for another.
+	// Delayed reports that a member has waited long for a step, a rollback or its bind. It is called again when the member then
+	// waits long for something else.
 	Delayed(m *Member, d Delay)
 	// DelayEnded reports the end of a reported delay. The cause is why the member is not bound; nil when it is bound or still may
 	// be. It is not called for members that Abort left.

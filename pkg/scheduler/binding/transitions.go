@@ -18,8 +18,8 @@ func (s *roster) move(m *member, to memberState) {
 	}
 }
 
-// lose records err as the failure of a member before the barrier, and reports whether the member was still before it. It is
-// called with mu held.
+// lose fails a member that has not passed the barrier, with err. It returns false for a member that has passed the barrier
+// or has failed. It is called with mu held.
 func (s *roster) lose(m *member, err error) bool {
 	switch m.state {
 	case stateWaiting, statePassed:
@@ -33,7 +33,8 @@ func (s *roster) lose(m *member, err error) bool {
 	return true
 }
 
-// discard is called with mu held.
+// discard moves the member to failed with the error, and starts the alarm for a rollback that takes too long. It is called
+// with mu held.
 func (s *roster) discard(m *member, err error) {
 	m.err = err
 	s.move(m, stateFailed)
@@ -55,7 +56,7 @@ func (s *roster) fail(m *member, err error) {
 	s.notify()
 }
 
-// failAll fails all members that have not passed the barrier in one step, and leaves the others.
+// failAll fails, in one step, all members that have not passed the barrier. It leaves the other members.
 func (s *roster) failAll(err error) {
 	var lost []*member
 	s.mu.Lock()
@@ -82,8 +83,8 @@ func (s *roster) failStaleMembers(early map[*Member]error) {
 	}
 }
 
-// cancel fails the matching members, as fail does, in one step, so that the gang's other members cannot fail for another
-// reason in between.
+// cancel fails, in one step, the members that match accepts, as fail does. So the gang's other members cannot fail for
+// another reason in between.
 func (s *roster) cancel(match func(*member) bool, cause error) {
 	var matching []*member
 	s.mu.Lock()
@@ -100,14 +101,14 @@ func (s *roster) cancel(match func(*member) bool, cause error) {
 	s.notify()
 }
 
-// progress counts the members that have neither passed nor failed, and those lost so far.
+// progress counts the members that have neither passed nor failed, and the members lost so far.
 func (s *roster) progress() (undecided, lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count[stateWaiting] + s.count[statePreparing], s.lost
 }
 
-// alive returns the members that have not failed before the barrier, and how many have.
+// alive returns the members that have not failed before the barrier, and the number of members that have.
 func (s *roster) alive() (alive []*member, lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +120,8 @@ func (s *roster) alive() (alive []*member, lost int) {
 	return alive, s.lost
 }
 
-// startable moves waiting members to preparing, in order, while places are free, and returns them. A member without steps
-// passes at once.
+// startable moves waiting members to preparing, in order, and returns them. It stops when the number of members in
+// preparing, without slow ones, reaches places. A member without steps passes at once.
 func (s *roster) startable(places int) (started []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +142,7 @@ func (s *roster) startable(places int) (started []*member) {
 	return started
 }
 
-// givePlace releases the place of a member whose steps still run.
+// givePlace lets another member start, because the steps of this one have run for placeTime.
 func (s *roster) givePlace(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +254,7 @@ func (s *roster) lastOwed(m *member) *Step {
 	return &m.Steps[i]
 }
 
-// undone records that the rollback under way succeeded.
+// undone records that the rollback of the member's last owed step succeeded.
 func (s *roster) undone(m *member) {
 	s.mu.Lock()
 	m.kept = m.owed()
@@ -262,7 +263,7 @@ func (s *roster) undone(m *member) {
 	s.reportEnd(m)
 }
 
-// notUndone records that the rollback failed.
+// notUndone records that a try of the member's rollback failed.
 func (s *roster) notUndone(m *member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

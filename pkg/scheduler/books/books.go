@@ -16,17 +16,16 @@ import (
 
 // Config holds the dependencies of the books. All functions are called with the books' mutex held and must not block.
 type Config struct {
-	// Pod reports whether the books hold the pod, Node whether they hold the node, and Group whether they hold the gang with that owner
-	// name. A nil function admits everything.
+	// Pod reports whether the books hold the pod, and Node whether they hold the node. A nil function admits everything.
 	Pod  func(*v1.Pod) bool
 	Node func(*v1.Node) bool
 	// Volumes returns how many volumes of each CSI driver the pod attaches. An error means that a claim cannot be read yet.
 	Volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
 	// BoundIn returns the queue in which the pod was bound, as the pod records it; empty if it does not.
 	BoundIn func(*v1.Pod) string
-	// DefaultQueue is the queue of gangs that name none.
+	// DefaultQueue is the queue of PodGroups that name no queue.
 	DefaultQueue string
-	// Now is the time; nil is time.Now.
+	// Now returns the current time; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -37,7 +36,7 @@ type Books struct {
 	Pods  *Pods
 	Jobs  *Jobs
 	Nodes *Nodes
-	// Tables are the objects that need no transitions.
+	// Tables are queues, priority classes and quotas, which have no states.
 	Tables Tables
 	// InShard are the nodes of this scheduler's shard.
 	InShard sets.Set[string]

@@ -12,7 +12,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// unlimited is the limit of a driver without one. Pods count the volumes of all drivers, so each driver needs a limit.
+// unlimited is the attach limit of a CSI driver whose CSINode gives no limit. Pods count the volumes of all drivers,
+// so each driver needs a limit.
 const unlimited = math.MaxInt32
 
 // csiNode is the data of a CSINode.
@@ -55,7 +56,7 @@ func (n *Nodes) HideCSI(name string) {
 	n.limit(name)
 }
 
-// limit rebuilds the node's entry for changed limits.
+// limit rebuilds the node's entry with the attach limits of its current CSINode.
 func (n *Nodes) limit(name string) {
 	if e := n.entries[name]; e != nil && e.shown != nil {
 		e.generation = n.last.next()

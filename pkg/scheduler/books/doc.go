@@ -12,8 +12,8 @@
 //	hold     transaction   Pods.Reserve, Pods.Bind   Pods.Release; Pods.Bind once the watch shows the pod on a node, or its end
 //	victim   eviction      Pods.Evict                Pods.Spare, or the end of the pod
 //
-// Pods moves tasks in Jobs and on Nodes; it alone does. Where a task is and which status it has is a function of these inputs only (record.place). Every transition changes one input and
-// books the record again. Nothing is repaired later, because no other code writes to the books:
+// Only Pods moves tasks in Jobs and on Nodes. The place and the status of a task are a function of these inputs only (record.place). Every transition changes
+// one input and books the record again, that is, it recomputes the record's task. Nothing is repaired later, because no other code writes to the books:
 //
 //	shown without node, no hold       Pending, on no node; Releasing if the pod is being deleted
 //	shown without node, hold          Binding or Bound on the hold's node

@@ -4,18 +4,19 @@ package books
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// exact bounds the sums of resources that float64 adds up exactly. A tenant may request more in a pod. Smaller amounts
-// are then lost in the sum, so the sum has to be recomputed when a task is removed: upstream panics when it subtracts
-// more than the sum.
+// exact bounds the sums of resources that float64 adds up exactly. A tenant may request more in a pod. The sum then loses smaller
+// amounts, so it has to be recomputed when a task is removed: upstream panics when it subtracts more than the sum.
 const exact = 1 << 52
 
-// put adds the task to the job. The entry does not maintain the sum of its tasks' requests: a copy computes its own.
+// put adds the task to the job. The job in the books does not maintain the sums of its tasks' requests: each copy of the job
+// computes its own.
 func (j *job) put(task *api.TaskInfo) {
 	j.info.AddTaskInfo(task)
 	j.info.TotalRequest, j.info.Allocated = api.EmptyResource(), api.EmptyResource()
 }
 
-// removeTask removes the task from the job. Upstream subtracts the task's request, so the sum is set to it first.
+// removeTask removes the task from the job. Upstream subtracts the task's request from the job's sums, so they are set to that
+// request first.
 func (j *job) removeTask(task *api.TaskInfo) {
 	info := j.info
 	info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()

@@ -16,8 +16,8 @@ import (
 type Reservation struct {
 	// Owner identifies the member of the transaction. It is compared with ==.
 	Owner any
-	// Decided are annotations that will be written with the Binding. The books contain them from now on, because
-	// upstream reads from them which devices a pod has.
+	// Decided are annotations that will be written with the Binding. The pod in the books has them from now on, because
+	// upstream reads from them which devices the pod has.
 	Decided map[string]string
 	// NUMA is the CPUs and memory that the session chose.
 	NUMA *api.TopologyInfo
@@ -54,8 +54,8 @@ func (h *hold) marked(pod *v1.Pod) *v1.Pod {
 	return &marked
 }
 
-// Reserve moves the task to the node with status Binding. prepare makes the reservation from the books' own task, which
-// it must not change. If Reserve returns an error, nothing has changed.
+// Reserve moves the wanted task to the node with status Binding. prepare makes the reservation from the books' own
+// task, which prepare must not change. If Reserve returns an error, nothing has changed.
 func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.TaskInfo) (Reservation, error)) error {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -100,7 +100,8 @@ func (p *Pods) reservable(wanted *api.TaskInfo) (*record, error) {
 	return r, nil
 }
 
-// Bind records that the owner's pod is bound. The watch may have shown that before.
+// Bind records that the pod was bound by owner, the member that reserved its node. The watch may have shown that
+// before.
 func (p *Pods) Bind(key api.TaskID, owner any) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -117,7 +118,8 @@ func (p *Pods) Bind(key api.TaskID, owner any) {
 	p.move(r)
 }
 
-// Release ends the owner's hold, because the pod was not bound. Its task then follows the watch again.
+// Release ends the hold of owner, the member that reserved the node, because the pod was not bound. The pod's task then
+// follows the watch again.
 func (p *Pods) Release(key api.TaskID, owner any) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -144,7 +146,7 @@ func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	return "", false
 }
 
-// move books the record's task again after a change of the hold or the victim.
+// move recomputes the record's task after a change of the hold or the victim, and updates its job and nodes.
 func (p *Pods) move(r *record) {
 	p.strike(r)
 	r.place()
@@ -153,8 +155,8 @@ func (p *Pods) move(r *record) {
 	p.tidy(r.task)
 }
 
-// Evict marks the task as Releasing for a limited time. It returns its pod and the PodGroup of its job, which is nil if
-// there is none.
+// Evict marks the task as Releasing; on its node for at most victimLeaves. It returns the task's pod, and the PodGroup
+// of the task's job; nil if the job has none.
 func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -174,7 +176,7 @@ func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	return r.shown, group, nil
 }
 
-// Spare undoes an eviction: the pod stays.
+// Spare removes the mark of Evict, because the pod was not deleted.
 func (p *Pods) Spare(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -185,7 +187,7 @@ func (p *Pods) Spare(pod *v1.Pod) {
 	}
 }
 
-// Held returns how many pods transactions hold.
+// Held returns the number of pods with a node that a transaction holds.
 func (p *Pods) Held() int {
 	p.lock.Lock()
 	defer p.lock.Unlock()

@@ -14,8 +14,8 @@ type images struct {
 	on    map[string][]string
 }
 
-// show replaces the images of the node, and returns them as a session sees them. The number of nodes of an image is the
-// current one, as in upstream.
+// show replaces the images of the node, and returns them as a session sees them. For each image, the result has the
+// number of nodes at this time; later changes on other nodes do not update it, as in upstream.
 func (i *images) show(node *v1.Node) map[string]*fwk.ImageStateSummary {
 	i.hide(node.Name)
 	if i.nodes == nil {

@@ -16,7 +16,7 @@ import (
 // not moved to a job of another queue. Only a snapshot moves a job: while a session places the job's tasks by the
 // limits of one queue, they must not count against another one.
 
-// named returns the queue that the PodGroup names.
+// named returns the queue that the PodGroup names, or the default queue.
 func (j *Jobs) named(group *api.PodGroup) api.QueueID {
 	return api.QueueID(cmp.Or(group.Spec.Queue, j.defaultQueue))
 }
@@ -61,7 +61,7 @@ func (j *Jobs) move(e *job, queue api.QueueID) {
 }
 
 // adopt moves the job of a pod that the books first see on a node to the queue in which the pod was bound, as recorded
-// on the pod. It was bound by another scheduler, or by this one before a restart. The first such pod of a job decides.
+// on the pod. Another scheduler has bound the pod, or this one before a restart. The first such pod of a job decides.
 func (p *Pods) adopt(task *api.TaskInfo, pod *v1.Pod) {
 	if queue := p.boundIn(pod); queue != "" && task.Job != "" && holdsNode(task) {
 		if e := p.jobs.of(task.Job); !e.placed() && e.info.Queue != api.QueueID(queue) {

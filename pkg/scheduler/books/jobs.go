@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
 )
 
-// Jobs are the jobs with their tasks.
+// Jobs holds the jobs with their tasks.
 type Jobs struct {
 	lock         sync.Locker
 	last         *generations
@@ -27,7 +27,7 @@ type Jobs struct {
 type job struct {
 	info       *api.JobInfo
 	generation uint64
-	// emptied are sub-jobs that may have lost their last task, which upstream keeps.
+	// emptied are sub-jobs that may have lost their last task. Upstream does not drop such sub-jobs.
 	emptied []api.SubJobID
 }
 
@@ -53,7 +53,8 @@ func (j *Jobs) All() iter.Seq2[api.JobID, *api.JobInfo] {
 // Len returns the number of jobs. The mutex is held.
 func (j *Jobs) Len() int { return len(j.entries) }
 
-// of returns the entry of the job, which is about to change.
+// of returns the entry of a job that the caller is about to change. It creates a missing entry, and raises the entry's
+// generation.
 func (j *Jobs) of(id api.JobID) *job {
 	e := j.entries[id]
 	if e == nil {
@@ -103,7 +104,7 @@ func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
 	}
 	current := info.Queue
 	info.SetPodGroup(group)
-	info.Queue = cmp.Or(current, j.named(group)) // the next snapshot moves the job
+	info.Queue = cmp.Or(current, j.named(group)) // a known queue stays until the next snapshot moves the job
 	vcmetrics.UpdateE2eSchedulingStartTimeByJob(info.Name, string(info.Queue), info.Namespace, info.CreationTimestamp.Time)
 	return nil
 }
@@ -126,7 +127,7 @@ func dropGroup(info *api.JobInfo) {
 	info.AllocatedHyperNode = ""
 }
 
-// decided returns the entry of the job of a session's decision; nil if its PodGroup no longer exists.
+// decided returns the entry of the job that a session has decided on; nil if the job's PodGroup no longer exists.
 func (j *Jobs) decided(on *api.JobInfo) *job {
 	e := j.entries[on.UID]
 	if e == nil || e.info.PodGroup == nil || e.info.PodGroup.UID != on.PgUID {
@@ -143,7 +144,7 @@ func (j *Jobs) NoteHyperNode(decided *api.JobInfo) {
 	if e == nil {
 		return
 	}
-	group := *e.info.PodGroup // copies of the job may share it
+	group := *e.info.PodGroup // copies of the job may share the PodGroup
 	group.Annotations = maps.Clone(group.Annotations)
 	group.Annotations[api.JobAllocatedHyperNode] = decided.PodGroup.Annotations[api.JobAllocatedHyperNode]
 	e.info.PodGroup, e.generation = &group, j.last.next()

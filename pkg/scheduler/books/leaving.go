@@ -16,22 +16,22 @@ import (
 //   - from leavesBefore the end of its grace period until leavesAfter that end, and
 //   - as the victim of an eviction, for victimLeaves from the eviction, however long its grace period is.
 //
-// At all other times it stays. It is Releasing in its job in both cases, because its gang cannot rely on it, but while it stays it is on its
-// node as a task that does not go. Its status there is Unknown, with which no action evicts it once more.
+// At all other times it stays. In both cases the pod's status in its job is Releasing, because its gang cannot rely on it. On its node, a pod that stays
+// is a task that does not end. Its status there is Unknown, because no action evicts a task of that status.
 //
-// A pod that is being deleted counts against its queue until it is gone, because a tenant could otherwise run any number of pods that it deletes as
+// A pod that is being deleted counts against its queue until it no longer exists. Otherwise a tenant could run any number of pods, which it deletes as
 // soon as they start. Pods that ran for at least ranLong before they were deleted do not count while they leave, so that the next gang of the queue can
-// wait on their nodes: a tenant runs twice of what its queue may have, for 3 of 13 minutes. Victims leave for longer, so they do count; plugin evictions
-// leaves them out for their evictor only.
+// wait on their nodes: a tenant may thus use twice the limit of its queue, for 3 of 13 minutes. Victims leave for longer, so they do count; plugin
+// evictions leaves them out for their evictor only.
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
-	// victimLeaves is as long as the plugin evictions waits for a victim at most.
+	// victimLeaves is the longest time that plugin evictions waits for a victim.
 	victimLeaves = 11 * time.Minute
 	ranLong      = 10 * time.Minute
 )
 
-// leaving reports whether the pod of the record leaves now, and when that changes next; zero if it does not change by time alone.
+// leaving reports whether the pod of the record leaves now, as described above, and when that changes next; zero if it does not change by time alone.
 func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 	next := func(at time.Time) bool {
 		if !now.Before(at) {
@@ -55,7 +55,8 @@ func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 // isVictim reports whether the pod of the record was evicted.
 func (r *record) isVictim() bool { return r.victim == r.shown.UID }
 
-// paid reports whether the pod ran for long before it was deleted. The kubelet writes when it started.
+// paid reports whether the pod ran for ranLong before it was deleted, so that it does not count against its queue while it leaves. The kubelet writes
+// the time at which the pod started.
 func (r *record) paid() bool {
 	due, grace, start := r.shown.DeletionTimestamp, r.shown.DeletionGracePeriodSeconds, r.shown.Status.StartTime
 	if due == nil || grace == nil || start == nil {
@@ -65,7 +66,8 @@ func (r *record) paid() bool {
 	return deleted.Sub(start.Time) >= ranLong
 }
 
-// updateDeleted decides whether the task of the record stays and whether it counts against its queue as a deleted one, and notes when that changes.
+// updateDeleted decides whether the record's pod stays, and whether it counts against its queue as a pod that is being deleted. It records when that
+// changes.
 func (p *Pods) updateDeleted(key api.TaskID, r *record) {
 	r.stays = false
 	delete(p.deleted, key)
@@ -82,9 +84,9 @@ func (p *Pods) updateDeleted(key api.TaskID, r *record) {
 	p.changes.set(r, changes)
 }
 
-// lapse books the records again whose time has come. The mutex is held.
+// lapse recomputes the tasks of records whose state has changed by the passage of time. The mutex is held.
 func (p *Pods) lapse() {
-	for len(p.changes) > 0 && !p.now().Before(p.changes[0].at) { // the clock may be set back meanwhile
+	for len(p.changes) > 0 && !p.now().Before(p.changes[0].at) { // reads the clock each time, because it may be set back meanwhile
 		p.move(p.changes[0].record)
 	}
 }
@@ -100,7 +102,7 @@ func (p *Pods) Deleted() iter.Seq[*api.TaskInfo] {
 	}
 }
 
-// onNode returns the task as its node has it.
+// onNode returns the task in the form in which its node has it.
 func (r *record) onNode() *api.TaskInfo {
 	if !r.stays {
 		return r.task
@@ -110,13 +112,13 @@ func (r *record) onNode() *api.TaskInfo {
 	return task
 }
 
-// change is when a record has to be booked again.
+// change is the time at which the state of a record changes by itself.
 type change struct {
 	at     time.Time
 	record *record
 }
 
-// changes are a heap, the earliest first. A record knows its place in it.
+// changes is a heap, the earliest change first. A record's slot is the index of its change in the heap.
 type changes []change
 
 // set records when the record changes next, and replaces an earlier time; a zero time removes the record.

@@ -15,9 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/accounting"
 )
 
-// Nodes are the nodes with the tasks on them.
+// Nodes holds the nodes with the tasks on them.
 type Nodes struct {
-	// Sums lets a plugin supply capacity and usage of resources. It is set up before the first object is shown.
+	// Sums lets a plugin supply capacity and usage of resources. It is set before the first object is shown.
 	Sums accounting.NodeCapacityOverride
 
 	lock    sync.Locker
@@ -49,7 +49,8 @@ func (n *Nodes) Get(name string) *api.NodeInfo {
 	return nil
 }
 
-// All yields the entries of all nodes, in the same state as Get. The mutex is held, and the caller only reads.
+// All yields the entries of all nodes. Their sums may be inexact, as in Get. The mutex is held, and the caller only
+// reads.
 func (n *Nodes) All() iter.Seq2[string, *api.NodeInfo] {
 	return func(yield func(string, *api.NodeInfo) bool) {
 		for name, e := range n.entries {
@@ -60,7 +61,8 @@ func (n *Nodes) All() iter.Seq2[string, *api.NodeInfo] {
 	}
 }
 
-// of returns the entry of the node, which is about to change.
+// of returns the entry of a node that the caller is about to change. It creates a missing entry, and raises the
+// entry's generation.
 func (n *Nodes) of(name string) *node {
 	e := n.entries[name]
 	if e == nil {
@@ -78,8 +80,8 @@ func (n *Nodes) tidy(name string) {
 	}
 }
 
-// newNodeInfo returns an entry without tasks. It exists because upstream logs a warning for each entry that is created
-// without a Node.
+// newNodeInfo returns an entry without tasks; shown is nil if no Node object exists. Upstream's constructor would log
+// a warning for each entry without a Node.
 func newNodeInfo(name string, shown *v1.Node) *api.NodeInfo {
 	if shown != nil {
 		return api.NewNodeInfo(shown)
@@ -126,7 +128,8 @@ func (n *Nodes) hide(name string) {
 	n.tidy(name)
 }
 
-// countNode recomputes inexact sums of the node, and lets a plugin that accounts for resources update the node's.
+// countNode recomputes inexact sums of the node, and lets a plugin that accounts for resources update the node's
+// resources.
 func (n *Nodes) countNode(e *node) {
 	if e.inexact {
 		e.rebuild(e.info.Node)
@@ -174,7 +177,7 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 	return &limited
 }
 
-// rebuild makes a new entry for the Node, with its tasks and the reports of agents.
+// rebuild makes a new entry for the Node, with the tasks and the reports of agents of the former entry.
 func (n *node) rebuild(shown *v1.Node) {
 	former := n.info
 	n.info, n.inexact = newNodeInfo(former.Name, shown), false
@@ -186,7 +189,8 @@ func (n *node) rebuild(shown *v1.Node) {
 	n.info.BindGeneration = former.BindGeneration
 }
 
-// count updates the entries from the reports of agents and plugins. The mutex is held.
+// count updates all entries: NUMA topologies from the reports of agents, and resources that a plugin accounts for. The
+// mutex is held.
 func (n *Nodes) count() {
 	n.refreshNUMA()
 	n.Sums.Changed(func(name string) bool { return n.entries[name] != nil })

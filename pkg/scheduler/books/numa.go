@@ -58,8 +58,8 @@ func (n *Nodes) TakeCPUs(taken map[string]api.ResNumaSets) {
 	}
 }
 
-// refreshNUMA resets the NUMA topologies that sessions see to the last reports of agents. These entries are copied for
-// every session.
+// refreshNUMA resets the NUMA topologies that sessions see to the last reports of agents. It raises the generation of
+// these nodes, so they are copied for every session.
 func (n *Nodes) refreshNUMA() {
 	for _, e := range n.entries {
 		if e.info.NumaInfo != nil || e.info.NumaSchedulerInfo != nil {
@@ -69,7 +69,7 @@ func (n *Nodes) refreshNUMA() {
 	}
 }
 
-// lostCPUs reports whether the node has fewer of each resource than before, by upstream's rule.
+// lostCPUs reports whether the node has fewer CPUs for each resource than before. Upstream has the same rule.
 func lostCPUs(before, after *api.NumatopoInfo) bool {
 	for name, was := range before.NumaResMap {
 		if is := after.NumaResMap[name]; is != nil && was.Allocatable.Size() <= is.Allocatable.Size() {
@@ -79,7 +79,7 @@ func lostCPUs(before, after *api.NumatopoInfo) bool {
 	return true
 }
 
-// numaInfo converts the object. Parts that cannot be parsed are left out.
+// numaInfo converts the Numatopology. Parts that cannot be parsed are left out.
 func numaInfo(shown *nodeinfov1alpha1.Numatopology) *api.NumatopoInfo {
 	info := &api.NumatopoInfo{
 		Namespace: shown.Namespace, Name: shown.Name,

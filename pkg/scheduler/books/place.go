@@ -29,7 +29,7 @@ func (p *Pods) strike(r *record) {
 	}
 }
 
-// tidy drops the entries of the task's job and node if nothing is left of them.
+// tidy drops the entries of the task's job and node if they are no longer needed.
 func (p *Pods) tidy(task *api.TaskInfo) {
 	if task != nil {
 		p.jobs.tidy(task.Job)

@@ -20,19 +20,20 @@ type record struct {
 	victim types.UID
 	// evicted is when the victim was evicted.
 	evicted time.Time
-	// stays reports whether the pod is being deleted and is not leaving (leaving.go). slot is its index in the changes.
+	// stays reports whether the pod is being deleted and is not leaving (leaving.go). slot is the record's index in
+	// Pods.changes.
 	stays bool
 	slot  int
 
-	// task is the entry in the job of the pod; nil while no pod is shown. Its node has a copy of it.
+	// task is the record's task in its job; nil while no pod is shown. The task's node has a copy.
 	task *api.TaskInfo
 	// volumes are the volumes that the pod attaches, according to its claims when they could last be read. unread
-	// reports whether one of them could not be read when the task was made.
+	// reports whether a claim could not be read when the task was made.
 	volumes map[v1.ResourceName]int64
 	unread  bool
 }
 
-// Pods are the records of all pods. They determine which task is in which job and on which node.
+// Pods holds the records of all pods. They determine which task is in which job and on which node.
 type Pods struct {
 	lock    sync.Locker
 	records map[api.TaskID]*record
@@ -41,8 +42,8 @@ type Pods struct {
 	admits  func(*v1.Pod) bool
 	volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
 	boundIn func(*v1.Pod) string
-	// deleted are the records of pods that are being deleted and count against their queues. changes says when records
-	// have to be booked again.
+	// deleted are the records of pods that are being deleted and count against their queues. changes has the times at
+	// which records change by themselves.
 	deleted map[api.TaskID]*record
 	changes changes
 	now     func() time.Time
@@ -73,7 +74,8 @@ func (p *Pods) Show(pod *v1.Pod) {
 	p.settleRecord(key, r)
 }
 
-// Hide is called when the watch shows that the pod was deleted. It ignores a pod other than the one that is shown.
+// Hide is called when the watch shows that the pod was deleted. It does nothing if the books have another pod of that
+// name.
 func (p *Pods) Hide(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -131,7 +133,8 @@ func (p *Pods) Task(key api.TaskID, uid types.UID) *api.TaskInfo {
 	return nil
 }
 
-// settleRecord books the record according to its inputs. Only settleRecord and move write the tasks of jobs and nodes.
+// settleRecord recomputes the record's task from its inputs, and updates its job and nodes. Only settleRecord and move
+// write the tasks of jobs and nodes.
 func (p *Pods) settleRecord(key api.TaskID, r *record) {
 	former := r.task
 	p.strike(r)
@@ -168,7 +171,7 @@ func (p *Pods) makeTask(r *record) {
 	r.place()
 }
 
-// keepGang keeps a task that has a node in its former gang if its pod now names a gang of another queue.
+// keepGang leaves a task that has a node in its former gang, if its pod now names a gang of another queue.
 func (p *Pods) keepGang(task, former *api.TaskInfo) {
 	switch {
 	case task.NodeName == "":
@@ -193,8 +196,8 @@ func (r *record) place() {
 	}
 }
 
-// keepOwners returns the pod with the owners of its former version if it lost its controller: if an owner is deleted
-// without its pods, the scheduler still treats them as owned by it.
+// keepOwners returns the pod with the owners of its former version if the pod lost its controller. If a controller is
+// deleted without its pods, the scheduler still treats it as their owner.
 func keepOwners(pod, former *v1.Pod) *v1.Pod {
 	if former == nil || former.UID != pod.UID || metav1.GetControllerOf(pod) != nil || metav1.GetControllerOf(former) == nil {
 		return pod

@@ -45,8 +45,8 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	return given
 }
 
-// prioritize returns the priority of the job's PodGroup, and records it in the job. The job keeps it if the PodGroup is
-// deleted while its pods run.
+// prioritize returns the priority of the job's PodGroup, or the value of otherwise without a PriorityClass, and records
+// it in the job. The job keeps its priority if the PodGroup is deleted while its pods run.
 func (b *Books) prioritize(job *api.JobInfo, otherwise int32) int32 {
 	job.Priority = b.Tables.priorityOf(job, otherwise)
 	return job.Priority

@@ -76,7 +76,8 @@ func (t *Tables) DefaultPriority() int32 {
 	return lowest.Value
 }
 
-// priorityOf returns the priority of the job.
+// priorityOf returns the value of the PriorityClass that the job's PodGroup names, or the value of otherwise without
+// such a class.
 func (t *Tables) priorityOf(job *api.JobInfo, otherwise int32) int32 {
 	if job.PodGroup != nil {
 		if class := t.Priorities[job.PodGroup.Spec.PriorityClassName]; class != nil {

@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// viewedAtOnce bounds how many tasks View processes before it releases the mutex.
+// viewedAtOnce bounds how many jobs and tasks View processes before it releases the mutex.
 const viewedAtOnce = 2000
 
 // IDs returns the IDs of all jobs, in no order.

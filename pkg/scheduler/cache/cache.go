@@ -40,12 +40,12 @@ const (
 	WakeNow
 )
 
-// Observer observes what happens, for metrics. Its methods must not block.
+// Observer is notified of bind transactions, statuses and events, for metrics. Its methods must not block.
 type Observer interface {
 	binding.Observer
-	// StatusRefused reports a status of an object of that kind that the API server refused for good.
+	// StatusRefused reports that the API server refused a status of an object of this kind, and that the write is not retried.
 	StatusRefused(kind string)
-	// EventDone reports what became of an event: written, refused by the API server, or lost.
+	// EventDone reports the result of writing an event: written, refused by the API server, or lost.
 	EventDone(result string)
 }
 
@@ -67,7 +67,7 @@ type Cache struct {
 	ledger     *ledger.Ledger
 	evictor    *ledger.Evictor
 	reports    *report.Reporter
-	// vc is the unrestricted client. Sessions get another one, which leaves updates of queues to the status writer.
+	// vc is the unrestricted client. Sessions get another client, which leaves updates of queues to the status writer.
 	vc vcclient.Interface
 }
 
@@ -82,7 +82,7 @@ type Settings struct {
 	Rest *rest.Config
 	// SchedulerNames are the values of spec.schedulerName that select this scheduler.
 	SchedulerNames []string
-	// DefaultQueue is the queue of PodGroups that name none.
+	// DefaultQueue is the queue of PodGroups that name no queue.
 	DefaultQueue string
 	// NodeSelectors are labels, as name:value. A node must have one of them to be used; an empty list admits all nodes.
 	NodeSelectors []string
@@ -94,7 +94,7 @@ type Settings struct {
 	Events events.Outlet
 }
 
-// On returns a cache on these clients. It makes no call.
+// On returns a cache that uses these clients. It makes no API call. The cache calls wake when a change needs a cycle.
 func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, observer Observer, wake func(Urgency)) (*Cache, error) {
 	responsible, err := newResponsible(settings.SchedulerNames, settings.NodeSelectors)
 	if err != nil {
@@ -156,8 +156,8 @@ func (c *Cache) Quarantine() *Quarantine { return c.quarantine }
 // Transactions returns the ledger of bind transactions.
 func (c *Cache) Transactions() *ledger.Ledger { return c.ledger }
 
-// Start starts informers and writers and returns once the initial lists are in the books. They run until lifetime ends; when ctx
-// ends before the cache is full, they end too.
+// Start starts informers and writers, and returns once the initial lists are in the books. Informers and writers run until lifetime ends. If ctx
+// ends before Start returns, they end then.
 func (c *Cache) Start(ctx, lifetime context.Context) error {
 	lifetime, end := context.WithCancel(lifetime)
 	endEarly := context.AfterFunc(ctx, end)
@@ -165,12 +165,12 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return err
 	}
-	if err := c.plugins.await(lifetime); err != nil { // first: plugins compute resources of nodes from these
+	if err := c.plugins.await(lifetime); err != nil { // first, because plugins compute resources of nodes from these objects
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
 	c.sources.start(lifetime.Done())
-	if err := c.sources.awaitVolumes(lifetime); err != nil { // before pods: volumes count against nodes
+	if err := c.sources.awaitVolumes(lifetime); err != nil { // before pods, because their volumes count against the nodes' attach limits
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
@@ -187,8 +187,8 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	return nil
 }
 
-// awaitInitialLists returns when all initial lists of informers with handlers are in the books, and objects that plugins only
-// look up, such as disruption budgets and device claims, are listed; or when the context ends.
+// awaitInitialLists returns when the initial lists of all informers with handlers are in the books, or when the context ends. It also waits for
+// the lists of objects without handlers that plugins look up, such as disruption budgets and device claims.
 func (c *Cache) awaitInitialLists(ctx context.Context) error {
 	c.WaitForCacheSync(ctx.Done())
 	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return c.handlers.allHanded(), nil })
@@ -204,9 +204,9 @@ func (c *Cache) NotSynced() []string {
 	return kinds
 }
 
-// Drain lets the transactions in flight end: new ones are refused, and when the context ends, members that are not being bound
-// yet are rolled back. An error names what did not end. The last reports are still written, within statuswriter.FlushLimit,
-// although the context may have ended.
+// Drain lets the transactions in flight end, and refuses new ones. When the context ends, members that are not being bound yet are rolled back.
+// An error names the transactions that did not end. The last reports are still written, within statuswriter.FlushLimit, although the context may
+// have ended.
 func (c *Cache) Drain(ctx context.Context) error {
 	err := c.ledger.Drain(ctx)
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), statuswriter.FlushLimit)
@@ -234,8 +234,8 @@ func (c *Cache) APIServerBack() {
 	c.reports.RetryNow()
 }
 
-// Blocked returns why sessions currently skip a gang: it is quarantined, it waits for its backoff, or members of a
-// running transaction have failed.
+// Blocked returns why sessions currently skip a gang: the gang is quarantined, members of its running transaction have failed, its queue is
+// paused while the scheduler searches for an object that makes cycles panic, or the gang waits for its backoff.
 func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	if _, message, is := c.quarantine.objects.Why(gang); is {
 		return message, true

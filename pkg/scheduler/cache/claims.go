@@ -11,8 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// claimUpdated compares the fields that decide where the claim's volume is and whether it has one: spec and annotations, which
-// change when the claim is bound; the phase Lost; and the deletion timestamp. The rest of the status does not matter.
+// claimUpdated calls claimChanged if one of the fields changed that decide whether the claim has a volume and where: the spec and the
+// annotations, which change when the claim is bound; the phase Lost; and the deletion timestamp. Other changes of the status are
+// ignored.
 func (s *storageChanges) claimUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1.PersistentVolumeClaim)
 	after, ok2 := newObj.(*v1.PersistentVolumeClaim)
@@ -26,21 +27,21 @@ func (s *storageChanges) claimUpdated(oldObj, newObj any) {
 	}
 }
 
-// claimChanged wakes the loop for claims with volumes: a pod may wait for a claim to be created or bound. A pod that is being
-// bound needs no cycle, and each of its claims changes several times meanwhile.
+// claimChanged wakes the loop for a PersistentVolumeClaim if a pod that uses it waits to be placed: the pod may wait for the claim to be
+// created or bound. If all of its pods are being bound, no cycle is needed, although the claim changes several times meanwhile.
 func (s *storageChanges) claimChanged(obj any) {
 	if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
 		s.changedFor(podsByClaim, claim)
 	}
 }
 
-// changedFor wakes the loop for a claim if one of the pods that use it waits. index finds these pods.
+// changedFor wakes the loop if a pod that uses the claim waits to be placed. index is the pod index that finds the claim's pods.
 func (s *storageChanges) changedFor(index string, claim metav1.Object) {
 	awaited := false
 	for gang, pods := range s.podsWith(index, claim) {
 		awaited = s.readClaims(gang, pods) || awaited
 		if s.reports.HasFailed(gang) {
-			s.backoff.RetrySoon(gang) // a step of the gang may have caused the change
+			s.backoff.RetrySoon(gang) // soon and not at once, because a pre-bind step of the gang itself may have caused the change
 		}
 	}
 	if awaited {
@@ -75,7 +76,8 @@ func (s *storageChanges) readClaims(gang api.JobID, pods []*v1.Pod) (waiting boo
 	return slices.ContainsFunc(pods, func(pod *v1.Pod) bool { return s.waits(gang, pod) })
 }
 
-// waits reports whether a pod of this scheduler has no node and is not being bound, as far as the books, whose mutex is held, know.
+// waits reports whether this scheduler has to place the pod: it has no node and, according to the books, is not being bound. The books'
+// mutex is held.
 func (s *storageChanges) waits(gang api.JobID, pod *v1.Pod) bool {
 	if !s.responsible.schedules(pod) || pod.Spec.NodeName != "" {
 		return false

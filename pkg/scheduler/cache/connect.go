@@ -61,7 +61,7 @@ func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vccl
 	return kube, forEvents, vc, nil
 }
 
-// awaitQueues returns once the root and the default queue exist, created if needed, or the context ends.
+// awaitQueues returns once the root and the default queue exist, or the context ends. It creates a missing queue.
 func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string) error {
 	for _, name := range []string{rootQueue, defaultQueue} {
 		queue := &v1beta1.Queue{

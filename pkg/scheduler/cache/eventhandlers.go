@@ -19,8 +19,8 @@ import (
 )
 
 // changes writes changes of the cluster to the books, and then acts on them: it wakes the loop, ends the wait of gangs that a
-// change may help, and cancels members whose pod or node was deleted. Each informer has one handler, so a change is in the books
-// before the loop wakes for it.
+// change may help, and cancels members whose pod or node was deleted. Each informer has only this handler, so a change is in the
+// books before the loop wakes for it.
 type changes struct {
 	books       *books.Books
 	sources     *sources
@@ -39,7 +39,7 @@ type changes struct {
 	storage *storageChanges
 }
 
-// watch adds the handlers of all informers except the pods'.
+// watch adds the handlers of all informers except the pod informer (feedPods).
 func (ch *changes) watch() {
 	core, volcano := ch.sources.kube.Core().V1(), ch.sources.volcano
 	scheduling := volcano.Scheduling().V1beta1()
@@ -64,8 +64,8 @@ func gangOf(pod *v1.Pod) api.JobID {
 	return api.JobID(pod.Namespace + "/" + pod.Annotations[v1beta1.KubeGroupNameAnnotationKey])
 }
 
-// podAdded requests a cycle once the pod makes its gang large enough to be placed. An earlier cycle could only report missing
-// pods; the periodic cycle does so soon enough.
+// podAdded requests a cycle at once if the gang now has enough pods to be placed. Otherwise a cycle could only report missing
+// pods, and a delayed one does so soon enough.
 func (ch *changes) podAdded(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok {
@@ -117,7 +117,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	case after.Spec.NodeName == "" && ch.responsible.schedules(after) && !(equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
 		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec) &&
 		equality.Semantic.DeepEqual(before.Status.ResourceClaimStatuses, after.Status.ResourceClaimStatuses)):
-		ch.backoff.RetrySoon(gangOf(after)) // a step of the gang may have caused the change
+		ch.backoff.RetrySoon(gangOf(after)) // soon and not at once, because a pre-bind step of the gang itself may have caused the change
 		ch.wake(WakeNow)
 	}
 }
@@ -147,13 +147,13 @@ func (ch *changes) nodeAdded(obj any) {
 	}
 }
 
-// nodeUpdated compares the fields that placement depends on, and retries gangs that failed on the node accordingly:
+// nodeUpdated compares the fields that placement depends on, and shortens the wait of gangs that failed on the node:
 //
-//   - Spec, labels, allocatable resources and readiness request a cycle at once. They end the wait of these gangs soon, and not at
-//     once, because a step of the gangs may have written them.
-//   - Annotations, in which agents register devices and write their heartbeats, end these waits as soon, but request no cycle:
-//     a periodic cycle considers pending tasks anyway.
-//   - All other changes, such as the kubelet's heartbeat, are ignored.
+// - A change of spec, labels, allocatable resources or readiness requests a cycle at once. The gangs are retried soon, and not at
+// once, because one of their pre-bind steps may have caused the change.
+// - A change of annotations, in which agents register devices and write their heartbeats, retries the gangs just as soon, but
+// requests no cycle: a periodic cycle considers pending tasks anyway.
+// - All other changes, such as the kubelet's heartbeat, are ignored.
 //
 // A node that replaces another one of the same name counts as a new node.
 func (ch *changes) nodeUpdated(oldObj, newObj any) {
@@ -202,8 +202,8 @@ func (ch *changes) nodeDeleted(obj any) {
 	}
 }
 
-// podGroupAdded requests a cycle when the gang's pods exist, or when a controller creates them only after the PodGroup is
-// admitted.
+// podGroupAdded requests a cycle at once if the gang's pods exist, or if a controller owns the PodGroup, which may create the pods
+// only after the PodGroup is admitted.
 func (ch *changes) podGroupAdded(obj any) {
 	pg, ok := obj.(*v1beta1.PodGroup)
 	if !ok {
@@ -217,7 +217,7 @@ func (ch *changes) podGroupAdded(obj any) {
 	ch.wake(WakeDelayed)
 }
 
-// podGroupUpdated compares the fields that users write. This scheduler itself writes the status.
+// podGroupUpdated compares the fields that users write. It ignores the status, which this scheduler itself writes.
 func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1beta1.PodGroup)
 	after, ok2 := newObj.(*v1beta1.PodGroup)
@@ -235,7 +235,7 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
 		ch.backoff.RetryNow(gang)
 	case !equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations):
-		ch.backoff.RetrySoon(gang) // a step of the gang may have caused the change
+		ch.backoff.RetrySoon(gang) // soon and not at once, because a pre-bind step of the gang itself may have caused the change
 	default:
 		return
 	}

@@ -46,14 +46,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// known are the informers that the factories have created. A factory does not list its informers, and each of them
-// needs its error handler before it runs.
+// known are the informers that the factories have created. A factory does not list its informers, and each
+// informer needs a watch error handler before it runs.
 type known struct {
 	mu        sync.Mutex
 	informers map[toolscache.SharedIndexInformer]bool
 }
 
-// addErrorHandler adds the error handler to an informer that is new.
+// addErrorHandler records a new informer and adds the watch error handler to it. It returns the informer.
 func (k *known) addErrorHandler(informer toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -38,7 +38,8 @@ func (ch *changes) showQueue(shown *v1beta1.Queue) {
 	books.Tables.ShowQueue(queue)
 }
 
-// watchTables adds the handlers of objects whose changes need no cycle.
+// watchTables adds the handlers of resource quotas, priority classes and Numatopologies, whose
+// changes need no cycle.
 func (ch *changes) watchTables() {
 	books, s := ch.books, ch.sources
 	quotas := s.kube.Core().V1().ResourceQuotas().Informer()

@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// gangPods are the pods of each gang that the watch shows.
+// gangPods has the UIDs of each gang's pods that the informer shows, in any state.
 type gangPods struct {
 	mu  sync.Mutex
 	all map[api.JobID]map[types.UID]bool
@@ -36,7 +36,7 @@ func (g *gangPods) remove(gang api.JobID, pod types.UID) {
 	}
 }
 
-// enough reports whether the gang has the pods that its minimum requires.
+// enough reports whether the gang has at least minMember pods.
 func (g *gangPods) enough(pg *v1beta1.PodGroup) bool {
 	return int32(g.count(api.JobID(pg.Namespace+"/"+pg.Name))) >= pg.Spec.MinMember
 }

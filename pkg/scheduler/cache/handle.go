@@ -51,14 +51,15 @@ func (h *Handle) InformerFactory() informers.SharedInformerFactory { return h.so
 // VolcanoInformerFactory returns the informers of Volcano's objects.
 func (h *Handle) VolcanoInformerFactory() vcinformers.SharedInformerFactory { return h.sources.volcano }
 
-// StartInformers runs informers that neither belong to the cache nor run already. They run as long as the cache's own.
+// StartInformers runs the informers, except ones that belong to the cache or run already. They run as long as the cache's own
+// informers.
 func (h *Handle) StartInformers(informers ...toolscache.SharedIndexInformer) error {
 	h.changes.storage.watch(informers...)
 	return h.plugins.start(informers)
 }
 
-// AwaitInformers returns when the informers of plugins have synced. If the context ends first, it returns an error, and these
-// informers are not waited for again unless a plugin asks for them again.
+// AwaitInformers returns when the informers of plugins have synced. If the context ends first, it returns an error, and later
+// calls do not wait for the informers that have not synced, unless a plugin passes them to StartInformers again.
 func (h *Handle) AwaitInformers(ctx context.Context) error { return h.plugins.await(ctx) }
 
 // HyperNodes returns the HyperNodes that are valid.
@@ -79,10 +80,11 @@ func (h *Handle) PodsOn(node string) []*v1.Pod {
 	return pods
 }
 
-// CountResources sets the Counter that supplies capacity and usage of resources that Node and Pod objects do not report.
+// CountResources sets the ResourceCounter that supplies capacity and usage of resources that Node and Pod objects do not
+// report.
 func (h *Handle) CountResources(counter accounting.ResourceCounter) { h.count(counter) }
 
-// Wake requests a cycle, because a change may let a pending task be placed.
+// Wake requests a cycle at once. A plugin calls it after a change that may let a pending task be placed.
 func (h *Handle) Wake() { h.wake(WakeNow) }
 
 // EventRecorder returns the recorder that drops an event that would only repeat the last one.

@@ -20,13 +20,14 @@ type handlers struct {
 
 func newHandlers() *handlers { return &handlers{watched: map[toolscache.SharedIndexInformer]bool{}} }
 
-// feed adds a handler that the first session needs.
+// feed adds a handler to the informer. The first session waits until the handler has processed the initial list.
 func (h *handlers) feed(informer toolscache.SharedIndexInformer, added func(any), updated func(any, any), deleted func(any)) {
 	h.mark(informer)
 	h.need(handle(informer, added, updated, deleted))
 }
 
-// table adds handlers that show and hide the informer's objects, before the first session.
+// table adds a handler that calls show for each new or changed object and hide for each deleted one. The first
+// session waits as for feed.
 func (h *handlers) table(informer toolscache.SharedIndexInformer, show, hide func(any)) {
 	h.need(handle(informer, show, func(_, after any) { show(after) }, hide))
 }
@@ -38,7 +39,7 @@ func (h *handlers) addOnce(informer toolscache.SharedIndexInformer, added func(a
 	}
 }
 
-// mark records that the informer has a handler, and reports whether it is the first.
+// mark records that the informer has a handler, and reports whether it is the informer's first.
 func (h *handlers) mark(informer toolscache.SharedIndexInformer) (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -56,7 +57,7 @@ func (h *handlers) need(handler toolscache.ResourceEventHandlerRegistration) {
 	h.handed = append(h.handed, handler.HasSynced)
 }
 
-// allHanded reports whether the initial lists of all these informers are in the books.
+// allHanded reports whether all handlers that the first session waits for have processed their initial list.
 func (h *handlers) allHanded() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -24,11 +24,11 @@ type hyperNodes struct {
 	nodes corelisters.NodeLister
 
 	mu sync.Mutex
-	// stale reports whether HyperNodes changed since the last read. changed are the nodes that changed since then.
+	// stale reports whether HyperNodes changed since the last read. changed has the nodes that changed since then.
 	stale   bool
 	changed map[string]bool
 
-	// reading guards the view of the last read. It is locked before mu.
+	// reading guards the fields below, which are the result of the last read. It is locked before mu.
 	reading sync.Mutex
 	claims  map[string]*claim
 	info    *api.HyperNodesInfo
@@ -77,7 +77,8 @@ func (h *hyperNodes) current() *api.HyperNodesInfo {
 	return h.info
 }
 
-// lookAgain matches the changed nodes against the claims, and reports whether a claim has other nodes now.
+// lookAgain matches the changed nodes against the members that HyperNodes claim. It reports whether a HyperNode has other
+// nodes now.
 func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 	for name := range changed {
 		node, err := h.nodes.Get(name)
@@ -94,7 +95,7 @@ func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 // read recomputes the sessions' view. The claims of unchanged HyperNodes are reused.
 func (h *hyperNodes) read() {
 	all, _ := h.all.List(labels.Everything())     // a lister of a cache does not fail
-	nodes, _ := h.nodes.List(labels.Everything()) // the same
+	nodes, _ := h.nodes.List(labels.Everything()) // a lister of a cache does not fail
 	slices.SortFunc(all, func(l, r *topologyv1alpha1.HyperNode) int {
 		if !l.CreationTimestamp.Equal(&r.CreationTimestamp) {
 			return l.CreationTimestamp.Compare(r.CreationTimestamp.Time)
@@ -129,7 +130,8 @@ func (ch *changes) hyperNodeChanged(any) {
 	ch.wake(WakeNow)
 }
 
-// hyperNodeUpdated compares the fields that users write: controllers update the node count in its status.
+// hyperNodeUpdated compares the fields that users write. It ignores the status, in which controllers update the number of
+// nodes.
 func (ch *changes) hyperNodeUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*topologyv1alpha1.HyperNode)
 	after, ok2 := newObj.(*topologyv1alpha1.HyperNode)

@@ -21,23 +21,23 @@ type pluginInformers struct {
 	// until closes when informers end; nil before they are started.
 	until <-chan struct{}
 	known map[toolscache.SharedIndexInformer]bool
-	// asked are the informers that plugins requested before that; own are the informers that run here and not in upstream's
-	// factories.
+	// asked are the informers that plugins requested before startAll. own are the informers that are run here and not by the
+	// factories of the cache.
 	asked []toolscache.SharedIndexInformer
 	own   []*ownInformer
 }
 
-// ownInformer is an informer that upstream does not run. It is refused once the API server has answered that the kind is not
-// served or may not be listed. It still retries the list.
+// ownInformer is an informer that the factories of the cache do not run. It is refused once the API server has answered that
+// the kind is not served or may not be listed. A refused informer still retries the list.
 type ownInformer struct {
 	toolscache.SharedIndexInformer
 	refused atomic.Bool
-	// givenUp reports whether a reload timed out waiting for this informer. Later reloads do not wait for it until a
-	// plugin asks for it again.
+	// givenUp reports whether a reload timed out waiting for this informer. Later reloads do not wait for this informer until
+	// a plugin requests it again.
 	givenUp atomic.Bool
 }
 
-// startAll runs the informers that plugins have requested, except known ones: they run with the factories that created them.
+// startAll runs the informers that plugins have requested, except the known ones, which the factories that created them run.
 func (p *pluginInformers) startAll(until <-chan struct{}, known map[toolscache.SharedIndexInformer]bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +45,7 @@ func (p *pluginInformers) startAll(until <-chan struct{}, known map[toolscache.S
 	return p.run(p.asked)
 }
 
-// start runs the informers that do not run yet, at once or when startAll is called.
+// start runs the informers that do not run yet. Before startAll it only records them, and startAll runs them.
 func (p *pluginInformers) start(informers []toolscache.SharedIndexInformer) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,8 +83,8 @@ func (p *pluginInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
 	}
 }
 
-// isRefused reports whether the error says that the API server does not list the kind, and the informer never synced. That may
-// last, so it is logged once.
+// isRefused reports whether the error says that the API server does not list the kind, and the informer has never synced. Such
+// errors may repeat for long, so only the first one is logged.
 func (i *ownInformer) isRefused(kind string, err error) bool {
 	if i.HasSynced() || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return false
@@ -95,7 +95,7 @@ func (i *ownInformer) isRefused(kind string, err error) bool {
 	return true
 }
 
-// unlisted returns the requested informers that have not synced.
+// unlisted returns the informers of plugins that have not synced, except refused ones and ones that an earlier wait gave up.
 func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,8 +107,8 @@ func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
 	return unlisted
 }
 
-// await returns when the informers of plugins have synced. If the context ends first, it returns an error, and informers that
-// have not synced are not waited for again, unless a plugin asks for them again.
+// await returns when the informers of plugins have synced. If the context ends first, it returns an error, and later calls do
+// not wait for the informers that have not synced, unless a plugin requests them again.
 func (p *pluginInformers) await(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return len(p.unlisted()) == 0, nil })
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// loadInterval is how often nodes are measured unless the conf says otherwise, and loadTimeout bounds one measurement.
+	// loadInterval is how often the load of nodes is measured unless the conf says otherwise. loadTimeout bounds one
+	// measurement.
 	loadInterval = 30 * time.Second
 	loadTimeout  = time.Minute
 )
@@ -44,7 +45,7 @@ func (l *load) config() map[string]string {
 	return l.conf
 }
 
-// run measures until the context ends.
+// run measures the load of the nodes repeatedly until the context ends.
 func (l *load) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		conf := l.config()

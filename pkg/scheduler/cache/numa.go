@@ -13,8 +13,8 @@ import (
 // numaTimeout bounds the deletion of a Numatopology.
 const numaTimeout = 15 * time.Second
 
-// dropNUMA deletes the Numatopology of a node that was deleted: its agent, which made it, no longer exists. A node that is registered again has
-// an agent, whose Numatopology has the same name. It does not block.
+// dropNUMA deletes the Numatopology of a deleted node, because the agent that created it no longer exists. It does nothing if a node of that
+// name exists again: that node's agent uses a Numatopology of the same name. dropNUMA does not block.
 func (ch *changes) dropNUMA(node string) {
 	if _, err := ch.sources.kube.Core().V1().Nodes().Lister().Get(node); err == nil {
 		return

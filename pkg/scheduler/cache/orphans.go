@@ -14,27 +14,28 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang is an orphan when its PodGroup does not exist and pods of it hold nodes: a user deleted the PodGroup, or the object that it
-// was made for. Upstream leaves such a job out of sessions, so its pods would no longer count against their queue, and others of
-// the queue would run beside them.
+// A gang is an orphan when its PodGroup does not exist and pods of it hold nodes: a user deleted the PodGroup, or the object that
+// owned the PodGroup. Upstream leaves such a job out of sessions, so its pods would no longer count against their queue, and the
+// queue could use more than its share.
 
-// orphanVersion is the resource version of the PodGroup that stands in for the missing one.
+// orphanVersion marks a PodGroup that replaces a missing PodGroup in snapshots.
 const orphanVersion = "orphan"
 
 func isOrphan(job *api.JobInfo) bool {
 	return job.PodGroup != nil && job.PodGroup.Version == orphanVersion
 }
 
-// A pod that is being deleted also counts against its queue, but not as a member of its gang, which cannot rely on it.
-// So it is in a second job, which stands in beside that of its gang. Its status there is Bound, because shuffle evicts
+// A pod that is being deleted also counts against its queue, but not as a member of its gang, which cannot rely on it. So snapshots
+// have a second job for such pods beside the gang's job. The pods' status in the second job is Bound, because action shuffle evicts
 // tasks that are Running.
 
-// addStandIns adds the jobs that stand in to the snapshot, and returns how many. The books' mutex is held.
+// addStandIns adds to the snapshot the jobs for orphans and for pods that are being deleted, and returns their number. The books'
+// mutex is held.
 func (s *snapshots) addStandIns(snapshot *api.ClusterInfo) int {
 	return s.addOrphans(snapshot) + s.addDeleted(snapshot)
 }
 
-// addDeleted adds a job for the pods of each gang that are being deleted. Pods on nodes that are not ready are left
+// addDeleted adds, for each gang with pods that are being deleted, a job with these pods. Pods on nodes that are not ready are left
 // out: no kubelet ends them, and their gang may run elsewhere.
 func (s *snapshots) addDeleted(snapshot *api.ClusterInfo) (added int) {
 	deleted := map[api.JobID][]*api.TaskInfo{}
@@ -56,7 +57,7 @@ func (s *snapshots) addDeleted(snapshot *api.ClusterInfo) (added int) {
 	return added
 }
 
-// addOrphans adds a job for each orphan, with the pods that hold nodes.
+// addOrphans adds a job for each orphan, with its pods that hold nodes.
 func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
 	for id, job := range s.books.Jobs.All() {
 		if job.PodGroup != nil {
@@ -70,7 +71,7 @@ func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
 	return added
 }
 
-// orphanOf returns a job that stands in for the pods of the job that hold nodes; nil if there are none.
+// orphanOf returns a job that contains those tasks of the given job that hold nodes; nil if no task does.
 func orphanOf(job *api.JobInfo) *api.JobInfo {
 	var placed []*api.TaskInfo
 	for status, tasks := range job.TaskStatusIndex {
@@ -87,8 +88,8 @@ func orphanOf(job *api.JobInfo) *api.JobInfo {
 	return standIn(job, job.UID, placed)
 }
 
-// standIn returns a job with this ID and these tasks of the job. Its queue is the job's queue in the books, or the
-// default queue.
+// standIn returns a job with this ID that contains these tasks of the given job. Its queue is the given job's queue in the books, or
+// the default queue.
 func standIn(job *api.JobInfo, id api.JobID, tasks []*api.TaskInfo) *api.JobInfo {
 	standIn := api.NewJobInfo(id)
 	standIn.Priority = job.Priority

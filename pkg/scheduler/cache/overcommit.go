@@ -13,24 +13,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// A user who may create pods may write any node's name and any request into them, and the API server accepts that.
-// Upstream counts such a pod as holding its request: a pod of 1e15 cpu on a node that does not exist used up the share of
-// its whole queue, and on an existing node all that the cluster can admit. A kubelet would reject it, but late, or never
-// if there is none.
+// A user who may create pods may write any node's name and any request into them, and the API server accepts that. Upstream
+// counts such a pod as holding its request: a pod of 1e15 cpu on a node that does not exist used up the share of its whole
+// queue, and on an existing node all that the cluster can admit. A kubelet would reject the pod, but late, or never if the node
+// does not exist.
 //
 // So in sessions the pods on a node hold together at most the node's resources, the oldest pods first, and pods on a node
 // that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started are held in
 // full: the kubelet has checked them, and a node whose kubelet or device plugin restarts reports no devices for a while,
 // although they are in use.
 
-// share is how much of a node a task holds.
+// share is how much of the resources of a node a task holds.
 type share struct {
 	task api.TaskID
 	node string
 	held *api.Resource
 }
 
-// onNoNode returns the shares, by gang, of tasks on nodes that do not exist. The books' mutex is held.
+// onNoNode returns, by gang, empty shares for the tasks on nodes that do not exist. The books' mutex is held.
 func (s *snapshots) onNoNode() map[api.JobID][]share {
 	lost := map[api.JobID][]share{}
 	for name, node := range s.books.Nodes.All() {
@@ -38,7 +38,7 @@ func (s *snapshots) onNoNode() map[api.JobID][]share {
 			continue
 		}
 		if _, err := s.nodes.Get(name); !apierrors.IsNotFound(err) {
-			continue // the books are about to have it, or it is another scheduler's
+			continue // the books are about to have the node, or it belongs to another scheduler
 		}
 		for _, task := range node.Tasks {
 			lost[task.Job] = append(lost[task.Job], share{task.UID, name, api.EmptyResource()})
@@ -47,8 +47,9 @@ func (s *snapshots) onNoNode() map[api.JobID][]share {
 	return lost
 }
 
-// boundByNodes limits the resources held by tasks in the snapshot to their nodes' resources. shares are those tasks that
-// are on nodes that do not exist. by holds the copies, if they are a session's: only nodes that have changed are added up again.
+// boundByNodes limits the resources held by tasks in the snapshot to their nodes' resources. shares has the shares of tasks on
+// nodes that do not exist. by has the copies of a session's snapshot, so that only
+// changed nodes are added up again; nil for another snapshot.
 func boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snapshot.Copies) {
 	for _, node := range given.Nodes {
 		if by.Fits(node) {
@@ -71,7 +72,7 @@ func boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snap
 	}
 }
 
-// overcommitted reports whether the tasks on the node request together more than it has.
+// overcommitted reports whether the tasks on the node together request more than the node has.
 func overcommitted(node *api.NodeInfo) bool {
 	used, has, may := node.Used, node.Capacity, node.Allocatable
 	if used.MilliCPU > max(has.MilliCPU, may.MilliCPU) || used.Memory > max(has.Memory, may.Memory) {
@@ -85,9 +86,9 @@ func overcommitted(node *api.NodeInfo) bool {
 	return false
 }
 
-// shareOut distributes the node's resources among its tasks: first, in full, tasks that a kubelet has started, then the
-// others in order of age until nothing is left. It recomputes the node's sums and returns the tasks. Devices that the node
-// lost count as long as its capacity lists them.
+// shareOut distributes the node's resources among its tasks: first, in full, to tasks that a kubelet has started, then to the
+// others in order of age until nothing is left. It recomputes the node's sums and returns the tasks. Devices that the node has
+// lost count as long as the node's capacity lists them.
 func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range node.Tasks {

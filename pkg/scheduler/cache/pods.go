@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Indexes of the watch's pods: by node, by claims of volumes, and by claims of devices.
+// Indexes of the pod informer: pods by node, by PersistentVolumeClaim, and by ResourceClaim.
 const (
 	podsByNode        = "volcano-prebind/node"
 	podsByClaim       = "volcano-prebind/claim"
@@ -37,7 +37,8 @@ func nodeOf(object any) ([]string, error) {
 	return nil, nil
 }
 
-// foreignTo indexes pods that wait for other schedulers than these, by the PodGroup that they name.
+// foreignTo returns an index function. It indexes pods without a node that name other schedulers
+// than these, by the pod's PodGroup.
 func foreignTo(schedulerNames []string) cache.IndexFunc {
 	return func(object any) ([]string, error) {
 		pod, ok := object.(*v1.Pod)
@@ -51,7 +52,7 @@ func foreignTo(schedulerNames []string) cache.IndexFunc {
 	}
 }
 
-// claimsOf returns the volume claims of a pod.
+// claimsOf returns the PersistentVolumeClaims that a pod uses, as an index function.
 func claimsOf(object any) ([]string, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
@@ -69,7 +70,8 @@ func claimsOf(object any) ([]string, error) {
 	return claims, nil
 }
 
-// deviceClaimsOf returns the claims of a pod's devices that have been created.
+// deviceClaimsOf returns the ResourceClaims that a pod uses, as an index function. A claim that has
+// yet to be created from a template is left out.
 func deviceClaimsOf(object any) ([]string, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {

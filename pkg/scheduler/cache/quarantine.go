@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// errSearching refuses evictions while sessions do not see all jobs.
+// errSearching is the error of an eviction while sessions do not see all jobs.
 var errSearching = errors.New("evictions are paused while the scheduler isolates an object that makes it panic")
 
 // Quarantine keeps objects out of sessions that would break or slow them (package quarantine), and reports them.
@@ -22,8 +22,9 @@ type Quarantine struct {
 	reports *report.Reporter
 }
 
-// CyclePanicked records a cycle that panicked: the gang that was being scheduled, if known, and the message. It returns
-// whether a culprit was found, and whether the next cycle should run at once because it sees other objects.
+// CyclePanicked records a cycle that panicked. turn is the gang that was being scheduled (empty: unknown), and what the
+// message of the panic. It reports whether a culprit was found, and whether the next cycle should run at once because
+// it sees other objects.
 func (q *Quarantine) CyclePanicked(turn api.JobID, what string) (culprit, another bool) {
 	found, another := q.objects.Panicked(time.Now(), turn, what)
 	q.reports.Panicked(found)
@@ -44,7 +45,7 @@ func (q *Quarantine) Searching() bool { return q.objects.Searching() }
 // Counts returns the number of quarantined objects, by kind.
 func (q *Quarantine) Counts() map[string]int { return q.objects.Counts() }
 
-// takeFrom removes quarantined objects from the snapshot, and reports new ones.
+// takeFrom removes quarantined objects from the snapshot, and reports gangs that are newly quarantined.
 func (q *Quarantine) takeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies) {
 	for gang, why := range q.objects.RemoveFrom(snapshot, by, time.Now()) {
 		q.reports.ReportQuarantined(gang, why)

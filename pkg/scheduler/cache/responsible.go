@@ -26,7 +26,8 @@ type responsible struct {
 	schedulerNames []string
 	// selectors are labels, as name:value. A node must have one of them; an empty set admits all nodes.
 	selectors map[string]bool
-	// ring hashes objects to the schedulers that share the cluster, and self is this scheduler; nil for a single scheduler.
+	// ring hashes objects to the schedulers that share the cluster; nil for a single scheduler. self is this scheduler's name
+	// in the ring.
 	ring *consistent.Consistent
 	self string
 }
@@ -57,7 +58,7 @@ func newResponsible(schedulerNames, nodeSelectors []string) (*responsible, error
 	return r, nil
 }
 
-// forName reports whether the ring gives the name to this scheduler.
+// forName reports whether the ring assigns an object of this name to this scheduler.
 func (r *responsible) forName(name string) bool {
 	if r.ring == nil {
 		return true
@@ -66,7 +67,8 @@ func (r *responsible) forName(name string) bool {
 	return err == nil && owner == r.self
 }
 
-// forOwned reports whether the ring gives the object to this scheduler, by its owner, so that a gang's objects stay together.
+// forOwned reports whether the ring assigns the object to this scheduler. The name of the object's first owner decides, or
+// else its own name, so that a gang's objects stay together.
 func (r *responsible) forOwned(object metav1.Object) bool {
 	if owners := object.GetOwnerReferences(); len(owners) > 0 {
 		return r.forName(owners[0].Name)
@@ -79,7 +81,8 @@ func (r *responsible) schedules(pod *v1.Pod) bool {
 	return slices.Contains(r.schedulerNames, pod.Spec.SchedulerName)
 }
 
-// forPod reports whether the books hold the pod: one of this scheduler's, or one on its nodes.
+// forPod reports whether the books hold the pod: it is to be scheduled by this scheduler, or it is on one of this scheduler's
+// nodes.
 func (r *responsible) forPod(pod *v1.Pod) bool {
 	if r.schedules(pod) && r.forOwned(pod) {
 		return true

@@ -14,7 +14,7 @@ import (
 
 // The methods that sessions call, in the order in which they call them.
 
-// OnSessionOpen keeps the status of the shard unchanged while the session runs.
+// OnSessionOpen keeps the status of this scheduler's NodeShard unchanged while the session runs.
 func (c *Cache) OnSessionOpen() { c.shards.sessionOpens() }
 
 // Snapshot returns a snapshot of the books with the changes that sessions need. The caller owns all of it.
@@ -36,7 +36,8 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	return given, nodeMap
 }
 
-// TrustSession makes the next snapshot compare less of the copies of the session that has closed.
+// TrustSession makes the next snapshot compare less of its copies, because the closed session has changed them only in known
+// ways.
 func (c *Cache) TrustSession() { c.books.Copies().Trust() }
 
 // AddBindTask adds the task to its gang's transaction without pre-bind steps. This project's sessions use AddToTransaction
@@ -86,5 +87,5 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	return job, nil
 }
 
-// OnSessionClose writes the status of the shard if it changed during the session. Upstream calls it twice.
+// OnSessionClose writes the status of this scheduler's NodeShard if it changed during the session. Upstream calls it twice.
 func (c *Cache) OnSessionClose() { c.shards.sessionCloses() }

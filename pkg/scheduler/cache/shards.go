@@ -22,8 +22,9 @@ import (
 // shardTimeout bounds one write of the status of a NodeShard.
 const shardTimeout = 15 * time.Second
 
-// shards gives sessions the nodes of this scheduler's NodeShard: nodes that it wants and no other shard has in use. The nodes in
-// use are written to its status between sessions, because the other schedulers take nodes that it releases.
+// shards gives sessions the nodes of this scheduler's NodeShard: nodes that its spec lists and that no other NodeShard has in
+// use. The nodes in use are written to its status between sessions only, because other schedulers use a node as soon as the
+// status no longer lists it.
 type shards struct {
 	books *books.Books
 	vc    vcclient.Interface
@@ -31,7 +32,7 @@ type shards struct {
 
 	mu  sync.Mutex
 	all map[string]*shardv1alpha1.NodeShard
-	// running reports whether a session runs, and pending whether the status is to be written at its end.
+	// running reports whether a session runs. pending reports whether the status has to be written at the session's end.
 	running, pending bool
 }
 
@@ -62,7 +63,7 @@ func (s *shards) hide(shard *shardv1alpha1.NodeShard) {
 	s.refresh()
 }
 
-// refresh computes the nodes of the shard. The mutex is held.
+// refresh computes the nodes of this scheduler's NodeShard. The mutex is held.
 func (s *shards) refresh() {
 	own := s.all[s.own]
 	if own == nil {

@@ -19,17 +19,18 @@ import (
 
 // snapshots takes snapshots of the books. A snapshot is a copy of the books, with eight changes:
 //
-//   - Pods that hold nodes count when their PodGroup does not exist, or when they are being deleted and stay (orphans.go).
+//   - Pods that hold nodes count against their queue even if their PodGroup does not exist, or if they are being deleted
+//     (orphans.go; books.Pods.Deleted leaves out some of the latter).
 //   - Objects that make sums wrong, or made sessions panic, are quarantined (quarantine.go).
 //   - Pods hold no more than their node has (overcommit.go).
-//   - Nodes have device ledgers of their own.
-//   - A job has the minima of binding.ApplyMinimum.
-//   - Pending tasks have a pod of their own, because allocation writes the node's name and plugins write annotations
-//     into it, which upstream does to the informer's pod.
-//   - A PodGroup whose status this scheduler has decided but the watch has not shown yet has the decided one, so that no
-//     session decides the same thing again.
-//   - A pod that names its node has it as its nominated node, so that allocate tries that node before the others, which
-//     cannot fit. This needs room for all pods that name the node, because preempt frees nothing on a nominated node.
+//   - Nodes have their own copy of the state of their devices (devices.Own).
+//   - A job has the minima that binding.ApplyMinimum computes.
+//   - Pending tasks have their own copy of the pod, because allocation writes the node's name and plugins write annotations
+//     into it. Upstream writes these to the informer's pod.
+//   - A PodGroup whose status this scheduler has decided, but which the watch still shows with another status, has the
+//     decided status, so that no session decides the same thing again.
+//   - A pod whose node selector names a node has that node as its nominated node, so that allocate tries it before other nodes,
+//     which the pod cannot use. The node needs room for all pods that name it, because preempt frees nothing on a nominated node.
 type snapshots struct {
 	books      *books.Books
 	nodes      corelisters.NodeLister
@@ -65,7 +66,8 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 	return given, nodeMap, len(given.Jobs) - standIns
 }
 
-// prepare makes the changes. by holds the copies, if they are a session's.
+// prepare makes the changes that are listed at snapshots, except the first. lost has the shares of tasks on nodes that do not
+// exist. by has the copies of a session's snapshot; nil for another snapshot.
 func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)
@@ -89,14 +91,15 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 	}
 }
 
-// ownPod copies the parts that scheduling writes: the pod's fields, and its annotations. The rest is shared and read-only.
+// ownPod copies the parts of a pod that scheduling writes: the struct itself and its annotations. The rest is shared and
+// read-only.
 func ownPod(pod *v1.Pod) *v1.Pod {
 	own := *pod
 	own.Annotations = maps.Clone(pod.Annotations)
 	return &own
 }
 
-// namedNode is the node a pod names in its node selector; empty when it names none.
+// namedNode returns the node that a pod names in its node selector; empty if it names none.
 func namedNode(pod *v1.Pod) string { return pod.Spec.NodeSelector[v1.LabelHostname] }
 
 // crowdedNodes returns the nodes without room for all pending pods that name them, and the nodes whose hostname label is not

@@ -71,7 +71,7 @@ func (s *sources) askForUpstream() {
 	}
 }
 
-// newDRAManager returns the manager that kube-scheduler creates for its plugin of device claims.
+// newDRAManager returns the manager that kube-scheduler creates for its plugin DynamicResources.
 func newDRAManager(factory informers.SharedInformerFactory, kube kubernetes.Interface) (k8sframework.SharedDRAManager, error) {
 	ctx := context.Background()
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)

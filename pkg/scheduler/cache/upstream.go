@@ -63,13 +63,13 @@ func (c *Cache) SharedDRAManager() k8sframework.SharedDRAManager { return c.sour
 // EventRecorder returns the recorder that drops an event that would only repeat the last one.
 func (c *Cache) EventRecorder() record.EventRecorder { return c.reports.Recorder() }
 
-// SetMetricsConf names the source that measures the load of nodes, from the next measurement on.
+// SetMetricsConf sets the source of the load of nodes. It applies from the next measurement on.
 func (c *Cache) SetMetricsConf(conf map[string]string) { c.load.use(conf) }
 
 // UpdateNodeShardStatus writes the nodes that the shard has in use.
 func (c *Cache) UpdateNodeShardStatus(name string) error { return c.shards.write(name) }
 
-// UpdateSchedulerNumaInfo records the CPUs that a session has given away.
+// UpdateSchedulerNumaInfo records the CPUs that a session has assigned to tasks.
 func (c *Cache) UpdateSchedulerNumaInfo(taken map[string]api.ResNumaSets) error {
 	c.books.Nodes.TakeCPUs(taken)
 	return nil
@@ -114,7 +114,7 @@ func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 func forwardPatch(uid types.UID, cluster string) []byte {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{batch.ForwardClusterKey: cluster}}})
 	if err != nil {
-		panic(err) // strings only
+		panic(err) // cannot happen, because the map has strings only
 	}
 	return patch
 }

@@ -18,15 +18,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 )
 
-// driverParameter is the parameter of a StorageClass that names its CSI driver where the provisioner is another one.
+// driverParameter is the parameter of a StorageClass that names the CSI driver of its volumes if the provisioner is not that
+// driver.
 const driverParameter = "csi.storage.k8s.io/csi-driver-name"
 
 // unlimitedProvisioners are provisioners whose volumes do not count against a node's attach limit, beside the ones that a flag
-// names: CSINodes give no limits for volumes that are directories of the node, and volumes without dynamic provisioning have no
-// driver.
+// names. Volumes of the first two are directories of the node, for which CSINodes give no limits. Volumes of the last have no
+// dynamic provisioning and no driver.
 var unlimitedProvisioners = []string{"rancher.io/local-path", "hostpath.csi.k8s.io", volume.NotSupportedProvisioner}
 
-// volumes counts the volumes that pods attach, by CSI driver. A volume that several pods of a node share counts for each.
+// volumes counts the volumes that pods attach, by CSI driver. A volume that several pods of a node share counts once for each
+// of these pods.
 type volumes struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
@@ -43,7 +45,8 @@ func newVolumes(factory informers.SharedInformerFactory, ignored []string) *volu
 	}
 }
 
-// of returns the volumes of the pod by the resource of their driver. An error names the claim that cannot be read.
+// of returns how many volumes the pod attaches, by the attach-limit resource of their CSI driver. An error names the claim that
+// cannot be read.
 func (v *volumes) of(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 	var counts map[v1.ResourceName]int64
 	for i := range pod.Spec.Volumes {
@@ -81,7 +84,8 @@ func (v *volumes) of(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 	return counts, nil
 }
 
-// driver returns the CSI driver of the claim's volume, or of the claim's class while it has no volume; empty if there is none.
+// driver returns the CSI driver of the claim's volume, or of the claim's StorageClass while the claim has no volume; empty if
+// there is none.
 func (v *volumes) driver(claim *v1.PersistentVolumeClaim) (string, error) {
 	if claim.Spec.VolumeName != "" {
 		if bound, err := v.volumes.Get(claim.Spec.VolumeName); err == nil {

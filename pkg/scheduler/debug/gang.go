@@ -27,8 +27,8 @@ const mostNamed = 100
 type Gang struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Source is how the user declared it: the API group of a PodGroup, or annotations of its pods; empty when its PodGroup does
-	// not exist.
+	// Source is how the user declared the gang: the API group of a PodGroup, or annotations of its pods; empty when the gang's
+	// PodGroup does not exist.
 	Source string `json:"source,omitempty"`
 	// Owner is the object that the PodGroup was made for, such as "Job.batch.volcano.sh train".
 	Owner    string    `json:"owner,omitempty"`
@@ -38,14 +38,14 @@ type Gang struct {
 	Phase    string    `json:"phase,omitempty"`
 	State    State     `json:"state"`
 	Minimum  Minimum   `json:"minimum"`
-	// Settings are the gang's settings according to plugin coscheduling; nil if it has none, or the plugin is not
+	// Settings are the gang's settings according to plugin coscheduling; nil if the gang has none, or the plugin is not
 	// configured.
 	Settings *Settings      `json:"settings,omitempty"`
 	Members  map[string]int `json:"members"`
-	// Waits is why it waits, according to the last session.
+	// Waits is why the gang waits, according to the last session.
 	Waits *Verdict `json:"waits,omitempty"`
-	// Conditions are the conditions of its PodGroup, by type, including its time limit, its node reservation and when
-	// it was satisfied.
+	// Conditions are the conditions of the gang's PodGroup, by type, including its time limit, its node reservation and when it
+	// was satisfied.
 	Conditions map[string]Verdict `json:"conditions,omitempty"`
 }
 
@@ -64,7 +64,7 @@ type Settings struct {
 	WaitingTime string            `json:"waitingTime"`
 	TotalNumber int32             `json:"totalNumber,omitempty"`
 	Group       []string          `json:"group,omitempty"`
-	// Gather holds the rules for gathering it in the network.
+	// Gather holds the rules for gathering the gang in the network.
 	Gather []gangs.GatherRule `json:"gather,omitempty"`
 	// Mistakes are invalid settings, and the values used instead.
 	Mistakes []string `json:"mistakes,omitempty"`
@@ -77,8 +77,8 @@ type Verdict struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// see returns the data about the gang, except parts that take longer than the cache may be locked. annotations are its
-// PodGroup's.
+// see returns the data about the gang, except its settings, which take too long to parse while the books are locked.
+// annotations are its PodGroup's annotations, if they contain settings.
 func see(job *api.JobInfo) (g Gang, annotations map[string]string) {
 	g = Gang{
 		Namespace: job.Namespace, Name: job.Name, Queue: string(job.Queue), Priority: job.Priority, Members: membersOf(job),

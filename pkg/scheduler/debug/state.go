@@ -14,29 +14,29 @@ type State string
 
 // The states. A gang is in one of them.
 const (
-	// Waiting means that it is not admitted.
+	// Waiting means that the gang is not admitted.
 	Waiting State = "waiting"
-	// Admitted means that it may be placed, and that resources of its queue are reserved for it.
+	// Admitted means that the gang may be placed, and that resources of its queue are reserved for it.
 	Admitted State = "admitted"
-	// TimedOut means that its waiting time has passed, and that it waits for the end of its backoff.
+	// TimedOut means that the gang's waiting time has passed, and that the gang waits for the end of its backoff.
 	TimedOut State = "timed_out"
-	// InFlight means that members are in a bind transaction.
+	// InFlight means that members of the gang are in a bind transaction.
 	InFlight State = "in_flight"
-	// Partial means that members have nodes, but fewer than its minimum.
+	// Partial means that members have nodes, but fewer than the gang's minimum.
 	Partial State = "partial"
-	// Bound means that its minimum has nodes, but does not run yet.
+	// Bound means that the gang's minimum has nodes, but does not run yet.
 	Bound State = "bound"
-	// Running means that its minimum runs, or has succeeded.
+	// Running means that the gang's minimum runs, or has succeeded.
 	Running State = "running"
-	// Ended means that all of its members have succeeded or failed.
+	// Ended means that all members of the gang have succeeded or failed.
 	Ended State = "ended"
 )
 
 // States are all states.
 var States = []State{Waiting, Admitted, TimedOut, InFlight, Partial, Bound, Running, Ended}
 
-// stateOf returns the state of a gang in the cache. sentBack reports whether, according to the last session, the gang
-// is in a backoff.
+// stateOf returns the state of a gang in the cache. timedOut reports whether, according to the last session, the gang
+// is in a backoff after its waiting time.
 func stateOf(job *api.JobInfo, timedOut bool) State {
 	count := func(statuses ...api.TaskStatus) (n int) {
 		for _, status := range statuses {
@@ -64,7 +64,7 @@ func stateOf(job *api.JobInfo, timedOut bool) State {
 	}
 }
 
-// has reports whether enough members count.
+// has reports whether the members that counts accepts are enough for the gang's minimum.
 func has(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	return binding.ShortOf(job, &job.PodGroup.Spec, counts) == nil
 }

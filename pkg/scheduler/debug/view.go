@@ -29,12 +29,11 @@ type View struct {
 	groupsInFlight func() int
 	// reasons returns why gangs wait, according to the last session.
 	reasons func() map[api.JobID]framework.PendingReason
-	// defaults returns the settings of a gang without any; false if no plugin reads settings.
+	// defaults returns the settings of a gang that sets none; false if no plugin reads settings.
 	defaults func() (gangs.Settings, bool)
 }
 
-// New returns a view of these gangs. waits returns the results of the last session; defaults returns the settings of a gang
-// without any, or false when no plugin reads settings.
+// New returns a view of these gangs. groupsInFlight, reasons and defaults are described at View.
 func New(gangs Gangs, groupsInFlight func() int, reasons func() map[api.JobID]framework.PendingReason, defaults func() (gangs.Settings, bool)) *View {
 	return &View{gangs: gangs, groupsInFlight: groupsInFlight, reasons: reasons, defaults: defaults}
 }

@@ -37,14 +37,14 @@ type queuedEventKey struct {
 	reason, message string
 }
 
-// mailbox is a queue of events that is fair to namespaces: they take turns, one event each, and while an event of a
-// namespace is being written its next one waits. So neither many events nor a slow admission webhook of one namespace
-// delay the others, and each namespace's events stay in order.
+// mailbox is a queue of events that is fair to namespaces. They take turns, one event each, and while an event of a
+// namespace is being written, the namespace's next event waits. So neither many events nor a slow admission webhook of
+// one namespace delay the events of others, and each namespace's events stay in order.
 //
-// It is bounded: once it holds most events, it rejects events of a namespace that already has its share, and once it
-// holds twice as many, it rejects all.
+// It is bounded by its field most: once it holds that many events, it rejects events of a namespace that already has its
+// share, and once it holds twice as many, it rejects all events.
 type mailbox struct {
-	// most is how many events it holds before namespaces are limited to their share.
+	// most is how many events the mailbox holds before namespaces are limited to their share.
 	most int
 
 	mu    sync.Mutex
@@ -68,8 +68,8 @@ func (l *queuedEvent) key() queuedEventKey {
 	return queuedEventKey{subjectOf(l.about), l.reason, l.message}
 }
 
-// post adds the event; false when there is no room for it. If an equal event waits already, its count is increased
-// instead.
+// post adds the event; false when the mailbox has no room for it. If an equal event waits already, the count of that
+// event is increased instead.
 func (m *mailbox) post(l *queuedEvent) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,7 +137,7 @@ func (m *mailbox) written(l *queuedEvent) {
 	} else {
 		m.turns = append(m.turns, namespace)
 	}
-	m.some.Broadcast() // wakes the goroutines in take, also at the end
+	m.some.Broadcast() // wakes the goroutines in next, also when the mailbox is closed
 }
 
 // close refuses further events; waiting ones can still be taken.

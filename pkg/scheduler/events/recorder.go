@@ -94,7 +94,8 @@ func (r *Recorder) record(e Notice) {
 	r.out.Send(e, func(there bool) { r.recordDelivery(key, message, there) })
 }
 
-// isNews reports whether the message differs from the last one, and records it as the last.
+// isNews reports whether the message differs from the last message of the key, or that one is older than Lifetime. It then
+// records the message as the last.
 func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	now := time.Now()
 	r.mu.Lock()

@@ -168,7 +168,7 @@ func (w *Writer) write(ctx context.Context, l *queuedEvent) {
 	for tries := 1; ; {
 		again := w.nextRetry()
 		err := w.try(ctx, event)
-		if err == nil || apierrors.IsAlreadyExists(err) { // an earlier try was applied
+		if err == nil || apierrors.IsAlreadyExists(err) { // it exists if an earlier try was applied
 			w.endDelivery(l, "written", nil)
 			return
 		}
@@ -194,8 +194,8 @@ func (w *Writer) write(ctx context.Context, l *queuedEvent) {
 	}
 }
 
-// RetryNow retries the failed events that wait, and those whose current try fails. If they fail again they wait as
-// after a first failure.
+// RetryNow retries at once the failed events that wait, and events whose current try fails. If they fail again, they wait
+// as after a first failure.
 func (w *Writer) RetryNow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -39,9 +39,9 @@ func (b *binder) Bind(ctx context.Context, m *binding.Member) error {
 	}, metav1.CreateOptions{})
 }
 
-// claimsDevices reports whether the waiting pod had, before or now, the annotation from which node agents read the
-// devices that a pod may use. Then its owner wrote it, because no plugin has decided on devices for the pod, or the
-// conf names no such plugin. The admission policy refuses to add the annotation after the creation of the pod.
+// claimsDevices reports whether the pod has the annotation that lists a pod's devices for node agents, or had it when
+// it was placed. No plugin decided on devices for the pod, or the conf names no such plugin, so a user wrote the
+// annotation. The admission policy refuses to add it after the creation of the pod.
 func (b *binder) claimsDevices(pod *v1.Pod) bool {
 	if _, claims := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; claims {
 		return true

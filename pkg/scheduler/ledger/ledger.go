@@ -37,8 +37,8 @@ type Config struct {
 	Volcano vcclient.Interface
 	Books   *books.Books
 	Reports *report.Reporter
-	// Pods, Nodes and PodGroups list the objects that the watch shows. PodGroupsAt is the version up to which PodGroups
-	// are watched.
+	// Pods, Nodes and PodGroups list the objects that the watch shows. PodGroupsAt returns the resource version up to
+	// which the watch has shown PodGroups.
 	Pods        corelisters.PodLister
 	Nodes       corelisters.NodeLister
 	PodGroups   vclisters.PodGroupLister
@@ -89,8 +89,8 @@ func (l *Ledger) InFlight(gang api.JobID) bool {
 	return !l.open.isIncomplete(gang) && l.engine.InFlight(gang)
 }
 
-// Failing reports whether the gang has a transaction that has not ended and has failed members, unless it was released
-// as incomplete.
+// Failing reports whether the gang has a transaction that has not ended and has failed members. It returns false if
+// that transaction was released as incomplete (ReleaseIncomplete).
 func (l *Ledger) Failing(gang api.JobID) bool {
 	return l.engine.Failing(gang) && !l.open.isIncomplete(gang)
 }
@@ -98,8 +98,8 @@ func (l *Ledger) Failing(gang api.JobID) bool {
 // GroupsInFlight returns how many transactions of several gangs have not ended.
 func (l *Ledger) GroupsInFlight() int { return l.engine.GroupsInFlight() }
 
-// Drain waits for the transactions in flight to end, and new ones are refused. When the context ends, transactions
-// whose members are not being bound yet are rolled back. The error names any that did not end.
+// Drain waits for the transactions in flight to end, and refuses new ones. When the context ends, transactions whose
+// members are not being bound yet are rolled back. The error names the transactions that did not end.
 func (l *Ledger) Drain(ctx context.Context) error {
 	err := l.engine.Drain(ctx)
 	l.backoff.Stop()
@@ -116,7 +116,7 @@ func (l *Ledger) Abort() {
 // continue and every gang's wait ends, also for a gang whose transaction is in flight and fails later. It does not
 // block.
 func (l *Ledger) ServerBack() {
-	l.serverBack.Store(time.Now().UnixNano()) // first: transactions that end later read it, and waits of earlier ones are ended below
+	l.serverBack.Store(time.Now().UnixNano()) // first, because transactions that end from now on read it, and RetryAll ends the waits of earlier ones
 	l.backoff.RetryAll()
 	l.engine.RetryNow()
 }
@@ -127,7 +127,7 @@ func (l *Ledger) triedInOutage(r binding.Result) bool {
 	return time.Now().Add(-r.Took).UnixNano() < l.serverBack.Load()
 }
 
-// Bound records that a member is bound. The watch may have shown it before, or may show it later.
+// Bound records that a member is bound. The watch may have shown the bound pod before, or may show it later.
 func (l *Ledger) Bound(m *binding.Member) {
 	pod := m.Task.Pod
 	l.books.Pods.Bind(api.PodKey(pod), m)
@@ -157,7 +157,7 @@ func runBindErrHandler(task *api.TaskInfo) (err error) {
 	return task.CustomBindErrHandler()
 }
 
-// Ended applies the outcome of a transaction to its gangs: if it failed, they all wait for the same backoff.
+// Ended applies the outcome of a transaction to its gangs: after a failure, each of them waits for its backoff.
 func (l *Ledger) Ended(r binding.Result) {
 	if wasIncomplete(r) {
 		return
@@ -232,7 +232,7 @@ func (l *Ledger) exists(gang api.JobID) bool {
 	return there && !l.watched.isDeleted(gang, version)
 }
 
-// CancelPod fails the member of a deleted pod of the gang.
+// CancelPod fails the member whose pod was deleted. gang is the gang that the pod names.
 func (l *Ledger) CancelPod(gang api.JobID, pod *v1.Pod) {
 	if held, is := l.books.Pods.HeldGang(pod); is {
 		gang = held // the pod may now name another PodGroup

@@ -18,7 +18,8 @@ type openTransactions struct {
 	byGang map[api.JobID]*binding.Transaction
 	// inOrder are the open transactions, and some that were submitted, in the order in which the session created them.
 	inOrder []*binding.Transaction
-	// last is the gang of the last added member. While a statement commits, it stays the same.
+	// last is the gang of the last added member, or the first gang of its gang group. The members of a gang or gang group are added
+	// one after the other.
 	last api.JobID
 	// incomplete are the gangs whose transactions the closing session has released before any step began.
 	incomplete map[api.JobID]bool
@@ -28,9 +29,9 @@ func newOpenTransactions() openTransactions {
 	return openTransactions{byGang: map[api.JobID]*binding.Transaction{}, incomplete: map[api.JobID]bool{}}
 }
 
-// add adds the member to its gang group's transaction. If the previous member was of another gang group, add closes the transaction
-// of that gang group and returns it. It leaves a transaction open that has a gang with CountNone, because members of a later
-// transaction would not count for that gang's minimum.
+// add adds the member to the open transaction of its gang, or of its gang group if it has one. If the previous member belongs to
+// another transaction, add removes that transaction and returns it. A transaction with a gang that has CountNone stays open,
+// because members of a later transaction would not count for that gang's minimum.
 func (o *openTransactions) add(member *binding.Member, gangGroup *binding.GangGroup) (former *binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -53,7 +54,7 @@ func (o *openTransactions) add(member *binding.Member, gangGroup *binding.GangGr
 	return former
 }
 
-// putBack makes a taken transaction open again.
+// putBack opens again a transaction that add or takeWhole has removed.
 func (o *openTransactions) putBack(tx *binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -80,8 +81,8 @@ func (o *openTransactions) remove(those []*binding.Transaction) {
 	}
 }
 
-// takeWhole removes and returns, in order, the open transactions without a gang that has CountNone: if members follow
-// in a later transaction, they still count.
+// takeWhole removes and returns, in order, the open transactions without a gang that has CountNone. If members of these gangs
+// follow in a later transaction, the earlier ones still count.
 func (o *openTransactions) takeWhole() []*binding.Transaction {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -109,8 +110,8 @@ func (o *openTransactions) markIncomplete(tx *binding.Transaction) {
 	}
 }
 
-// isIncomplete reports whether the closing session has released the gang's transaction. The session's verdict on such a
-// gang must be reported.
+// isIncomplete reports whether the closing session has released the gang's transaction as incomplete. The session's verdict on such
+// a gang must be reported.
 func (o *openTransactions) isIncomplete(gang api.JobID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -26,7 +26,7 @@ type quorum struct {
 
 var _ binding.Gatekeeper = (*quorum)(nil)
 
-// Quorum returns nil if the gang reaches its minimum with these members and those already bound or running.
+// Quorum returns nil if the gang reaches its minimum with the passed members and the members already bound or running.
 //
 // The minimum is read from the API server: if a PodGroup's minMember was raised together with new pods, part of them
 // must not be bound because the watch lags behind. The PodGroup of a pod that stands alone is not read. While the API
@@ -44,7 +44,7 @@ func (q *quorum) Quorum(ctx context.Context, tx *binding.Transaction, passed []*
 	return nil
 }
 
-// enoughOf returns nil if the gang of the transaction meets its terms.
+// enoughOf returns nil if the gang has enough members in the transaction, according to its minimum and its other terms.
 func (q *quorum) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Transaction, passed []*binding.Member) error {
 	live, err := q.liveSpec(ctx, gang)
 	if apierrors.IsNotFound(err) {
@@ -94,8 +94,8 @@ func (q *quorum) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodG
 }
 
 // standsAlone reports whether the job is a single pod whose PodGroup was made only for it: Volcano's controller makes
-// one for each pod without a controller, and the pod owns it. Such a gang cannot be split, and there may be too many of
-// them for a read of each. One pod of a gang in the books proves nothing, because the others may follow.
+// one for each pod without a controller, and the pod owns it. Such a gang cannot be split, and there may be too many
+// such gangs to read each PodGroup. One pod of a gang in the books proves nothing, because the others may follow.
 func standsAlone(job *api.JobInfo) bool {
 	if len(job.Tasks) != 1 || job.PodGroup == nil || binding.LeastMembers(job.PodGroup) > 1 {
 		return false

@@ -19,8 +19,8 @@ import (
 var errIncomplete = errors.New("the rest of the gang's minimum could not be placed")
 
 // Add reserves the task's resources on its node and adds it, with the annotations that the session decided, to the open
-// transaction of its gang, or of its gang's gang group. A gang group has one transaction in a session. It is sealed as soon as the
-// session moves on to another gang group and the members so far are enough, or else after the session's last action.
+// transaction of its gang, or of the gang group. A gang group has one transaction in a session. A transaction is sealed as soon as
+// the session moves on to another gang or gang group and the members so far are enough, or else after the session's last action.
 func (l *Ledger) Add(task *api.TaskInfo, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	member, err := l.Reserve(task, decided, steps)
 	if err != nil {
@@ -65,8 +65,8 @@ func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[st
 // SessionOpens is called when a session gets its snapshot.
 func (l *Ledger) SessionOpens() { l.open.forgetIncomplete() }
 
-// submitIfEnough submits the transaction when its members are enough for the gangs' minima. Otherwise it stays
-// open: a later action of the session, such as backfill, may add the members it lacks.
+// submitIfEnough submits the transaction when its members are enough for the gangs' minima. Otherwise the transaction stays open:
+// a later action of the session, such as backfill, may add the missing members.
 func (l *Ledger) submitIfEnough(tx *binding.Transaction) {
 	if there, short := l.shortOf(tx); there && short == nil {
 		l.submit(tx, nil)
@@ -92,10 +92,10 @@ func (l *Ledger) Seal() {
 	}
 }
 
-// ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns their tasks. They
-// exist because upstream counts members without requests as placed before backfill has placed them. No step of theirs
-// begins, and the gang does not wait. A transaction whose gang has another one in flight is kept, because it may be
-// complete once that has ended.
+// ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns their tasks. Such transactions
+// exist because upstream counts members without requests as placed before backfill has placed them. No step of their members
+// begins, and their gangs have no backoff. A transaction whose gang has another one in flight is kept, because it may be complete
+// once that has ended.
 func (l *Ledger) ReleaseIncomplete() map[api.JobID][]api.TaskID {
 	var taken []*binding.Transaction
 	for _, tx := range l.open.list() {
@@ -120,7 +120,7 @@ func wasIncomplete(r binding.Result) bool {
 	return slices.ContainsFunc(r.Failed, func(f binding.Failure) bool { return errors.Is(f.Err, errIncomplete) })
 }
 
-// shortOf returns what the gangs lack with the transaction's members, if their PodGroups exist.
+// shortOf returns what the gangs lack with the transaction's members. there reports whether the PodGroups of all gangs exist.
 func (l *Ledger) shortOf(tx *binding.Transaction) (there bool, short error) {
 	l.books.Lock()
 	defer l.books.Unlock()
@@ -157,8 +157,8 @@ func (l *Ledger) releaseMember(m *binding.Member, cause error) {
 	l.Released(m, cause)
 }
 
-// recordMinima stages, for each member, its gang's minimum and queue at the bind. It returns the versions of the gangs'
-// PodGroups in the books, if they exist.
+// recordMinima stages, for each member, its gang's minimum and queue, to be written with the Binding. It returns the versions of
+// the gangs' PodGroups in the books, if they exist.
 func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]string) {
 	versions, least, queues := map[api.JobID]string{}, map[api.JobID]int32{}, map[api.JobID]string{}
 	l.books.Lock()
@@ -177,8 +177,8 @@ func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]s
 	return versions
 }
 
-// handOver holds the mutex while it checks which objects still exist and submits the transaction, as the Cancel methods
-// do. So a deletion is either found by this check, or comes when the engine already knows the transaction.
+// handOver holds the mutex while it checks which objects still exist and submits the transaction. The Cancel methods hold it, too.
+// So a deletion is either found by this check, or comes when the engine already knows the transaction.
 func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string, givenUp error) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()

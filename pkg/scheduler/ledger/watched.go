@@ -23,7 +23,7 @@ func deletedPodGroup(gang api.JobID) error { return fmt.Errorf("PodGroup %s %w",
 
 func deletedNode(name string) error { return fmt.Errorf("node %s was deleted", name) }
 
-// watched lists the objects that the watch shows. It may be ahead of the books.
+// watched lists the objects that the watch shows. The watch may be ahead of the books.
 type watched struct {
 	pods        corelisters.PodLister
 	nodes       corelisters.NodeLister

@@ -14,7 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Metrics are the scheduler's own metrics. It is the binding engine's observer.
+// Metrics are the scheduler's own metrics. It observes bind transactions, gangs and node
+// reservations.
 type Metrics struct {
 	preBind     *prometheus.HistogramVec
 	rollbacks   *prometheus.CounterVec
@@ -147,8 +148,9 @@ func (m *Metrics) SetQuarantined(counts map[string]int) {
 // NodeGroupTrial counts a trial placement of a gang in a node group.
 func (m *Metrics) NodeGroupTrial(result string) { m.trials.WithLabelValues(result).Inc() }
 
-// StatusRefused counts a status that was dropped.
+// StatusRefused counts a status that the API server rejected permanently, by the kind of its
+// object.
 func (m *Metrics) StatusRefused(kind string) { m.refused.WithLabelValues(kind).Inc() }
 
-// EventDone counts an event.
+// EventDone counts an event by its result.
 func (m *Metrics) EventDone(result string) { m.events.WithLabelValues(result).Inc() }

@@ -10,8 +10,8 @@ import (
 
 const (
 	// mostKnown bounds, in bytes, the annotations of a PodGroup whose domain is one of readDomains. mostForeign bounds
-	// all others. The API server allows 256 KiB in total, and sessions copy them. A group of 64 gangs with names of
-	// full length takes 20 KiB.
+	// the other annotations. The API server allows 256 KiB in total, and sessions copy the annotations. The annotation
+	// that lists a group of 64 gangs with names of full length takes 20 KiB.
 	mostKnown   = 32 << 10
 	mostForeign = 8 << 10
 )
@@ -19,9 +19,10 @@ const (
 // readDomains are the domains of the annotations that the scheduler and its plugins read.
 var readDomains = []string{"volcano.sh", "volcano-prebind.io", "koordinator.sh", "x-k8s.io", "sigs.k8s.io"}
 
-// withinAnnotations returns the annotations of a PodGroup within the bounds; the same map if they already are. In the
-// order of their keys, foreign ones beyond their bound are left out. A known one is cut at its bound rather than left
-// out: its reader then reports it as invalid, whereas without it the gang might be placed where it must not be.
+// withinAnnotations returns the annotations of a PodGroup, limited to the two bounds; the same map if they are within
+// the bounds. Annotations are taken in the order of their keys. A foreign annotation beyond its bound is left out. A
+// known annotation is cut at its bound rather than left out: its reader then reports it as invalid. Without the
+// annotation, the gang might be placed where it must not be.
 func withinAnnotations(annotations map[string]string) map[string]string {
 	known, foreign := 0, 0
 	for key, value := range annotations {

@@ -11,7 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Kinds of objects.
+// Kinds of the objects that sessions can leave out.
 const (
 	PodGroup    = "PodGroup"
 	queueObject = "Queue"
@@ -19,10 +19,11 @@ const (
 )
 
 const (
-	// maxSuspects bounds how many gangs in a row are suspected because a cycle panicked during their turn.
+	// maxSuspects bounds how many gangs in a row are suspected because a cycle panicked while they were being scheduled.
 	maxSuspects = 3
-	// maxCulprits bounds how many culprits are searched for in a namespace. After that, its objects that are not cleared
-	// are quarantined, too: a user who created so many may have created a thousand.
+	// maxCulprits bounds how many culprits, objects that make cycles panic, are searched for in a namespace. After that,
+	// the namespace's objects that are not cleared are quarantined, too: a user who created so many culprits may have
+	// created a thousand.
 	maxCulprits = 3
 	// searchPause is the pause after a search without a result.
 	searchPause = time.Minute
@@ -30,27 +31,30 @@ const (
 
 // bisector finds the objects that make cycles panic.
 //
-// If a cycle panics during the turn of a gang, the next cycle leaves that gang out. If it was no gang's turn, or cycles
-// still panic without the suspect, the culprit is searched for: all gangs are left out, then halves of the suspects are
-// tried in turn, each together with all cleared gangs. So after about twice log2(n) cycles all but the culprit are in
-// sessions again. If cycles panic without any gang, queues and nodes are searched in the same way. After maxCulprits of
-// a namespace its remaining suspects are quarantined without a trial, so that a thousand objects of one template take no
-// longer. Gangs that are added during a search are left out until it ends.
+// If a cycle panics while a gang is being scheduled, that gang is suspected, and the next cycle leaves it out. If no gang
+// was being scheduled, or cycles still panic without the suspect, the culprit is searched for: all gangs are left out,
+// then halves of the searched objects are tried one after the other, each together with all cleared gangs. So after about
+// twice log2(n) cycles all but the culprit are in sessions again. If cycles panic without any gang, queues and nodes are
+// searched in the same way. After maxCulprits of a namespace its remaining objects are quarantined without a trial, so
+// that a thousand objects of one template take no longer. Gangs that are added during a search are left out until it ends.
 //
-//	quiet --panic, a turn--> quiet, the gang is quarantined   (at most maxSuspects times in a row)
-//	quiet --panic----------> control                  (none of the suspects is in the session)
-//	control --ok-----------> trying                   (one of several groups is in the session)
-//	control --panic--------> control of queues and nodes, or a pause
-//	trying --ok------------> the group is cleared; after the last one, quiet
-//	trying --panic---------> the group is split, or tried again when it is one object, and quarantined the second time
+//	quiet --panic with a gang--> quiet, the gang is suspected   (at most maxSuspects times in a row)
+//	quiet --panic------------> control                (none of the searched objects is in the session)
+//	control --ok-------------> trying                 (one of several groups is in the session)
+//	control --panic----------> control of queues and nodes, or a pause
+//	trying --ok--------------> the group is cleared; after the last one, quiet
+//	trying --panic-----------> the group is split, or tried again when it is one object, and quarantined the second time
 type bisector struct {
 	quarantined map[object]*quarantined
-	// seen is the input of the last session: a search begins with its objects. The maps are the session's own.
+	// seen has the jobs, queues and nodes of the last session's snapshot: a search begins with them. The session uses the
+	// same maps.
 	seen api.ClusterInfo
 
-	// groups are the objects that are not cleared; the last group is being tried.
+	// groups are the objects that the search has not cleared, divided into groups that are tried together. The last group
+	// is being tried.
 	groups [][]object
-	// known are the gangs that existed when the search began, and culprits counts the ones found by retry group.
+	// known are the gangs that existed when the search began. culprits is the number of culprits found in the search, by
+	// retry group.
 	known    map[object]bool
 	culprits map[string]int
 	control  bool
@@ -60,11 +64,11 @@ type bisector struct {
 	// doubted is a single object whose trial panicked. It is tried once more before it is quarantined, because a panic on
 	// another goroutine may be reported late, in the wrong cycle.
 	doubted object
-	// misled reports whether suspects turned out to be innocent. During the rest of the search, the gang whose turn it
-	// was is then not suspected.
+	// misled reports whether a suspect turned out to be innocent. During the rest of the search, the gang that is being
+	// scheduled when a cycle panics is then not suspected.
 	misled bool
-	// back are quarantined objects of a retry group that are tried again in the session. looks is the earliest time of the
-	// next check for such objects.
+	// back are quarantined objects of one retry group that are tried again in the current session. looks is the earliest
+	// time of the next check for objects that may be tried again.
 	back        map[object]bool
 	looks       time.Time
 	retryGroups map[string]*retryGroup
@@ -131,7 +135,9 @@ func (h *bisector) isOut(it object) bool {
 	return h.hidden[it] || h.searching() && it.kind == PodGroup && !h.known[it]
 }
 
-// panicked processes a cycle that panicked. It returns the objects that are now quarantined.
+// panicked processes a cycle that panicked. turn is the gang that was being scheduled (empty: none), and what the message
+// of the panic. It returns the objects that are now quarantined, and reports as progress whether the next session sees
+// other objects.
 func (h *bisector) panicked(now time.Time, turn api.JobID, what string) (found []object, progress bool) {
 	h.what = what
 	suspect := object{PodGroup, string(turn)}
@@ -156,14 +162,15 @@ func (h *bisector) panicked(now time.Time, turn api.JobID, what string) (found [
 	return found, true
 }
 
-// succeeded processes a cycle that ended normally. Suspects that it left out caused the panics.
+// succeeded processes a cycle that ended normally. Suspects that the cycle left out did cause the earlier panics: they
+// stay quarantined and are returned. busy reports whether objects are quarantined or searched for.
 func (h *bisector) succeeded() (found []object, busy bool) {
 	found, h.suspects = h.suspects, nil
 	h.backSucceeded()
 	h.doubted = object{}
 	if h.searching() {
 		if h.control {
-			h.control = false // the culprit is one of the objects
+			h.control = false // cycles succeed without the objects, so the culprit is one of them
 			if len(h.groups[len(h.groups)-1]) > 1 {
 				h.split()
 			}
@@ -178,7 +185,8 @@ func (h *bisector) succeeded() (found []object, busy bool) {
 	return found, h.searching() || len(h.quarantined) > 0
 }
 
-// searchGangs begins a search among the gangs of the last session and the released suspects.
+// searchGangs begins a search among the gangs of the last session and the released suspects, which that session did not
+// contain.
 func (h *bisector) searchGangs(released []object) {
 	h.known, h.culprits = map[object]bool{}, map[string]int{}
 	for _, it := range released {
@@ -190,7 +198,7 @@ func (h *bisector) searchGangs(released []object) {
 	h.search(slices.Collect(maps.Keys(h.known)))
 }
 
-// search begins a search with a session that contains none of the objects.
+// search begins a search among the items. The next session contains none of them.
 func (h *bisector) search(items []object) {
 	slices.SortFunc(items, func(a, b object) int { return strings.Compare(a.kind+a.name, b.kind+b.name) })
 	h.groups, h.control = [][]object{items}, true
@@ -199,7 +207,8 @@ func (h *bisector) search(items []object) {
 	}
 }
 
-// controlPanicked continues the search with queues and nodes, or pauses it.
+// controlPanicked processes a panic of a cycle without any of the searched objects. After a search among gangs it searches
+// queues and nodes. Otherwise it ends the search for searchPause and returns false.
 func (h *bisector) controlPanicked(now time.Time) bool {
 	h.groups, h.control = nil, false
 	if h.others {
@@ -222,8 +231,8 @@ func (h *bisector) controlPanicked(now time.Time) bool {
 	return true
 }
 
-// groupPanicked splits the group that was tried. The suspects of the last cycles are cleared. A single object is tried
-// twice and then quarantined.
+// groupPanicked processes a panic of a cycle with the last group. It splits the group, to which the suspects of the last
+// cycles return. A single object is tried twice and then quarantined.
 func (h *bisector) groupPanicked(now time.Time) (found []object) {
 	last := len(h.groups) - 1
 	group := slices.Concat(h.groups[last], h.release())
@@ -241,8 +250,8 @@ func (h *bisector) groupPanicked(now time.Time) (found []object) {
 	return nil
 }
 
-// holdRest counts a culprit of the retry group. If a namespace has too many, holdRest quarantines its objects that are not
-// cleared.
+// holdRest counts a culprit of the retry group. Once a namespace has maxCulprits, holdRest quarantines and returns
+// the namespace's objects that the search has not cleared.
 func (h *bisector) holdRest(retryGroup string, now time.Time) (rest []object) {
 	h.culprits[retryGroup]++
 	if h.others || h.culprits[retryGroup] < maxCulprits {
@@ -261,7 +270,7 @@ func (h *bisector) holdRest(retryGroup string, now time.Time) (rest []object) {
 	return rest
 }
 
-// split halves the group that is tried next.
+// split halves the last group. Its first half is tried next.
 func (h *bisector) split() {
 	last := len(h.groups) - 1
 	group := h.groups[last]
@@ -297,7 +306,7 @@ func (h *bisector) inSession(gang api.JobID) bool {
 	return there
 }
 
-// drop removes quarantined objects from the groups.
+// drop removes from the groups the objects that held accepts.
 func (h *bisector) drop(held func(object) bool) {
 	for i := range h.groups {
 		h.groups[i] = slices.DeleteFunc(slices.Clone(h.groups[i]), held)

@@ -8,6 +8,6 @@
 //   - Objects with too many parts (limits.go), and gangs that name kinds of resources which no node or queue has (unknownresources.go), are left out.
 //   - Objects that make cycles panic are searched for, left out, and tried again later (bisector.go, quarantined.go, fingerprint.go).
 //
-// Quarantine (quarantine.go) is the state that the cache keeps. It changes a snapshot before a session sees it; package report reports
-// it.
+// Quarantine (quarantine.go) is the state that the cache keeps. It changes a snapshot before a session sees it; package report reports the
+// quarantined objects.
 package quarantine

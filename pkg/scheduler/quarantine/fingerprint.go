@@ -34,8 +34,8 @@ func hashOf(parts ...any) uint64 {
 	return hash.Sum64()
 }
 
-// topQueue returns the queue below the root that contains the queue. Resources held in a queue count against all its
-// ancestors.
+// topQueue returns the ancestor of the queue that is directly below the root, or the queue itself. Resources held in a
+// queue count against all its ancestors.
 func topQueue(snapshot *api.ClusterInfo, id api.QueueID) string {
 	for range len(snapshot.Queues) {
 		queue, ok := snapshot.Queues[id]

@@ -15,8 +15,8 @@ import (
 // rootQueue is upstream's name of the root of the queue hierarchy.
 const rootQueue = "root"
 
-// checkObjects corrects overflowing amounts in the snapshot, leaves out faulty gangs that hold nothing, and returns the
-// verdicts by gang. Objects that are too large are also corrected or left out.
+// checkObjects corrects overflowing amounts in the snapshot, leaves out faulty gangs that hold no resources, and
+// returns the verdicts by gang. Objects that are too large are also corrected or left out.
 func checkObjects(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]Verdict {
 	queues := correctQueues(snapshot)
 	gangs := map[api.JobID]Verdict{}
@@ -25,7 +25,7 @@ func checkObjects(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]
 			gangs[id] = Verdict{InvalidResources, message}
 		}
 		if by.WithinBounds(id, job) {
-			// unchanged since the last check
+			// The gang is unchanged since a check found it within the bounds.
 		} else if wrong := tooLarge(job); wrong != "" {
 			gangs[id] = Verdict{ObjectTooLarge, brief.Text(wrong)}
 		} else {
@@ -66,7 +66,7 @@ func correctQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
 		if spec == nil {
 			continue
 		}
-		own := *queue.Queue // upstream's snapshot shares it with the cache
+		own := *queue.Queue // upstream's snapshot shares the Queue with the cache
 		own.Spec = *spec
 		queue.Queue = &own
 		if len(wrong) > 0 {
@@ -76,7 +76,8 @@ func correctQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	return queues
 }
 
-// correctedQueue returns a spec with limited amounts, and the negative amounts; nil if the spec needs no change.
+// correctedQueue returns the spec with its amounts limited, and a text for each negative amount; nil if the spec needs
+// no change.
 func correctedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
 	if isWithinLimits(spec.Capability, spec.Deserved, spec.Guarantee.Resource) {
 		return nil, nil

@@ -13,21 +13,22 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Limits of parts that sessions process for each node, each member or each other gang of the queue. Otherwise a single
-// object within the API server's limits, which are in bytes, could delay all others for minutes. These limits are far
-// above the needs of gangs.
+// Limits on the parts of a pod or PodGroup. Sessions process these parts for each node, each member or each other gang of the
+// queue. Without limits, a single object that the API server accepts, which limits bytes only, could delay all others for
+// minutes. These limits are far above the needs of gangs.
 const (
 	// mostNames is how many kinds of resources a pod or PodGroup may ask for.
 	mostNames = 100
-	// mostOverPods is how many terms a pod may have that are matched against other pods.
+	// mostOverPods is how many terms of pod affinity, anti-affinity and topology spread a pod may have. They are matched
+	// against other pods.
 	mostOverPods = 100
-	// mostRequirements is how many requirements on labels a pod may have. Each is matched against the labels of each
-	// node, for each pod with different ones, so that 1,000 of them on each member of a gang of 100 take minutes on
-	// 5,000 nodes.
+	// mostRequirements is how many requirements on labels a pod may have. Each is matched against the labels of each node,
+	// once for all pods with equal requirements. So 1,000 requirements on each member of a gang of 100, all different, take
+	// minutes on 5,000 nodes.
 	mostRequirements = 100
 	// mostTerms is how many parts of each other kind, such as tolerations and host ports, a pod may have.
 	mostTerms = 1000
-	// mostValues is how many values these requirements may list together.
+	// mostValues is how many values the requirements on labels of one pod may list together.
 	mostValues = 10_000
 	// mostOfPolicies is how many keys and values a PodGroup's sub-group policies may have together.
 	mostOfPolicies = 100
@@ -86,9 +87,9 @@ func policySize(selector *metav1.LabelSelector, keys []string) int {
 	return 1 + len(keys) + requirements + values
 }
 
-// withinPolicies returns the sub-group policies of a PodGroup, cut at the bound. The rest is replaced by one policy without a
-// selector that counts as much, up to ten times the bound, so that the gang is still found too large. The books match each
-// version of each pod of the gang against the policies.
+// withinPolicies returns the sub-group policies of a PodGroup, cut at mostOfPolicies, because the books match each version of
+// each pod of the gang against them. One policy without a selector replaces the rest. It has as many keys as the rest has
+// keys and values, up to ten times the bound, so that tooLarge still finds the gang too large.
 func withinPolicies(policies []v1beta1.SubGroupPolicySpec) []v1beta1.SubGroupPolicySpec {
 	kept, keptSize, size := len(policies), 0, 0
 	for i := range policies {
@@ -128,7 +129,7 @@ func podExcess(spec *v1.PodSpec) string {
 }
 
 // podSize counts the parts of a pod that sessions process one by one: kinds of resources, once for each container; host
-// ports; terms over other pods; and requirements of selectors with their values.
+// ports; pod affinity terms; and requirements of selectors with their values.
 type podSize struct{ kinds, hostPorts, over, requirements, values int }
 
 func sizeOf(spec *v1.PodSpec) podSize {
@@ -161,7 +162,7 @@ func (s *podSize) addContainers(containers []v1.Container) {
 	}
 }
 
-// differentKinds counts the kinds that containers and the overhead request, each kind once.
+// differentKinds counts the kinds of resources that the pod's containers and overhead request, each kind once.
 func differentKinds(spec *v1.PodSpec) int {
 	all := resourceNames{}
 	all.addList(spec.Overhead)
@@ -173,7 +174,8 @@ func differentKinds(spec *v1.PodSpec) int {
 	return len(all)
 }
 
-// addNodeAffinity adds the requirements of the affinity, and their values. A term without requirements counts as one.
+// addNodeAffinity adds the requirements of the node affinity, and their values. A term without requirements counts as one
+// requirement.
 func (s *podSize) addNodeAffinity(affinity *v1.NodeAffinity) {
 	if affinity == nil {
 		return
@@ -207,7 +209,7 @@ func (s *podSize) addTerms(required []v1.PodAffinityTerm, preferred []v1.Weighte
 	}
 }
 
-// addTerm counts a term that is matched against other pods.
+// addTerm adds a pod affinity term, which is matched against other pods, and its requirements and values.
 func (s *podSize) addTerm(term *v1.PodAffinityTerm) {
 	s.over++
 	s.addSelector(term.LabelSelector)

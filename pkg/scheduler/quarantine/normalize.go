@@ -56,7 +56,7 @@ func trimPod(pod *v1.Pod) {
 	if pod.Spec.NodeName == "" && pod.Status.Phase == v1.PodRunning {
 		pod.Status.Phase = v1.PodPending
 	}
-	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // the overhead
+	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // one more for the overhead
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			trimRequirements(&containers[i].Resources, parts)
@@ -91,8 +91,8 @@ func trimPlaced(pod *v1.Pod) {
 	}
 }
 
-// dropProcess removes from a container the fields that say what its kubelet runs and how it checks it. They are half of a usual
-// pod, and no plugin reads them of a pod on a node.
+// dropProcess removes the fields of a container that say what the kubelet runs and how the kubelet probes it. These fields are
+// half of a usual pod, and no plugin reads them of a pod on a node.
 func dropProcess(c *v1.Container) {
 	c.Command, c.Args, c.EnvFrom, c.Env = nil, nil, nil, nil
 	c.VolumeMounts, c.VolumeDevices = nil, nil
@@ -103,9 +103,9 @@ func trimRequirements(r *v1.ResourceRequirements, parts int) {
 	r.Requests, r.Limits = withinLimits(r.Requests, parts), withinLimits(r.Limits, parts)
 }
 
-// withinTerms returns the affinity of a pod on a node with at most as many terms over other pods as a pending pod may have; the
-// affinity itself when it has no more. Every pending pod is matched against these terms, and the creator of a pod may name its
-// node, so that no scheduler can refuse it. Dropped terms have no effect.
+// withinTerms returns the affinity of a pod on a node with at most as many pod affinity terms as a pending pod may have; the same
+// affinity if it has no more. Every pending pod is matched against these terms. The limits of pending pods do not apply to a pod
+// that its creator has put on a node: no scheduler handles it. Dropped terms have no effect.
 func withinTerms(affinity *v1.Affinity) *v1.Affinity {
 	var s podSize
 	within := func(term *v1.PodAffinityTerm) bool {
@@ -139,7 +139,7 @@ func withinTerms(affinity *v1.Affinity) *v1.Affinity {
 	return &own
 }
 
-// only returns the terms that within accepts, in a slice of their own.
+// only returns the terms that within accepts, in a new slice.
 func only[T any](terms []T, within func(*T) bool) []T {
 	var kept []T
 	for i := range terms {

@@ -19,7 +19,7 @@ const (
 	mostOfAll  = 8e15
 )
 
-// most returns the limit of each of several amounts that are added up.
+// most returns the limit of one amount of the resource, such that parts amounts together stay within the limit above.
 func most(name v1.ResourceName, parts int) *resource.Quantity {
 	limit := int64(mostOfAll)
 	if name == v1.ResourceMemory {

@@ -20,25 +20,26 @@ const (
 	SchedulerPanic   = "SchedulerPanic"
 )
 
-// Quarantine holds the objects that sessions leave out: because of amounts that overflow, of too many parts (limits.go), or because they
-// made cycles panic (bisector.go).
+// Quarantine holds the objects that sessions leave out: because they have amounts that overflow, because they have too many parts
+// (limits.go), or because they made cycles panic (bisector.go).
 //
-// Too large objects, negative amounts, and queues without a path to the root are detected in each snapshot. A gang with
-// such a fault, or in such a queue, is not placed. It is left out of the session unless it already holds resources.
-// Then it stays, without the faulty amounts, so that its queue's sums are correct; if it is too large, its minResources
-// are set to its held resources.
+// Too large objects, negative amounts, and queues without a path to the root are detected in each snapshot. A gang with such a fault, or
+// in such a queue, is not placed. It is left out of the session unless it already holds resources. A gang that holds resources stays,
+// without the faulty amounts, so that its queue's sums are correct. If that gang is too large, its minResources are set to its held
+// resources.
 type Quarantine struct {
 	mu       sync.Mutex
 	bisector *bisector
 	wrong    map[api.JobID]Verdict
-	// paused are the gangs that are not placed because the search leaves out part of their queue's sums.
+	// paused are the gangs that are not placed, because the search for an object that makes cycles panic leaves out gangs that count in
+	// their queue's sums.
 	paused map[api.JobID]bool
 }
 
 // New returns an empty Quarantine.
 func New() *Quarantine { return &Quarantine{bisector: newBisector(), wrong: map[api.JobID]Verdict{}} }
 
-// Why returns why the gang is quarantined, if it is.
+// Why returns the reason and the message of the gang's quarantine. is reports whether the gang is quarantined.
 func (a *Quarantine) Why(gang api.JobID) (reason, message string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,14 +75,15 @@ func (a *Quarantine) Readmit() {
 	a.bisector = newBisector()
 }
 
-// IsPaused reports whether sessions see only part of the gang's queue.
+// IsPaused reports whether the gang is not placed for now, because the search leaves other gangs of its queue out of sessions.
 func (a *Quarantine) IsPaused(gang api.JobID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.paused[gang]
 }
 
-// RemoveFrom removes the quarantined objects from the snapshot, and returns new verdicts by gang.
+// RemoveFrom removes the quarantined objects from the snapshot. It returns the verdicts, by gang, that are new or have changed since the
+// last call.
 func (a *Quarantine) RemoveFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now time.Time) (news map[api.JobID]Verdict) {
 	wrong := checkObjects(snapshot, by)
 	a.mu.Lock()
@@ -98,9 +100,9 @@ func (a *Quarantine) RemoveFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, 
 	return news
 }
 
-// CapMinResources sets the minResources of gangs that are quarantined as too large, and stay because they hold resources, to
-// the known kinds of these resources. Otherwise their queue's sums would contain all kinds that they name. It is called once the
-// held resources are known.
+// CapMinResources handles gangs that are quarantined as too large, but stay in the snapshot because they hold resources. It sets their
+// minResources to their held resources of known kinds. Otherwise the sums of their queue would contain all kinds that these gangs name.
+// It is called once the held resources are known.
 func (a *Quarantine) CapMinResources(snapshot *api.ClusterInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -119,7 +121,8 @@ func (a *Quarantine) CapMinResources(snapshot *api.ClusterInfo) {
 // Culprit is an object that is quarantined because cycles panicked, with the message of the panic for users.
 type Culprit struct{ Kind, Name, Message string }
 
-// Panicked processes a cycle that panicked, as bisector.panicked does, and returns the objects that it quarantines.
+// Panicked processes a cycle that panicked. turn is the gang that was being scheduled (empty: none), and what the message of the panic.
+// It returns the objects that it quarantines, and reports whether the next session sees other objects.
 func (a *Quarantine) Panicked(now time.Time, turn api.JobID, what string) (found []Culprit, another bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// A quarantined object is tried again after firstHold. The time doubles with each failure, up to lastHold, and ends
-	// early if the object changes.
+	// A quarantined object is tried again after firstHold. The time doubles with each failure, up to lastHold. An object that has changed is
+	// tried again after firstChangedHold, which also doubles, up to lastChangedHold.
 	firstHold, lastHold               = time.Minute, time.Hour
 	firstChangedHold, lastChangedHold = 5 * time.Second, 5 * time.Minute
-	// After a failed retry, no object of the retry group is tried again for firstRest. This time also doubles, up to lastRest.
+	// After a failed retry, no object of the same retry group is tried again for firstRest. This time also doubles, up to lastRest.
 	firstRest, lastRest = time.Second, time.Minute
-	// mostBack bounds how many objects of a retry group are tried again at once.
+	// mostBack bounds how many objects of a retry group are tried again in one session.
 	mostBack = 1000
 	// lookPeriod is the interval between checks for objects that may be tried again.
 	lookPeriod = time.Second
@@ -41,7 +41,8 @@ func (it object) retryGroup() string {
 	return it.kind + "/" + namespace
 }
 
-// quarantined is the state of a quarantined object. fingerprint shows whether the object has changed since.
+// quarantined is the state of a quarantined object. fingerprint is the hash of the object when it was quarantined: another hash shows that the
+// object has changed.
 type quarantined struct {
 	message     string
 	failures    int
@@ -49,8 +50,8 @@ type quarantined struct {
 	fingerprint uint64
 }
 
-// retryGroup is the retry state of quarantined objects that are tried again together. size is how many are tried again at once: it doubles after
-// each success, and is one after a failure.
+// retryGroup is the retry state of quarantined objects that are tried again together. size is how many of them are tried again in one session:
+// it doubles after each success, and is one after a failure.
 type retryGroup struct {
 	size, failures int
 	resumes        time.Time
@@ -63,8 +64,8 @@ func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first, last)
 }
 
-// quarantine quarantines the object because of the last panic. with is the number of objects of its retry group that are quarantined
-// at the same time, without checking each on its own.
+// quarantine quarantines the object because of the last panic. with is the number of objects of its retry group that are quarantined at the same
+// time, without checking each on its own; 0 if the object itself made a cycle panic.
 func (h *bisector) quarantine(it object, now time.Time, with int) {
 	last, again := h.quarantined[it]
 	if !again {
@@ -80,7 +81,8 @@ func (h *bisector) quarantine(it object, now time.Time, with int) {
 	last.message = brief.Text(fmt.Sprintf("Quarantined for up to %s, or until it changes: %s", doubled(firstHold, lastHold, last.failures), what))
 }
 
-// lookUp finds the quarantined objects in the snapshot: it drops objects that no longer exist, and takes the fingerprint of new ones.
+// lookUp drops quarantined objects that are no longer in the snapshot, and retry groups without objects. It computes the fingerprint of objects
+// that were quarantined since the last call.
 func (h *bisector) lookUp(snapshot *api.ClusterInfo) {
 	families := map[string]bool{}
 	for it, held := range h.quarantined {
@@ -116,7 +118,7 @@ func fingerprintOf(it object, snapshot *api.ClusterInfo) func() uint64 {
 	return nil
 }
 
-// due is a quarantined object that may be tried again.
+// due is a quarantined object that may be tried again: whether it has changed, and since when it is quarantined.
 type due struct {
 	object
 	changed bool
@@ -186,7 +188,7 @@ func (h *bisector) backPanicked(now time.Time) (found []object) {
 	return found
 }
 
-// backSucceeded releases the retried objects.
+// backSucceeded ends the quarantine of the retried objects, because a cycle with them succeeded.
 func (h *bisector) backSucceeded() {
 	var f *retryGroup
 	for it := range h.back {

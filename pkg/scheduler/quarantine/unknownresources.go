@@ -14,15 +14,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// mostUnknown bounds how many kinds of resources that no node and no queue has the gangs of a session may name in
-// total. For each gang, upstream's queue plugins print the sum of all requests in its queue, kind by kind: a few
-// hundred gangs, each with some kinds of its own, delayed all others for ten seconds. An autoscaler adds only a handful
-// of such kinds.
+// mostUnknown bounds how many unknown kinds of resources the gangs of a session may name in total: kinds that no node
+// and no queue has. For each gang, upstream's queue plugins print the sum of all requests in its queue, kind by kind: a
+// few hundred gangs, each with some kinds of its own, delayed all others for ten seconds. Legitimate unknown kinds are
+// few: the ones of nodes that an autoscaler has yet to add.
 const mostUnknown = 100
 
-// beyondKinds returns each gang that names a kind beyond mostUnknown, and that kind. Namespaces take turns, each with
-// its oldest remaining gang, and in each round gangs with the fewest kinds come first. So a namespace cannot use up the
-// bound. Gangs that are already quarantined do not count.
+// beyondKinds returns a message for each gang that names an unknown kind beyond mostUnknown. Namespaces take turns,
+// each with its oldest remaining gang, and in each round gangs with the fewest kinds come first. So a namespace cannot
+// use up the bound. Gangs that aside lists as too large do not count.
 func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api.JobID]string {
 	if fewKinds(snapshot, aside) {
 		return nil
@@ -43,15 +43,15 @@ func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api
 	return beyond
 }
 
-// asking is a job, the kinds it names that no node and no queue has, and the number of older jobs of its namespace that
-// name such kinds.
+// asking is a job, the unknown kinds of resources that it names, and the number of older jobs of its namespace that
+// name unknown kinds.
 type asking struct {
 	job     *api.JobInfo
 	unknown resourceNames
 	turn    int
 }
 
-// inTurns returns the jobs that name unknown kinds, in the order in which they count.
+// inTurns returns the jobs that name unknown kinds, in the order in which beyondKinds counts their kinds.
 func inTurns(snapshot *api.ClusterInfo, known resourceNames, aside map[api.JobID]Verdict) []asking {
 	var all []asking
 	turns := map[string]int{}
@@ -73,8 +73,8 @@ func inTurns(snapshot *api.ClusterInfo, known resourceNames, aside map[api.JobID
 	return all
 }
 
-// fewKinds reports whether the gangs name no more than mostUnknown kinds, known ones included. This holds in nearly all
-// sessions.
+// fewKinds reports whether the gangs name at most mostUnknown kinds of resources, known kinds included. This holds in
+// nearly all sessions, and then no gang exceeds the bound.
 func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) bool {
 	all := resourceNames{}
 	for id, job := range snapshot.Jobs {
@@ -111,7 +111,7 @@ func (k resourceNames) addList(list v1.ResourceList) {
 	}
 }
 
-// kindsOf returns the kinds that a node or a queue has.
+// kindsOf returns the kinds of resources that a node or a queue has.
 func kindsOf(snapshot *api.ClusterInfo) resourceNames {
 	known := resourceNames{v1.ResourceCPU: true, v1.ResourceMemory: true, v1.ResourcePods: true}
 	for _, node := range snapshot.Nodes {
@@ -130,7 +130,8 @@ func kindsOf(snapshot *api.ClusterInfo) resourceNames {
 	return known
 }
 
-// withKnownKinds removes all other kinds from the requests and resources of the job's tasks.
+// withKnownKinds removes the kinds that are not in known from the requests of the job's tasks, and recomputes the job's
+// sums.
 func withKnownKinds(job *api.JobInfo, known resourceNames) {
 	job.Allocated, job.TotalRequest = api.EmptyResource(), api.EmptyResource()
 	for _, task := range job.Tasks {

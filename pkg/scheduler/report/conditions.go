@@ -57,8 +57,8 @@ func isScheduled(c scheduling.PodGroupCondition) bool { return c.Type == schedul
 
 func isIneffective(c scheduling.PodGroupCondition) bool { return c.Type == IneffectiveFields }
 
-// isTimedOut reports whether the condition says that the gang's waiting time ended, so that its room in the queue is
-// for others now.
+// isTimedOut reports whether the condition says that the gang's waiting time ended, so that other gangs can be
+// admitted instead.
 func isTimedOut(c scheduling.PodGroupCondition) bool {
 	return c.Type == gangs.TimeLimitCondition && c.Reason == gangs.TimedOut
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// delayObserver reports members that wait long with events and conditions, and then calls the next observer.
+// delayObserver calls the wrapped observer, and reports members that wait long with events and conditions.
 type delayObserver struct {
 	binding.Observer
 	reports *Reporter
@@ -36,7 +36,8 @@ func (o delayObserver) Delayed(m *binding.Member, d binding.Delay) {
 	}
 }
 
-// DelayEnded replaces the report of Delayed.
+// DelayEnded replaces the conditions that Delayed wrote. cause is the error of a member that will not be bound; nil if its
+// steps go on or it is bound.
 func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	o.Observer.DelayEnded(m, cause)
 	r := o.reports
@@ -52,14 +53,14 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	}
 }
 
-// TransactionDone drops the transaction's delays. Delays that an Abort left stay reported, until the next leader
-// decides.
+// TransactionDone drops the records about the transaction's pods. Members that an Abort left without a result stay reported,
+// until the next leader decides about them.
 func (o delayObserver) TransactionDone(result binding.Result) {
 	o.Observer.TransactionDone(result)
 	o.reports.delays.forget(result)
 }
 
-// reportDelay writes the current condition of the PodGroup.
+// reportDelay writes the PodGroup's condition again: the delay of a member, or else the failure of the gang's last transaction.
 func (r *Reporter) reportDelay(gang api.JobID) {
 	r.delays.reporting.Lock()
 	defer r.delays.reporting.Unlock()
@@ -95,7 +96,7 @@ type gangDelay struct {
 
 type memberDelay struct {
 	pod string
-	// object is the pod for its events.
+	// object has the pod's metadata, which events refer to.
 	object *v1.Pod
 	binding.Delay
 }
@@ -124,7 +125,7 @@ func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
 	if lead, ok := gang.members[gang.lead]; !ok || pod.Name < lead.pod {
 		gang.lead = pod.UID
 	}
-	return gang.lead == pod.UID || len(gang.members) == 2 // the condition now counts one more member
+	return gang.lead == pod.UID || len(gang.members) == 2 // the condition names the lead, and says whether other pods wait
 }
 
 // remove drops the member's delay, and returns its kind and whether the PodGroup's condition changes.
@@ -184,7 +185,7 @@ func (d *delays) of(gang api.JobID) []memberDelay {
 	return slices.Collect(maps.Values(waits.members))
 }
 
-// correct adds to the status what the gang's transaction waits for, if a member waits long.
+// correct sets the status's Unschedulable condition to the delay of the gang's lead member, if a member waits long.
 func (d *delays) correct(gang api.JobID, status *scheduling.PodGroupStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

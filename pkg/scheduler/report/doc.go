@@ -9,6 +9,6 @@
 //   - All reports go through an outlet (outlet.go): events through package events, which drops repetitions, and statuses through package
 //     statuswriter, which writes them off the session loop.
 //
-// A Reporter reads the books and the PodGroups of the watch. It decides nothing about scheduling and knows neither the cache nor
-// the binding engine: they pass their decisions as values. Its methods do not block and are safe for concurrent use.
+// A Reporter reads the books and the PodGroups of the watch. It decides nothing about scheduling and does not call the cache or the
+// binding engine: they pass their decisions as values. Its methods do not block and are safe for concurrent use.
 package report

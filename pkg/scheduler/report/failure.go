@@ -22,8 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// How much of a gang's message the first failure and what the gang lacks may take, in bytes, so that the end of the message, the
-// outcome for the gang, is not cut off.
+// The most bytes of a gang's message for the first failure, and for the members that the gang lacks. With these bounds the end of the
+// message, which is the outcome for the gang, is not cut off.
 const (
 	mostOfCause = 560
 	mostOfLack  = 320
@@ -31,15 +31,16 @@ const (
 
 // Failure is why a gang's last transaction failed.
 type Failure struct {
-	// Reason and Message are what users read. The message contains nothing that changes by itself from try to try.
+	// Reason and Message are what users read. The message contains nothing that changes from attempt to attempt while the cause stays
+	// the same.
 	Reason, Message string
 	// Nodes are the nodes that members failed on.
 	Nodes []string
 
-	// others is what the members read that were well: one text for all of them.
+	// others is the message for all members that did not fail themselves and were rolled back with the gang.
 	others string
-	// causes are digests of the culprits' errors, sorted, without what distinguishes pods: which of a gang's equal pods lands on a
-	// node that refuses it, and how many of them failed before the rest was given up, is chance.
+	// causes are digests of the errors of members that failed themselves, sorted. Names and UIDs of pods are left out of these errors:
+	// which of a gang's equal pods lands on a node that refuses it, and how many fail before the rest is given up, is chance.
 	causes []uint64
 	// lead is the cause that the message names.
 	lead uint64
@@ -47,7 +48,7 @@ type Failure struct {
 	claims bool
 	// since is when the failure was reported.
 	since time.Time
-	// reported is the message that each pod has.
+	// reported has the message that was reported on each pod.
 	reported map[types.UID]string
 
 	// gang, repeated and notices are what Publish reports.
@@ -60,12 +61,12 @@ type Failure struct {
 type podNotice struct {
 	binding.Failure
 	message string
-	// news reports whether the pod does not have the message yet. An event may have been lost, so it is recorded again, and the recorder
-	// drops it if it can be read; the condition is not written again.
+	// news reports whether the message was not reported on the pod before. If it was, only the event is recorded again, because it may
+	// have been lost; the recorder drops it if the earlier event can still be read. The condition is not written again.
 	news bool
 }
 
-// Failed records that the gang's transaction failed because of these failures of its members. Publish reports it.
+// Failed records that the gang's transaction failed because of these failures of its members. Publish reports the returned Failure.
 func (r *Reporter) Failed(gang api.JobID, result binding.Result, failed []binding.Failure) Failure {
 	own := slices.DeleteFunc(slices.Clone(result.Failed), func(f binding.Failure) bool { return f.Member.Task.Job != gang })
 	return r.memory.recordFailure(gang, newFailure(result, failed), own, r.podsOf(gang))
@@ -118,8 +119,8 @@ func newFailure(r binding.Result, failed []binding.Failure) Failure {
 	return f
 }
 
-// markReported returns the notice for each failed member. A member keeps its first message across attempts. Pods that are no longer
-// among the gang's are forgotten.
+// markReported returns the notice for each failed member. A member keeps its first message across attempts. pods are the gang's current
+// pods; messages of other pods are forgotten.
 func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool) (notices []podNotice) {
 	maps.DeleteFunc(f.reported, func(uid types.UID, _ string) bool { return !pods[uid] })
 	for _, member := range failed {
@@ -140,8 +141,8 @@ func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool
 	return notices
 }
 
-// repeats reports whether the failure has the cause that the last one named, and none that the last one did not have. It is
-// not reported again then, as long as the events of the last one can still be read.
+// repeats reports whether the failure has the cause that the last failure named, and no cause that the last failure did not have. Then
+// it is not reported again, as long as the events of the last failure can still be read.
 func (f *Failure) repeats(last Failure) bool {
 	if time.Since(last.since) >= events.Lifetime {
 		return false
@@ -155,14 +156,14 @@ func (f *Failure) repeats(last Failure) bool {
 	})
 }
 
-// culpritsOf leaves out the members that were well and failed with their gang, and sorts the rest by pod name.
+// culpritsOf leaves out the members that were rolled back only because their gang failed, and sorts the rest by pod name.
 func culpritsOf(failed []binding.Failure) []binding.Failure {
 	culprits := slices.DeleteFunc(slices.Clone(failed), func(f binding.Failure) bool { return errors.Is(f.Err, binding.ErrNoQuorum) })
 	slices.SortFunc(culprits, func(a, b binding.Failure) int { return strings.Compare(a.Member.Task.Name, b.Member.Task.Name) })
 	return culprits
 }
 
-// failureMessage states what failed first by pod name, how many more failed, and what became of the gang.
+// failureMessage states the failure of the first culprit by pod name, how many other culprits failed, and the outcome for the gang.
 func failureMessage(r binding.Result, culprits []binding.Failure) string {
 	var parts []string
 	if len(culprits) > 0 {
@@ -184,7 +185,7 @@ func all(pods int) string {
 	return "all " + brief.Count(pods, "pod")
 }
 
-// failureReason is PreBindFailed, unless every culprit is a bind that the API server refused.
+// failureReason returns BindFailed if the gang reached its minimum and only binds of members failed; otherwise PreBindFailed.
 func failureReason(r binding.Result) string {
 	for _, f := range r.Failed {
 		var refused *binding.BindError

@@ -13,11 +13,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// IneffectiveFields is the type and the reason of the condition of a PodGroup some of whose fields have no effect in this
+// IneffectiveFields is the type and the reason of the condition of a PodGroup that has fields without effect in this
 // cluster. Such a gang is scheduled as upstream schedules it; the condition says what it does not get.
 const IneffectiveFields scheduling.PodGroupConditionType = "IneffectiveFields"
 
-// reportIneffective sets the condition, or removes it when all fields have effect.
+// reportIneffective sets the condition IneffectiveFields, or removes it when all fields have effect.
 func (r *Reporter) reportIneffective(job *api.JobInfo, lacksHyperNodes bool) {
 	message := strings.Join(r.ineffective(job, lacksHyperNodes), "; ")
 	if message == "" {
@@ -27,8 +27,9 @@ func (r *Reporter) reportIneffective(job *api.JobInfo, lacksHyperNodes bool) {
 	setCondition(&job.PodGroup.Status, condition(IneffectiveFields, string(IneffectiveFields), brief.Text(message)))
 }
 
-// ineffective returns a sentence for each field of the PodGroup that has no effect. The controller of a Volcano Job fills in
-// minTaskMember from the replicas of its tasks, so a sum above minMember is no mistake of its user.
+// ineffective returns a sentence for each field of the PodGroup that has no effect. minTaskMember of a gang of a Volcano Job
+// is not reported: the Job's controller fills it in from the replicas of the tasks, so a sum above minMember is no mistake
+// of the user.
 func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields []string) {
 	spec := &job.PodGroup.Spec
 	if len(spec.MinTaskMember) > 0 && binding.RoleMinima(spec) == nil && !binding.OfVolcanoJob(job.PodGroup) {
@@ -50,8 +51,8 @@ func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields [
 	return fields
 }
 
-// lacksPriorityClass reports whether the PriorityClass is missing, and the priority that gangs without one get. Every
-// API server has PriorityClasses, so if none is known the scheduler does not watch them.
+// lacksPriorityClass reports whether the PriorityClass is missing, and the priority that gangs get in that case. Every API
+// server has PriorityClasses, so if the books have none, the scheduler does not watch them and none is called missing.
 func (r *Reporter) lacksPriorityClass(name string) (otherwise int32, missing bool) {
 	r.books.Lock()
 	defer r.books.Unlock()

@@ -14,9 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// ResendEvery is how often the events of a gang that waits are recorded again. The recorder drops events that can still be read. A pod's
-// event is recorded only when its condition changes; the API server drops the event after an hour, or it may have been lost, and the
-// pod waits on.
+// ResendEvery is how often the events of a gang that waits are recorded again. Without that, a pod's event would be recorded only when
+// its condition changes. But the event may be lost, or the API server drops it after an hour, while the pod still waits. The recorder
+// drops events that can still be read.
 const ResendEvery = 10 * time.Minute
 
 // memory holds data about gangs from session to session. It has none about a gang whose PodGroup the watch does not
@@ -50,8 +50,8 @@ func (m *memory) failure(gang api.JobID) (Failure, bool) {
 	return failure, ok
 }
 
-// recordFailure records the gang's failure. It keeps the last one if the new failure only repeats it. It returns the
-// failure to be reported, with the nodes of the new one. pods are the gang's.
+// recordFailure records the gang's failure, in which these members failed. If the new failure only repeats the last one, it keeps the
+// last one. It returns the failure to be reported, with the nodes of the new one. pods are the gang's current pods.
 func (m *memory) recordFailure(gang api.JobID, failure Failure, failed []binding.Failure, pods map[types.UID]bool) Failure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,7 +84,8 @@ func (m *memory) failedWithClaims() (gangs []api.JobID) {
 	return gangs
 }
 
-// isArriving reports whether the gang's number of tasks changed within the last moment and some of them wait.
+// isArriving reports whether the gang's number of tasks changed within statuswriter.Settle, and the gang has pending tasks or no tasks
+// yet.
 func (m *memory) isArriving(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +99,8 @@ func (m *memory) isArriving(job *api.JobInfo) bool {
 	return time.Since(last.since) < statuswriter.Settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
 }
 
-// isTimeToResend reports whether the gang's events are to be recorded again. A new gang's events were just recorded.
+// isTimeToResend reports whether the gang's events are to be recorded again. It returns false for a new gang, whose events were just
+// recorded.
 func (m *memory) isTimeToResend(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -112,8 +114,8 @@ func (m *memory) isTimeToResend(job *api.JobInfo) bool {
 	return ok
 }
 
-// exists reports whether the watch shows the gang's PodGroup. It is called with the mutex held, so that forget comes
-// later.
+// exists reports whether the watch shows the gang's PodGroup. The mutex is held, so that forget for a deletion after this check comes
+// after the caller's change.
 func (m *memory) exists(job *api.JobInfo) bool {
 	_, err := m.podGroups.PodGroups(job.Namespace).Get(job.Name)
 	return err == nil

@@ -63,8 +63,8 @@ func (o *outlet) gangUnschedulable(gang api.JobID, reason, message string) {
 	o.gangEvent(group, v1.EventTypeWarning, reason, message)
 }
 
-// pod reports why the pod waits, with a condition and an event, and writes its nomination if there is one. It skips any
-// that the pod already has.
+// pod reports why the pod waits, with a condition and an event, and writes the nominated node if one is given. It does
+// nothing if the pod has all of these already.
 func (o *outlet) pod(pod *v1.Pod, reason, message, nominated string) {
 	_, current := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	said := current != nil && current.Status == v1.ConditionFalse && current.Reason == reason && current.Message == message
@@ -80,7 +80,7 @@ func (o *outlet) pod(pod *v1.Pod, reason, message, nominated string) {
 	o.status.PutPod(pod, statuswriter.Settle)
 }
 
-// podAgain records the event of the pod's condition again.
+// podAgain records again the event that belongs to the pod's condition PodScheduled.
 func (o *outlet) podAgain(pod *v1.Pod) {
 	_, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	if condition == nil || condition.Status != v1.ConditionFalse {

@@ -27,18 +27,18 @@ import (
 const (
 	// statusRefused is the reason of the event that reports a status that the API server refused.
 	statusRefused = "StatusRefused"
-	// hyperNodeInvalid is the reason of the event of a HyperNode that sessions do without.
+	// hyperNodeInvalid is the reason of the event of a HyperNode that sessions leave out.
 	hyperNodeInvalid = "HyperNodeInvalid"
 	// evicted is the reason of the events of an eviction.
 	evicted = "Evict"
 )
 
-// Config is what a Reporter reads and writes with.
+// Config holds the dependencies of a Reporter.
 type Config struct {
 	Kube    kubernetes.Interface
 	Volcano vcclient.Interface
 	Books   *books.Books
-	// Pods, PodGroups and Queues are what the watch shows.
+	// Pods, PodGroups and Queues list the objects that the watch shows.
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
@@ -46,13 +46,13 @@ type Config struct {
 	Events events.Outlet
 	// OwnPod copies a pod that the watch shows so that it can be written to.
 	OwnPod func(*v1.Pod) *v1.Pod
-	// StatusRefused counts a status of an object of that kind that the API server refused for good.
+	// StatusRefused is called when the API server refuses a status of an object of this kind for good.
 	StatusRefused func(kind string)
-	// WakeSoon asks for another session within a moment, because something is to be reported then.
+	// WakeSoon requests a session within a moment, which has something to report.
 	WakeSoon func()
 }
 
-// Reporter reports to users. It remembers of a gang what it has reported, until Forget.
+// Reporter reports the state of gangs to users. It remembers the reports about a gang until Forget.
 type Reporter struct {
 	outlet   outlet
 	books    *books.Books
@@ -63,7 +63,7 @@ type Reporter struct {
 	wakeSoon func()
 }
 
-// New returns a reporter whose writers do not work yet.
+// New returns a reporter whose writers are not started.
 func New(config Config) *Reporter {
 	r := &Reporter{
 		books: config.Books, memory: newMemory(config.PodGroups), delays: newDelays(), unseen: newUnseen(), wakeSoon: config.WakeSoon,
@@ -110,11 +110,11 @@ func (r *Reporter) Start(ctx context.Context) {
 	}
 }
 
-// Stop writes what was reported last, as far as the context lets it.
+// Stop writes the last reports, until the context ends, and stops the writers.
 func (r *Reporter) Stop(ctx context.Context) {
 	r.outlet.status.Stop(ctx)
 	if r.writer != nil {
-		r.writer.Stop(ctx) // last: a refused status is an event
+		r.writer.Stop(ctx) // after the statuses, because a refused status is reported in an event
 	}
 }
 
@@ -141,7 +141,7 @@ func (r *Reporter) Evicted(pod *v1.Pod, message string) {
 	r.outlet.recorder.Event(pod, v1.EventTypeWarning, evicted, message)
 }
 
-// ReportQuarantined reports that sessions do without the gang from now on.
+// ReportQuarantined reports that sessions leave out the gang from now on.
 func (r *Reporter) ReportQuarantined(gang api.JobID, why quarantine.Verdict) {
 	r.outlet.gangUnschedulable(gang, why.Reason, why.Message)
 }
@@ -159,14 +159,14 @@ func (r *Reporter) Panicked(found []quarantine.Culprit) {
 	}
 }
 
-// InvalidHyperNode reports why sessions do without the HyperNode.
+// InvalidHyperNode reports why sessions leave out the HyperNode.
 func (r *Reporter) InvalidHyperNode(hyperNode *topologyv1alpha1.HyperNode, message string) {
-	named := *hyperNode // what watches bring does not say its kind, and the recorder's scheme does not know it
+	named := *hyperNode // objects from a watch have no kind, and the recorder's scheme does not know HyperNodes
 	named.SetGroupVersionKind(topologyv1alpha1.SchemeGroupVersion.WithKind("HyperNode"))
 	r.outlet.recorder.Event(&named, v1.EventTypeWarning, hyperNodeInvalid, message)
 }
 
-// Observe returns an observer of bind transactions that reports members that wait long and then calls the next one.
+// Observe returns an observer of bind transactions that calls next and reports members that wait long.
 func (r *Reporter) Observe(next binding.Observer) binding.Observer {
 	return delayObserver{next, r}
 }
@@ -177,7 +177,7 @@ func (r *Reporter) HasFailed(gang api.JobID) bool {
 	return failed
 }
 
-// FailedWithClaims returns the gangs whose last transaction failed members with claims.
+// FailedWithClaims returns the gangs in whose last transaction members with claims failed.
 func (r *Reporter) FailedWithClaims() []api.JobID { return r.memory.failedWithClaims() }
 
 // ForgetFailure is called when the gang's last transaction no longer counts as failed.
@@ -189,7 +189,7 @@ func (r *Reporter) Forget(namespace, name string) {
 	r.memory.forget(api.JobID(namespace + "/" + name))
 }
 
-// Remembered returns how many things are remembered of gangs, their pods, and members that wait: none of a cluster without gangs.
+// Remembered returns the number of records about gangs, their pods, and members that wait: 0 for a cluster without gangs.
 func (r *Reporter) Remembered() int { return r.memory.size() + r.delays.size() }
 
 func logger() klog.Logger { return klog.Background().WithName("report") }

@@ -28,8 +28,9 @@ type Standing struct {
 
 func (s Standing) isQuarantined() bool { return s.Quarantined != quarantine.Verdict{} }
 
-// SessionDone takes a session's verdict on a gang. Upstream writes it unchanged, from the session loop. Here it is first
-// corrected, because a session counts tasks as ready that are still being bound, and then passed to the status writer:
+// SessionDone takes a session's verdict on a gang. Upstream writes the verdict unchanged, from the session loop. Here it
+// is first corrected, because a session counts tasks as ready that are still being bound, and then passed to the status
+// writer:
 //
 //   - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
 //   - while a gang waits after a failed transaction, its conditions and its pods' conditions report only that failure;
@@ -44,19 +45,19 @@ func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	r.reportScheduled(job.PodGroup)
 	r.outlet.status.PutPodGroup(job.PodGroup, standing.InFlight)
 	switch {
-	case arriving: // a cycle a moment later reports it
+	case arriving: // a session a moment later reports the verdict
 	case standing.InFlight:
 		r.resendDelays(job)
 	case standing.isQuarantined():
 		r.reportQuarantined(job, standing.Quarantined)
-	case standing.Blocked: // its last transaction has been reported, and the next one will be
+	case standing.Blocked: // its last transaction has been reported, and the next one will be reported
 	default:
 		r.Verdict(job)
 		r.resend(job)
 	}
 }
 
-// withholdVerdict restores the last known Unschedulable condition of the PodGroup.
+// withholdVerdict replaces the session's Unschedulable condition by the last known one.
 func (r *Reporter) withholdVerdict(pg *api.PodGroup) {
 	before, _ := r.outlet.status.LastKnown(pg)
 	removeCondition(&pg.Status, isUnschedulable)
@@ -93,8 +94,8 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 	}
 }
 
-// correctPhase corrects the phase that the session set by the gang's minimum, and reports whether the whole minimum is
-// placed.
+// correctPhase corrects the phase and the conditions that the session set, according to the gang's minimum. It reports
+// whether the whole minimum is placed.
 func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	status := &job.PodGroup.Status
 	short := binding.ShortOfPlaced(job)
@@ -103,7 +104,7 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	} else {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
 		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
-			// Upstream compares only the number of members with the minimum here.
+			// Upstream compares only minMember with the number of members here, not the minima of roles and sub-groups.
 			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short)))
 		}
 		removeCondition(status, isScheduled)

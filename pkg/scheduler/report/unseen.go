@@ -23,7 +23,7 @@ type unseenGang struct {
 	group   *api.PodGroup // nil if it does not exist
 	pods    []*v1.Pod     // the pods that wait
 	message string
-	// quarantined is why it is quarantined; empty if it is not.
+	// quarantined is the reason of the quarantine; empty if the gang is not quarantined.
 	quarantined string
 	// again reports whether the events of its pods are to be recorded again.
 	again bool
@@ -77,8 +77,8 @@ func (r *Reporter) Unseen(seen int, quarantined map[api.JobID]quarantine.Verdict
 	}
 }
 
-// findUnseen returns the gangs that sessions do not see and whose pods wait or do not exist. The pods of a Volcano Job
-// are created when its PodGroup is admitted.
+// findUnseen returns the gangs that sessions do not see and whose pods wait or do not exist yet: the pods of a Volcano
+// Job are created after its PodGroup was admitted.
 func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Verdict) map[api.JobID]*unseenGang {
 	r.books.Lock()
 	defer r.books.Unlock()

@@ -37,8 +37,8 @@ func reportedAsTimeOut(pg *api.PodGroup, message string) bool {
 	})
 }
 
-// verdictOf returns the condition that says why members of the gang wait: Unschedulable, or for a gang whose minimum is
-// placed Scheduled, if that has a message; nil if neither exists.
+// verdictOf returns the condition that says why members of the gang wait: Unschedulable, or else Scheduled with a
+// message, which a gang has whose minimum is placed; nil if neither exists.
 func verdictOf(pg *api.PodGroup) *scheduling.PodGroupCondition {
 	var found *scheduling.PodGroupCondition
 	for i := range pg.Status.Conditions {
@@ -54,7 +54,7 @@ func verdictOf(pg *api.PodGroup) *scheduling.PodGroupCondition {
 	return found
 }
 
-// reportScheduled records an event when the gang's minimum becomes placed.
+// reportScheduled records an event when the condition Scheduled of the PodGroup is new.
 func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 	last, known := r.outlet.status.LastKnown(pg)
 	if !known || !hasCondition(pg.Status, isScheduled) || hasCondition(last, isScheduled) {
@@ -84,7 +84,7 @@ func (r *Reporter) resend(job *api.JobInfo) {
 	}
 }
 
-// resendDelays records the events of the members whose transaction waits long again, every ResendEvery.
+// resendDelays records again, every ResendEvery, the events of the gang's members that wait long in their transaction.
 func (r *Reporter) resendDelays(job *api.JobInfo) {
 	if !r.memory.isTimeToResend(job) {
 		return

@@ -20,9 +20,9 @@ import (
 //   - the session has not changed the copy. Fields that sessions write all the time and that follow from one field of the source, such
 //     as the status of a PodGroup, are reset instead.
 //
-// After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), the tasks of a copy are not
-// compared while its sums and counts are unchanged, nor is what a node has, its load and its images. Exceptions are one copy in wholeEvery,
-// and jobs with pending tasks.
+// After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), less is compared: the tasks of a
+// copy, and the resources, the load and the images of a node, are not compared while the copy's sums and counts are unchanged. Exceptions
+// are one copy in wholeEvery, and jobs with pending tasks.
 //
 // Objects that a copy shares with its source, such as pods, are read-only for sessions and are not compared.
 //
@@ -42,8 +42,8 @@ type Copies struct {
 // lives that a plugin changed in an unexpected way.
 const wholeEvery = 16
 
-// Trust records that the session which has the copies has ended, and that it has changed placed tasks only through the methods of
-// jobs and nodes. These change sums and counts, unless the change was undone.
+// Trust records that the session which has the copies has ended, and that it has changed placed tasks only through the methods of jobs and
+// nodes. Such changes also change sums and counts, unless they were undone.
 func (c *Copies) Trust() { c.trusted = !devicesOn() }
 
 // Settle ends the effect of Trust, once nodes and jobs are given to the next session.
@@ -64,8 +64,8 @@ func NewCopies() *Copies {
 	return &Copies{nodes: map[string]*nodeClone{}, jobs: map[api.JobID]*jobClone{}}
 }
 
-// Nodes returns copies of these nodes, given with their generations. While upstream's device code is enabled, all are copied
-// again: its Clone reads a node's devices from the API server.
+// Nodes returns copies of these nodes, given with their generations. While upstream's device code is enabled, all nodes are copied again,
+// because upstream's Clone reads a node's devices from the API server.
 func (c *Copies) Nodes(all iter.Seq2[*api.NodeInfo, uint64]) map[string]*api.NodeInfo {
 	ignored := api.IgnoredDevicesList.List()
 	again := devicesOn() || !slices.Equal(ignored, c.ignored)
@@ -134,7 +134,7 @@ func (c *Copies) Fits(node *api.NodeInfo) bool {
 	return kept != nil && kept.clone == node && kept.fits
 }
 
-// NoteFits records that the tasks on the node request together no more than it has.
+// NoteFits records that the tasks on the node together request no more than the node has.
 func (c *Copies) NoteFits(node *api.NodeInfo) {
 	if c == nil {
 		return

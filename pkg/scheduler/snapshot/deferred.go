@@ -75,7 +75,7 @@ func recoversHyperNodes(snapshot *api.ClusterInfo) bool {
 	return false
 }
 
-// placed yields the tasks of an index that have a node, in the cluster or in the books, with their status.
+// placed yields the tasks of an index that have a node, in the API server or only in the books, with their status.
 func placed(index map[api.TaskStatus]api.TasksMap) iter.Seq2[api.TaskStatus, *api.TaskInfo] {
 	return func(yield func(api.TaskStatus, *api.TaskInfo) bool) {
 		for status, tasks := range index {

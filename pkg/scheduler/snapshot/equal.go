@@ -81,7 +81,7 @@ func (all *amounts) of(r *api.Resource) *Amount {
 	return a
 }
 
-// equalUsage compares a copy with its source.
+// equalUsage reports whether the load in a copy of a node (a) equals its source (b).
 func equalUsage(a, b *api.NodeUsage) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -90,14 +90,14 @@ func equalUsage(a, b *api.NodeUsage) bool {
 		a.MEMUsageAvg != nil && maps.Equal(a.MEMUsageAvg, b.MEMUsageAvg)
 }
 
-// equalImages compares a copy with its source.
+// equalImages reports whether the images in a copy of a node (a) equal their source (b).
 func equalImages(a, b map[string]*fwk.ImageStateSummary) bool {
 	return a != nil && maps.EqualFunc(a, b, func(a, b *fwk.ImageStateSummary) bool {
 		return a != nil && b != nil && a.Size == b.Size && a.NumNodes == b.NumNodes && a.Nodes == nil
 	})
 }
 
-// equalPodGroup compares all but the status.
+// equalPodGroup reports whether the PodGroup in a copy of a job (a) equals its source (b), except for the status.
 func equalPodGroup(a, b *api.PodGroup) bool {
 	return a != nil && b != nil && a.Version == b.Version && a.TypeMeta == b.TypeMeta && equalMeta(&a.ObjectMeta, &b.ObjectMeta) && equalSpec(&a.Spec, &b.Spec)
 }

@@ -14,7 +14,7 @@ import (
 // jobClone is a session's copy of a job, and the data that shows whether it is unchanged.
 type jobClone struct {
 	clone *api.JobInfo
-	// source is the job in the books, and podGroup the one it had when the copy was made.
+	// source is the job in the books. podGroup is the PodGroup that the source had when the copy was made.
 	source   *api.JobInfo
 	podGroup *api.PodGroup
 	// allocated and total are the original sums of the copy.

@@ -12,7 +12,7 @@ import (
 // nodeClone is a session's copy of a node, and the data that shows whether it is unchanged.
 type nodeClone struct {
 	clone *api.NodeInfo
-	// was is the original copy. The values of its sums are stored as amounts.
+	// was is the original copy. sums has the original amounts of its resources, in the order of sumsOf.
 	was   api.NodeInfo
 	sums  [7]*Amount
 	tasks []taskClone
@@ -47,15 +47,15 @@ func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
 }
 
 // sumsOf returns the resources that Clone takes from the Kubernetes object and the tasks. Adding and removing tasks changes only
-// those before firstFixed.
+// the first ones, up to index firstFixed.
 func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
 
 const firstFixed = 4
 
-// pristine reports whether the copy is unchanged. Unless whole is set, a changed task is detected only through the sums, and
-// what adding and removing tasks does not change is not compared.
+// pristine reports whether the copy is unchanged. Unless whole is set, a changed task is detected only through the sums, and the
+// node's load and images are not compared.
 func (n *nodeClone) pristine(whole bool) bool {
 	c := n.clone
 	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || !n.equalSums(whole) || c.BindGeneration != n.was.BindGeneration {
@@ -75,7 +75,7 @@ func (n *nodeClone) pristine(whole bool) bool {
 	return true
 }
 
-// equalFields compares the fields of the copy that are not compared with the source's.
+// equalFields reports whether the fields of the copy that are not compared with the source's have their original values.
 func (n *nodeClone) equalFields() bool {
 	c, was := n.clone, &n.was
 	return c.Name == was.Name && c.Node == was.Node && c.State == was.State && c.NumaInfo == nil && c.NumaChgFlag == was.NumaChgFlag &&
@@ -83,8 +83,8 @@ func (n *nodeClone) equalFields() bool {
 		c.OfflineJobEvicting == was.OfflineJobEvicting && c.Generation == was.Generation
 }
 
-// equalSums compares the copy's resources. Unless whole is set, the fixed ones are compared only if the copy has other objects for
-// them.
+// equalSums reports whether the copy's resources have their original amounts. Unless whole is set, resources from index firstFixed
+// on are compared only if the copy has other objects for them.
 func (n *nodeClone) equalSums(whole bool) bool {
 	was := sumsOf(&n.was)
 	for i, r := range sumsOf(n.clone) {

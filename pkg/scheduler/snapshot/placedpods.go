@@ -43,7 +43,8 @@ func (p *PlacedPods) lister(ssn *vcframework.Session) *vcframework.PodLister {
 	return &vcframework.PodLister{Session: ssn, Tasks: p.tasks, TaskWithAffinity: p.choosy, CachedPods: copies}
 }
 
-// follow adds the tasks of these jobs and removes all others. It returns false if the number of tasks is wrong afterwards.
+// follow adds the tasks of these jobs and removes all other tasks. It returns false if the number of tasks is wrong afterwards,
+// so that they must be rebuilt.
 func (p *PlacedPods) follow(jobs map[api.JobID]*api.JobInfo) bool {
 	for id, job := range p.jobs {
 		if jobs[id] != job {

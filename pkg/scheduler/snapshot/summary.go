@@ -18,7 +18,7 @@ const fewTasks = 3
 // Summaries are jobs that are shown as summaries until Undo. The zero value is ready for use.
 type Summaries struct {
 	whole []wholeJob
-	// placeholders are tasks that request nothing, by how many there are.
+	// placeholders caches sets of tasks that request nothing, by the number of tasks in a set.
 	placeholders map[int]api.TasksMap
 }
 
@@ -30,7 +30,7 @@ type wholeJob struct {
 }
 
 // Show replaces the job's tasks with a summary, unless it has few placed tasks. If counted is set, the number of placed tasks
-// stays the same. Its Tasks are then only the pending ones, because upstream looks for gated tasks there.
+// stays the same. The job's Tasks are meanwhile only the pending ones, because upstream looks for gated tasks there.
 func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	placed := 0
 	for status, tasks := range job.TaskStatusIndex {

@@ -16,7 +16,7 @@ import (
 type taskClone struct {
 	key           api.TaskID
 	source, clone *api.TaskInfo
-	// The fields below are the source's when the copy was made; requests and launch are the task's requests.
+	// The fields below are the source's when the copy was made. requests and launch are its Resreq and InitResreq.
 	status           api.TaskStatus
 	numa             *api.TopologyInfo
 	policy           string

@@ -28,7 +28,7 @@ type desiredPodGroup struct {
 	hyperNode string
 	// base is the resource version of the PodGroup that the status was decided on.
 	base string
-	// written is the resource version of the write; empty before it.
+	// written is the resource version that the write of the status returned; empty before the write.
 	written string
 }
 
@@ -41,9 +41,9 @@ type writtenStatus struct {
 	at      time.Time
 }
 
-// PutPodGroup submits the PodGroup's status, unless the PodGroup has it already or it is already desired. A change of
-// counters only is delayed a moment; so is the phase of a gang that is being bound, because it is about to change
-// again.
+// PutPodGroup submits the PodGroup's status, unless the PodGroup has that status already or it is already desired. If only
+// counters change, the write is delayed by Settle. So is a change of the phase to Inqueue while the gang is being bound, because
+// the phase is about to change again.
 func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	key := objectKey{podGroupKind, pg.Namespace, pg.Name}
 	desired := &desiredPodGroup{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
@@ -67,13 +67,13 @@ func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	w.queue.AddAfter(key, delay)
 }
 
-// LastKnown returns the last desired status of the PodGroup, or else the informer's; false when there is none.
+// LastKnown returns the last desired status of the PodGroup, or else the status that the informer shows; false if neither exists.
 func (w *Writer) LastKnown(pg *api.PodGroup) (scheduling.PodGroupStatus, bool) {
 	last, known := w.lastKnown(objectKey{podGroupKind, pg.Namespace, pg.Name}, pg)
 	return last.status, known
 }
 
-// lastKnown returns the desired status of the PodGroup, or else the informer's.
+// lastKnown returns the last desired status of the PodGroup, or else the status that the informer shows; false if neither exists.
 func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bool) {
 	w.mu.Lock()
 	desired, ok := w.podGroups[key]
@@ -148,7 +148,7 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	desired.written = written.ResourceVersion
-	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // it may have been deleted meanwhile
+	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // the PodGroup may have been deleted meanwhile
 		w.ours[key] = writtenStatus{desired.uid, desired.status, desired.written, time.Now()}
 	}
 	return nil
@@ -163,8 +163,9 @@ func (w *Writer) unseen(key objectKey, current *v1beta1.PodGroup) bool {
 	return ok && last.uid == current.UID && time.Since(last.at) < unseenLimit && apiwrite.OlderVersion(current.ResourceVersion, last.version)
 }
 
-// patchPodGroup writes the difference to the version that was read. The watch drops some annotations of PodGroups, which an
-// update would delete. A tenant chooses the size of the spec, so it is not compared.
+// patchPodGroup writes the difference between current and updated, on the condition that the object has not changed since current
+// was read. It is a patch because the watch drops some annotations of PodGroups, which an update would delete. The spec, whose
+// size a tenant chooses, is not compared.
 func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.PodGroup) (*v1beta1.PodGroup, error) {
 	written := func(of *v1beta1.PodGroup) *v1beta1.PodGroup {
 		return &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: of.Annotations}, Status: of.Status}
@@ -193,7 +194,7 @@ func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desir
 	return ok && last.uid == desired.uid && !sameStatus(internal.Status, last.status), nil
 }
 
-// applyDesired returns the PodGroup with the desired status, and whether that changes anything.
+// applyDesired returns the PodGroup with the desired status, and reports whether it differs from the current PodGroup.
 func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1.PodGroup, bool, error) {
 	internal, err := podgroup.Internal(current)
 	if err != nil {
@@ -216,7 +217,7 @@ func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1
 	return &updated, true, nil
 }
 
-// sameStatus compares the parts that users and controllers read.
+// sameStatus compares the parts of a status that users and controllers read.
 func sameStatus(a, b scheduling.PodGroupStatus) bool {
 	return a.Phase == b.Phase && a.Running == b.Running && a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
 		slices.EqualFunc(a.Conditions, b.Conditions, func(a, b scheduling.PodGroupCondition) bool {
@@ -224,7 +225,7 @@ func sameStatus(a, b scheduling.PodGroupStatus) bool {
 		})
 }
 
-// timeless returns the status without the time and the session of conditions.
+// timeless returns the status without the times and the transition IDs of its conditions.
 func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
 	conditions := make([]scheduling.PodGroupCondition, len(status.Conditions))
 	for i, c := range status.Conditions {

@@ -111,7 +111,7 @@ func (desired *desiredPod) digest() uint64 {
 	return apiwrite.Digest(desired.nominated, desired.condition.Status, desired.condition.Reason, desired.condition.Message)
 }
 
-// drop removes a desired status that was written, unless a newer one has replaced it.
+// drop removes a desired status that is written or given up, unless a newer one has replaced it.
 func drop[W any](w *Writer, all map[objectKey]*W, key objectKey, desired *W) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -44,7 +44,8 @@ func newRefusals() *refusals {
 	return &refusals{last: lru.New(rememberedRefusals), forbidden: lru.New(rememberedRefusals)}
 }
 
-// before reports whether this write was refused before.
+// before reports whether the API server has refused to write the same status (by its digest wanted) to the same version of the
+// object.
 func (r *refusals) before(key objectKey, current metav1.Object, wanted uint64) bool {
 	last, ok := r.last.Get(key)
 	if !ok {
@@ -58,8 +59,8 @@ func (r *refusals) add(key objectKey, current metav1.Object, wanted uint64) {
 	r.last.Add(key, refusal{current.GetResourceVersion(), wanted, time.Now().Add(refusedFor)})
 }
 
-// forGood records the result of a write, and reports whether it will always be refused. A forbidden write counts as such when it
-// was forbidden for a while, with no other answer in between.
+// forGood records the result of a write, and reports whether the API server will always refuse the write. A forbidden write
+// counts as refused when more than forbiddenTries tries in a row were forbidden.
 func (r *refusals) forGood(key objectKey, err error) bool {
 	if !apierrors.IsForbidden(err) {
 		r.forbidden.Remove(key)
@@ -90,7 +91,7 @@ func (w *Writer) givesUp(key objectKey, current object, wanted uint64, err error
 	return true
 }
 
-// unlessGivenUp returns the error of a write that is to be retried.
+// unlessGivenUp returns the error of a write that is to be retried; nil if the write succeeded or is given up.
 func (w *Writer) unlessGivenUp(key objectKey, current object, wanted uint64, err error) error {
 	if w.givesUp(key, current, wanted, err) {
 		return nil

@@ -33,9 +33,10 @@ const (
 	// firstRetry and LastRetry are the waits between tries of a write, which double.
 	firstRetry = 20 * time.Millisecond
 	LastRetry  = 30 * time.Second
-	// unseenPoll is how often a write checks whether the watch has shown the last one.
+	// unseenPoll is how often a write to a PodGroup checks whether the watch has shown the last write.
 	unseenPoll = 100 * time.Millisecond
-	// unseenLimit bounds that wait: after etcd was restored from a backup, versions are lower than before.
+	// unseenLimit bounds the wait for the last write to be shown: after etcd was restored from a backup, resource versions are
+	// lower than before.
 	unseenLimit = time.Minute
 	// flushPoll is how often a scheduler that ends checks whether its statuses are written.
 	flushPoll = 10 * time.Millisecond
@@ -66,8 +67,8 @@ type Dependencies struct {
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
-	// Tells reports whether a desired condition of the gang's pod without a node is still to be written. It is of no interest
-	// once the pod is being bound.
+	// Tells reports whether a desired condition of the pod, which has no node, is still of interest. Once the pod is being
+	// bound, only the report of a delay is.
 	Tells func(gang api.JobID, pod types.UID) bool
 	// OwnPod copies a pod that the watch shows so that it can be written to.
 	OwnPod func(*v1.Pod) *v1.Pod
@@ -77,10 +78,9 @@ type Dependencies struct {
 	Refused func(kind string, object runtime.Object, message string)
 }
 
-// Writer writes statuses off the session loop. It is the StatusUpdater that upstream's cache calls: a call stores the desired
-// status and returns. Only the newest status of an object counts; a worker writes it if it still differs from the API server's,
-// and retries after a conflict or a failure, with backoff. Statuses that the API server refuses for good are dropped and
-// reported.
+// Writer writes statuses off the session loop: a call stores the desired status and returns. Only the newest status of an
+// object counts. A worker writes it if it still differs from the API server's status, and retries after a conflict or a
+// failure, with backoff. Statuses that the API server refuses for good are dropped and reported.
 type Writer struct {
 	deps    Dependencies
 	queue   workqueue.TypedRateLimitingInterface[objectKey]
@@ -210,8 +210,8 @@ func (w *Writer) write(ctx context.Context, key objectKey) error {
 	}
 }
 
-// UpdatePodStatus submits the pod's PodScheduled condition and nominated node. A nomination is written at once; a mere
-// "unschedulable" is delayed a moment, and dropped if the pod is placed meanwhile.
+// UpdatePodStatus submits the pod's PodScheduled condition and nominated node. A nomination is written at once. A condition
+// alone is delayed a moment, and dropped if the pod is placed meanwhile.
 func (w *Writer) UpdatePodStatus(pod *v1.Pod) (*v1.Pod, error) {
 	w.PutPod(pod, Settle)
 	return pod, nil

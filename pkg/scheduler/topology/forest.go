@@ -22,14 +22,14 @@ type Forest struct {
 type Level struct {
 	// Name is the label key, or the tier of HyperNodes.
 	Name string
-	// Short is a shorter name: the part of the label key after the slash, or the tier's name. It is empty if there is
-	// none, or if two levels would have the same.
+	// Short is a shorter name: the part of the label key after the slash, or the tier's name. It is empty if the
+	// level has no shorter name, or if two levels would have the same.
 	Short string
 }
 
 // Problem is a misconfiguration that the forest works around: nodes that two groups of one level claim.
 type Problem struct {
-	// HyperNode is the one that does not get the nodes. Winner is the path of the group that does.
+	// HyperNode is the HyperNode that does not get the nodes. Winner is the path of the group that gets them.
 	HyperNode, Winner string
 	// Nodes are the names of the nodes that both claim, sorted.
 	Nodes []string
@@ -117,7 +117,7 @@ func buildForest(levels []Level, ofNode map[string]*Group) *Forest {
 	return f
 }
 
-// withShortNames removes the short names that several levels would have.
+// withShortNames removes short names that several levels share.
 func withShortNames(levels []Level) []Level {
 	uses := map[string]int{}
 	for _, l := range levels {

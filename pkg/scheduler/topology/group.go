@@ -5,13 +5,14 @@
 package topology
 
 // Group is a set of nodes at one level, for example the InfiniBand cluster "ib-a", the spine "s1" in it or a leaf. The
-// groups of a cluster form a forest: a group contains the nodes of its children and the nodes that name no child.
+// groups of a cluster form a forest: a group contains the nodes of its children, and the nodes that are in none of its
+// children.
 type Group struct {
 	// Name is the label value or the HyperNode's name. A name is unique among the children of one parent.
 	Name string
 	// Level is the level's index; 0 is the widest.
 	Level int
-	// Parent is the next wider group around it; nil at level 0.
+	// Parent is the next wider group, which contains this one; nil at level 0.
 	Parent *Group
 	// Children are the narrower groups in it, by name.
 	Children []*Group
@@ -28,7 +29,8 @@ func (g *Group) Path() string {
 	return g.Parent.Path() + "/" + g.Name
 }
 
-// At returns the group of the level that this group is or is inside of; nil if there is none.
+// At returns the group at the level that contains this group, or this group itself if it is at the level; nil if there
+// is none.
 func (g *Group) At(level int) *Group {
 	for g != nil && g.Level > level {
 		g = g.Parent

@@ -14,7 +14,7 @@ import (
 // HyperNode holds the data about a HyperNode that a forest needs.
 type HyperNode struct {
 	Name string
-	// Tier is 1 for the narrowest, as Volcano counts.
+	// Tier is 1 for the narrowest tier, as Volcano counts.
 	Tier     int
 	TierName string
 	// Parent is the HyperNode it is a member of; empty when there is none.
@@ -25,9 +25,10 @@ type HyperNode struct {
 
 // HyperNodes builds forests from HyperNodes. It keeps the last forest as long as its inputs are unchanged.
 //
-// Each requested tier is a level, and the highest is the widest. A HyperNode is inside the nearest one around it that
-// has such a tier. A HyperNode that has none around it and is not of the highest tier is left out: its nodes are in no
-// group, like nodes without labels. A node that two HyperNodes of a tier claim belongs to the first by name.
+// Each requested tier is a level, and the highest tier is the widest level. The parent of a HyperNode's group is the
+// group of its nearest ancestor whose tier is a level. A HyperNode without such an ancestor that is not of the highest
+// tier is left out: its nodes are in no group, like nodes without labels. A node that two HyperNodes of a tier claim
+// belongs to the first by name.
 type HyperNodes struct {
 	tiers  []string
 	read   []HyperNode
@@ -38,7 +39,7 @@ type HyperNodes struct {
 // existing tiers if none is given.
 func NewHyperNodes(tiers ...string) *HyperNodes { return &HyperNodes{tiers: tiers} }
 
-// Forest returns the forest of the HyperNodes. It keeps the given sets.
+// Forest returns the forest of the HyperNodes. It keeps the given sets, which the caller must not change later.
 func (s *HyperNodes) Forest(hyperNodes []HyperNode) *Forest {
 	slices.SortFunc(hyperNodes, func(l, r HyperNode) int { return strings.Compare(l.Name, r.Name) })
 	if s.forest == nil || !slices.EqualFunc(s.read, hyperNodes, HyperNode.equal) {
@@ -77,7 +78,7 @@ func levelsOf(tiers []string, hyperNodes []HyperNode) []Level {
 	return withShortNames(levels)
 }
 
-// levelOf returns the HyperNode's level; -1 if its tier is not one.
+// levelOf returns the HyperNode's level; -1 if its tier is no level.
 func levelOf(levels []Level, h HyperNode) int {
 	return slices.IndexFunc(levels, func(l Level) bool { return l.Name == strconv.Itoa(h.Tier) || l.Name == h.TierName })
 }
@@ -121,7 +122,7 @@ func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 	return f
 }
 
-// nearestGroup returns the group of the nearest HyperNode around h that has one.
+// nearestGroup returns the group of the nearest ancestor of h that has a group; nil if none has.
 func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*Group) *Group {
 	for steps := 0; h.Parent != "" && steps < len(byName); steps++ { // bounded, because HyperNodes may be members of each other in a cycle
 		h = byName[h.Parent]

@@ -54,7 +54,8 @@ func (p *policy) check(ctx context.Context, live *view) error {
 	return nil
 }
 
-// evaluate reports whether the policy allows binding the task, also because the policy does not apply to it.
+// evaluate reports whether the policy allows binding the task. It also returns true if the policy does not apply to the
+// task.
 func (p *policy) evaluate(ctx context.Context, live *view) (bool, error) {
 	if p.matchCondition != nil {
 		matches, err := evaluate[bool](ctx, p.matchCondition, live)

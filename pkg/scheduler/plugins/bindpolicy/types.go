@@ -13,7 +13,8 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// unbounded is the declared size of lists and maps. Only cost estimates use it, and none is made.
+// unbounded is the declared size of lists and maps. Only cost estimates use that size, and the plugin makes
+// none.
 const unbounded = -1
 
 // declarer derives CEL type declarations from the Go types of an API, following their JSON encoding. Each Go
@@ -100,7 +101,7 @@ func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// encodesItself returns the CEL type of a Go type with its own JSON encoding; nil for others.
+// encodesItself returns the CEL type of a Go type with its own JSON encoding; nil for a type without one.
 func encodesItself(t reflect.Type) *apiservercel.DeclType {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](),

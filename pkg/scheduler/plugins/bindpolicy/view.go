@@ -46,7 +46,7 @@ type view struct {
 	reader *reader
 	task   *api.TaskInfo
 	node   string
-	// objects are the variables that were read. errs are the errors of the others.
+	// objects are the variables that were read. errs are the errors of the variables that could not be read.
 	objects map[string]any
 	errs    map[string]error
 	// spent is the cost of evaluations so far, in CEL cost units.
@@ -66,8 +66,8 @@ func (v *view) spend(x *expression, details *cel.EvalDetails) {
 	v.spent += cost
 }
 
-// read makes the variables available. It reads missing ones in parallel. Its error is the first in the order of the
-// variables, or a goneError if the pod or the node can no longer be bound.
+// read makes the variables available. It reads variables that were not read before in parallel. It returns the first
+// error in the order of the variables, or a goneError if the pod can no longer be bound to the node.
 func (v *view) read(ctx context.Context, variables []string) error {
 	type result struct {
 		object object

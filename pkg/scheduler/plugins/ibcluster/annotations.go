@@ -16,7 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// The annotations of a PodGroup, or of pods. Any other with this prefix is an error, because it may be misspelt.
+// The annotations of a PodGroup, or of pods. Any other annotation with this prefix is an error, because it may be
+// misspelt.
 const (
 	annotationPrefix = "ibcluster.volcano-prebind.io/"
 	// ModeAnnotation says whether the gang must, should or need not be placed in one group: required, preferred or
@@ -41,7 +42,7 @@ type request struct {
 	group string
 }
 
-// binds reports whether some nodes are closed to the gang.
+// binds reports whether the request forbids some nodes to the gang.
 func (w *request) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
 // maxMistakes limits how many errors of one gang are reported, maxKey the length of a quoted key, and maxClusters how
@@ -52,8 +53,8 @@ const (
 	maxClusters = 1000
 )
 
-// requestOf parses the job's annotations. An error names the malformed annotation and a valid value. A job without a
-// request has the mode none.
+// requestOf parses the annotations that apply to the job (said). An error names the malformed annotation and a valid
+// value. A job that requests nothing has the mode none.
 func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.Forest) (request, error) {
 	w := request{mode: s.defaultModeOf(job)}
 	var mistakes []error
@@ -82,8 +83,8 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 	return w, nil
 }
 
-// defaultModeOf returns the mode of a job whose PodGroup sets none. A Volcano Job has no pods before its admission, but
-// its minResources are the sum of the requests of its minimum.
+// defaultModeOf returns the mode of a job whose annotations set no mode. A Volcano Job has no pods before its
+// admission, so its minResources count then: they are the sum of the requests of its minimum.
 func (s *settings) defaultModeOf(job *api.JobInfo) string {
 	request := job.TotalRequest
 	if len(s.trigger) > 0 && len(job.Tasks) == 0 {

@@ -16,11 +16,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// roundingSlack is how far requests may exceed a node's resources. It is less than the smallest amount that can be
-// requested.
+// roundingSlack is how far requests may exceed a node's resources, because sums are rounded. It is less than the
+// smallest amount that can be requested.
 const roundingSlack = 0.5
 
-// emptyGroups holds the groups as if they were unused, and the shortfalls of gangs in them. It is kept as long as
+// emptyGroups holds the node groups as if no pod ran there, and what gangs would lack in them. It is kept as long as
 // groups and nodes do not change. Each group is computed at its first use.
 type emptyGroups struct {
 	forest *topology.Forest
@@ -30,10 +30,11 @@ type emptyGroups struct {
 	nodes []emptyNode
 	at    map[string]int
 	known map[*topology.Group]*emptyGroup
-	// alike are the different groups, by the resources of their nodes.
+	// equivalent has one emptyGroup for all groups with equal nodes, by the resources of these nodes.
 	equivalent map[string]*emptyGroup
 	classes    map[string]*taskClass
-	// votes caches the shortfalls of gangs, by their requests, in this session. lastVotes are from the previous one.
+	// votes caches what gangs lack, by their requests, in this session. lastVotes are the votes of the previous
+	// session.
 	votes, lastVotes map[string]string
 }
 
@@ -63,7 +64,8 @@ func namesIn(ssn *framework.Session) []v1.ResourceName {
 	return names
 }
 
-// isCurrent reports whether the groups and nodes are still the session's. It compares the nodes' objects.
+// isCurrent reports whether the groups and the resources of nodes are still the session's. Unchanged Node objects
+// have unchanged resources.
 func (e *emptyGroups) isCurrent(ssn *framework.Session, forest *topology.Forest) bool {
 	if e.forest != forest || len(e.nodes) != len(ssn.NodeList) || !slices.Equal(e.names, namesIn(ssn)) {
 		return false
@@ -83,7 +85,7 @@ func (e *emptyGroups) isCurrent(ssn *framework.Session, forest *topology.Forest)
 	return true
 }
 
-// emptyGroups returns the session's empty groups.
+// emptyGroups returns the session's node groups as if no pod ran there.
 func (s *session) emptyGroups() *emptyGroups {
 	switch {
 	case s.groupsRead:
@@ -96,7 +98,8 @@ func (s *session) emptyGroups() *emptyGroups {
 	return s.empty
 }
 
-// vote returns the shortfall of a gang with the key's request. The result is cached as long as each session uses it.
+// vote returns what a gang lacks; empty if nothing. key identifies the gang's request and groups, and find computes
+// the result. A result is cached as long as each session uses it.
 func (e *emptyGroups) vote(key []byte, find func() string) string {
 	message, ok := e.votes[string(key)]
 	if ok {
@@ -183,13 +186,13 @@ type emptyGroup struct {
 	copiesOf []int
 }
 
-// alikeNodes is a set of nodes with equal amounts of everything.
+// alikeNodes is a set of nodes with equal amounts of each resource.
 type alikeNodes struct {
 	room  []float64
 	count int
 }
 
-// copies returns how many members of the class the nodes take if they take no others.
+// copies returns how many members of the class fit on the group's nodes if no other members are placed there.
 func (g *emptyGroup) copies(k *taskClass) int {
 	if k.number < len(g.copiesOf) && g.copiesOf[k.number] > 0 {
 		return g.copiesOf[k.number] - 1

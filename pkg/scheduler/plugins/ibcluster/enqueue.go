@@ -17,7 +17,8 @@ import (
 )
 
 // enqueueable votes against gangs that must be in one group and that no group could ever hold, even if all resources
-// were released. Once admitted, their minResources would count as promised, and gangs that fit would wait for them.
+// were released. Once such gangs were admitted, their minResources would count as reserved, and gangs that fit would
+// wait for these resources.
 func (s *session) enqueueable(obj any) int {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {
@@ -46,7 +47,8 @@ func (s *session) enqueueable(obj any) int {
 	return util.Reject
 }
 
-// groupsFor returns the groups that may hold a gang with the request; none if it is not restricted, or no group exists.
+// groupsFor returns the groups that may hold a gang with the request; none if the gang need not be in one group, or no
+// group exists.
 func (s *session) groupsFor(w *request) []*topology.Group {
 	if w == nil || w.mode != modeRequired {
 		return nil
@@ -58,7 +60,7 @@ func (s *session) groupsFor(w *request) []*topology.Group {
 	return groups
 }
 
-// key identifies the groups in which a gang with the request may be placed. It starts with the subject of the vote.
+// key identifies the groups in which a gang with the request may be placed. It starts with on, the subject of the vote.
 func (w *request) key(on string) []byte {
 	return fmt.Appendf(nil, "%s %d %q ", on, w.level, w.clusters)
 }
@@ -99,7 +101,7 @@ func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Gro
 }
 
 // noRoomForMembers returns which members do not fit into the group that takes most of them; empty if a group may take
-// as many as the job's minimum needs. It is empty as long as fewer pods than that exist.
+// as many as the job's minimum needs. While fewer pods than that exist, the answer is not known.
 func (s *session) noRoomForMembers(job *api.JobInfo, w *request, groups []*topology.Group) (message string, known bool) {
 	e, needed := s.emptyGroups(), s.neededAtOnce(job)
 	counts := e.classesOf(job.TaskStatusIndex[api.Pending], needed)

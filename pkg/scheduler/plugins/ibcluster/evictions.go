@@ -27,16 +27,16 @@ type cost struct {
 
 // estimate estimates the cost of each group when an evicting action places the gang's missing members there. It considers requests,
 // the members' node selectors, node affinity and tolerations, and the pods that the plugins allow the action to evict, in the
-// action's order. Each member goes to the node with the fewest victims, which need not be the best for all, and other predicates
-// are not called.
+// action's order. Each member goes to the node with the fewest victims, which need not be the best choice for the whole gang. Other
+// predicates are not called.
 type estimate struct {
 	ssn     *framework.Session
 	action  string
 	members []*api.TaskInfo
 }
 
-// newEstimate returns an estimate for the members that the job, which has none on a node, needs for its minimum, in the
-// order in which actions place them.
+// newEstimate returns an estimate for a job without members on nodes. Its members are the ones that the job needs for its minimum,
+// in the order in which actions place them.
 func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 	e := &estimate{ssn: s.ssn, action: action}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -93,7 +93,7 @@ func (e *estimate) of(group *topology.Group) cost {
 	return c
 }
 
-// sameNodeRules reports whether the two tasks have the same rules about nodes: both may use the same nodes.
+// sameNodeRules reports whether the two tasks have equal requests and equal rules about nodes, so that both fit on the same nodes.
 func sameNodeRules(l, r *api.TaskInfo) bool {
 	return l.InitResreq.Equal(r.InitResreq, api.Zero) &&
 		equality.Semantic.DeepEqual(l.Pod.Spec.NodeSelector, r.Pod.Spec.NodeSelector) &&
@@ -101,15 +101,15 @@ func sameNodeRules(l, r *api.TaskInfo) bool {
 		equality.Semantic.DeepEqual(l.Pod.Spec.Tolerations, r.Pod.Spec.Tolerations)
 }
 
-// evictableNode is a node's room for the gang.
+// evictableNode is a node, with the room that evictions may make on it for the gang.
 type evictableNode struct {
 	node *v1.Node
 	idle *api.Resource
 	// victims are the pods that may still be evicted, in the order of eviction.
 	victims []*api.TaskInfo
-	// least is the smallest number of pods that the action evicts.
+	// least is the smallest number of pods that the action evicts on the node.
 	least int
-	// evictions is how many must be evicted for the next member.
+	// evictions is how many victims must be evicted for the next member.
 	evictions int
 }
 
@@ -152,7 +152,8 @@ func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	return api.PreemptableStatus(task.Status) && job.Queue == mine.Queue
 }
 
-// computeCost computes how many pods must be evicted for the next member; false if it does not fit even then.
+// computeCost computes how many victims must be evicted for the next member. It returns false if the member does not fit even
+// after all of them are evicted.
 func (r *evictableNode) computeCost(member *api.TaskInfo) bool {
 	if r.least > len(r.victims) || !admits(r.node, member.Pod) {
 		return false

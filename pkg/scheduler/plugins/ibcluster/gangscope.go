@@ -16,13 +16,13 @@ import (
 // gangScope is the set of groups that currently may take a gang's members that are still to be placed.
 type gangScope struct {
 	*request
-	// candidates are the groups at the gang's level that may hold it, by path. allowed is the same as a set; nil if all
-	// groups are candidates.
+	// candidates are the groups at the gang's level that may hold it, by path. allowed is the set of candidates; nil if
+	// all groups are candidates.
 	candidates []*topology.Group
 	allowed    map[*topology.Group]bool
-	// refused are the reasons of the other groups.
+	// refused are the groups that are no candidates, with the reasons.
 	refused []refusal
-	// currentGroup is the group at the gang's level that holds its placed members, or most of them; nil if none is
+	// currentGroup is the group at the gang's level that holds its placed members, or most of them; nil if no member is
 	// placed.
 	currentGroup *topology.Group
 	// outsideGroups reports whether members are placed, but only on nodes that are in no group.
@@ -150,13 +150,13 @@ func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// tentative reports whether backfill has placed the member while its gang waits for others: it is not bound there, so
-// it does not decide where room is made.
+// tentative reports whether backfill has placed the member while its gang waits for other members. The member is not
+// bound there, so its node does not decide in which group an action evicts pods for the gang.
 func (s *session) tentative(job *api.JobInfo, task *api.TaskInfo) bool {
 	return task.Status == api.Allocated && task.BestEffort && !s.ssn.JobReady(job)
 }
 
-// count counts one more placed member in the narrowest group and those around it.
+// count counts one more placed member in the narrowest group and in all wider groups that contain it.
 func (p *gangScope) count(narrowest *topology.Group) {
 	for g := narrowest; g != nil; g = g.Parent {
 		p.members[g]++
@@ -206,7 +206,7 @@ func some(nodes map[string]bool) string {
 	return fmt.Sprintf("node %s and %d more", names[0], len(names)-1)
 }
 
-// restrict keeps the candidates that pass, and records the reason for the others.
+// restrict keeps the candidates that pass accepts, and records the reason for the other candidates.
 func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	var kept, refused []*topology.Group
 	for _, g := range p.candidates {
@@ -255,8 +255,9 @@ func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// restrictToCurrentGroup restricts the scope to the group that holds the members, if the gang must be in one. If its
-// members are in no group, the gang waits: the node's label may come back, and another cluster would be the wrong one.
+// restrictToCurrentGroup restricts the scope to the group that holds the placed members, if the gang must be in one
+// group. If the members are in no group, the gang waits: their nodes' labels may come back, and another cluster would
+// be the wrong one.
 func (s *session) restrictToCurrentGroup(p *gangScope) {
 	if p.mode != modeRequired {
 		return

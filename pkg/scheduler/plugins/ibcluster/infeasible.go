@@ -10,9 +10,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// outage is for how long the resources promised to a gang outlast the nodes that could hold it: a node that is briefly
-// unavailable, as when its kubelet restarts, must not cost the gang its place. Kubernetes gives pods on a node that is
-// not ready the same time.
+// outage is how long the resources promised to a gang stay reserved after no group can hold the gang any longer. A node that is
+// briefly unavailable, as when its kubelet restarts, must not cost the gang its admission. Kubernetes gives pods on a node that
+// is not ready the same time.
 const outage = 5 * time.Minute
 
 // Infeasible implements framework.InfeasibilityChecker, for gangs that must be in one group and that no group could hold, even if

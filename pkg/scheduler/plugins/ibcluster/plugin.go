@@ -4,10 +4,10 @@
 //
 // Package topology reads the groups, and annotations.go the gang's rules from its PodGroup's annotations. The groups
 // open to further members follow from both, and from the members already placed (gangscope.go). The plugin passes them
-// to allocate (groups.go, score.go, rank.go) and enforces them in every action (predicate.go). A gang that no empty
-// group could hold (emptygroups.go, wantedmembers.go) is not admitted (enqueue.go), or gets no promised resources
-// (infeasible.go). For evicting actions the plugin chooses the cluster with the fewest evictions (target.go,
-// evictions.go). Before a member is bound, it checks that the node is still in its group (prebind.go).
+// to allocate (groups.go, score.go) and enforces them in every action (predicate.go). A gang that no empty group could
+// hold (emptygroups.go, wantedmembers.go) is not admitted (enqueue.go), or gets no promised resources (infeasible.go).
+// For evicting actions the plugin chooses the cluster with the fewest evictions (target.go, evictions.go). Before a
+// member is bound, it checks that the node is still in its group (prebind.go).
 package ibcluster
 
 import (
@@ -57,7 +57,7 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 type plugin struct {
 	settings
 	recorder record.EventRecorder
-	// One of these is the source of groups; both keep the last forest while nothing changes.
+	// The source of groups is labels or hyperNodes; the other is nil. It keeps the last forest while nothing changes.
 	labels     *topology.Labels
 	hyperNodes *topology.HyperNodes
 	// present returns the current groups of nodes, for pre-bind steps.

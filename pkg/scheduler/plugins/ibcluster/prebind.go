@@ -19,9 +19,9 @@ import (
 // placedIn is the pre-bind step of one session. It runs in the member's chain, and again when its gang is about to be
 // bound. It outlives the session, so it keeps only the gangs' rules and the session's groups, which do not change.
 //
-// A member passes if its node is still in the group that it was in when the gang was placed. So other members need no
-// check: however nodes move, bound members are in one group. If a whole group is renamed, its members wait for the next
-// session.
+// A member passes if its node is still in the group that it was in when the gang was placed. So each member is checked
+// alone: however nodes move, bound members are in one group. If a whole group is renamed, its members fail and are
+// placed again in a later session.
 type placedIn struct {
 	forest   *topology.Forest
 	requests map[api.JobID]*request

@@ -36,8 +36,8 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 }
 
 // verdictElsewhere returns the predicate's verdict on nodes outside of the candidates. No eviction helps there, so preempt, reclaim and
-// nominations avoid them. The exception is a gang restricted only by placements of this session, which may be reverted: later
-// actions must not be bound by them.
+// nominations avoid these nodes. The exception is a gang restricted only by placements of this session, which may be reverted: later
+// actions may still use those nodes.
 func (p *gangScope) verdictElsewhere() []*api.Status {
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups allowed for the gang"}
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The parts of a group's score before the weight. The fill of the group is worth up to fillScore. The gang's current
-// group, and the one its members are nominated to, are worth more than any fill.
+// The parts of a group's score before the weight. How full the group becomes is worth up to fillScore. The gang's
+// current group, and the group to which its members are nominated, are worth more than that.
 const (
 	fillScore      = 100
 	nominatedScore = 200
@@ -18,8 +18,9 @@ const (
 
 // ScoreNodeGroup implements framework.PlacementScorer.
 //
-// With tightest it is the share of the group's room that the gang takes: a fuller group is better, which leaves the
-// largest groups whole for gangs that need them. With emptiest it is the share that remains.
+// With strategy tightest, the score grows with the share of the group's room that the gang takes: a fuller group is
+// better, which leaves the largest groups whole for gangs that need them. With strategy emptiest, it grows with the
+// share that remains.
 func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
 	if s.requests[job.UID] == nil {
 		return 0, nil
@@ -37,8 +38,8 @@ func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTri
 // BeforeTrial implements framework.PlacementScorer.
 func (s *session) BeforeTrial() bool { return true }
 
-// part returns worth for a group that has all of the gang's members, and between worth/2 and worth for one that has
-// some.
+// part returns worth for a group that has all of the gang's members, between worth/2 and worth for a group that has
+// some, and 0 for a group that has none.
 func part(worth float64, has, all int) float64 {
 	if has == 0 {
 		return 0

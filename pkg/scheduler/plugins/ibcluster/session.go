@@ -30,9 +30,9 @@ type session struct {
 	// cover the namespaces of jobs that are to be placed in an affinity group.
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
-	// groupsRead reports whether the plugin's empty groups are this session's.
+	// groupsRead reports whether the plugin's empty groups were brought up to date in this session.
 	groupsRead bool
-	// votes reports whether the vote is enabled.
+	// votes reports whether the configuration enables the plugin's vote on admission.
 	votes bool
 	// neverFits are the admitted gangs that no group could hold, with the limiting resource.
 	neverFits map[api.JobID]string
@@ -62,7 +62,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, neverFits: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
-	option, _ := ssn.PluginOption(Name) // before PredicateFirst moves the extension point
+	option, _ := ssn.PluginOption(Name) // read before PredicateFirst moves the extension point
 	s.votes = option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}
@@ -133,8 +133,7 @@ func (s *session) readJob(job *api.JobInfo) {
 	}
 }
 
-// readCompany records the job's affinity group. It matters to other jobs even if the job's other annotations are
-// invalid.
+// readCompany records the job's affinity group. The group matters to other jobs even if the job's other annotations are invalid.
 func (s *session) readCompany(job *api.JobInfo) {
 	name := groupNameOf(job)
 	if w := s.requests[job.UID]; w != nil {
@@ -182,8 +181,8 @@ func (s *session) eventHandler() *vcframework.EventHandler {
 	}
 }
 
-// changed drops the scopes that change when the task is placed or removed. If the gang's members do not restrict its
-// scope, or the member is in the group of the others, only the count changes.
+// changed drops the scopes that change when the task is placed (by is 1) or removed (by is -1). If the gang's placed members do
+// not restrict its scope, or the task is in the gang's current group, only the count of members changes.
 func (s *session) changed(task *api.TaskInfo, by int) {
 	related := s.groupOf[task.Job]
 	if s.requests[task.Job] == nil && related == "" {

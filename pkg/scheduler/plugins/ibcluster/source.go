@@ -17,7 +17,7 @@ import (
 type saying struct {
 	// annotations are the plugin's annotations.
 	annotations map[string]string
-	// pod is the pod that has them; empty for the PodGroup.
+	// pod is the name of the pod that has the annotations; empty for the PodGroup.
 	pod string
 }
 
@@ -29,12 +29,12 @@ func (s saying) on() string {
 	return " of pod " + s.pod
 }
 
-// sayingOf returns the annotations that apply to the job: its PodGroup's or, if that has none of the plugin's, its
-// pods', because templates of workloads apply to pods and not to PodGroups. A pod without any follows the others.
-// Contradicting pods are an error.
+// sayingOf returns the annotations of the plugin that apply to the job. The PodGroup's apply if it has any. Otherwise the
+// pods' apply, because templates of workloads apply to pods and not to PodGroups. A pod without such annotations follows the
+// other pods. Contradicting pods are an error.
 //
 // Pods still to be placed take precedence over placed ones: while a StatefulSet is updated, placed pods have the former
-// annotations. If no pod to be placed has any, the placed ones count, if these agree.
+// annotations. If no pod to be placed has annotations of the plugin, the annotations of placed pods apply if they agree.
 func sayingOf(job *api.JobInfo) (saying, error) {
 	if hasAny(job.PodGroup.Annotations) {
 		return saying{annotations: own(job.PodGroup.Annotations)}, nil
@@ -59,8 +59,8 @@ func sayingOf(job *api.JobInfo) (saying, error) {
 	return among, nil
 }
 
-// sayingAmong returns the annotations of the first task, by name, that has any, and the first task that contradicts
-// them.
+// sayingAmong returns the plugin's annotations of the first task, by name, that has any. other is the first task that
+// contradicts them; nil if none does.
 func sayingAmong(tasks api.TasksMap) (said saying, other *api.TaskInfo) {
 	speaker := firstByName(tasks, func(task *api.TaskInfo) bool { return hasAny(task.Pod.Annotations) })
 	if speaker == nil {
@@ -85,8 +85,8 @@ func (s saying) untaken(job *api.JobInfo) string {
 		brief.Cut(key, maxKey), valueIn(other.Pod.Annotations, key), other.Name, valueIn(s.annotations, key))
 }
 
-// groupNameOf returns the affinity group of a job without reading its other settings. It is that of its PodGroup, or
-// else of the first pod by name.
+// groupNameOf returns the affinity group of a job without reading its other settings: the one that the PodGroup names
+// if it has annotations of the plugin, or else the first one by name that a pod names.
 func groupNameOf(job *api.JobInfo) string {
 	if hasAny(job.PodGroup.Annotations) {
 		return job.PodGroup.Annotations[AffinityGroupAnnotation]
@@ -119,8 +119,8 @@ func own(annotations map[string]string) map[string]string {
 	return found
 }
 
-// contradicts reports whether the annotations contain any of the plugin's that differ from those said. It allocates no
-// memory, because it is called for every pending pod in every session.
+// contradicts reports whether the annotations contain some of the plugin's annotations, but not exactly the ones in
+// said. It allocates no memory, because it is called for every pending pod in every session.
 func contradicts(annotations, said map[string]string) bool {
 	same := 0
 	for key, value := range annotations {
@@ -135,7 +135,7 @@ func contradicts(annotations, said map[string]string) bool {
 	return same > 0 && same < len(said)
 }
 
-// firstDifference returns the plugin's first key with different values.
+// firstDifference returns the plugin's first key whose values differ.
 func firstDifference(said, annotations map[string]string) string {
 	others := own(annotations)
 	keys := slices.Sorted(maps.Keys(said))

@@ -20,8 +20,8 @@ const (
 func evicts(action string) bool { return action == preemptAction || action == reclaimAction }
 
 // restrictToTarget restricts the scope to one candidate, so that the action nominates the gang's members in one group.
-// It is the candidate with the fewest estimated evictions, except groups that the action has tried without success
-// since the gang was last nominated. It stays the same for the session.
+// It is the candidate with the fewest estimated evictions among groups that the action has not tried without success
+// since the gang was last nominated. The choice stays the same for the session.
 func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 	key := target{job.UID, p.action}
 	group, picked := s.targets[key]
@@ -51,7 +51,8 @@ func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {
 	})
 }
 
-// rememberTried records the chosen groups without a placed member, and drops the records of gangs that were placed.
+// rememberTried records the chosen groups in which no member was placed. It drops the records of gangs with placed
+// members, and of gangs that no longer exist.
 func (p *plugin) rememberTried(s *session) {
 	for key := range p.tried {
 		if s.ssn.Jobs[key.job] == nil {

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// maxComparedClasses bounds the number of classes of members up to which each class is compared with all others and
-	// counted on nodes. This takes microseconds for each different group.
+	// maxComparedClasses bounds how many classes of members of a gang are compared with each other and counted on nodes;
+	// more classes are merged. This takes microseconds for each different group.
 	maxComparedClasses = 64
-	// maxKnownClasses bounds the number of classes of members that are kept: each takes some bytes in each group.
+	// maxKnownClasses bounds how many classes of members are kept across gangs: each takes some bytes in each group.
 	maxKnownClasses = 1 << 15
 )
 
@@ -73,7 +73,7 @@ func (s *session) neededAtOnce(job *api.JobInfo) int {
 	return int(job.MinAvailable - job.ReadyTaskNum() - job.WaitingTaskNum() - job.PendingBestEffortTaskNum())
 }
 
-// classesOf counts the needed members by class; nil if that is unknown because too few pods exist.
+// classesOf counts the pending members with requests by class; nil if fewer than needed exist, or none is needed.
 func (e *emptyGroups) classesOf(pending map[api.TaskID]*api.TaskInfo, needed int) classCounts {
 	if needed < 1 || len(pending) < needed {
 		return nil
@@ -108,7 +108,7 @@ func (e *emptyGroups) class(request []float64) *taskClass {
 	return k
 }
 
-// forgetClasses resets the numbers of classes.
+// forgetClasses drops all classes, and the results that are cached by their numbers.
 func (e *emptyGroups) forgetClasses() {
 	clear(e.classes)
 	clear(e.votes)
@@ -127,7 +127,7 @@ func (counts classCounts) appendTo(key []byte) []byte {
 	return key
 }
 
-// wanted returns the members with their classes compared.
+// wanted returns the counted members, with their classes compared with each other.
 func (e *emptyGroups) wanted(counts classCounts, needed int) *wantedMembers {
 	w := &wantedMembers{emptyGroups: e, needed: needed}
 	classes := slices.SortedFunc(maps.Keys(counts), func(l, r *taskClass) int { return slices.Compare(l.request, r.request) })
@@ -148,8 +148,8 @@ func (e *emptyGroups) wanted(counts classCounts, needed int) *wantedMembers {
 	return w
 }
 
-// mergeClasses merges neighbouring classes if there are too many. The merged class requests, of each resource, the least
-// that any of them requests, so that it fits wherever they fit.
+// mergeClasses merges neighbouring classes if there are too many. Of each resource, the merged class requests the least
+// that any of the merged classes requests, so that it fits wherever one of them fits.
 func (w *wantedMembers) mergeClasses() {
 	all := w.classes
 	if len(all) <= maxComparedClasses {
@@ -190,8 +190,9 @@ func asksForAll(request, other []float64) bool {
 	return true
 }
 
-// roomFor is the largest number of members that a group can take, and the index of the class (or of the class and all
-// larger ones), or of the resource, that limits it. The other index is -1; both are -1 if nothing limits it.
+// roomFor is the largest number of members that a group can take, and what limits it: class is the index of a class
+// (with orLarger, of the class and all larger ones), resource the index of a resource. The index that does not apply
+// is -1; both are -1 if nothing limits it.
 type roomFor struct {
 	members         int
 	class, resource int
@@ -238,7 +239,7 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 // within returns for how many members, in ascending order of requests, the amount of the resource suffices.
 func (l *leastFirst) within(left float64) int {
 	left += roundingSlack
-	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // of so many classes
+	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // the number of classes whose members all fit
 	members := 0
 	if all > 0 {
 		members, left = l.members[all-1], left-l.sums[all-1]

@@ -17,8 +17,8 @@ type preferences struct {
 	stale bool
 }
 
-// podsPreferred reports whether pod affinity affects the pod's scores: its own, or that of a pod on some node. Required
-// terms do not affect scores, unless they cannot be parsed.
+// podsPreferred reports whether pod affinity affects the pod's scores: the pod's own terms, or the terms of a pod on
+// some node. Required terms do not affect scores, unless they cannot be parsed.
 func (s *session) podsPreferred(p *pod) bool {
 	if s.podAffinity == 0 {
 		return false
@@ -26,11 +26,11 @@ func (s *session) podsPreferred(p *pod) bool {
 	return p.prefersPods || p.malformedAffinity || s.preferences.concern(p.Pod)
 }
 
-// placed records that the pod was added or removed.
+// placed records that the pod was added to or removed from a node.
 func (f *preferences) placed(p *v1.Pod) { f.stale = f.stale || prefersPods(p) }
 
-// concern reports whether a term selects the pod. The term may still not affect scores, if no node has its topology
-// key.
+// concern reports whether a term selects the pod. If no node has the term's topology key, the term still does not
+// affect scores.
 func (f *preferences) concern(p *v1.Pod) bool {
 	if f.stale {
 		f.gather()
@@ -50,8 +50,8 @@ func (f *preferences) concern(p *v1.Pod) bool {
 	return false
 }
 
-// gather reads the nodes that had pods with affinity when the session opened: upstream's snapshot is not updated for
-// others.
+// gather reads the terms of pods on nodes that had pods with affinity when the session opened. Upstream's plugin uses
+// the same nodes, because its snapshot does not change during a session.
 func (f *preferences) gather() {
 	f.terms, f.stale = nil, false
 	nodes, _ := f.session.snapshot.NodeInfos().HavePodsWithAffinityList() // never fails

@@ -87,8 +87,8 @@ func untoleratedTaints(node *v1.Node, p *pod) int64 {
 	return n
 }
 
-// constantScores caches the last result in which all candidates have the same score. It is returned again for the same
-// candidates, as for gang after gang; readers do not change it.
+// constantScores caches the last result in which all candidates have the same score. The next call returns it again if
+// the candidates are the same, which they often are from gang to gang. Callers do not change the result.
 type constantScores struct {
 	nodes  []*api.NodeInfo
 	score  float64

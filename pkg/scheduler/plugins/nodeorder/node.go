@@ -11,7 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// maxScore is the best score of each kind before its weight.
+// maxScore is the best value of each score before its weight.
 const maxScore = k8sframework.MaxNodeScore
 
 // nodeOrder returns the score of a node on its own. An error says that the pod's preferred node affinity cannot be

@@ -147,6 +147,6 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if affinity := p.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) && s.podsPreferred(s.pod(p)) {
 		return true
 	}
-	// If there is no such pod, the cheaper checks suffice. This is called for every task.
+	// For a pod without pod affinity of its own, these cheaper checks suffice. uncacheable is called for every task.
 	return s.podAffinity != 0 && s.preferences.concern(p) || s.spreadUncacheable(p)
 }

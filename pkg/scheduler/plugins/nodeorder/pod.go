@@ -22,7 +22,7 @@ type pod struct {
 
 	// cpu (in thousandths), memory (in bytes) and gpus are the pod's requests.
 	cpu, memory, gpus int64
-	// cpuAtLeast and memoryAtLeast are the same, with Kubernetes' default for containers without requests.
+	// cpuAtLeast and memoryAtLeast are the pod's requests with Kubernetes' default for containers without requests.
 	cpuAtLeast, memoryAtLeast int64
 
 	// preferred are the preferred node affinity terms; nil if there are none. preferredErr is the error of parsing
@@ -33,11 +33,11 @@ type pod struct {
 	// images are the images of all containers, with a tag. Duplicates are kept, because each counts.
 	images []string
 
-	// prefersPods reports whether the pod has preferred pod affinity or anti-affinity. malformedAffinity reports whether it has
-	// none, and a required pod affinity that cannot be parsed, which upstream reports as an error.
+	// prefersPods reports whether the pod has preferred pod affinity or anti-affinity. malformedAffinity reports whether the
+	// pod has only required pod affinity or anti-affinity that cannot be parsed, which upstream reports as an error.
 	prefersPods, malformedAffinity bool
 
-	// spread is how the pod is spread; unknown until it is needed.
+	// spread is how topology spread affects the pod's scores; unknown until it is needed.
 	spread podSpread
 }
 
@@ -49,8 +49,8 @@ func newPod(p *v1.Pod) *pod {
 	return out
 }
 
-// setRequests leaves pod-level resources out. So does upstream, because it does not pass the feature gate on to the
-// plugins.
+// setRequests sets the requests without pod-level resources. Upstream leaves these out, too, because it does not pass the
+// feature gate on to the plugins.
 func (p *pod) setRequests() {
 	requests := podresources.PodRequests(p.Pod, podresources.PodResourcesOptions{SkipPodLevelResources: true})
 	p.cpu, p.memory = requests.Cpu().MilliValue(), requests.Memory().Value()

@@ -26,7 +26,7 @@ func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 		core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }
 
-// maySelectPods reports whether the controller is of a kind whose selector counts.
+// maySelectPods reports whether the controller is of a kind whose selector Kubernetes' helper uses.
 func maySelectPods(controller *metav1.OwnerReference) bool {
 	if controller == nil {
 		return false
@@ -46,7 +46,7 @@ func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 	index, ok := s.services[p.Namespace]
 	if !ok {
 		services, err := s.session.factory.Core().V1().Services().Lister().Services(p.Namespace).List(labels.Everything())
-		if err != nil { // the same as in Kubernetes' helper
+		if err != nil { // Kubernetes' helper does the same
 			return nil
 		}
 		index = newServiceIndex(services)

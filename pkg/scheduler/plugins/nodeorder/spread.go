@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// podSpread is how a pod is spread.
+// podSpread is how topology spread affects the pod's scores.
 type podSpread struct {
 	kind  spreadKind
 	tally *tally // for spreadOverZones
@@ -47,12 +47,12 @@ const (
 type spread struct {
 	session *session
 	// uniform reports whether all nodes have the same zone or none, and all or none have a hostname. Then spread gives
-	// them equal scores, whatever is placed where.
+	// all nodes equal scores, wherever pods are placed.
 	uniform  func() bool
 	services map[string]serviceIndex // by namespace
 	tallies  map[tallyKey]*tally
-	// changed are the nodes to which tasks were added, or from which tasks were removed, since there are tallies, in
-	// that order.
+	// changed are the nodes to which a task was added, or from which a task was removed, since the first tally, in the
+	// order of these changes.
 	changed []string
 }
 
@@ -85,7 +85,7 @@ func placeOf(node *v1.Node) place {
 	return p
 }
 
-// spreadOf returns how the pod is spread.
+// spreadOf returns how topology spread affects the pod's scores.
 func (s *session) spreadOf(p *pod) podSpread {
 	if p.spread.kind == spreadUnknown {
 		p.spread = s.classify(p.Pod)
@@ -139,7 +139,7 @@ func (s *spread) zoneScores(t *tally, candidates []*api.NodeInfo) []int64 {
 	scores, places, zones := make([]int64, len(candidates)), make([]place, len(candidates)), map[string]bool{}
 	for i, node := range candidates {
 		places[i] = placeOf(node.Node)
-		zones[places[i].zone] = true // nodes without a zone count as one
+		zones[places[i].zone] = true // all nodes without a zone count as one zone
 	}
 	weight := math.Log(float64(len(zones) + 2))
 	least, most := int64(math.MaxInt64), int64(0)

@@ -11,7 +11,7 @@ import (
 )
 
 // tally counts the pods of a namespace that a selector selects, by node and by zone. Gangs are spread by their own
-// selectors and placed task by task, so it is kept, and only nodes that changed are counted again.
+// selectors and placed task by task, so a tally is kept, and only the pods of changed nodes are counted again.
 type tally struct {
 	namespace string
 	selector  labels.Selector

@@ -15,8 +15,8 @@ import (
 // Kubernetes' filter, which parses them again for each node if the state has no result: thousands of terms for
 // thousands of nodes.
 //
-// It puts an empty term first, which matches no node. PreFilter then stops collecting the node names of all terms at
-// once, instead of adding them term by term. The result is the same, since the filter checks each node.
+// readAffinity puts an empty term first, which matches no node. PreFilter then stops collecting the node names of all
+// terms at once, instead of adding them term by term. The result is the same, since the filter checks each node.
 func readAffinity(state fwk.CycleState, pod *v1.Pod) {
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
 		if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil && len(required.NodeSelectorTerms) > 0 {

@@ -100,10 +100,10 @@ func (p *plugin) isPartiallyBound(job *api.JobInfo) bool {
 	return ok && (waitsInPart(job) || p.ofGroup[job.UID] && waitsForMore(job))
 }
 
-// waitsInPart reports whether members hold nodes, others wait, and none is being bound.
+// waitsInPart reports whether members of the gang hold nodes, others wait, and none is being bound.
 func waitsInPart(job *api.JobInfo) bool { return waitsForMore(job) && holdsNodes(job) }
 
-// waitsForMore reports whether members wait and none is being bound.
+// waitsForMore reports whether members of the gang wait and none is being bound.
 func waitsForMore(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0
 }
@@ -160,7 +160,7 @@ func dropCondition(job *api.JobInfo) {
 func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
 // OnSessionClose evicts gangs that have been bound in part for longer than evictAfter and that this session could not complete. It
-// also evicts those whose other members have been in a transaction for that long, for example behind a stuck rollback.
+// also evicts gangs bound in part whose other members have been in a transaction for that long, for example behind a stuck rollback.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	if p.evictAfter <= 0 {
 		return
@@ -177,7 +177,7 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	}
 }
 
-// evict evicts the members that hold nodes, of the gang and of its group.
+// evict evicts the members of the gang that hold nodes, and the members of its group that hold nodes.
 func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
 	reason := fmt.Sprintf("its gang being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
 	tasks := placedTasks(job)

@@ -17,7 +17,7 @@ import (
 // A group of gangs is partially bound when the Bindings of one gang's members name the group, and another gang, which still names the
 // same group, is below its minimum and has no bound member. The second gang is completed like a partially bound gang itself.
 
-// group is a gang's group as one version of its PodGroup lists it.
+// group is the group of gangs that one version of a gang's PodGroup lists.
 type group struct {
 	uid     types.UID
 	version string
@@ -25,7 +25,8 @@ type group struct {
 	id      string
 }
 
-// groupFellShort returns the shortfall of a waiting gang while other gangs of its group hold nodes; nil if it has none.
+// groupFellShort returns the shortfall of a waiting gang while other gangs of its group hold nodes; nil if the gang lacks nothing or
+// no other gang holds nodes.
 func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) error {
 	if job.PodGroup == nil || len(job.TaskStatusIndex[api.Pending]) == 0 || holdsNodes(job) {
 		return nil
@@ -79,8 +80,8 @@ func saysBoundWith(job *api.JobInfo, id string) bool {
 	return slices.ContainsFunc(placedTasks(job), func(task *api.TaskInfo) bool { return task.Pod.Annotations[gangs.BindGroupAnnotation] == id })
 }
 
-// wasWhole reports whether the gang, with its group, was once complete. The PodGroup records that as long as the plugin
-// that reads it is configured.
+// wasWhole reports whether the gang, with its group, was once complete. Plugin coscheduling records that in a condition of the
+// PodGroup, which counts only while the plugin is configured.
 func (p *plugin) wasWhole(job *api.JobInfo) bool {
 	return p.says(job, func(c scheduling.PodGroupCondition) bool {
 		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition

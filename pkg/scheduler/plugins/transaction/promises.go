@@ -16,9 +16,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// beyondPromise is the multiple of the cluster's total beyond which a promise can never be kept. A legitimate promise may exceed
-// the total: plugin overcommit admits more, nodes may be unavailable for a moment, and an autoscaler may add some. None of these
-// explains ten times the total.
+// beyondPromise is the multiple of the cluster's total beyond which a promise can never be kept. A promise is the minResources of an
+// admitted gang, which upstream's plugins reserve. A legitimate promise may exceed the total: plugin overcommit admits more, nodes may
+// be unavailable for a moment, and an autoscaler may add some. None of these explains ten times the total.
 const beyondPromise = 10
 
 // promiseFor is how long an admitted gang without pods keeps its promised resources. It is enough for the pods of a Volcano Job,
@@ -29,9 +29,9 @@ const (
 	noPromisesFor = time.Hour
 )
 
-// promises are the gangs that this scheduler admitted and whose pods it has not seen. A tenant can write the phase and
-// minResources of a PodGroup, so neither shows which gangs were admitted. Upstream reserves resources for both, and
-// does not admit other gangs to them.
+// promises are the gangs that this scheduler admitted and whose pods it has not seen. A tenant can write the phase and minResources of
+// a PodGroup, so neither shows which gangs were admitted. Upstream trusts both: it reserves resources accordingly, and does not admit
+// other gangs to these resources.
 type promises struct {
 	admitted map[api.JobID]promise
 	// lapsed are the namespaces whose gangs kept resources for pods that never came.
@@ -69,8 +69,8 @@ func (p *promises) recordAdmitted(job *api.JobInfo, now time.Time) {
 
 func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
 
-// expire ends the promises of gangs that have their pods, whose time is over, or that sessions no longer see. A gang of the last
-// kind may have been deleted by its user, so the time of its promise counts for the namespace.
+// expire ends the promises of gangs that have their pods, of gangs whose time is over, and of gangs that sessions no longer see. The
+// time of the last two counts for the namespace: a user may delete a gang before its time is over.
 func (p *promises) expire(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.lapsed, func(_ string, of lapse) bool { return now.Sub(of.last) >= noPromisesFor })
 	maps.DeleteFunc(p.admitted, func(uid api.JobID, made promise) bool {

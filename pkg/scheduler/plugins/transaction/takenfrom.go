@@ -27,7 +27,8 @@ func (p *plugin) Evicted(e framework.Eviction) {
 	}
 }
 
-// keepTakenFrom removes the gangs that have their minimum again, and adds gangs that lost members under a former leader.
+// keepTakenFrom removes from takenFrom the gangs that have their minimum again. In the leader's first session it adds partially
+// bound gangs that lost members under a former leader.
 func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
 	if p.memory.takenFrom == nil {
 		p.memory.takenFrom = map[api.JobID]bool{}

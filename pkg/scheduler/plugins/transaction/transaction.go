@@ -38,11 +38,11 @@ type plugin struct {
 	evictAfter time.Duration
 	// partiallyBound are the session's waiting gangs that are partially bound, with the start of that state.
 	partiallyBound map[api.JobID]time.Time
-	// ofGroup are the gangs of halfBound without bound members, in a group with bound members.
+	// ofGroup are the gangs of partiallyBound that have no bound members, while other gangs of their group have.
 	ofGroup map[api.JobID]bool
-	// groups caches the groups parsed in this session, formerGroups in the previous one.
+	// groups caches the groups parsed in this session; formerGroups has the groups of the previous session.
 	groups, formerGroups map[api.JobID]group
-	// coscheduling reports whether the plugin that records gangs as satisfied is configured.
+	// coscheduling reports whether plugin coscheduling, which records gangs as satisfied, is configured.
 	coscheduling bool
 	// opening reports whether the session is still being opened.
 	opening bool
@@ -59,7 +59,8 @@ type memory struct {
 	// takenFrom are the gangs that are partially bound but wait in their usual order; nil before the leader's first
 	// session.
 	takenFrom map[api.JobID]bool
-	// reported has the gangs whose condition this leader wrote or checked, with takenFrom at that time: the message depends on it.
+	// reported has the gangs whose condition this leader wrote or checked, with their value in takenFrom at that time, because the
+	// message depends on that value.
 	reported map[api.JobID]bool
 	promises promises
 }
