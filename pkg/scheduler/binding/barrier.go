@@ -69,7 +69,7 @@ var errFewer = errors.New("members were lost in the meantime")
 
 // quorum asks the Gatekeeper, and retries with backoff after an error that may pass. RetryNow resets the number of attempts.
 func (r *run) quorum(members []*member, attempts int) error {
-	pauses := r.e.pauses(r.e.retry)
+	pauses := r.e.pauses(r.e.options.retry)
 	pauses.changed = r.roster.changed
 	for left := attempts; ; {
 		err := r.ask(contracts(members))
@@ -96,7 +96,7 @@ func (r *run) quorum(members []*member, attempts int) error {
 }
 
 func (r *run) ask(members []*Member) error {
-	ctx, cancel := context.WithTimeout(r.e.ctx, r.e.callTimeout)
+	ctx, cancel := context.WithTimeout(r.e.ctx, r.e.options.callTimeout)
 	defer cancel()
 	return r.e.gate.Quorum(ctx, r.tx, members)
 }

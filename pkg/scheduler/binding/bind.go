@@ -21,7 +21,7 @@ var errUnsettled = fmt.Errorf("%w before it was known whether the pod is bound",
 func (r *run) bindAll(members []*member, slot *waiter) {
 	r.tx.stageInfo(members)
 	var next atomic.Int64
-	for range min(len(members), r.e.perGang) {
+	for range min(len(members), r.e.options.perGang) {
 		r.work.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(members)); i = next.Add(1) - 1 {
 				if i == 0 {
@@ -60,7 +60,7 @@ func (r *run) notifyBound(m *member) {
 		if s.Bound == nil {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(r.e.ctx, r.e.callTimeout)
+		ctx, cancel := context.WithTimeout(r.e.ctx, r.e.options.callTimeout)
 		_ = protect(s, m, func() error { // protect logs a panic; the member stays bound
 			s.Bound(ctx, m.Task, m.Node)
 			return nil
@@ -73,8 +73,8 @@ func (r *run) notifyBound(m *member) {
 // holds and none will. If the member was cancelled and is known not to be bound, the error is the cause.
 func (r *run) place(m *member, slot *waiter) error {
 	e := r.e
-	pauses := e.pauses(e.retry)
-	tries := tries{most: e.attempts}
+	pauses := e.pauses(e.options.retry)
+	tries := tries{most: e.options.attempts}
 	doubt := false
 	for {
 		if slot == nil {
@@ -92,7 +92,7 @@ func (r *run) place(m *member, slot *waiter) error {
 		doubt = doubt || classify(err) == unclear
 		final := tries.last(err)
 		if doubt {
-			pauses.atLeast(e.ctx, err, e.retry.Duration) // time for a write that is still on its way to arrive
+			pauses.atLeast(e.ctx, err, e.options.retry.Duration) // time for a write that is still on its way to arrive
 			held, lost := r.settleBinding(m)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
@@ -135,7 +135,7 @@ func (r *run) settleBinding(m *member) (held bool, lost error) {
 // lookup reads the node of the member's pod, and retries until there is an answer or Abort.
 func (r *run) lookup(m *member) (PodBinding, error) {
 	e := r.e
-	pauses := e.pauses(e.retry)
+	pauses := e.pauses(e.options.retry)
 	for slot := e.slots.acquire(e.ctx, r.slots); slot != nil; slot = e.slots.acquire(e.ctx, r.slots) {
 		var fate PodBinding
 		err := e.call(slot, func(ctx context.Context) (err error) {
@@ -159,7 +159,7 @@ func (r *run) lookup(m *member) (PodBinding, error) {
 func (e *Engine) call(slot *waiter, f func(ctx context.Context) error) error {
 	defer e.slots.release(slot)
 	defer time.AfterFunc(slotTime, func() { e.slots.lend(slot) }).Stop()
-	ctx, cancel := context.WithTimeout(e.ctx, e.callTimeout)
+	ctx, cancel := context.WithTimeout(e.ctx, e.options.callTimeout)
 	defer cancel()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -18,7 +18,7 @@ const placeTime = 100 * time.Millisecond
 
 // startWaiting starts the chains of waiting members, at most perGang at a time.
 func (r *run) startWaiting() {
-	for _, m := range r.roster.startable(r.e.perGang) {
+	for _, m := range r.roster.startable(r.e.options.perGang) {
 		r.work.Go(func() { r.chain(m) })
 	}
 }
@@ -49,8 +49,8 @@ func (r *run) chain(m *member) {
 func (r *run) step(m *member, s *Step) error {
 	ctx, cancel := context.WithTimeoutCause(m.ctx, s.timeout(), s.failure(m.Member, s.overdue()))
 	defer cancel()
-	if s.timeout() > r.e.stuckAfter {
-		defer after(r.e.stuckAfter, func() { r.roster.report(m) }).stop()
+	if s.timeout() > r.e.options.stuckAfter {
+		defer after(r.e.options.stuckAfter, func() { r.roster.report(m) }).stop()
 	}
 	start := time.Now()
 	givenUp := make(chan struct{})

@@ -28,7 +28,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	for _, r := range e.runs() {
 		r.roster.failAll(ErrDraining)
 	}
-	overdue, stop := pause.After(e.drainLimit)
+	overdue, stop := pause.After(e.options.drainLimit)
 	defer stop()
 	select {
 	case <-e.idle:
@@ -47,7 +47,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	if more := len(left) - mostNamed; more > 0 {
 		named += fmt.Sprintf("; and %d more", more)
 	}
-	return fmt.Errorf("%d bind transactions did not end within %v after they were cut short: %s", len(left), e.drainLimit, named)
+	return fmt.Errorf("%d bind transactions did not end within %v after they were cut short: %s", len(left), e.options.drainLimit, named)
 }
 
 // Abort stops at once, for a scheduler that has lost its lease: no step, rollback, bind or look-up starts from here

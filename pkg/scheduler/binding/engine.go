@@ -17,7 +17,7 @@ type Engine struct {
 	binder   Binder
 	ledger   Ledger
 	observer Observer
-	options
+	options  options
 
 	// ctx ends with Abort, and is the parent of every other context.
 	ctx   context.Context
@@ -57,7 +57,7 @@ func New(gate Gatekeeper, binder Binder, ledger Ledger, observer Observer, opts 
 		opt(&e.options)
 	}
 	e.ctx, e.abort = context.WithCancelCause(context.Background())
-	e.slots = newPrioritySemaphore(e.apiCalls)
+	e.slots = newPrioritySemaphore(e.options.apiCalls)
 	return e
 }
 

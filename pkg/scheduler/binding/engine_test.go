@@ -383,8 +383,8 @@ func TestUndoIsBounded(t *testing.T) {
 			},
 		}}
 		start := time.Now()
-		if err := w.engine.Undo(m); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != w.engine.callTimeout {
-			t.Errorf("Undo returned %v after %v, want that of its deadline after %v", err, time.Since(start), w.engine.callTimeout)
+		if err := w.engine.Undo(m); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != w.engine.options.callTimeout {
+			t.Errorf("Undo returned %v after %v, want that of its deadline after %v", err, time.Since(start), w.engine.options.callTimeout)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (r *run) undo(m *member) {
 // rollback undoes one step. It retries until that succeeds, or until the step's objects no longer exist. It returns false
 // when Abort ended the retries.
 func (r *run) rollback(m *member, s *Step) bool {
-	for pauses := r.e.pauses(r.e.rollback); acquire(r.e.ctx, r.undoing); {
+	for pauses := r.e.pauses(r.e.options.rollback); acquire(r.e.ctx, r.undoing); {
 		err := r.tryRollback(m, s)
 		if apierrors.IsNotFound(err) {
 			err = nil
@@ -81,7 +81,7 @@ func (e *Engine) Undo(m *Member) error {
 	defer own.cancel(nil)
 	for ; own.owed() >= 0; own.kept = own.owed() {
 		s := &m.Steps[own.owed()]
-		ctx, cancel := context.WithTimeout(e.ctx, min(s.timeout(), e.callTimeout))
+		ctx, cancel := context.WithTimeout(e.ctx, min(s.timeout(), e.options.callTimeout))
 		err := context.Cause(ctx)
 		if err == nil {
 			err = protect(s, own, func() error { return s.Rollback(ctx, m.Task, m.Node) })

@@ -64,11 +64,11 @@ func newRun(e *Engine, t *Transaction) *run {
 		e: e, tx: t,
 		submitted: time.Now(),
 		ended:     make(chan struct{}),
-		undoing:   make(chan struct{}, e.perGang),
+		undoing:   make(chan struct{}, e.options.perGang),
 	}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(e.ctx)
-	r.roster = newRoster(ctx, t.Members, e.observer, e.stuckAfter)
+	r.roster = newRoster(ctx, t.Members, e.observer, e.options.stuckAfter)
 	return r
 }
 

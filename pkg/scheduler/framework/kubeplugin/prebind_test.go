@@ -86,7 +86,7 @@ func TestTransactions(t *testing.T) {
 		"the bind is refused":                  {fate: sessiontest.Fate{Minimum: 2, Refused: map[string]bool{"ns/g-1": true}}, want: first, message: "refused"},
 		"a pod is deleted while PreBind waits": {
 			slots: &slots{preBinds: hangs}, fate: fateOf(2), want: none, message: "the pod was deleted",
-			meanwhile: func(_ *world, tx *sessiontest.Transaction) { tx.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
+			meanwhile: func(_ *world, tx *sessiontest.Transaction) { tx.Engine.Cancel("ns/g", "ns-g-1", binding.ErrPodGone) },
 		},
 	}
 	for name, tc := range cases {

@@ -27,7 +27,7 @@ type Fate struct {
 
 // Transaction is a running transaction of a gang.
 type Transaction struct {
-	*binding.Engine
+	Engine *binding.Engine
 	gang   api.JobID
 	fate   Fate
 	result chan binding.Result
@@ -51,7 +51,7 @@ func (s *Session) Transact(gang api.JobID, fate Fate) *Transaction {
 		}
 		tx.Members = append(tx.Members, m)
 	}
-	if err := t.Submit(tx); err != nil {
+	if err := t.Engine.Submit(tx); err != nil {
 		panic(err)
 	}
 	return t
