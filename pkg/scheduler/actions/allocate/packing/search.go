@@ -41,16 +41,20 @@ type search struct {
 	left           []int
 	scale, tight   []float64
 	plan           Plan
-	// supply, slots and copies are the totals of the nodes from one on: of each resource, of slots, and of tasks of each
-	// class that each of them takes.
-	supply [][]float64
-	slots  []int
-	copies [][]int
+	// rest are the totals of the nodes from each one on.
+	rest []totals
 	// failed are the states (a node and the remaining tasks) that have no solution.
 	failed map[string]bool
 	key    []byte
 	// ascending are, by resource, the classes in order of their request for it, smallest first.
 	ascending [][]int
+}
+
+// totals are sums over nodes: of their room, of slots, and of the tasks of each class that a node takes.
+type totals struct {
+	supply []float64
+	slots  int
+	copies []int
 }
 
 func (p *Problem) newSearch(st strategy, steps int) *search {
@@ -92,25 +96,23 @@ func (s *search) orderNodes() {
 }
 
 func (s *search) sumUp() {
-	count := len(s.nodes)
-	s.supply, s.slots, s.copies = make([][]float64, count+1), make([]int, count+1), make([][]int, count+1)
-	s.supply[count], s.copies[count] = make([]float64, len(s.scale)), make([]int, len(s.Classes))
-	for i := count - 1; i >= 0; i-- {
-		n := s.nodes[i]
-		s.supply[i], s.copies[i] = slices.Clone(s.supply[i+1]), slices.Clone(s.copies[i+1])
+	s.rest = make([]totals, len(s.nodes)+1)
+	s.rest[len(s.nodes)] = totals{supply: make([]float64, len(s.scale)), copies: make([]int, len(s.Classes))}
+	for i, n := range slices.Backward(s.nodes) {
+		rest := totals{slices.Clone(s.rest[i+1].supply), s.rest[i+1].slots, slices.Clone(s.rest[i+1].copies)}
 		some := false
 		for k := range s.Classes {
-			copies := s.Problem.copies(k, n)
-			s.copies[i][k] += copies
+			copies := s.copies(k, n)
+			rest.copies[k] += copies
 			some = some || copies > 0
 		}
-		s.slots[i] = s.slots[i+1]
 		if some {
-			s.slots[i] += min(s.Nodes[n].Slots, s.Wanted)
+			rest.slots += min(s.Nodes[n].Slots, s.Wanted)
 			for r, value := range s.Nodes[n].Room {
-				s.supply[i][r] += max(value, 0)
+				rest.supply[r] += max(value, 0)
 			}
 		}
+		s.rest[i] = rest
 	}
 }
 
@@ -168,25 +170,25 @@ func (s *search) rolesMet() bool {
 // mayFitFrom reports whether the total room of the nodes from the i-th on may suffice for the missing tasks.
 func (s *search) mayFitFrom(i, placed int) bool {
 	need := max(s.Wanted-placed, 0)
-	can, roles := 0, slices.Clone(s.Roles)
+	rest, can, roles := &s.rest[i], 0, slices.Clone(s.Roles)
 	for k := range s.Classes {
-		takes := min(s.left[k], s.copies[i][k])
+		takes := min(s.left[k], rest.copies[k])
 		can += takes
 		if role := s.Classes[k].Role; role >= 0 {
 			roles[role] -= s.Classes[k].Count - s.left[k] + takes
 		}
 	}
-	if can < need || s.slots[i] < need || slices.ContainsFunc(roles, func(lacking int) bool { return lacking > 0 }) {
+	if can < need || rest.slots < need || slices.ContainsFunc(roles, func(lacking int) bool { return lacking > 0 }) {
 		return false
 	}
 	for r := range s.scale {
-		rest, sum := need, 0.0
+		missing, sum := need, 0.0
 		for _, k := range s.ascending[r] {
-			takes := min(rest, s.left[k], s.copies[i][k])
+			takes := min(missing, s.left[k], rest.copies[k])
 			sum += float64(takes) * s.Classes[k].Request[r]
-			rest -= takes
+			missing -= takes
 		}
-		if sum > s.supply[i][r]+Tolerance*float64(1+need) {
+		if sum > rest.supply[r]+Tolerance*float64(1+need) {
 			return false
 		}
 	}
@@ -203,7 +205,7 @@ type fill struct {
 // fills returns ways to fill the i-th node of the search, the most promising first.
 func (s *search) fills(i int) []fill {
 	e := &enumeration{s: s, loading: s.newLoading(&s.Nodes[s.nodes[i]], s.left), looks: min(s.steps, s.looks)}
-	if s.Wanted == s.Tasks() && s.slots[i] > s.slots[i+1] {
+	if s.Wanted == s.Tasks() && s.rest[i].slots > s.rest[i+1].slots {
 		e.spare = s.spare(i)
 	}
 	e.from(0)
@@ -216,7 +218,7 @@ func (s *search) fills(i int) []fill {
 
 // spare returns how much more of each resource the nodes from the i-th on have than all remaining tasks request.
 func (s *search) spare(i int) []float64 {
-	spare := slices.Clone(s.supply[i])
+	spare := slices.Clone(s.rest[i].supply)
 	for k, left := range s.left {
 		for r, value := range s.Classes[k].Request {
 			spare[r] -= float64(left) * value
