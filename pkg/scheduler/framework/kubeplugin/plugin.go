@@ -79,7 +79,7 @@ func New(name string, h framework.Handle, build Factory, opts ...Option) (framew
 	if recoverer, ok := made.(framework.Recoverer); ok {
 		return recovering{transacting{p}, recoverer}, nil
 	}
-	if p.reserve != nil || p.preBind != nil || p.postBind != nil {
+	if p.points.reserve != nil || p.points.preBind != nil || p.points.postBind != nil {
 		return transacting{p}, nil
 	}
 	return p, nil
@@ -96,7 +96,7 @@ func built(build Factory, h k8sframework.Handle) (_ k8sframework.Plugin, err err
 
 // plugin is the adapted plugin. It lives as long as its configuration, or longer if its steps still run.
 type plugin struct {
-	points
+	points  points
 	name    string
 	handle  *handle
 	weight  int
@@ -142,10 +142,10 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := &session{plugin: p, nodes: ssn.NodeMap, tasks: map[types.UID]*taskState{}}
 	p.session = s
 	ssn.AddPrePredicateFn(p.name, s.prePredicate)
-	if p.preFilter != nil || p.filter != nil {
+	if p.points.preFilter != nil || p.points.filter != nil {
 		ssn.AddPredicateFn(p.name, s.predicate)
 	}
-	if p.score != nil && p.weight > 0 {
+	if p.points.score != nil && p.weight > 0 {
 		ssn.AddBatchNodeOrderFn(p.name, s.scores)
 	}
 }

@@ -21,17 +21,17 @@ func (p transacting) PreBind(ctx context.Context, task *api.TaskInfo, nodeName s
 	if state == nil {
 		return errReserved
 	}
-	if p.preBind == nil {
+	if p.points.preBind == nil {
 		return nil
 	}
-	status := p.preBind.PreBindPreFlight(ctx, state, task.Pod, nodeName)
+	status := p.points.preBind.PreBindPreFlight(ctx, state, task.Pod, nodeName)
 	if status.IsSkip() {
 		return nil
 	}
 	if err := p.failure(status); err != nil {
 		return err
 	}
-	return p.failure(p.preBind.PreBind(ctx, state, task.Pod, nodeName))
+	return p.failure(p.points.preBind.PreBind(ctx, state, task.Pod, nodeName))
 }
 
 // Rollback implements framework.PreBinder. Unreserve cannot return an error, so it is called again if it panicked or
@@ -41,8 +41,8 @@ func (p transacting) Rollback(ctx context.Context, task *api.TaskInfo, nodeName 
 	if state == nil {
 		return nil
 	}
-	if p.reserve != nil {
-		p.reserve.Unreserve(ctx, state, task.Pod, nodeName)
+	if p.points.reserve != nil {
+		p.points.reserve.Unreserve(ctx, state, task.Pod, nodeName)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -54,7 +54,7 @@ func (p transacting) Rollback(ctx context.Context, task *api.TaskInfo, nodeName 
 // Bound implements framework.BoundObserver. It drops the task's state.
 func (p transacting) Bound(ctx context.Context, task *api.TaskInfo, nodeName string) {
 	defer p.forget(task.Pod.UID)
-	if state := p.heldFor(task.Pod.UID); state != nil && p.postBind != nil {
-		p.postBind.PostBind(ctx, state, task.Pod, nodeName)
+	if state := p.heldFor(task.Pod.UID); state != nil && p.points.postBind != nil {
+		p.points.postBind.PostBind(ctx, state, task.Pod, nodeName)
 	}
 }

@@ -68,19 +68,19 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 }
 
 func (s *session) begin(state *taskState, pod *v1.Pod) error {
-	if s.preEnqueue != nil {
-		if err := s.failure(s.preEnqueue.PreEnqueue(background, pod)); err != nil {
+	if s.points.preEnqueue != nil {
+		if err := s.failure(s.points.preEnqueue.PreEnqueue(background, pod)); err != nil {
 			return err
 		}
 	}
-	if s.preFilter == nil {
+	if s.points.preFilter == nil {
 		return nil
 	}
 	nodes, err := s.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	result, status := s.preFilter.PreFilter(background, state, pod, nodes)
+	result, status := s.points.preFilter.PreFilter(background, state, pod, nodes)
 	if status.IsSkip() {
 		state.notFiltered = true
 		return nil
@@ -108,14 +108,14 @@ func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 		return nil
 	case state.nodes != nil && !state.nodes.Has(node.Name):
 		return s.refusal(fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) not allowed by plugin "+s.name))
-	case s.filter == nil:
+	case s.points.filter == nil:
 		return nil
 	}
 	info, err := s.nodeInfo(node)
 	if err != nil {
 		return s.refusal(fwk.AsStatus(err))
 	}
-	return s.refusal(s.filter.Filter(background, state, task.Pod, info))
+	return s.refusal(s.points.filter.Filter(background, state, task.Pod, info))
 }
 
 func (s *session) nodeInfo(node *api.NodeInfo) (fwk.NodeInfo, error) {
@@ -134,10 +134,10 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	}
 	state.reservedOn = node.Name
 	s.remember(task.Pod.UID, state)
-	if s.reserve == nil {
+	if s.points.reserve == nil {
 		return nil
 	}
-	if err := s.failure(s.reserve.Reserve(background, state, task.Pod, node.Name)); err != nil {
+	if err := s.failure(s.points.reserve.Reserve(background, state, task.Pod, node.Name)); err != nil {
 		s.Unreserve(task)
 		return err
 	}
@@ -147,8 +147,8 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 // Unreserve implements framework.Reserver.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	defer s.forget(task.Pod.UID) // even if the plugin panics, because there is no second call
-	if state := s.heldFor(task.Pod.UID); state != nil && s.reserve != nil {
-		s.reserve.Unreserve(background, state, task.Pod, state.reservedOn)
+	if state := s.heldFor(task.Pod.UID); state != nil && s.points.reserve != nil {
+		s.points.reserve.Unreserve(background, state, task.Pod, state.reservedOn)
 	}
 }
 
@@ -164,8 +164,8 @@ func (s *session) scores(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]
 			return nil, err
 		}
 	}
-	if s.preScore != nil {
-		status := s.preScore.PreScore(background, state, task.Pod, infos)
+	if s.points.preScore != nil {
+		status := s.points.preScore.PreScore(background, state, task.Pod, infos)
 		if status.IsSkip() {
 			return nil, nil
 		}
@@ -175,13 +175,13 @@ func (s *session) scores(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]
 	}
 	list := make(k8sframework.NodeScoreList, len(infos))
 	for i, info := range infos {
-		score, status := s.score.Score(background, state, task.Pod, info)
+		score, status := s.points.score.Score(background, state, task.Pod, info)
 		if err := s.failure(status); err != nil {
 			return nil, fmt.Errorf("scoring node %s: %w", nodes[i].Name, err)
 		}
 		list[i] = k8sframework.NodeScore{Name: nodes[i].Name, Score: score}
 	}
-	if extensions := s.score.ScoreExtensions(); extensions != nil {
+	if extensions := s.points.score.ScoreExtensions(); extensions != nil {
 		if err := s.failure(extensions.NormalizeScore(background, state, task.Pod, list)); err != nil {
 			return nil, fmt.Errorf("normalising scores: %w", err)
 		}
