@@ -89,13 +89,13 @@ func (e *emptyGroups) isCurrent(ssn *framework.Session, forest *topology.Forest)
 func (s *session) emptyGroups() *emptyGroups {
 	switch {
 	case s.groupsRead:
-	case s.empty == nil || !s.empty.isCurrent(s.ssn, s.forest):
-		s.empty = newEmptyGroups(s.ssn, s.forest)
+	case s.plugin.empty == nil || !s.plugin.empty.isCurrent(s.ssn, s.forest):
+		s.plugin.empty = newEmptyGroups(s.ssn, s.forest)
 	default:
-		s.empty.lastVotes, s.empty.votes = s.empty.votes, map[string]string{}
+		s.plugin.empty.lastVotes, s.plugin.empty.votes = s.plugin.empty.votes, map[string]string{}
 	}
 	s.groupsRead = true
-	return s.empty
+	return s.plugin.empty
 }
 
 // vote returns what a gang lacks; empty if nothing. key identifies the gang's request and groups, and find computes

@@ -27,7 +27,7 @@ func (s *session) enqueueable(obj any) int {
 	w := s.requests[job.UID]
 	if w == nil { // a Volcano Job has no pods before its admission
 		if said, err := sayingOf(job); err == nil {
-			if read, err := s.requestOf(job, said, s.forest); err == nil {
+			if read, err := s.plugin.requestOf(job, said, s.forest); err == nil {
 				w = &read
 			}
 		}

@@ -26,13 +26,13 @@ func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTri
 		return 0, nil
 	}
 	fill := trial.Fill
-	if s.strategy == emptiest {
+	if s.plugin.strategy == emptiest {
 		fill = 1 - fill
 	}
 	p := s.scopeOf(job)
 	score := fillScore*fill + part(nominatedScore, p.nominated[trial.Group], len(job.Tasks)) +
 		part(memberScore, p.members[trial.Group], len(job.Tasks))
-	return s.weight * score, nil
+	return s.plugin.weight * score, nil
 }
 
 // BeforeTrial implements framework.PlacementScorer.

@@ -17,7 +17,7 @@ import (
 
 // session is the plugin's state in one session.
 type session struct {
-	*plugin
+	plugin *plugin
 	ssn    *framework.Session
 	forest *topology.Forest
 	// unread is why the forest could not be read; empty if it was.
@@ -116,7 +116,7 @@ func (s *session) readJob(job *api.JobInfo) {
 	said, err := sayingOf(job)
 	var w request
 	if err == nil {
-		w, err = s.requestOf(job, said, s.forest)
+		w, err = s.plugin.requestOf(job, said, s.forest)
 	}
 	switch {
 	case err != nil:
