@@ -17,18 +17,18 @@ func (s *session) SignNode(node *api.NodeInfo) uint64 {
 	if node.Node == nil {
 		return 0
 	}
-	inventory := s.inventories.of(node.Node)
+	inventory := s.plugin.inventories.of(node.Node)
 	if inventory == nil {
-		return maphash.String(s.verdicts.seed, s.inventories.devices.byNumbers(node.Name, podsOf(node)))
+		return maphash.String(s.plugin.verdicts.seed, s.plugin.inventories.devices.byNumbers(node.Name, podsOf(node)))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ledger := s.ledgerOf(node, inventory)
-	key := s.contextOf(inventory.key, inventory.number, s.verdicts.useOf(ledger, ledger.now), s.verdicts.useOf(ledger, ledger.later),
-		uint64(ledger.unknown), uint64(ledger.unknownLater), s.templates.current.Load().number)
-	if s.strategy.Type == fragmentationStrategy {
+	key := s.contextOf(inventory.key, inventory.number, s.plugin.verdicts.useOf(ledger, ledger.now), s.plugin.verdicts.useOf(ledger, ledger.later),
+		uint64(ledger.unknown), uint64(ledger.unknownLater), s.plugin.templates.current.Load().number)
+	if s.plugin.strategy.Type == fragmentationStrategy {
 		s.classesNow()
-		key = s.contextOf(key, s.history.version)
+		key = s.contextOf(key, s.plugin.history.version)
 	}
 	free := s.freeCPUs(node)
 	for _, id := range slices.Sorted(maps.Keys(free)) {

@@ -19,7 +19,10 @@ import (
 // it uses may depend on the node. Here each pod counts under every name: with its allocation once it has one, and before
 // that with the most that any node could give it. Nothing is counted for queues whose capability names no devices.
 type queueLimits struct {
-	s *session
+	ssn       *framework.Session
+	known     *inventories
+	requestOf func(task *api.TaskInfo) *request
+	placed    map[api.TaskID]*placement
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
 	limits map[api.QueueID]allocator.QueueUse
@@ -47,7 +50,7 @@ var queuePlugins = []string{"capacity", "proportion"}
 func (q *queueLimits) open() {
 	enforced := false
 	for _, name := range queuePlugins {
-		option, ok := q.s.ssn.PluginOption(name)
+		option, ok := q.ssn.PluginOption(name)
 		enforced = enforced || ok
 		q.nested = q.nested || ok && option.EnabledHierarchy != nil && *option.EnabledHierarchy
 	}
@@ -55,7 +58,7 @@ func (q *queueLimits) open() {
 		return
 	}
 	q.limits = map[api.QueueID]allocator.QueueUse{}
-	for id, queue := range q.s.ssn.Queues {
+	for id, queue := range q.ssn.Queues {
 		if limits, limited := allocator.QueueLimits(queue.Queue.Spec.Capability); limited {
 			q.limits[id] = limits
 		}
@@ -63,11 +66,11 @@ func (q *queueLimits) open() {
 	if len(q.limits) == 0 {
 		return
 	}
-	q.s.ssn.AddAllocatableFn(Name, q.allocatable)
-	q.s.ssn.AddPreemptiveFn(Name, func(queue, task any) bool {
+	q.ssn.AddAllocatableFn(Name, q.allocatable)
+	q.ssn.AddPreemptiveFn(Name, func(queue, task any) bool {
 		return q.allocatable(queue.(*api.QueueInfo), task.(*api.TaskInfo))
 	})
-	q.s.ssn.AddEventHandler(&vcframework.EventHandler{
+	q.ssn.AddEventHandler(&vcframework.EventHandler{
 		AllocateFunc:   func(event *vcframework.Event) { q.add(event.Task) },
 		DeallocateFunc: func(event *vcframework.Event) { q.remove(event.Task) },
 	})
@@ -80,7 +83,7 @@ func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool
 	if len(limited) == 0 {
 		return true
 	}
-	tasks, gone := q.s.ssn.QueueUse.Asked(task)
+	tasks, gone := q.ssn.QueueUse.Asked(task)
 	more, asks := q.wants(tasks)
 	if !asks {
 		return true
@@ -101,7 +104,7 @@ func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool
 func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	path := []api.QueueID{queue}
 	if q.nested {
-		path = q.s.ssn.QueueUse.Path(queue)
+		path = q.ssn.QueueUse.Path(queue)
 	}
 	for _, id := range path {
 		if _, ok := q.limits[id]; ok {
@@ -114,7 +117,7 @@ func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 // wants returns the largest use of devices that the tasks may have together; false if no task requests devices.
 func (q *queueLimits) wants(tasks []*api.TaskInfo) (use allocator.QueueUse, asks bool) {
 	for _, task := range tasks {
-		if request := q.s.requestOf(task); request != nil && request.err == nil {
+		if request := q.requestOf(task); request != nil && request.err == nil {
 			use, asks = use.Add(request.QueueUse(q.mostOf(task, request))), true
 		}
 	}
@@ -125,9 +128,9 @@ func (q *queueLimits) wants(tasks []*api.TaskInfo) (use allocator.QueueUse, asks
 func (q *queueLimits) freedBy(tasks []*api.TaskInfo) map[api.QueueID]allocator.QueueUse {
 	freed := map[api.QueueID]allocator.QueueUse{}
 	for _, task := range tasks {
-		job := q.s.ssn.Jobs[framework.DeletedJob(task.Job)]
+		job := q.ssn.Jobs[framework.DeletedJob(task.Job)]
 		if job == nil || job.Tasks[task.UID] == nil {
-			job = q.s.ssn.Jobs[task.Job]
+			job = q.ssn.Jobs[task.Job]
 		}
 		use, counted := q.counted[task.UID]
 		if !counted || job == nil {
@@ -147,7 +150,7 @@ func (q *queueLimits) count() {
 		return
 	}
 	q.used, q.counted = map[api.QueueID]allocator.QueueUse{}, map[api.TaskID]allocator.QueueUse{}
-	for _, job := range q.s.ssn.Jobs {
+	for _, job := range q.ssn.Jobs {
 		if len(q.limitedOf(job.Queue)) == 0 {
 			continue
 		}
@@ -163,7 +166,7 @@ func (q *queueLimits) count() {
 }
 
 func (q *queueLimits) add(task *api.TaskInfo) {
-	job := q.s.ssn.Jobs[task.Job]
+	job := q.ssn.Jobs[task.Job]
 	if q.used == nil || job == nil {
 		return
 	}
@@ -172,7 +175,7 @@ func (q *queueLimits) add(task *api.TaskInfo) {
 	if len(limited) == 0 {
 		return
 	}
-	request := q.s.requestOf(task)
+	request := q.requestOf(task)
 	if request == nil || request.err != nil {
 		return
 	}
@@ -189,7 +192,7 @@ func (q *queueLimits) remove(task *api.TaskInfo) {
 		return
 	}
 	delete(q.counted, task.UID)
-	for _, id := range q.limitedOf(q.s.ssn.Jobs[task.Job].Queue) {
+	for _, id := range q.limitedOf(q.ssn.Jobs[task.Job].Queue) {
 		q.used[id] = q.used[id].Sub(use)
 	}
 }
@@ -202,7 +205,7 @@ func (q *queueLimits) recount(own *placement) {
 	}
 	use := own.request.QueueUse(q.sumOf(own.task, own.request, own.allocation))
 	q.counted[own.task.UID] = use
-	for _, id := range q.limitedOf(q.s.ssn.Jobs[own.task.Job].Queue) {
+	for _, id := range q.limitedOf(q.ssn.Jobs[own.task.Job].Queue) {
 		q.used[id] = q.used[id].Sub(before).Add(use)
 	}
 }
@@ -211,7 +214,7 @@ func (q *queueLimits) recount(own *placement) {
 // the most that its request may get.
 func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amounts {
 	var allocation *allocator.Allocation
-	if own := q.s.placed[task.UID]; own != nil {
+	if own := q.placed[task.UID]; own != nil {
 		allocation = own.allocation
 	} else {
 		allocation, _ = allocator.AllocationOf(task.Pod) // the ledger reports errors in the annotation
@@ -226,8 +229,8 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 // may write the annotation.
 func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *allocator.Allocation) allocator.Amounts {
 	sum := request.Least()
-	if node := q.s.ssn.Nodes[task.NodeName]; node != nil && node.Node != nil {
-		if inventory := q.s.inventories.of(node.Node); inventory != nil {
+	if node := q.ssn.Nodes[task.NodeName]; node != nil && node.Node != nil {
+		if inventory := q.known.of(node.Node); inventory != nil {
 			return sum.Max(inventory.SumOf(allocation))
 		}
 	}
@@ -265,11 +268,11 @@ func (q *queueLimits) different() []*inventory {
 	}
 	q.inventories = []*inventory{}
 	seen := map[uint64]bool{}
-	for _, node := range q.s.ssn.Nodes {
+	for _, node := range q.ssn.Nodes {
 		if node.Node == nil {
 			continue
 		}
-		if inventory := q.s.inventories.of(node.Node); inventory != nil && !seen[inventory.key] {
+		if inventory := q.known.of(node.Node); inventory != nil && !seen[inventory.key] {
 			seen[inventory.key] = true
 			q.inventories = append(q.inventories, inventory)
 		}

@@ -23,8 +23,8 @@ import (
 
 // session is the plugin's state in one session.
 type session struct {
-	*plugin
-	ssn *framework.Session
+	plugin *plugin
+	ssn    *framework.Session
 
 	// mu guards the fields below, and the ledgers, because upstream's actions call predicates for several nodes
 	// concurrently.
@@ -64,9 +64,9 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 		plugin: p, ssn: ssn, requests: map[types.UID]*request{}, former: p.requests, placed: map[api.TaskID]*placement{}, onNode: map[string][]*placement{}, unlike: map[api.JobID]bool{},
 		ranks: ranks.New(), tooTight: map[besideKey]bool{}, fresh: map[string]bool{},
 	}
-	s.queues = &queueLimits{s: s}
+	s.queues = &queueLimits{ssn: ssn, known: p.inventories, requestOf: s.requestOf, placed: s.placed}
 	p.requests = s.requests
-	if s.strategy.Type == fragmentationStrategy {
+	if s.plugin.strategy.Type == fragmentationStrategy {
 		s.supply = p.supplies.of(p.inventories, ssn.Nodes)
 	}
 	return s
@@ -96,10 +96,10 @@ func (s *session) known(task *api.TaskInfo) *request {
 
 // parse parses the pod's request, which may take long for large hints.
 func (s *session) parse(pod *v1.Pod) *request {
-	parsed, err := allocator.ParseRequest(pod, s.requestOptions)
+	parsed, err := allocator.ParseRequest(pod, s.plugin.requestOptions)
 	found := &request{Request: parsed, err: err, version: pod.ResourceVersion}
 	if parsed != nil {
-		found.key = maphash.String(s.verdicts.seed, parsed.Key())
+		found.key = maphash.String(s.plugin.verdicts.seed, parsed.Key())
 	}
 	return found
 }
@@ -115,7 +115,7 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 // skip reports whether the plugin needs no verdict on the task: the task requests no devices, and devices do not affect
 // which nodes it prefers.
 func (s *session) skip(task *api.TaskInfo) bool {
-	return s.requestOf(task) == nil && !s.backends.asks(task.Pod) && !s.keepsFit()
+	return s.requestOf(task) == nil && !s.plugin.backends.asks(task.Pod) && !s.keepsFit()
 }
 
 // SignTask implements framework.Signer. If the members of a gang request different devices, the verdict on a member depends
@@ -131,7 +131,7 @@ func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
 	switch job := s.ssn.Jobs[task.Job]; {
 	case job == nil || s.known(task) == nil || !s.isUnlike(job):
 		return framework.PerTaskClass
-	case s.backends.asks(task.Pod):
+	case s.plugin.backends.asks(task.Pod):
 		return framework.Uncached
 	default:
 		return framework.PerJob
@@ -171,7 +171,7 @@ func (s *session) isUnlike(job *api.JobInfo) bool {
 
 // predicate refuses a node without the devices that the task requests.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
-	if err := s.backends.predicate(task, node); err != nil {
+	if err := s.plugin.backends.predicate(task, node); err != nil {
 		return err
 	}
 	request := s.requestOf(task)
@@ -212,7 +212,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 		return nil, refusal
 	}
 	state, on := ledger.beside(waits), s.strategyFor(task, node, idle(node, waits))
-	found := s.verdicts.of(request, ledger, state, on)
+	found := s.plugin.verdicts.of(request, ledger, state, on)
 	if found.refusal == nil {
 		return found, nil
 	}
@@ -221,7 +221,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 			return nil, nil
 		}
 	}
-	if !waits && ledger.now != ledger.later && s.verdicts.of(request, ledger, ledger.later, on).refusal == nil {
+	if !waits && ledger.now != ledger.later && s.plugin.verdicts.of(request, ledger, ledger.later, on).refusal == nil {
 		return nil, &allocator.Refusal{Reason: found.refusal.Reason + "; there are enough once terminating pods have ended"}
 	}
 	return nil, found.refusal
@@ -240,11 +240,11 @@ func idle(node *api.NodeInfo, waits bool) *api.Resource {
 // session is updated only after the node has changed. The caller holds s.mu.
 func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	own := s.ssn.Nodes[node.Name] == node
-	if kept := s.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
+	if kept := s.plugin.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
 		return kept
 	}
 	s.fresh[node.Name] = own
-	return s.ledgers.of(node, inventory, s.placed)
+	return s.plugin.ledgers.of(node, inventory, s.placed)
 }
 
 // changed marks the ledger of the event's node as outdated.
@@ -257,19 +257,19 @@ func (s *session) changed(e *vcframework.Event) {
 // inventoryFor returns the node's devices, or why the node cannot serve the request. It returns nil for both if the node
 // has no Device object and the pod's devices are only counted there.
 func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory, *allocator.Refusal) {
-	inventory := s.inventories.of(node.Node)
+	inventory := s.plugin.inventories.of(node.Node)
 	switch {
 	case inventory == nil && request.OnlyVendorDevices():
-		if reason := s.inventories.devices.byNumbers(node.Name, podsOf(node)); reason != "" {
+		if reason := s.plugin.inventories.devices.byNumbers(node.Name, podsOf(node)); reason != "" {
 			return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}
 		}
 		return nil, nil
 	case inventory == nil:
 		return nil, &allocator.Refusal{Reason: "node(s) have no Device object", Unresolvable: true}
-	case inventory.Shares(request.Request) && slices.Contains(s.unshared, inventory.model()):
+	case inventory.Shares(request.Request) && slices.Contains(s.plugin.unshared, inventory.model()):
 		return nil, &allocator.Refusal{Reason: "node(s) have GPUs of a model that cannot be shared", Unresolvable: true}
 	}
-	if reason := s.vendorRefusal(request.Request, inventory); reason != "" {
+	if reason := s.plugin.vendorRefusal(request.Request, inventory); reason != "" {
 		return nil, &allocator.Refusal{Reason: reason, Unresolvable: true}
 	}
 	return inventory, nil
@@ -289,16 +289,16 @@ func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 
 // nodeOrder scores a node by the state of its devices after the placement.
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
-	score := s.backends.score(task, node)
+	score := s.plugin.backends.score(task, node)
 	request := s.requestOf(task)
 	switch {
 	case node.Node == nil || request != nil && request.err != nil:
 		return score, nil
 	case request == nil:
-		return score + s.fitnessWith(task, node)*s.strategy.weight(), nil
+		return score + s.fitnessWith(task, node)*s.plugin.strategy.weight(), nil
 	}
 	if found, refusal := s.find(task, request, node); refusal == nil && found != nil {
-		score += found.score * s.strategy.weight()
+		score += found.score * s.plugin.strategy.weight()
 	}
 	return score, nil
 }

@@ -25,19 +25,19 @@ type strategy struct {
 // strategyFor returns the strategy for a task on a node. free are the node's free resources without the task. The caller
 // holds s.mu.
 func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.Resource) strategy {
-	templates := s.templates.current.Load()
+	templates := s.plugin.templates.current.Load()
 	of := strategy{alignment: s.alignmentOf(task, node), options: allocator.Options{Templates: templates.Templates}, context: templates.number}
-	switch s.strategy.Type {
+	switch s.plugin.strategy.Type {
 	case leastAllocated:
-		of.options.Strategy = allocator.LeastAllocated{Weights: s.strategy.weights()}
+		of.options.Strategy = allocator.LeastAllocated{Weights: s.plugin.strategy.weights()}
 	case mostAllocated:
-		of.options.Strategy = allocator.MostAllocated{Weights: s.strategy.weights()}
+		of.options.Strategy = allocator.MostAllocated{Weights: s.plugin.strategy.weights()}
 	default:
 		before := fragmentation.Room{MilliCPU: int64(free.MilliCPU), Memory: int64(free.Memory)}
 		after := fragmentation.Room{MilliCPU: before.MilliCPU - int64(task.InitResreq.MilliCPU), Memory: before.Memory - int64(task.InitResreq.Memory)}
 		of.options.Strategy = s.classesNow().On(before, after)
 		of.options.ScoreFirst = true
-		of.context = s.contextOf(of.context, s.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
+		of.context = s.contextOf(of.context, s.plugin.history.version, uint64(before.MilliCPU), uint64(before.Memory), uint64(after.MilliCPU), uint64(after.Memory))
 	}
 	for _, id := range of.alignment.nodes {
 		of.context = s.contextOf(of.context, uint64(id))
@@ -54,7 +54,7 @@ func (s *session) contextOf(numbers ...uint64) uint64 {
 	for _, n := range numbers {
 		b = binary.LittleEndian.AppendUint64(b, n)
 	}
-	return maphash.Bytes(s.verdicts.seed, b)
+	return maphash.Bytes(s.plugin.verdicts.seed, b)
 }
 
 // weights returns the configured weights by resource. If the configuration has none, the resources have equal weights.
@@ -91,24 +91,25 @@ func (s *session) classesNow() *fragmentation.TaskClasses {
 	if s.classes != nil {
 		return s.classes
 	}
-	there := make(map[types.UID]bool, len(s.history.counted))
+	history := s.plugin.history
+	there := make(map[types.UID]bool, len(history.counted))
 	for _, job := range s.ssn.Jobs {
 		for _, task := range job.Tasks {
 			uid := task.Pod.UID
-			if !s.history.counted[uid] {
+			if !history.counted[uid] {
 				if request := s.known(task); request != nil && request.err == nil {
-					s.history.classes.Add(taskClassOf(task, request))
+					history.classes.Add(taskClassOf(task, request))
 				}
 			}
 			there[uid] = true
 		}
 	}
-	s.history.counted = there
-	s.history.classes.SetSupply(s.supply)
-	s.classes = s.history.classes.TaskClasses()
-	if s.classes != s.history.last {
-		s.history.last = s.classes
-		s.history.version++
+	history.counted = there
+	history.classes.SetSupply(s.supply)
+	s.classes = history.classes.TaskClasses()
+	if s.classes != history.last {
+		history.last = s.classes
+		history.version++
 	}
 	return s.classes
 }

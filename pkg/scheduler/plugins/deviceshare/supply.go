@@ -39,7 +39,7 @@ func (s *supplies) of(inventories *inventories, nodes map[string]*api.NodeInfo) 
 // keepsFit reports whether the strategy also scores tasks without devices, to keep CPU and memory of nodes with GPUs for
 // tasks that need GPUs.
 func (s *session) keepsFit() bool {
-	return s.strategy.Type == fragmentationStrategy && len(s.supply) > 0
+	return s.plugin.strategy.Type == fragmentationStrategy && len(s.supply) > 0
 }
 
 // fitnessWith returns the score, from 0 to 100, of a node for a task without devices; 0 while no task has requested
@@ -55,7 +55,7 @@ func (s *session) fitnessWith(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	}
 	waits := !task.InitResreq.LessEqual(node.Idle, api.Zero)
 	on := s.strategyFor(task, node, idle(node, waits)).options.Strategy
-	inventory := s.inventories.of(node.Node)
+	inventory := s.plugin.inventories.of(node.Node)
 	if inventory == nil {
 		return on.NodeScore(nil, nil)
 	}
