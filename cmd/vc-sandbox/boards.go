@@ -33,7 +33,7 @@ const (
 func (s *story) withDevices(ctx context.Context) error {
 	c := s.clusters[0]
 	boards := []*v1alpha1.Device{controlplane.EightGPUs(c.nodes[0].Name), controlplane.EightGPUs(c.nodes[1].Name)}
-	if err := s.CreateDevices(ctx, boards...); err != nil {
+	if err := s.sandbox.cp.CreateDevices(ctx, boards...); err != nil {
 		return err
 	}
 	dev := newGang("notebook", c)

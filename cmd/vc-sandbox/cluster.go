@@ -15,7 +15,7 @@ import (
 
 // sandbox is a running control plane with nodes, our scheduler and the controllers.
 type sandbox struct {
-	*controlplane.ControlPlane
+	cp        *controlplane.ControlPlane
 	scheduler *controlplane.Scheduler
 }
 
@@ -36,7 +36,7 @@ func start(ctx context.Context, opts *options, progress io.Writer) (_ *sandbox, 
 			err = errors.Join(err, cp.Stop())
 		}
 	}()
-	s := &sandbox{ControlPlane: cp}
+	s := &sandbox{cp: cp}
 	for _, step := range []func() error{
 		func() error { return cp.InstallCRDs(ctx) },
 		func() error { return cp.InstallChart(ctx) },

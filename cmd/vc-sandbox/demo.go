@@ -24,7 +24,7 @@ var errInterrupted = errors.New("interrupted")
 
 // story is the state of the demo.
 type story struct {
-	*sandbox
+	sandbox  *sandbox
 	kube     kubernetes.Interface
 	vc       vcclient.Interface
 	view     *view
@@ -57,7 +57,7 @@ func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 		}
 		return err
 	}
-	defer func() { err = errors.Join(err, sandbox.Stop()) }()
+	defer func() { err = errors.Join(err, sandbox.cp.Stop()) }()
 	s, err := newStory(ctx, sandbox, out)
 	if err != nil {
 		return err
@@ -105,15 +105,15 @@ func stage(opts *options) ([]ibCluster, error) {
 }
 
 func newStory(ctx context.Context, sandbox *sandbox, out io.Writer) (*story, error) {
-	kube, err := kubernetes.NewForConfig(sandbox.Config())
+	kube, err := kubernetes.NewForConfig(sandbox.cp.Config())
 	if err != nil {
 		return nil, err
 	}
-	vc, err := vcclient.NewForConfig(sandbox.Config())
+	vc, err := vcclient.NewForConfig(sandbox.cp.Config())
 	if err != nil {
 		return nil, err
 	}
-	view, err := newView(ctx, kube, vc, sandbox.Dead())
+	view, err := newView(ctx, kube, vc, sandbox.cp.Dead())
 	if err != nil {
 		return nil, err
 	}

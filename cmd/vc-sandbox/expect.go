@@ -107,7 +107,7 @@ func (s *story) awaitMetrics(ctx context.Context, what string, condition func(te
 	tick := time.NewTicker(metricsPoll)
 	defer tick.Stop()
 	for {
-		text, err := s.scheduler.Metrics(ctx)
+		text, err := s.sandbox.scheduler.Metrics(ctx)
 		if err != nil {
 			return fmt.Errorf("reading the scheduler's metrics: %w", err)
 		}

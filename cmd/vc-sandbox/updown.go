@@ -57,18 +57,18 @@ func up(ctx context.Context, opts *options, statePath string, out, info io.Write
 		}
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Stop()) }()
-	if err := held.write(state{PID: os.Getpid(), Kubeconfig: s.Kubeconfig()}); err != nil {
+	defer func() { err = errors.Join(err, s.cp.Stop()) }()
+	if err := held.write(state{PID: os.Getpid(), Kubeconfig: s.cp.Kubeconfig()}); err != nil {
 		return err
 	}
 	fmt.Fprintln(info)
-	fmt.Fprintf(out, "export KUBECONFIG=%s\n", s.Kubeconfig())
+	fmt.Fprintf(out, "export KUBECONFIG=%s\n", s.cp.Kubeconfig())
 	fmt.Fprintf(info, hints, s.scheduler.LogPath(), s.scheduler.MetricsURL())
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(info, "\nEnding the sandbox ...")
 		return nil
-	case err := <-s.Dead():
+	case err := <-s.cp.Dead():
 		return err
 	}
 }
