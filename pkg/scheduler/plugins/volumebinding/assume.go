@@ -10,6 +10,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // assumedPod is what is assumed for a pod on a node: the claims it holds. bound are its other claims.
@@ -35,7 +37,7 @@ type ownClaim struct {
 type assumedClaim struct {
 	claim *v1.PersistentVolumeClaim
 	node  string
-	// pods are the pods that hold it, true once their steps have begun. The mutex of volumes guards it.
+	// pods are the pods that hold it, true once their steps have begun. The mutex of the assumptions guards it.
 	pods map[types.UID]bool
 	// volume is the name of its volume, if one exists, before the claim that the volume was reserved for, and capacity the capacity
 	// that it is made of, if known.
@@ -50,18 +52,18 @@ func nameOf(claim *v1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// assumptionOf returns what is assumed for the pod; nil when nothing is.
-func (v *volumes) assumptionOf(pod types.UID) *assumedPod {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.assumed[pod]
+// of returns what is assumed for the pod; nil when nothing is.
+func (as *assumptions) of(pod types.UID) *assumedPod {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	return as.assumed[pod]
 }
 
 // begin returns what is assumed for the pod, whose step has begun; nil when nothing is.
-func (v *volumes) begin(pod types.UID) *assumedPod {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	a := v.assumed[pod]
+func (as *assumptions) begin(pod types.UID) *assumedPod {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a := as.assumed[pod]
 	if a != nil {
 		for i := range a.claims {
 			a.claims[i].held.pods[pod] = true
@@ -72,37 +74,37 @@ func (v *volumes) begin(pod types.UID) *assumedPod {
 
 // assume takes volumes for the pod's claims on the node in their current state. It takes claims one by one, in the order in which
 // the node has a candidate for each, so that no volume is taken twice. After an error nothing has changed.
-func (v *volumes) assume(from *volumeInventory, pod *v1.Pod, node *v1.Node) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if a := v.assumed[pod.UID]; a != nil {
+func (s *volumeInventory) assume(pod *v1.Pod, node *v1.Node) error {
+	s.assumptions.mu.Lock()
+	defer s.assumptions.mu.Unlock()
+	if a := s.assumptions.assumed[pod.UID]; a != nil {
 		return fmt.Errorf("volumes reserved for the pod on node %s are not released yet", a.node)
 	}
-	claims, err := v.bySize(pod)
+	claims, err := s.objects.bySize(pod)
 	if err != nil {
 		return err
 	}
-	if err := from.orderByCandidates(claims, pod.UID, node); err != nil {
+	if err := s.orderByCandidates(claims, pod.UID, node); err != nil {
 		return err
 	}
 	a := &assumedPod{node: node.Name, changed: make(chan struct{}, 1)}
 	for _, claim := range claims {
-		if err := v.assumeClaim(a, from, pod, claim, node); err != nil {
-			v.drop(pod.UID, a)
+		if err := s.assumeClaim(a, pod, claim, node); err != nil {
+			s.assumptions.drop(pod.UID, a)
 			return fmt.Errorf("%s: %w", describe(claim), err)
 		}
 	}
 	if len(a.claims) > 0 {
-		v.assumed[pod.UID] = a
+		s.assumptions.assumed[pod.UID] = a
 	}
 	return nil
 }
 
 // bySize returns the pod's claims, the smallest first.
-func (v *volumes) bySize(pod *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
+func (o *objects) bySize(pod *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
 	var claims []*v1.PersistentVolumeClaim
 	for _, own := range claimVolumes(pod) {
-		claim, err := v.objects.claimOf(pod, own)
+		claim, err := o.claimOf(pod, own)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +122,7 @@ func (s *volumeInventory) orderByCandidates(claims []*v1.PersistentVolumeClaim, 
 		if isBound(claim) {
 			continue
 		}
-		w, err := s.readRequest(claim)
+		w, err := s.objects.readRequest(claim)
 		if err != nil {
 			return err
 		}
@@ -146,26 +148,26 @@ func smallestFirst(l, r *v1.PersistentVolumeClaim) int {
 }
 
 // assumeClaim adds one claim to the assumedPod. For a bound claim nothing is assumed.
-func (v *volumes) assumeClaim(a *assumedPod, from *volumeInventory, pod *v1.Pod, claim *v1.PersistentVolumeClaim, node *v1.Node) error {
+func (s *volumeInventory) assumeClaim(a *assumedPod, pod *v1.Pod, claim *v1.PersistentVolumeClaim, node *v1.Node) error {
 	if isBound(claim) {
-		pv, err := v.objects.volumes.Get(claim.Spec.VolumeName)
+		pv, err := s.objects.volumes.Get(claim.Spec.VolumeName)
 		if err != nil {
 			return err
 		}
 		a.bound = append(a.bound, claim)
-		return v.objects.reaches(pv, node)
+		return s.objects.reaches(pv, node)
 	}
-	held := v.held[nameOf(claim)]
+	held := s.assumptions.held[nameOf(claim)]
 	if held != nil && (len(held.pods) == 0 || held.claim.UID != claim.UID) {
 		return errors.New("an earlier reservation of the claim is being rolled back")
 	}
-	found, err := from.currentCandidate(pod.UID, claim, node)
+	found, err := s.currentCandidate(pod.UID, claim, node)
 	if err != nil {
 		return err
 	}
 	if held == nil {
-		held = &assumedClaim{claim: claim, node: node.Name, pods: map[types.UID]bool{}, writes: writes{scheduler: schedulerOf(pod)}}
-		v.assumeVolume(held, found)
+		held = &assumedClaim{claim: claim, node: node.Name, pods: map[types.UID]bool{}, writes: writes{scheduler: framework.OwnershipMark(pod.Spec.SchedulerName)}}
+		s.assumptions.assumeVolume(held, found)
 	}
 	held.pods[pod.UID] = false
 	a.claims = append(a.claims, ownClaim{held: held, claim: claim, volume: found.volume})
@@ -174,7 +176,7 @@ func (v *volumes) assumeClaim(a *assumedPod, from *volumeInventory, pod *v1.Pod,
 
 // currentCandidate returns the claim's candidate now.
 func (s *volumeInventory) currentCandidate(pod types.UID, claim *v1.PersistentVolumeClaim, node *v1.Node) (candidate, error) {
-	late, err := s.readRequest(claim)
+	late, err := s.objects.readRequest(claim)
 	if err != nil {
 		return candidate{}, err
 	}
@@ -186,49 +188,49 @@ func (s *volumeInventory) currentCandidate(pod types.UID, claim *v1.PersistentVo
 }
 
 // assumeVolume makes the claim's volume or capacity unavailable to others. The mutex is held.
-func (v *volumes) assumeVolume(held *assumedClaim, has candidate) {
-	v.held[nameOf(held.claim)] = held
+func (as *assumptions) assumeVolume(held *assumedClaim, has candidate) {
+	as.held[nameOf(held.claim)] = held
 	if has.volume != nil {
 		held.volume, held.before = has.volume.Name, has.volume.Spec.ClaimRef
-		v.reserved[held.volume] = held
-		v.reservations++
+		as.reserved[held.volume] = held
+		as.reservations++
 	}
 	if has.capacity != nil {
 		held.capacity = capacityName(has.capacity)
-		v.drawn[held.capacity] += sizeOf(held.claim)
+		as.drawn[held.capacity] += sizeOf(held.claim)
 	}
 }
 
 // releaseVolume undoes assumeVolume. The mutex is held.
-func (v *volumes) releaseVolume(held *assumedClaim) {
-	delete(v.held, nameOf(held.claim))
-	delete(v.reserved, held.volume)
-	v.reservations++
+func (as *assumptions) releaseVolume(held *assumedClaim) {
+	delete(as.held, nameOf(held.claim))
+	delete(as.reserved, held.volume)
+	as.reservations++
 	if held.capacity.Name == "" {
 		return
 	}
-	if v.drawn[held.capacity] -= sizeOf(held.claim); v.drawn[held.capacity] == 0 {
-		delete(v.drawn, held.capacity)
+	if as.drawn[held.capacity] -= sizeOf(held.claim); as.drawn[held.capacity] == 0 {
+		delete(as.drawn, held.capacity)
 	}
 }
 
 // release ends the assumedPod of a pod whose claims are all bound, or for which no writes are left.
-func (v *volumes) release(pod types.UID) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if a := v.assumed[pod]; a != nil {
-		v.drop(pod, a)
+func (as *assumptions) release(pod types.UID) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if a := as.assumed[pod]; a != nil {
+		as.drop(pod, a)
 	}
 }
 
 // drop removes the pod's holds. A claim without a holder is no longer assumed. The mutex is held.
-func (v *volumes) drop(pod types.UID, a *assumedPod) {
-	delete(v.assumed, pod)
+func (as *assumptions) drop(pod types.UID, a *assumedPod) {
+	delete(as.assumed, pod)
 	for i := range a.claims {
 		held := a.claims[i].held
 		delete(held.pods, pod)
-		if len(held.pods) == 0 && v.held[nameOf(held.claim)] == held {
-			v.releaseVolume(held)
+		if len(held.pods) == 0 && as.held[nameOf(held.claim)] == held {
+			as.releaseVolume(held)
 		}
 	}
 }

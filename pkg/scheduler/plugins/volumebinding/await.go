@@ -22,7 +22,7 @@ import (
 // error if a claim can no longer be bound, or if the context ends.
 func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	for {
-		waiting, err := v.waiting(pod, a)
+		waiting, err := v.objects.waiting(pod, a)
 		if err != nil || len(waiting) == 0 {
 			return err
 		}
@@ -35,14 +35,14 @@ func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 }
 
 // waiting returns the claims of the pod that are not bound yet, or an error if one can no longer be bound.
-func (v *volumes) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeClaim, error) {
-	node, err := v.objects.nodes.Get(a.node)
+func (o *objects) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeClaim, error) {
+	node, err := o.nodes.Get(a.node)
 	if err != nil {
 		return nil, fmt.Errorf("reading the node: %w", err)
 	}
 	var waiting []*v1.PersistentVolumeClaim
 	look := func(claim *v1.PersistentVolumeClaim, own *ownClaim) error {
-		settled, err := v.settled(claim, own, node)
+		settled, err := o.settled(claim, own, node)
 		if err == nil && !settled {
 			waiting = append(waiting, claim)
 		}
@@ -61,7 +61,7 @@ func (v *volumes) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeCla
 	if len(waiting) == 0 {
 		return nil, nil
 	}
-	live, err := v.objects.pods.Pods(pod.Namespace).Get(pod.Name)
+	live, err := o.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err == nil && live.UID != pod.UID {
 		err = errors.New("the pod was deleted and recreated")
 	}
@@ -70,8 +70,8 @@ func (v *volumes) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeCla
 
 // settled reports whether the claim is bound now. It returns an error if the claim can no longer be bound. own is nil
 // for a claim that was bound when its pod was placed.
-func (v *volumes) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
-	claim, err := v.objects.claims.PersistentVolumeClaims(was.Namespace).Get(was.Name)
+func (o *objects) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
+	claim, err := o.claims.PersistentVolumeClaims(was.Namespace).Get(was.Name)
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("reading a claim: %w", err)
@@ -80,11 +80,11 @@ func (v *volumes) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1
 	case claim.Status.Phase == v1.ClaimLost:
 		return false, fmt.Errorf("%s has lost its volume %s", describe(claim), brief.Value(claim.Spec.VolumeName))
 	case isBound(claim):
-		return v.boundSettled(claim, own, node)
+		return o.boundSettled(claim, own, node)
 	case own == nil:
 		return false, fmt.Errorf("%s is no longer bound", describe(claim))
 	case own.volume != nil:
-		return false, v.stillReserved(own)
+		return false, o.stillReserved(own)
 	case !isOlder(claim, own.written) && claim.Annotations[volume.AnnSelectedNode] != own.held.node:
 		return false, fmt.Errorf("provisioning failed for %s: node %s is no longer selected for it; see the events of the claim", describe(claim), own.held.node)
 	}
@@ -93,20 +93,20 @@ func (v *volumes) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1
 
 // boundSettled reports whether the informers show the volume of a bound claim, too, and as bound to the claim: otherwise
 // it would be free to others.
-func (v *volumes) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
-	pv, err := v.objects.volumes.Get(claim.Spec.VolumeName)
+func (o *objects) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
+	pv, err := o.volumes.Get(claim.Spec.VolumeName)
 	if err != nil {
 		return false, nil // the informer does not show it yet
 	}
-	if err := v.objects.reaches(pv, node); err != nil {
+	if err := o.reaches(pv, node); err != nil {
 		return false, fmt.Errorf("volume %s of %s: %w", brief.Value(claim.Spec.VolumeName), describe(claim), err)
 	}
 	return own == nil || volume.IsVolumeBoundToClaim(pv, claim), nil
 }
 
 // stillReserved returns an error if the volume is no longer reserved for the claim.
-func (v *volumes) stillReserved(own *ownClaim) error {
-	pv, err := v.objects.volumes.Get(own.held.volume)
+func (o *objects) stillReserved(own *ownClaim) error {
+	pv, err := o.volumes.Get(own.held.volume)
 	switch {
 	case err != nil:
 		return fmt.Errorf("volume of %s: %w", describe(own.claim), err)
@@ -124,15 +124,15 @@ func isOlder(object metav1.Object, version string) bool {
 }
 
 // watch has changes of claims and volumes, and deletions of pods and nodes, wake the steps that wait.
-func (v *volumes) watch(core coreinformers.Interface) error {
+func (as *assumptions) watch(core coreinformers.Interface) error {
 	deleted := func(object any) {
 		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
 			object = tombstone.Obj
 		}
-		v.wake(object)
+		as.wake(object)
 	}
 	deletions := cache.ResourceEventHandlerFuncs{DeleteFunc: deleted}
-	changes := cache.ResourceEventHandlerFuncs{AddFunc: v.wake, UpdateFunc: func(_, now any) { v.wake(now) }, DeleteFunc: deleted}
+	changes := cache.ResourceEventHandlerFuncs{AddFunc: as.wake, UpdateFunc: func(_, now any) { as.wake(now) }, DeleteFunc: deleted}
 	var errs []error
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		core.PersistentVolumeClaims().Informer(): changes, core.PersistentVolumes().Informer(): changes,
@@ -145,21 +145,21 @@ func (v *volumes) watch(core coreinformers.Interface) error {
 }
 
 // wake wakes the steps that the object concerns.
-func (v *volumes) wake(object any) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (as *assumptions) wake(object any) {
+	as.mu.Lock()
+	defer as.mu.Unlock()
 	switch o := object.(type) {
 	case *v1.PersistentVolumeClaim:
-		v.wakeHolders(v.held[nameOf(o)])
+		as.wakeHolders(as.held[nameOf(o)])
 	case *v1.PersistentVolume:
-		v.wakeHolders(v.reserved[o.Name])
+		as.wakeHolders(as.reserved[o.Name])
 		if ref := o.Spec.ClaimRef; ref != nil {
-			v.wakeHolders(v.held[types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}])
+			as.wakeHolders(as.held[types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}])
 		}
 	case *v1.Pod:
-		v.assumed[o.UID].wake()
+		as.assumed[o.UID].wake()
 	case *v1.Node:
-		for _, a := range v.assumed {
+		for _, a := range as.assumed {
 			if a.node == o.Name {
 				a.wake()
 			}
@@ -168,12 +168,12 @@ func (v *volumes) wake(object any) {
 }
 
 // wakeHolders wakes the steps of the pods that hold the claim; none for nil. The mutex is held.
-func (v *volumes) wakeHolders(held *assumedClaim) {
+func (as *assumptions) wakeHolders(held *assumedClaim) {
 	if held == nil {
 		return
 	}
 	for pod := range held.pods {
-		v.assumed[pod].wake()
+		as.assumed[pod].wake()
 	}
 }
 

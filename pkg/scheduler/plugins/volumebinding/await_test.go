@@ -54,7 +54,7 @@ func TestAVolumeThatIsMadeIsAwaited(t *testing.T) {
 		show := w.holdBack()
 		w.provision("c")
 		time.Sleep(time.Minute)
-		if w.plugin.volumes.assumptionOf(task.Pod.UID) == nil {
+		if w.plugin.volumes.assumptions.of(task.Pod.UID) == nil {
 			t.Error("the step has ended, and nobody knows the volume")
 		}
 		began := time.Now()
@@ -153,7 +153,7 @@ func TestAllOfThemAreAwaited(t *testing.T) {
 				end := w.preBind(task)
 				bind[first]()
 				time.Sleep(10 * time.Second)
-				if w.plugin.volumes.assumptionOf(task.Pod.UID) == nil {
+				if w.plugin.volumes.assumptions.of(task.Pod.UID) == nil {
 					t.Fatalf("the step has ended, and claim %s is not bound", second)
 				}
 				bind[second]()
@@ -197,7 +197,7 @@ func TestEndsOfStepsLeaveNobodyWaiting(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "made")}), func(w *world) {
 		task := member("g-0", "c")
 		w.mustPlace(task, "n1")
-		a := w.plugin.volumes.begin(task.Pod.UID)
+		a := w.plugin.volumes.assumptions.begin(task.Pod.UID)
 		ctx, cancel := context.WithCancel(w.t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- w.plugin.volumes.bind(ctx, task.Pod, a) }()

@@ -74,14 +74,14 @@ func TestAWriteIsNotCutOff(t *testing.T) {
 				w.mustPlace(task, "n1")
 				w.written()
 				ctx, cancel := context.WithCancel(w.t.Context())
-				w.plugin.volumes.kube = heedful{w.kube, w.kube.CoreV1(), cancel}
+				w.plugin.volumes.writer.kube = heedful{w.kube, w.kube.CoreV1(), cancel}
 				if err := w.plugin.PreBind(ctx, task, "n1"); !errors.Is(err, context.Canceled) {
 					t.Errorf("the step: %v", err)
 				}
 				if diff := cmp.Diff([]string{want}, w.written()); diff != "" {
 					t.Errorf("writes (-want +got):\n%s", diff)
 				}
-				w.plugin.volumes.kube = w.kube
+				w.plugin.volumes.writer.kube = w.kube
 				w.rollBack(task)
 				w.untouched("c", "v")
 				w.nothingAssumed()
@@ -118,7 +118,7 @@ func TestAStepThatIsRolledBackWhileItRunsWritesNoMore(t *testing.T) {
 			run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", class), local("v", "n1")}), func(w *world) {
 				task := member("g-0", "c")
 				w.mustPlace(task, "n1")
-				begun := w.plugin.volumes.begin(task.Pod.UID)
+				begun := w.plugin.volumes.assumptions.begin(task.Pod.UID)
 				w.rollBack(task)
 				w.written()
 				ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)

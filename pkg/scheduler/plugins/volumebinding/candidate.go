@@ -63,8 +63,8 @@ type claimRequest struct {
 }
 
 // readRequest reads the claim.
-func (v *volumes) readRequest(claim *v1.PersistentVolumeClaim) (claimRequest, error) {
-	w := claimRequest{claim, v.objects.reservedFor(claim), claim, labels.Everything(), claimSignature(claim)}
+func (o *objects) readRequest(claim *v1.PersistentVolumeClaim) (claimRequest, error) {
+	w := claimRequest{claim, o.reservedFor(claim), claim, labels.Everything(), claimSignature(claim)}
 	if claim.Spec.Selector == nil {
 		return w, nil
 	}
@@ -96,8 +96,8 @@ func newBasket() claimedVolumes {
 // Volumes that the pod itself holds do not restrict its claims to a node, because the verdict is cached for pods with
 // equal claims.
 func (s *volumeInventory) candidates(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
-	s.volumes.mu.Lock()
-	defer s.volumes.mu.Unlock()
+	s.assumptions.mu.Lock()
+	defer s.assumptions.mu.Unlock()
 	return s.candidatesLocked(pod, claims, node)
 }
 
@@ -109,8 +109,8 @@ const (
 )
 
 // candidatesLocked returns the candidates in an order in which each claim has one. A claim that finds no volume comes first in
-// the next try: an earlier claim may have taken the only volume that suits it, and could use another. The mutex of
-// volumes is held.
+// the next try: an earlier claim may have taken the only volume that suits it, and could use another. The mutex of the
+// assumptions is held.
 func (s *volumeInventory) candidatesLocked(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	found, why, err := s.candidatesInOrder(pod, claims, node)
 	if len(claims) > mostOrdered {
@@ -144,10 +144,10 @@ func (s *volumeInventory) candidatesInOrder(pod types.UID, claims []claimRequest
 	return found, accepted, nil
 }
 
-// candidateFor returns the candidate for one claim, and removes it from the candidates for the others. The mutex of volumes is held.
+// candidateFor returns the candidate for one claim, and removes it from the candidates for the others. The mutex of the assumptions is held.
 func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *v1.Node, taken claimedVolumes) (candidate, refusal, error) {
 	made := candidate{claim: claim.PersistentVolumeClaim}
-	if held := s.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
+	if held := s.assumptions.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
 		return s.heldCandidate(held, made, claim, node)
 	}
 	if selected := claim.Annotations[volume.AnnSelectedNode]; selected == "" {
@@ -167,8 +167,8 @@ func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *
 }
 
 // heldByOthers returns the claim if other pods hold it; nil otherwise.
-func (v *volumes) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *assumedClaim {
-	held := v.held[nameOf(claim)]
+func (as *assumptions) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *assumedClaim {
+	held := as.held[nameOf(claim)]
 	if held == nil || held.claim.UID != claim.UID {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (s *volumeInventory) heldCandidate(held *assumedClaim, made candidate, clai
 		}
 		return made, accepted, nil
 	}
-	pv, err := s.volumes.objects.volumes.Get(held.volume)
+	pv, err := s.objects.volumes.Get(held.volume)
 	if apierrors.IsNotFound(err) || err == nil && pv.Spec.ClaimRef != nil && !volume.IsVolumeBoundToClaim(pv, made.claim) {
 		return candidate{}, noVolume, nil // another pod has taken it
 	}
@@ -219,7 +219,7 @@ func forSeveralNodes(claim *v1.PersistentVolumeClaim) bool {
 // Which nodes reach the volume is unknown until then. Meanwhile the nodes that the class allows are accepted, and the
 // step of a pod fails if its node does not reach the volume.
 func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, error) {
-	class, err := s.volumes.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
+	class, err := s.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
 	if err != nil {
 		return accepted, fmt.Errorf("reading the storage class of %s: %w", describe(claim.PersistentVolumeClaim), err)
 	}
@@ -232,7 +232,7 @@ func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, 
 // provision checks whether a volume can be provisioned for the claim on the node.
 func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claimedVolumes) (refusal, error) {
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
-	class, err := s.volumes.objects.classes.Get(name)
+	class, err := s.objects.classes.Get(name)
 	if err != nil {
 		return accepted, fmt.Errorf("reading the storage class of %s: %w", describe(made.claim), err)
 	}
@@ -251,7 +251,7 @@ func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claime
 		if err != nil {
 			continue
 		}
-		if !suffices(capacity, s.drawn[key]+taken.drawn[key], size) {
+		if !suffices(capacity, s.assumptions.drawn[key]+taken.drawn[key], size) {
 			continue
 		}
 		taken.drawn[key] += size

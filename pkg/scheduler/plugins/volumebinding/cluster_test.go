@@ -289,7 +289,7 @@ func (w *world) written() []string {
 // nothingAssumed fails when a pod still holds claims, or what they had is not free.
 func (w *world) nothingAssumed() {
 	w.t.Helper()
-	v := w.plugin.volumes
+	v := &w.plugin.volumes.assumptions
 	if n, m := len(v.assumed), len(v.held); n+m > 0 {
 		w.t.Errorf("%d pods hold %d claims, want none", n, m)
 	}

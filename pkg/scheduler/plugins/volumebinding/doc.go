@@ -9,7 +9,7 @@
 //	           ▼            ▼                                ▼
 //	        revert       withdraw the writes that did not take effect, then revert
 //
-// The informers show volumes, claims and nodes. volumes (volumes.go) holds the only other state: the assumptions, which
+// The informers show volumes, claims and nodes (objects). volumes.go holds the only other state: the assumptions, which
 // outlive sessions and configurations. There is one for each set of informers.
 //
 // Find returns the volumes that a pod's claims would get on a node (session.go, claims.go). Bound claims need a node

@@ -35,16 +35,16 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 
 // topologyDependent reports whether the verdicts on a claim without a volume depend on placements on other nodes.
 func (s *session) topologyDependent(claim *v1.PersistentVolumeClaim) bool {
-	s.volumes.mu.Lock()
-	defer s.volumes.mu.Unlock()
+	s.volumes.assumptions.mu.Lock()
+	defer s.volumes.assumptions.mu.Unlock()
 	return !s.stock.unshared(claim) || s.stock.coupled(claim)
 }
 
 // unshared reports whether a claim without a volume has no state except its spec: only one pod uses it, no volume is
-// reserved and no node selected for it. The mutex of volumes is held.
+// reserved and no node selected for it. The mutex of the assumptions is held.
 func (s *volumeInventory) unshared(claim *v1.PersistentVolumeClaim) bool {
 	name := nameOf(claim)
-	return s.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
+	return s.assumptions.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
 		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
@@ -67,9 +67,9 @@ func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 		}
 		return "named " + name.Name
 	}
-	s.volumes.mu.Lock()
+	s.volumes.assumptions.mu.Lock()
 	lone := s.stock.unshared(claim)
-	s.volumes.mu.Unlock()
+	s.volumes.assumptions.mu.Unlock()
 	if !lone {
 		return "named " + name.Name
 	}
@@ -128,9 +128,9 @@ func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 		if err != nil || !asIs(pv) {
 			continue
 		}
-		s.volumes.mu.Lock()
+		s.volumes.assumptions.mu.Lock()
 		nodes := s.stock.labels.reaching(pv)
-		s.volumes.mu.Unlock()
+		s.volumes.assumptions.mu.Unlock()
 		if fewest == nil || len(nodes.nodes) < len(fewest.nodes) {
 			fewest = nodes
 		}

@@ -98,7 +98,7 @@ func (s *volumeInventory) freeVolume(claim claimRequest, node *v1.Node, taken cl
 	if best == nil {
 		return nil, nil
 	}
-	return s.volumes.objects.volumes.Get(best.name)
+	return s.objects.volumes.Get(best.name)
 }
 
 // reservedOrFree returns the volume for a claim with volumes that were reserved for it, which come first if they suit
@@ -120,7 +120,7 @@ func (s *volumeInventory) reservedOrFree(claim claimRequest, free []*freeVolumes
 func (s *volumeInventory) bestOf(volumes *freeVolumes, claim claimRequest, node *v1.Node, taken claimedVolumes) (*freeVolume, error) {
 	known, ok := volumes.best[claim.like]
 	alone := len(taken.volumes) == 0
-	if ok && alone && known.at == s.reservations && (known.freeVolume == nil || s.stillFree(known.freeVolume, claim) != nil) {
+	if ok && alone && known.at == s.assumptions.reservations && (known.freeVolume == nil || s.stillFree(known.freeVolume, claim) != nil) {
 		return known.freeVolume, nil
 	}
 	var best *freeVolume
@@ -140,15 +140,15 @@ func (s *volumeInventory) bestOf(volumes *freeVolumes, claim claimRequest, node 
 		}
 	}
 	if alone {
-		volumes.best[claim.like] = bestVolume{best, s.reservations}
+		volumes.best[claim.like] = bestVolume{best, s.assumptions.reservations}
 	}
 	return best, nil
 }
 
 // stillFree returns the current version of the volume if it is free and the claim's selector matches it; nil otherwise.
 func (s *volumeInventory) stillFree(free *freeVolume, claim claimRequest) *v1.PersistentVolume {
-	pv, err := s.volumes.objects.volumes.Get(free.name)
-	if err != nil || s.reserved[free.name] != nil || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
+	pv, err := s.objects.volumes.Get(free.name)
+	if err != nil || s.assumptions.reserved[free.name] != nil || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {
 		return nil
 	}
 	return pv

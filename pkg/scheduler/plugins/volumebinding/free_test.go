@@ -115,8 +115,8 @@ func TestFreeVolumesAreListedOnce(t *testing.T) {
 		objects = append(objects, pv, schedtest.FreeVolume(fmt.Sprintf("w%02d", i), "local"))
 	}
 	run(t, nil, append(objects, runtime.Object(schedtest.UnboundClaim("c", "local"))), func(w *world) {
-		w.session.volumes.mu.Lock()
-		defer w.session.volumes.mu.Unlock()
+		w.session.volumes.assumptions.mu.Lock()
+		defer w.session.volumes.assumptions.mu.Unlock()
 		stock := w.session.stock.of("local")
 		lists, listed := map[*freeVolumes]bool{stock.everywhere: true}, len(stock.everywhere.list)
 		for node, own := range stock.free {

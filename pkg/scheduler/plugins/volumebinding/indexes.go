@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 // The informer of volumes indexes volumes without a claim by storage class, the others by claim, and CSI volumes by handle. The
@@ -42,7 +43,7 @@ var volumeIndexes = cache.Indexers{
 var podIndexes = cache.Indexers{
 	usersIndex: func(object any) ([]string, error) {
 		pod, ok := object.(*v1.Pod)
-		if !ok || finished(pod) {
+		if !ok || podutil.IsPodTerminal(pod) {
 			return nil, nil
 		}
 		var claims []string

@@ -17,10 +17,11 @@ import (
 
 // volumeInventory holds the volumes and capacities that a session's nodes reach. Objects created during the session are found by
 // the next one. Deleted or taken ones are noticed at once, because each use reads the current object. The mutex of
-// volumes guards it, and callers hold it unless a method says otherwise.
+// the assumptions guards it, and callers hold it unless a method says otherwise.
 type volumeInventory struct {
-	*volumes
-	labels *nodeLabels
+	objects     *objects
+	assumptions *assumptions
+	labels      *nodeLabels
 	// jobs are the session's jobs.
 	jobs map[api.JobID]*api.JobInfo
 
@@ -51,7 +52,7 @@ type capacityPool struct {
 }
 
 func newStock(v *volumes, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *volumeInventory {
-	return &volumeInventory{volumes: v, labels: newNodeLabels(nodes), jobs: jobs, classes: map[string]*classInventory{}}
+	return &volumeInventory{objects: &v.objects, assumptions: &v.assumptions, labels: newNodeLabels(nodes), jobs: jobs, classes: map[string]*classInventory{}}
 }
 
 // of returns the inventory of the storage class.
@@ -67,7 +68,7 @@ func (s *volumeInventory) of(class string) *classInventory {
 }
 
 func (s *volumeInventory) addCapacities(c *classInventory, name string) {
-	class, err := s.volumes.objects.classes.Get(name)
+	class, err := s.objects.classes.Get(name)
 	if err != nil {
 		return
 	}
@@ -90,7 +91,7 @@ func (s *volumeInventory) addCapacities(c *classInventory, name string) {
 			c.capacities[node.Name] = append(c.capacities[node.Name], key)
 		}
 		if capacity.Capacity != nil && len(nodes) > 1 {
-			c.pools = append(c.pools, capacityPool{capacity.Capacity.Value() - s.drawn[key], capacity.MaximumVolumeSize != nil})
+			c.pools = append(c.pools, capacityPool{capacity.Capacity.Value() - s.assumptions.drawn[key], capacity.MaximumVolumeSize != nil})
 		}
 	}
 }

@@ -43,7 +43,7 @@ func (w *world) takes(pod *v1.Pod, node *v1.Node) bool {
 	o.binder = k8s.NewVolumeBinder(klog.Background(), nil, k8sfeature.Features{EnableVolumeAttributesClass: true}, core.Pods(), core.Nodes(), storage.CSINodes(),
 		claims, pvs, storage.StorageClasses(), k8s.CapacityCheck{CSIDriverInformer: storage.CSIDrivers(), CSIStorageCapacityInformer: o.capacities}, time.Minute)
 	o.feed(claims, pvs)
-	wanted, err := w.plugin.volumes.bySize(pod)
+	wanted, err := w.plugin.volumes.objects.bySize(pod)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func (w *world) takes(pod *v1.Pod, node *v1.Node) bool {
 
 // feed feeds the binder.
 func (o *oracle) feed(claims *claimFeed, pvs *volumeFeed) {
-	held := o.plugin.volumes.held
+	held := o.plugin.volumes.assumptions.held
 	all, err := o.plugin.volumes.objects.claims.List(labels.Everything())
 	if err != nil {
 		o.t.Fatal(err)
@@ -107,7 +107,7 @@ func withVolumes(pod *v1.Pod, volumes ...claimVolume) *v1.Pod {
 }
 
 func (o *oracle) takesClaim(claim podClaim, node *v1.Node) bool {
-	held := o.plugin.volumes.held[claim.claim]
+	held := o.plugin.volumes.assumptions.held[claim.claim]
 	if held != nil && held.volume != "" && volume.CheckNodeAffinity(o.volume(held.volume), node.Labels) != nil {
 		return false
 	}

@@ -23,9 +23,9 @@ var (
 // PreBind implements framework.PreBinder. It writes the assumed state and waits until the volume controller, and the
 // provisioner of a new volume, have bound all claims.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
-	a := p.volumes.begin(task.Pod.UID)
+	a := p.volumes.assumptions.begin(task.Pod.UID)
 	if a == nil || a.node != nodeName {
-		return p.volumes.allBound(task.Pod)
+		return p.volumes.objects.allBound(task.Pod)
 	}
 	tooLate := fmt.Errorf("no volume was bound within %v; see the events of the claim: %w", p.bindTimeout, errTooLate)
 	ctx, cancel := context.WithTimeoutCause(ctx, p.bindTimeout, tooLate)
@@ -33,14 +33,14 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	if err := p.volumes.bind(ctx, task.Pod, a); err != nil {
 		return err
 	}
-	p.volumes.release(task.Pod.UID)
+	p.volumes.assumptions.release(task.Pod.UID)
 	return nil
 }
 
 // allBound returns an error if a claim of the pod, for which nothing is reserved, is not bound.
-func (v *volumes) allBound(pod *v1.Pod) error {
+func (o *objects) allBound(pod *v1.Pod) error {
 	for _, own := range claimVolumes(pod) {
-		if claim, err := v.objects.claimOf(pod, own); err != nil || !isBound(claim) {
+		if claim, err := o.claimOf(pod, own); err != nil || !isBound(claim) {
 			return errors.Join(err, errReserved)
 		}
 	}
@@ -64,7 +64,7 @@ func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) err
 }
 
 func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
-	a := v.assumptionOf(pod)
+	a := v.assumptions.of(pod)
 	if a == nil {
 		return nil
 	}
@@ -72,10 +72,10 @@ func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 	failed := 0
 	for i := range a.claims {
 		held := a.claims[i].held
-		if !v.leave(held, pod) {
+		if !v.assumptions.leave(held, pod) {
 			continue
 		}
-		if err := v.withdraw(ctx, held); err != nil {
+		if err := v.writer.withdraw(ctx, held); err != nil {
 			first = cmp.Or(first, fmt.Errorf("rolling back claim %s: %w", brief.Value(held.claim.Name), err))
 			failed++
 		}
@@ -85,15 +85,15 @@ func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 	} else if failed > 0 {
 		return first
 	}
-	v.release(pod)
+	v.assumptions.release(pod)
 	return nil
 }
 
 // leave removes the pod's hold on the claim. It reports whether no other pod relies on the written state. Only pods
 // whose steps have begun rely on it: a pod in a trial may never run a step that could undo the writes.
-func (v *volumes) leave(held *assumedClaim, pod types.UID) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (as *assumptions) leave(held *assumedClaim, pod types.UID) bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
 	delete(held.pods, pod)
 	for _, begun := range held.pods {
 		if begun {

@@ -382,7 +382,7 @@ func TestUnclearAnswers(t *testing.T) {
 				if err := w.plugin.Rollback(w.t.Context(), task, "n1"); err == nil {
 					t.Error("the rollback succeeded without an API server")
 				}
-				if w.plugin.volumes.assumptionOf(task.Pod.UID) == nil {
+				if w.plugin.volumes.assumptions.of(task.Pod.UID) == nil {
 					t.Error("the rollback that failed has nothing to do any more")
 				}
 				w.open()

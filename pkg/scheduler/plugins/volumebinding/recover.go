@@ -13,10 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/pager"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
-	"volcano.sh/volcano/cmd/scheduler/app/options"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // recover withdraws the writes of a former leader for pods that it did not bind: nodes selected for claims without a volume, and
@@ -26,12 +27,12 @@ func (v *volumes) recover(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), v.objects.isReady) {
 		return fmt.Errorf("%s cannot be read; allow the scheduler to list and watch them: %w", strings.Join(v.objects.unread(), ", "), context.Cause(ctx))
 	}
-	r := recovery{volumes: v, pods: map[string][]v1.Pod{}}
+	r := recovery{writer: &v.writer, pods: map[string][]v1.Pod{}}
 	return errors.Join(r.claims(ctx), r.reserved(ctx))
 }
 
 type recovery struct {
-	volumes *volumes
+	writer *writer
 	// pods caches the pods by namespace.
 	pods map[string][]v1.Pod
 }
@@ -40,11 +41,11 @@ type recovery struct {
 // not show the former leader's last writes yet.
 func (r *recovery) claims(ctx context.Context) error {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return r.volumes.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, options)
+		return r.writer.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, options)
 	}
-	return eachItem(ctx, "claims", list, func(claim *v1.PersistentVolumeClaim) error {
+	return framework.VisitAll(ctx, "claims", callTimeout, list, func(claim *v1.PersistentVolumeClaim) error {
 		node := claim.Annotations[volume.AnnSelectedNode]
-		if node == "" || claim.Spec.VolumeName != "" || !isOurs(claim) {
+		if node == "" || claim.Spec.VolumeName != "" || !framework.IsOwnMark(claim.Annotations[SchedulerAnnotation]) {
 			return nil
 		}
 		used, err := r.used(ctx, claim.Namespace, claim.Name)
@@ -52,18 +53,18 @@ func (r *recovery) claims(ctx context.Context) error {
 			return err
 		}
 		klog.InfoS("Withdrawing the node that a former leader selected for a claim, its pod was not bound", "claim", klog.KObj(claim), "node", node)
-		return r.volumes.unselect(ctx, nameOf(claim), claim.UID, node, claim.Annotations[SchedulerAnnotation])
+		return r.writer.unselect(ctx, nameOf(claim), claim.UID, node, claim.Annotations[SchedulerAnnotation])
 	})
 }
 
 func (r *recovery) reserved(ctx context.Context) error {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return r.volumes.kube.CoreV1().PersistentVolumes().List(ctx, options)
+		return r.writer.kube.CoreV1().PersistentVolumes().List(ctx, options)
 	}
-	return eachItem(ctx, "volumes", list, func(reserved *v1.PersistentVolume) error {
+	return framework.VisitAll(ctx, "volumes", callTimeout, list, func(reserved *v1.PersistentVolume) error {
 		ref := reserved.Spec.ClaimRef
 		scheduler := reserved.Annotations[SchedulerAnnotation]
-		if ref == nil || ref.UID == "" || !isUnbound(reserved) || !isOurs(reserved) || !reservedBy(reserved, scheduler, ref.UID) {
+		if ref == nil || ref.UID == "" || !isUnbound(reserved) || !framework.IsOwnMark(scheduler) || !reservedBy(reserved, scheduler, ref.UID) {
 			return nil
 		}
 		used, err := r.used(ctx, ref.Namespace, ref.Name)
@@ -71,37 +72,8 @@ func (r *recovery) reserved(ctx context.Context) error {
 			return err
 		}
 		klog.InfoS("Withdrawing a former leader's reservation of a volume, the pod was not bound", "volume", klog.KObj(reserved), "claim", ref.Namespace+"/"+ref.Name)
-		return r.volumes.unreserve(ctx, reservation{reserved.Name, reserved.UID, ref.UID, scheduler})
+		return r.writer.unreserve(ctx, reservation{reserved.Name, reserved.UID, ref.UID, scheduler})
 	})
-}
-
-// eachItem lists objects of a kind page by page and visits each, continuing after an error.
-func eachItem[T any](ctx context.Context, kind string, list pager.ListPageFunc, visit func(*T) error) error {
-	var errs []error
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		return list(ctx, options)
-	})
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		if item, ok := any(object).(*T); ok {
-			errs = append(errs, visit(item))
-		}
-		return nil
-	})
-	if err != nil {
-		err = fmt.Errorf("listing %s: %w", kind, err)
-	}
-	return errors.Join(append(errs, err)...)
-}
-
-// isOurs reports whether this scheduler, under one of its names, has marked the object.
-func isOurs(object metav1.Object) bool {
-	mark, marked := object.GetAnnotations()[SchedulerAnnotation]
-	if !marked || options.ServerOpts == nil {
-		return false
-	}
-	return slices.ContainsFunc(options.ServerOpts.SchedulerNames, func(name string) bool { return withOwnName(name) == mark })
 }
 
 // used reports whether, according to the API server, a pod with a node uses the claim.
@@ -110,7 +82,7 @@ func (r *recovery) used(ctx context.Context, namespace, claim string) (bool, err
 	if !known {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		list, err := r.volumes.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		list, err := r.writer.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
 		}
@@ -118,7 +90,7 @@ func (r *recovery) used(ctx context.Context, namespace, claim string) (bool, err
 		r.pods[namespace] = pods
 	}
 	return slices.ContainsFunc(pods, func(pod v1.Pod) bool {
-		return pod.Spec.NodeName != "" && !finished(&pod) &&
+		return pod.Spec.NodeName != "" && !podutil.IsPodTerminal(&pod) &&
 			slices.ContainsFunc(claimVolumes(&pod), func(own claimVolume) bool { return own.claim.Name == claim })
 	}), nil
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
@@ -33,10 +34,6 @@ type users struct {
 	by map[types.NamespacedName]map[types.UID]string
 }
 
-func newUsers(pods corelisters.PodLister, nodes map[string]*api.NodeInfo) *users {
-	return &users{pods: pods, nodes: nodes}
-}
-
 // otherThan names another pod than this one that uses the claim, which is for one pod at a time; empty if there is
 // none.
 func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
@@ -49,7 +46,7 @@ func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 		u.count()
 	}
 	first := ""
-	for uid, name := range u.by[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] {
+	for uid, name := range u.by[nameOf(claim)] {
 		if uid != pod.UID && (first == "" || name < first) {
 			first = name
 		}
@@ -71,14 +68,10 @@ func (u *users) count() {
 		klog.ErrorS(err, "Listing pods failed, ReadWriteOncePod claims of pods on nodes outside of the session are not checked")
 	}
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" && !finished(pod) {
+		if pod.Spec.NodeName != "" && !podutil.IsPodTerminal(pod) {
 			u.addCounted(pod)
 		}
 	}
-}
-
-func finished(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
 }
 
 // add records a pod that was placed.

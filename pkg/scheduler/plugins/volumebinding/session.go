@@ -20,9 +20,10 @@ import (
 
 // session is the plugin's state in one session.
 type session struct {
-	*plugin
-	users *users
-	stock *volumeInventory
+	settings
+	volumes *volumes
+	users   *users
+	stock   *volumeInventory
 
 	// mu guards tasks, because upstream's actions call predicates for several nodes concurrently.
 	mu    sync.Mutex
@@ -38,7 +39,7 @@ type taskState struct {
 
 func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*api.JobInfo) *session {
 	return &session{
-		plugin: p, users: newUsers(p.volumes.objects.pods, nodes), stock: newStock(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
+		settings: p.settings, volumes: p.volumes, users: &users{pods: p.volumes.objects.pods, nodes: nodes}, stock: newStock(p.volumes, nodes, jobs), tasks: map[types.UID]*taskState{},
 	}
 }
 
@@ -115,7 +116,7 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	if state := s.tasks[task.Pod.UID]; state != nil {
 		return state, nil
 	}
-	state, err := s.volumes.readClaims(task.Pod)
+	state, err := s.volumes.objects.readClaims(task.Pod)
 	if err != nil {
 		return nil, err
 	}
@@ -123,9 +124,9 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	return state, nil
 }
 
-// look reads the pod's claims.
-func (v *volumes) readClaims(pod *v1.Pod) (*taskState, error) {
-	if unread := v.objects.unread(); len(unread) > 0 {
+// readClaims reads the pod's claims.
+func (o *objects) readClaims(pod *v1.Pod) (*taskState, error) {
+	if unread := o.unread(); len(unread) > 0 {
 		return nil, fmt.Errorf("the scheduler has not read all %s yet", strings.Join(unread, ", "))
 	}
 	state := &taskState{}
@@ -134,14 +135,14 @@ func (v *volumes) readClaims(pod *v1.Pod) (*taskState, error) {
 		return nil, fmt.Errorf("the pod has %d claims, must be at most %d", len(all), mostClaims)
 	}
 	for _, own := range all {
-		claim, err := v.objects.claimOf(pod, own)
+		claim, err := o.claimOf(pod, own)
 		switch {
 		case err != nil:
 			return nil, err
 		case isBound(claim):
 			state.bound = append(state.bound, claim)
 		default:
-			late, err := v.readRequest(claim)
+			late, err := o.readRequest(claim)
 			if err != nil {
 				return nil, err
 			}
@@ -196,7 +197,7 @@ func (s *session) explain(why refusal, late []claimRequest, node *v1.Node) strin
 		return "node(s) have too little storage capacity for " + describeAll(claims)
 	case selectedElsewhere:
 		for _, claim := range claims {
-			if selected := s.volumes.selectedNode(claim); selected != "" && selected != node.Name {
+			if selected := s.volumes.assumptions.selectedNode(claim); selected != "" && selected != node.Name {
 				return fmt.Sprintf("node(s) other than %s, which is selected for %s", selected, describe(claim))
 			}
 		}
@@ -205,13 +206,13 @@ func (s *session) explain(why refusal, late []claimRequest, node *v1.Node) strin
 }
 
 // selectedNode returns the node that the claim's volume is being provisioned for, or is assumed to be.
-func (v *volumes) selectedNode(claim *v1.PersistentVolumeClaim) string {
+func (as *assumptions) selectedNode(claim *v1.PersistentVolumeClaim) string {
 	if selected := claim.Annotations[volume.AnnSelectedNode]; selected != "" {
 		return selected
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if held := v.held[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]; held != nil && held.volume == "" {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	if held := as.held[nameOf(claim)]; held != nil && held.volume == "" {
 		return held.node
 	}
 	return ""
@@ -225,7 +226,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if node.Node == nil {
 		return fmt.Errorf("node %s no longer exists", node.Name)
 	}
-	if err := s.volumes.assume(s.stock, task.Pod, node.Node); err != nil {
+	if err := s.stock.assume(task.Pod, node.Node); err != nil {
 		return err
 	}
 	s.users.add(task.Pod)
@@ -235,5 +236,5 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 // Unreserve implements framework.Reserver.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.users.remove(task.Pod)
-	s.volumes.release(task.Pod.UID)
+	s.volumes.assumptions.release(task.Pod.UID)
 }

@@ -97,8 +97,8 @@ func TestGangs(t *testing.T) {
 			if diff := cmp.Diff(tc.want, strings.Join(nodes, " ")); diff != "" {
 				t.Errorf("nodes (-want +got):\n%s", diff)
 			}
-			if len(known.assumed) != tc.held || len(known.held) != tc.held {
-				t.Errorf("%d pods hold %d claims, want %d", len(known.assumed), len(known.held), tc.held)
+			if len(known.assumptions.assumed) != tc.held || len(known.assumptions.held) != tc.held {
+				t.Errorf("%d pods hold %d claims, want %d", len(known.assumptions.assumed), len(known.assumptions.held), tc.held)
 			}
 		})
 	}
@@ -127,8 +127,8 @@ func TestGangsDoNotCountOnOneCapacity(t *testing.T) {
 			defer cluster.Close()
 			binds, known, end := allocated(t, cluster, Spec())
 			defer end()
-			if len(binds) != want || len(known.assumed) != want {
-				t.Errorf("%v are placed, and %d hold claims, want %d", binds, len(known.assumed), want)
+			if len(binds) != want || len(known.assumptions.assumed) != want {
+				t.Errorf("%v are placed, and %d hold claims, want %d", binds, len(known.assumptions.assumed), want)
 			}
 		})
 	}

@@ -10,23 +10,24 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	feature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// volumes holds the assumptions about the volumes and claims that a set of informers shows. It outlives configurations.
+// volumes holds the volumes and claims that a set of informers shows, and the assumptions about them. It outlives configurations.
 type volumes struct {
-	kube     kubernetes.Interface
-	recorder record.EventRecorder
-	objects  objects
+	objects     objects
+	assumptions assumptions
+	writer      writer
+}
 
-	// mu guards the assumptions. It is not held during a call to the API server.
+// assumptions are the claims that pods hold, and the volumes and capacities that these use.
+type assumptions struct {
+	// mu guards the fields. It is not held during a call to the API server.
 	mu sync.Mutex
 	// assumed is by pod, held by claim.
 	assumed map[types.UID]*assumedPod
@@ -60,7 +61,7 @@ type objects struct {
 
 // newVolumes returns volumes, and the informers that must run for it.
 func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, error) {
-	kube, factory := h.KubeClient(), h.InformerFactory()
+	factory := h.InformerFactory()
 	core, storage := factory.Core().V1(), factory.Storage().V1()
 	if err := addIndexes(core.PersistentVolumes().Informer(), volumeIndexes); err != nil {
 		return nil, nil, fmt.Errorf("indexing volumes: %w", err)
@@ -69,8 +70,7 @@ func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, erro
 		return nil, nil, fmt.Errorf("indexing pods: %w", err)
 	}
 	v := &volumes{
-		kube:     kube,
-		recorder: h.EventRecorder(),
+		writer: writer{h.KubeClient(), h.EventRecorder()},
 		objects: objects{
 			pods:              core.Pods().Lister(),
 			nodes:             core.Nodes().Lister(),
@@ -85,12 +85,12 @@ func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, erro
 			attributesClasses: feature.DefaultFeatureGate.Enabled(features.VolumeAttributesClass),
 			synced:            map[string]cache.InformerSynced{},
 		},
-		assumed:  map[types.UID]*assumedPod{},
-		held:     map[types.NamespacedName]*assumedClaim{},
-		reserved: map[string]*assumedClaim{},
-		drawn:    map[types.NamespacedName]int64{},
+		assumptions: assumptions{
+			assumed: map[types.UID]*assumedPod{}, held: map[types.NamespacedName]*assumedClaim{}, reserved: map[string]*assumedClaim{},
+			drawn: map[types.NamespacedName]int64{},
+		},
 	}
-	if err := v.watch(core); err != nil {
+	if err := v.assumptions.watch(core); err != nil {
 		return nil, nil, fmt.Errorf("watching claims and volumes: %w", err)
 	}
 	var needed []cache.SharedIndexInformer

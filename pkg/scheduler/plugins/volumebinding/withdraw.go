@@ -19,7 +19,7 @@ const VolumeReleasedReason = "VolumeReleased"
 
 // withdraw undoes the writes for the claim that did not take effect. Each write is conditional on the object's version,
 // so it fails if the volume controller or a provisioner has acted meanwhile; their result is then kept.
-func (v *volumes) withdraw(ctx context.Context, held *assumedClaim) error {
+func (w *writer) withdraw(ctx context.Context, held *assumedClaim) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	if held.tried == "" {
@@ -27,9 +27,9 @@ func (v *volumes) withdraw(ctx context.Context, held *assumedClaim) error {
 	}
 	var err error
 	if held.volume == "" {
-		err = v.unselect(ctx, nameOf(held.claim), held.claim.UID, held.node, held.scheduler)
+		err = w.unselect(ctx, nameOf(held.claim), held.claim.UID, held.node, held.scheduler)
 	} else {
-		err = v.unreserve(ctx, reservation{held.volume, held.tried, held.claim.UID, held.scheduler})
+		err = w.unreserve(ctx, reservation{held.volume, held.tried, held.claim.UID, held.scheduler})
 	}
 	if err == nil {
 		held.tried, held.done = "", ""
@@ -39,8 +39,8 @@ func (v *volumes) withdraw(ctx context.Context, held *assumedClaim) error {
 
 // unselect removes the selected node from a claim without a volume, if the named scheduler has marked it. If the
 // provisioner has already begun, the claim gets its volume.
-func (v *volumes) unselect(ctx context.Context, name types.NamespacedName, uid types.UID, node, scheduler string) error {
-	claims := v.kube.CoreV1().PersistentVolumeClaims(name.Namespace)
+func (w *writer) unselect(ctx context.Context, name types.NamespacedName, uid types.UID, node, scheduler string) error {
+	claims := w.kube.CoreV1().PersistentVolumeClaims(name.Namespace)
 	return write(ctx, func(ctx context.Context) error {
 		claim, err := claims.Get(ctx, name.Name, metav1.GetOptions{})
 		switch {
@@ -65,8 +65,8 @@ type reservation struct {
 
 // unreserve frees a volume that is reserved and cannot hold data of the claim. A reservation made by a user for a claim
 // of that name stays.
-func (v *volumes) unreserve(ctx context.Context, r reservation) error {
-	volumes := v.kube.CoreV1().PersistentVolumes()
+func (w *writer) unreserve(ctx context.Context, r reservation) error {
+	volumes := w.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
 		reserved, err := volumes.Get(ctx, r.name, metav1.GetOptions{})
 		if err != nil {
@@ -75,13 +75,13 @@ func (v *volumes) unreserve(ctx context.Context, r reservation) error {
 		if reserved.UID != r.uid || !reservedBy(reserved, r.scheduler, r.claim) {
 			return nil
 		}
-		claim, err := v.liveClaim(ctx, reserved.Spec.ClaimRef)
+		claim, err := w.liveClaim(ctx, reserved.Spec.ClaimRef)
 		if err != nil {
 			return err
 		}
 		if !isUnbound(reserved) || claim != nil && claim.Spec.VolumeName == r.name {
 			if claim == nil {
-				v.reportReleased(reserved)
+				w.reportReleased(reserved)
 			}
 			return nil
 		}
@@ -106,8 +106,8 @@ func reservedBy(volume *v1.PersistentVolume, scheduler string, claim types.UID) 
 }
 
 // liveClaim returns the claim, according to the API server; nil if it was deleted, or another has its name.
-func (v *volumes) liveClaim(ctx context.Context, ref *v1.ObjectReference) (*v1.PersistentVolumeClaim, error) {
-	claim, err := v.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+func (w *writer) liveClaim(ctx context.Context, ref *v1.ObjectReference) (*v1.PersistentVolumeClaim, error) {
+	claim, err := w.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != ref.UID {
 		return nil, nil
 	}
@@ -122,11 +122,11 @@ func isUnbound(pv *v1.PersistentVolume) bool {
 
 // reportReleased says on a volume that the volume controller released, because its claim was deleted, that it stays so:
 // it may have been bound before. Volumes with other reclaim policies are deleted or wiped, and need no action.
-func (v *volumes) reportReleased(pv *v1.PersistentVolume) {
+func (w *writer) reportReleased(pv *v1.PersistentVolume) {
 	if pv.Status.Phase != v1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
 		return
 	}
-	v.recorder.Eventf(pv, v1.EventTypeWarning, VolumeReleasedReason,
+	w.recorder.Eventf(pv, v1.EventTypeWarning, VolumeReleasedReason,
 		"claim %s was deleted while this volume was reserved for it. The volume stays Released, because it may hold data of the claim. To make it available, check its data and remove spec.claimRef",
 		klog.KRef(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
 }

@@ -5,13 +5,14 @@ package volumebinding
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/component-helpers/storage/volume"
 )
 
@@ -28,15 +29,10 @@ const callTimeout = 15 * time.Second
 
 var errGivenUp = errors.New("its reservation no longer exists")
 
-// schedulerOf returns the name of the scheduler that places the pod: the pod's scheduler name, and if several
-// schedulers share that name, also this scheduler's own. Upstream reads these variables, too.
-func schedulerOf(pod *v1.Pod) string { return withOwnName(pod.Spec.SchedulerName) }
-
-func withOwnName(scheduler string) string {
-	if os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" {
-		return scheduler + "/" + os.Getenv("SCHEDULER_POD_NAME")
-	}
-	return scheduler
+// writer writes claims and volumes.
+type writer struct {
+	kube     kubernetes.Interface
+	recorder record.EventRecorder
 }
 
 // writes records the writes for a claim. Its mutex is held during a write.
@@ -62,7 +58,7 @@ func (v *volumes) write(ctx context.Context, pod types.UID, own *ownClaim) error
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case !v.hasBegun(held, pod):
+	case !v.assumptions.hasBegun(held, pod):
 		return errGivenUp
 	case held.before != nil && held.before.UID != "": // the claim's own volume, not reserved by this scheduler
 		return nil
@@ -77,9 +73,9 @@ func (v *volumes) write(ctx context.Context, pod types.UID, own *ownClaim) error
 	var done metav1.Object
 	var err error
 	if own.volume != nil {
-		done, err = v.reserve(ctx, held, own.volume)
+		done, err = v.writer.reserve(ctx, held, own.volume)
 	} else {
-		done, err = v.selectNode(ctx, held, own.claim)
+		done, err = v.writer.selectNode(ctx, held, own.claim)
 	}
 	if err != nil {
 		return err
@@ -89,14 +85,14 @@ func (v *volumes) write(ctx context.Context, pod types.UID, own *ownClaim) error
 }
 
 // hasBegun reports whether the pod holds the claim in its step.
-func (v *volumes) hasBegun(held *assumedClaim, pod types.UID) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+func (as *assumptions) hasBegun(held *assumedClaim, pod types.UID) bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
 	return held.pods[pod]
 }
 
 // reserve reserves the volume for the claim.
-func (v *volumes) reserve(ctx context.Context, held *assumedClaim, pv *v1.PersistentVolume) (metav1.Object, error) {
+func (w *writer) reserve(ctx context.Context, held *assumedClaim, pv *v1.PersistentVolume) (metav1.Object, error) {
 	reserved, _, err := volume.GetBindVolumeToClaim(pv, held.claim)
 	if err != nil {
 		return nil, err
@@ -108,13 +104,13 @@ func (v *volumes) reserve(ctx context.Context, held *assumedClaim, pv *v1.Persis
 		// from an earlier claim.
 		delete(reserved.Annotations, volume.AnnBoundByController)
 	}
-	return v.kube.CoreV1().PersistentVolumes().Update(ctx, reserved, metav1.UpdateOptions{})
+	return w.kube.CoreV1().PersistentVolumes().Update(ctx, reserved, metav1.UpdateOptions{})
 }
 
 // selectNode writes the node on which the claim's volume is to be provisioned.
-func (v *volumes) selectNode(ctx context.Context, held *assumedClaim, claim *v1.PersistentVolumeClaim) (metav1.Object, error) {
+func (w *writer) selectNode(ctx context.Context, held *assumedClaim, claim *v1.PersistentVolumeClaim) (metav1.Object, error) {
 	selected := claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&selected.ObjectMeta, volume.AnnSelectedNode, held.node)
 	metav1.SetMetaDataAnnotation(&selected.ObjectMeta, SchedulerAnnotation, held.scheduler)
-	return v.kube.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, selected, metav1.UpdateOptions{})
+	return w.kube.CoreV1().PersistentVolumeClaims(claim.Namespace).Update(ctx, selected, metav1.UpdateOptions{})
 }

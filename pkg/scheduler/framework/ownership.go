@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/pager"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+)
+
+// OwnershipMark returns the text with which plugins mark the objects that they write for pods of the scheduler: its name, and if several
+// schedulers share that name, also this scheduler's own. Upstream reads these variables, too.
+func OwnershipMark(scheduler string) string {
+	if SharesName() {
+		return scheduler + "/" + os.Getenv("SCHEDULER_POD_NAME")
+	}
+	return scheduler
+}
+
+// SharesName reports whether several schedulers share a name.
+func SharesName() bool { return os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" }
+
+// OwnNames returns the names of this scheduler in pods.
+func OwnNames() []string {
+	if options.ServerOpts == nil {
+		return nil
+	}
+	return options.ServerOpts.SchedulerNames
+}
+
+// IsOwnMark reports whether this scheduler, under one of its names, wrote the mark.
+func IsOwnMark(mark string) bool {
+	return mark != "" && slices.ContainsFunc(OwnNames(), func(name string) bool { return OwnershipMark(name) == mark })
+}
+
+// VisitAll lists the objects of a kind page by page, each within the timeout, and visits each object, continuing after an error. A Recoverer
+// reads the API server, because informers may not show a former leader's last writes yet.
+func VisitAll[T any](ctx context.Context, kind string, timeout time.Duration, list pager.ListPageFunc, visit func(*T) error) error {
+	var errs []error
+	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		return list(ctx, options)
+	})
+	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		if item, ok := any(object).(*T); ok {
+			errs = append(errs, visit(item))
+		}
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("listing %s: %w", kind, err)
+	}
+	return errors.Join(append(errs, err)...)
+}
