@@ -15,6 +15,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // assumedPod is the state assumed for a pod on a node: the claims that it holds.
@@ -119,7 +120,7 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 // assumeClaim records that the pod holds the claim, with the allocation chosen for it, or the one it already has; revert undoes
 // it. The mutex is held.
 func (d *devices) assumeClaim(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *assumedClaim {
-	held := &assumedClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: schedulerOf(pod)}}
+	held := &assumedClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: framework.OwnershipMark(pod.Spec.SchedulerName)}}
 	d.held[claim.UID] = held
 	held.selector, _ = selectorOf(cmp.Or(chosen, claim.Status.Allocation))
 	if chosen == nil {

@@ -224,7 +224,7 @@ func (w *randomWorld) oracle(node *v1.Node, claims []*resourceapi.ResourceClaim,
 }
 
 func (w *randomWorld) search(node *v1.Node, claims []*resourceapi.ResourceClaim) (found, error) {
-	search, err := w.newSearch(context.Background(), w.inventory.reach(node), claims)
+	search, err := w.catalog.newSearch(context.Background(), w.inventory.reach(node), claims)
 	if err != nil {
 		return found{}, err
 	}

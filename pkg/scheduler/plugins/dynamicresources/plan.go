@@ -82,7 +82,7 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 // solve searches for devices for the claims, with all allocations except the given held claims'. The plan records the
 // state that it is based on.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*assumedClaim) (found, error) {
-	search, err := s.devices.newSearch(ctx, s.devices.inventory.reach(node), claims)
+	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
 		return found{}, err
 	}

@@ -157,11 +157,11 @@ func (n *inventory) sharedPart(places string) *part {
 
 // suitingAny returns the sound slices that claims may be allocated from. It leaves out shared slices without a suitable device,
 // because there may be many, and they may be large.
-func (p *part) suitingAny(ctx context.Context, d *devices, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
+func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
 	if p.ofOneNode {
 		return p.sound, nil
 	}
-	key, err := d.catalog.selectedBy(claims)
+	key, err := c.selectedBy(claims)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (p *part) suitingAny(ctx context.Context, d *devices, claims []*resourceapi
 	for _, one := range p.sound {
 		keep := one.ofOneNode()
 		if !keep {
-			if keep, err = d.catalog.suitsAny(ctx, one, claims); err != nil {
+			if keep, err = c.suitsAny(ctx, one, claims); err != nil {
 				return nil, err
 			}
 		}

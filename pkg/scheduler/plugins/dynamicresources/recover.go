@@ -4,20 +4,18 @@ package dynamicresources
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
-	"volcano.sh/volcano/cmd/scheduler/app/options"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // recover withdraws the writes of a former leader for pods that it did not bind: reservations for this scheduler's pods without a
@@ -27,36 +25,19 @@ func (d *devices) recover(ctx context.Context) error {
 		return err
 	}
 	r := recovery{devices: d, pods: map[string]map[types.UID]bool{}}
-	var errs []error
-	err := eachClaim(ctx, d.kube, func(claim *resourceapi.ResourceClaim) {
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return d.kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
+	}
+	return framework.VisitAll(ctx, "claims", callTimeout, list, func(claim *resourceapi.ResourceClaim) error {
 		if err := r.claim(ctx, claim); err != nil {
-			errs = append(errs, fmt.Errorf("claim %s: %w", klog.KObj(claim), err))
-		}
-	})
-	return errors.Join(append(errs, err)...)
-}
-
-// eachClaim visits all claims at the API server, because informers may not show the former leader's last writes yet.
-func eachClaim(ctx context.Context, kube kubernetes.Interface, visit func(*resourceapi.ResourceClaim)) error {
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		return kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
-	})
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		if claim, ok := object.(*resourceapi.ResourceClaim); ok {
-			visit(claim)
+			return fmt.Errorf("claim %s: %w", klog.KObj(claim), err)
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("listing claims: %w", err)
-	}
-	return nil
 }
 
 type recovery struct {
-	*devices
+	devices *devices
 	// pods caches, by namespace, this scheduler's pods without a node.
 	pods map[string]map[types.UID]bool
 }
@@ -65,9 +46,9 @@ type recovery struct {
 // left.
 func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) error {
 	mark := claim.Annotations[SchedulerAnnotation]
-	ours := mark != "" && isOurs(mark)
+	ours := framework.IsOwnMark(mark)
 	unused := ours && len(claim.Status.ReservedFor) == 0 && (claim.Status.Allocation != nil || slices.Contains(claim.Finalizers, resourceapi.Finalizer))
-	if !unused && (len(claim.Status.ReservedFor) == 0 || !ours && shareName()) {
+	if !unused && (len(claim.Status.ReservedFor) == 0 || !ours && framework.SharesName()) {
 		return nil
 	}
 	pending, err := r.pending(ctx, claim.Namespace)
@@ -81,7 +62,7 @@ func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) 
 		return nil
 	}
 	klog.InfoS("Withdrawing a former leader's reservation of a claim, the pod was not bound", "claim", klog.KObj(claim))
-	_, err = r.writeWithdrawal(ctx, withdrawal{
+	_, err = r.devices.writeWithdrawal(ctx, withdrawal{
 		namespace: claim.Namespace, name: claim.Name, uid: claim.UID, scheduler: mark, leaves: leaves,
 		frees: func(live *resourceapi.ResourceClaim) bool {
 			return ours && live.Annotations[SchedulerAnnotation] == mark
@@ -97,14 +78,14 @@ func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	list, err := r.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: withoutNode.String()})
+	list, err := r.devices.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: withoutNode.String()})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
 	}
 	found := map[types.UID]bool{}
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if pod.Spec.NodeName == "" && !finished(pod) && slices.Contains(schedulerNames(), pod.Spec.SchedulerName) {
+		if pod.Spec.NodeName == "" && !podutil.IsPodTerminal(pod) && slices.Contains(framework.OwnNames(), pod.Spec.SchedulerName) {
 			found[pod.UID] = true
 		}
 	}
@@ -114,19 +95,3 @@ func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID
 
 // withoutNode selects the pods without a node. All pods of a namespace may be too many to list in time.
 var withoutNode = fields.OneTermEqualSelector("spec.nodeName", "")
-
-func finished(pod *v1.Pod) bool {
-	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
-}
-
-// isOurs reports whether this scheduler, under one of its names, wrote the mark.
-func isOurs(mark string) bool {
-	return slices.ContainsFunc(schedulerNames(), func(name string) bool { return withOwnName(name) == mark })
-}
-
-func schedulerNames() []string {
-	if options.ServerOpts == nil {
-		return nil
-	}
-	return options.ServerOpts.SchedulerNames
-}

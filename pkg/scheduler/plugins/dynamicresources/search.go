@@ -193,9 +193,9 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 
 // search is one search for devices for claims on a node.
 type search struct {
-	*devices
-	ctx   context.Context
-	reach *reach
+	catalog *catalog
+	ctx     context.Context
+	reach   *reach
 	// offered are the slices to search, in order: the node's own first.
 	offered []*slice
 	ids     []structured.DeviceID
@@ -203,16 +203,16 @@ type search struct {
 }
 
 // newSearch returns a search among the slices from which the claims may be allocated.
-func (d *devices) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim) (*search, error) {
-	if err := d.catalog.compileAll(ctx, claims); err != nil {
+func (c *catalog) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim) (*search, error) {
+	if err := c.compileAll(ctx, claims); err != nil {
 		return nil, err
 	}
-	s := &search{devices: d, ctx: ctx, reach: r}
+	s := &search{catalog: c, ctx: ctx, reach: r}
 	if wantsAll(claims) {
 		s.offered = r.all()
 	} else {
 		for _, part := range []*part{r.own, r.shared} {
-			kept, err := part.suitingAny(ctx, d, claims)
+			kept, err := part.suitingAny(ctx, c, claims)
 			if err != nil {
 				return nil, err
 			}

@@ -19,7 +19,8 @@ import (
 
 // session is the plugin's state in one session.
 type session struct {
-	*plugin
+	settings
+	devices *devices
 	budgets *budgets
 	round   int64
 	// shared reads slices and applies the rules that taint devices; nil without such rules.
@@ -47,7 +48,7 @@ func newSession(p *plugin, shared k8sframework.SharedDRAManager) *session {
 	p.devices.rounds++
 	p.devices.budgets = newBudgets(p.search, p.devices.budgets)
 	return &session{
-		plugin: p, budgets: p.devices.budgets, round: p.devices.rounds, shared: shared,
+		settings: p.settings, devices: p.devices, budgets: p.devices.budgets, round: p.devices.rounds, shared: shared,
 		tasks: map[types.UID]*taskState{}, coupled: map[string]bool{},
 	}
 }

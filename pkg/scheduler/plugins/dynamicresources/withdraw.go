@@ -5,10 +5,8 @@ package dynamicresources
 import (
 	"cmp"
 	"context"
-	"os"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,20 +17,6 @@ import (
 // SchedulerAnnotation marks claims that this plugin has allocated with the scheduler's name. It is written with the
 // finalizer that protects the claim, because the status cannot hold it.
 const SchedulerAnnotation = "dynamicresources.volcano-prebind.io/scheduler"
-
-// schedulerOf returns the name of the scheduler that places the pod: the pod's scheduler name, and if several
-// schedulers share that name, also this scheduler's own. Upstream reads these variables, too.
-func schedulerOf(pod *v1.Pod) string { return withOwnName(pod.Spec.SchedulerName) }
-
-func withOwnName(scheduler string) string {
-	if shareName() {
-		return scheduler + "/" + os.Getenv("SCHEDULER_POD_NAME")
-	}
-	return scheduler
-}
-
-// shareName reports whether several schedulers share a name.
-func shareName() bool { return os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" }
 
 // withdraw reverts the writes to the claim for the pod.
 func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UID) error {
