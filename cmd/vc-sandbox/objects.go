@@ -27,8 +27,8 @@ const (
 	schedulerName = "volcano"
 )
 
-// gang is a PodGroup with equal members, each of which needs a whole node unless asks is set. All members are needed for
-// its minimum.
+// gang is a PodGroup with equal members. Each member needs a whole node unless asks is set. All members are needed for the
+// minimum.
 type gang struct {
 	name    string
 	members int

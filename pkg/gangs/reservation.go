@@ -16,13 +16,14 @@ type ReservationEnd string
 // The reasons why a node reservation ends. After all of them but ReservationPlaced and ReservationOff, the gang's queue and
 // namespace get no reservation for some time.
 const (
-	// ReservationPlaced means that a member of the gang has a node.
+	// ReservationPlaced means that members that waited for the reserved nodes have been bound, and that they reach the
+	// minimum.
 	ReservationPlaced ReservationEnd = "placed"
 	// ReservationExpired means that the nodes did not drain in time, or that the gang was not placed on the drained
 	// nodes.
 	ReservationExpired ReservationEnd = "expired"
-	// ReservationGone means that the gang, or a member that its minimum needs, no longer exists, or that the gang is in
-	// another queue.
+	// ReservationGone means that the gang, or a member that its minimum needs, no longer exists, that the gang is in
+	// another queue, or that its bound members are others than the ones that waited for the reserved nodes.
 	ReservationGone ReservationEnd = "gang_deleted"
 	// ReservationLost means that a reserved node was lost or the gang was changed, and that no other nodes can hold the
 	// gang.

@@ -23,8 +23,8 @@ type controller struct {
 	claims Claims
 }
 
-// Register registers the controller of this package. It ignores pods for which claims returns true. Upstream's controller
-// must already be registered.
+// Register registers the controller of this package. It ignores pods that the function claims returns true for. Upstream's
+// controller must already be registered.
 func Register(claims Claims) error {
 	var inner framework.Controller
 	framework.ForeachController(func(c framework.Controller) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// candidate is a device that a pod could have, regardless of which other devices the pod gets.
+// candidate is a device that a pod could have, whatever other devices the pod gets.
 type candidate struct {
 	// index is the index of the device in the inventory.
 	index int
@@ -228,8 +228,8 @@ func (x *search) sortCandidates(t Type, joint bool) {
 }
 
 // scoreCandidates sets the scores of the type's candidates. It calls the strategy once for all candidates with equal
-// capacity and equal use. If shares are to be spread, the score is the number of equal shares for which the device has
-// room.
+// capacity and equal use. If shares are to be spread, the score is the number of equal shares that fit into the free part
+// of the device.
 func (x *search) scoreCandidates(t Type) {
 	if x.isScored[t] || x.q.o.Strategy == nil && !x.q.spreads(t) {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
-// AppendUse appends to b a key of which parts of the devices pods use. If two states have equal keys of use, and their
-// inventories have equal keys, a request fits into both states or into neither.
+// AppendUse appends to b a key of the devices' use by pods. If two states have equal keys of use, and their inventories
+// have equal keys, a request fits into both states or into neither.
 func (s *State) AppendUse(b []byte) []byte {
 	for t := range s.Devices {
 		for i := range s.Devices[t] {

@@ -46,8 +46,8 @@ func unitsOf(quantity resource.Quantity, unit float64) int64 {
 	return int64(min(max(quantity.AsApproximateFloat64()*unit, 0), math.MaxInt64/2))
 }
 
-// Exceeded returns the name of the first limit that u, or the sum of u and more, exceeds; empty if none is exceeded. Names
-// for which more is 0 are checked with u alone.
+// Exceeded returns the name of the first limit that u, or the sum of u and more, exceeds; empty if none is exceeded. If
+// more is 0 under a name, only u is compared with its limit.
 func (u QueueUse) Exceeded(limits, more QueueUse) v1.ResourceName {
 	for at, limit := range limits {
 		if u[at] > limit || more[at] > 0 && u[at]+more[at] > limit {
