@@ -77,7 +77,8 @@ func RecordUnplaced(r *state.Attempt) {
 	recordExplanation(r, found)
 }
 
-// paused returns a message if the gang currently may not hold idle resources while it waits for others.
+// paused returns an addition to the gang's message if the gang currently may not hold idle resources while it waits for
+// other resources to be released; else an empty text.
 func paused(r *state.Attempt) string {
 	if r.IdleOnlyUntil.IsZero() {
 		return ""
@@ -86,7 +87,7 @@ func paused(r *state.Attempt) string {
 		r.IdleOnlyUntil.UTC().Format(time.TimeOnly+" UTC"))
 }
 
-// rememberAnywhere keeps, for the next session, why a gang that may be placed anywhere was not.
+// rememberAnywhere keeps, for the next session, the reason why a gang that may be placed on any node was not placed.
 func rememberAnywhere(r *state.Attempt, found crosssession.Explanation) {
 	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		return
@@ -112,7 +113,7 @@ func recordExplanation(r *state.Attempt, found crosssession.Explanation) {
 	}
 	r.Run.SetPendingReason(r.Job, found.PendingReason)
 	r.Run.Session.Explain(r.Job.UID, found.Explanation)
-	errs := api.NewFitErrors() // errors of every task: none of them fits into the group
+	errs := api.NewFitErrors() // the same errors for every task: none of them is placed
 	errs.SetError(found.Explanation.Message)
 	for _, tasks := range r.Pending.Tasks {
 		for _, task := range tasks {
@@ -121,7 +122,8 @@ func recordExplanation(r *state.Attempt, found crosssession.Explanation) {
 	}
 }
 
-// pendingReasonOf returns the queue's reason, if the queue stops the gang in every place; otherwise a lack of resources.
+// pendingReasonOf returns QueueFull or QueueNotOpen if the gang's queue stops the gang everywhere it was tried; otherwise
+// NotEnoughResources.
 func pendingReasonOf(e framework.GangExplanation) string {
 	reason := ""
 	for _, g := range e.Groups {
@@ -161,8 +163,9 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 	return out
 }
 
-// explainPlace explains the result of a trial in the place. If arithmetic excluded the place and cannot compute how
-// many members fit, the place is tried now.
+// explainPlace explains why the gang was not placed in the node group, in the HyperNode or on all nodes, as at says. d is
+// the gang's demand. If arithmetic excluded a node group without a trial, and cannot compute how many members fit there,
+// a trial is made now.
 func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	last, attempted := r.Found.Shortfalls[at.set]
@@ -186,9 +189,9 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// explainedByNumbers reports whether numbers suffice to explain the result in the set. After a trial in the set, this
-// requires that numbers decide on all tasks. If numbers alone excluded the set, it does not: a large job is not tried
-// everywhere only to find further reasons.
+// explainedByNumbers reports whether numbers suffice to explain why the gang was not placed in the set. After a trial in
+// the set (attempted) they do only if numbers decide on all tasks. Without a trial it is enough that numbers prove that
+// the set has no room: a large job is not tried in each set only to find further reasons.
 func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false
@@ -217,7 +220,8 @@ func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int
 	return min(fits, d.Needed), short.Refusals(set, r.Members.Known)
 }
 
-// tooLarge names the resources that a needed member requests more of than any node has.
+// tooLarge returns a text that names the resources of which a needed member requests more than any node has; empty if
+// there are none.
 func tooLarge(s *state.Run, d *state.Demand) string {
 	largest := s.Index.LargestNode()
 	for _, class := range d.Classes {
@@ -235,8 +239,8 @@ func tooLarge(s *state.Run, d *state.Demand) string {
 	return ""
 }
 
-// explainByTopology reports how many members the domains take. If these are too few in total, it adds the reasons of
-// nodes.
+// explainByTopology adds to the explanation why no domains were found for the gang. The reasons of nodes are left out if
+// the nodes have room for enough members in total, because then only the domains are too small.
 func explainByTopology(r *state.Attempt, e *framework.GangExplanation) {
 	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
 	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }

@@ -86,7 +86,7 @@ func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	return strings.TrimSpace(g.Group + " " + count)
 }
 
-// Stopped returns the reason that stops the next member.
+// Stopped returns a text with the reasons why the node group takes no further member.
 func Stopped(g framework.NodeGroupExplanation) string {
 	switch {
 	case g.Stopped != "":
@@ -111,7 +111,7 @@ func Stopped(g framework.NodeGroupExplanation) string {
 	return strings.Join(parts, ", ")
 }
 
-// noun returns the noun that the first of the parts counts.
+// noun returns "node " or "nodes " for the first part of a text, depending on the count, and nothing for further parts.
 func noun(parts []string, count int) string {
 	if len(parts) > 0 {
 		return ""

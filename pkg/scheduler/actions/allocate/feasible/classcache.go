@@ -18,7 +18,8 @@ import (
 type ClassCache struct {
 	finder *Finder
 	layers *layers
-	// task is one of the class. Its pre-predicate has run, so predicates called for it have their cycle state.
+	// task is a task that represents the class. Its pre-predicate has run, so predicates called for it have their cycle
+	// state.
 	task *api.TaskInfo
 	// affinity is the task's node selector and required node affinity.
 	affinity nodeaffinity.RequiredNodeAffinity
@@ -26,17 +27,17 @@ type ClassCache struct {
 	expected int
 	// results are by node number.
 	results []NodeFilterResult
-	// reached marks, by node number, the only nodes that the tasks can go to, and unreached is the filter result on all others; nil for
-	// all nodes.
+	// reached marks, by node number, the only nodes that the tasks can be placed on (framework.Reacher); nil if they can be placed on
+	// all. unreached is the filter result on all other nodes.
 	reached    []bool
 	unreached  *NodeFilterResult
 	candidates map[candidatesKey]*CandidateNodes
-	// representatives are by job key.
+	// representatives are the tasks for which PerJob filter results are requested, by job key.
 	representatives map[string]*representative
 	// refusedForGood are the nodes that an uncached plugin refuses to all tasks of the class, regardless of placements.
 	refusedForGood map[int32]error
 	rooms          map[*nodeset.Set]*Room
-	// reasons are short forms of filter results, as far as explanations needed them.
+	// reasons caches short forms of filter results, for explanations.
 	reasons map[*api.FitError]string
 }
 
@@ -62,7 +63,7 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 	return c
 }
 
-// Task is one of the class.
+// Task returns a task that represents the class.
 func (c *ClassCache) Task() *api.TaskInfo { return c.task }
 
 // OneByOne reports whether a plugin is called for every task of the class.
@@ -70,9 +71,10 @@ func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
 // NodeFilterResult is the result of the cached plugins for a task of the class on one node.
 type NodeFilterResult struct {
-	// version is 1 + the node's version when the filter result was requested, 0 for never; scored is the same for the score.
+	// version is 1 + the node's version in the index when the filter result was requested; 0 if none was. scored is the same
+	// for the score.
 	version, scored uint32
-	// Copies is how many tasks of the class fit into the node's idle resources, 0 when the predicates refuse it.
+	// Copies is how many tasks of the class fit into the node's idle resources, 0 if a predicate refuses the node.
 	Copies int32
 	// Fits reports whether the predicates accept the node and at least one task fits once resources are released.
 	Fits  bool
@@ -80,7 +82,7 @@ type NodeFilterResult struct {
 	err   error
 }
 
-// Verdict returns the current result of the cached plugins for the node.
+// FilterResult returns the current result of the cached plugins for the node.
 func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 	if c.reached != nil && !c.reached[node] {
 		return c.unreached
@@ -106,8 +108,9 @@ func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 	return v
 }
 
-// shortage returns the filter result on a node that is short of these resources: the plugins', if one of them explains all of these
-// shortages, or if the node would not take the tasks even with enough resources. Free resources there are of no use to them.
+// shortage returns the filter result on a node that has too little of the named resources. It is the plugins' own result if plugins
+// explain shortages of all these resources (framework.ShortageExplainer), or if the node would not take the tasks even with enough
+// resources, so that its free resources are of no use to them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Verdicts.IsShortageExplained(name) })
 	if !unexplained || c.excluded(node.Node) {
@@ -122,7 +125,8 @@ func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(c.task, node, statuses...)
 }
 
-// excluded reports whether the node is cordoned, or its labels or taints exclude the tasks. Plugins may allow it nevertheless.
+// excluded reports whether the node is cordoned, or its labels or taints exclude the tasks of the class. If the conf disables
+// such a check, the plugins accept the node nevertheless.
 func (c *ClassCache) excluded(node *v1.Node) bool {
 	if node == nil {
 		return false
@@ -148,7 +152,7 @@ func (c *ClassCache) score(node int32) float64 {
 // for every task or job, so it is an upper bound.
 type Room struct {
 	Total int
-	// Copies is the number for each node, by place in the set.
+	// Copies is how many tasks each node takes, by the node's index in Set.Nodes.
 	Copies []int32
 	// state is the state of the index that was counted.
 	state int
@@ -176,7 +180,7 @@ func (c *ClassCache) Room(set *nodeset.Set) *Room {
 	return r
 }
 
-// count updates one place.
+// count sets how many tasks the node at the index place takes, and updates the total.
 func (r *Room) count(place, copies int32) {
 	r.Total += int(copies - r.Copies[place])
 	r.Copies[place] = copies
@@ -191,7 +195,8 @@ func FutureIdle(node *api.NodeInfo) *api.Resource {
 	return node.FutureIdle()
 }
 
-// insufficient returns, by name, the resources that the node will not have enough of.
+// insufficient returns, by name, the resources of which the node has too little for the request, even once all releases
+// are done.
 func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	idle := FutureIdle(node)
 	if request.LessEqual(idle, api.Zero) {
@@ -202,7 +207,7 @@ func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	return short
 }
 
-// copies returns how many such requests fit into the node's idle resources, by arithmetic.
+// copies returns how many times the request fits into the node's idle resources, by arithmetic.
 func (f *Finder) copies(request *api.Resource, node *api.NodeInfo) int32 {
 	if !request.LessEqual(node.Idle, api.Zero) {
 		return 0

@@ -24,13 +24,13 @@ type FactCache struct {
 	// Seed is the seed of all hashes that are compared between sessions.
 	Seed  maphash.Seed
 	tasks map[*api.TaskInfo]*taskFacts
-	// session counts the sessions. asked counts the tasks that the current one has used.
+	// session counts the sessions. asked is how many tasks the current session has used.
 	session uint64
 	asked   int
-	// distinct are the keys that were made in the session. Equal ones share one string.
+	// distinct are the keys that were made in the session. Equal keys share one string.
 	distinct map[string]string
 	buffer   []byte
-	// classes is the number of classes of the last session.
+	// classes is how many task classes the last session had. Maps of the next session are created with this size.
 	classes int
 }
 
@@ -38,8 +38,8 @@ type FactCache struct {
 type taskFacts struct {
 	// key is the part of the class key that encodes the requests and the pod's spec, or the digest of a long one.
 	key string
-	// plain reports whether the pod has no affinity, topology spread, claims, or volumes that kubelets cannot create on
-	// any node.
+	// plain reports whether the pod has no affinity, topology spread, claims, or volumes except those that a kubelet can
+	// create on every node.
 	plain bool
 	// session is the last session that used the task.
 	session uint64

@@ -19,9 +19,9 @@ import (
 )
 
 // oneFilterResult makes a refusal independent of the order in which upstream called its predicates. Upstream calls them in
-// the order of a map, and stops at the first refusal that no eviction resolves, so with several reasons the result
-// varies. Here a lasting reason replaces others. Of several lasting reasons the first in a fixed order is reported, or
-// all candidates if a check costs too much.
+// the order of a map, and stops at the first refusal that no eviction resolves, so with several reasons the result varies.
+// Here a reason that no eviction resolves replaces all others. Of several such reasons, the first in a fixed order is
+// reported. If it would cost too much to check which of them applies, all that may apply are named.
 func (f *Finder) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err error) error {
 	var fit *api.FitError
 	if node.Node == nil || !errors.As(err, &fit) {
@@ -59,7 +59,8 @@ func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) st
 	return fit.Status[lasting].Reason
 }
 
-// mayLast returns the rules of a pod that may exclude a node permanently, except rules that are checked one by one.
+// mayLast names the pod's rules that may be the reason for a refusal of the node that no eviction resolves. Rules that
+// lastingReason checks itself are left out.
 func mayLast(pod *v1.Pod, node *v1.Node) []string {
 	var rules []string
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {

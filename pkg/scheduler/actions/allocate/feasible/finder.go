@@ -50,17 +50,17 @@ type Finder struct {
 	// perJob are the candidate nodes that are valid for the current job only.
 	perJob []*CandidateNodes
 
-	// sampled reports whether the user's flags leave out some nodes.
+	// sampled reports whether flags that the user has set leave nodes unchecked (sampling.go).
 	sampled bool
-	// rareLooks counts the checks of nodes for rare classes.
+	// rareLooks counts the checks of nodes that were spent on rare classes, which maxRareLooks limits.
 	rareLooks   int
 	checks      checks
 	selection   selection
 	overNetwork networkRefusals
 }
 
-// New returns the finder of a session, for the nodes of the index. Flags that differ from the defaults may leave out
-// some nodes. The memory is that of the last session's finder.
+// New returns the finder of a session, for the nodes of the index. defaults are the flags' default values: with other
+// values, some nodes may be left unchecked. facts are kept from the last session.
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, facts *FactCache) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
@@ -69,8 +69,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		index:        index,
 		layering:     newLayering(ssn, !caching),
 		antiAffinity: newSessionAntiAffinity(ssn),
-		// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim,
-		// which ask it again.
+		// The pre-predicates of these plugins copy every queue, only for the simulations of preempt and reclaim. These
+		// actions call them again.
 		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
 		facts:         facts,
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
@@ -85,8 +85,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	return f
 }
 
-// Exclude reports whether required anti-affinity keeps the two tasks off the same node, if the node has the labels that
-// it names.
+// Exclude reports whether required anti-affinity of one of the tasks keeps them off the same node. On a node without the
+// topology label of the term it does not.
 func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
 	return f.antiAffinity.excludes(l, r) || f.antiAffinity.excludes(r, l)
 }
@@ -100,7 +100,7 @@ func (f *Finder) ChecksPorts() bool { return f.checks.ports }
 // MaxCaches returns how many classes can have a cache at a time.
 func (f *Finder) MaxCaches() int { return f.maxCaches }
 
-// ForgetJob drops results that apply to one job only. It is called when another job's turn begins.
+// ForgetJob drops results that apply to one job only. It is called when an attempt to place a job has ended.
 func (f *Finder) ForgetJob() {
 	for _, c := range f.perJob {
 		delete(c.cache.candidates, c.key)
@@ -109,7 +109,7 @@ func (f *Finder) ForgetJob() {
 	f.perJob = nil
 }
 
-// Placed records a task that was placed on the node; TakenBack removes it, wherever it was.
+// Placed records that the task was placed on the node. TakenBack removes the record.
 func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
 
 // TakenBack undoes Placed.
@@ -124,20 +124,21 @@ func (f *Finder) PrePredicate(task *api.TaskInfo) (err error) {
 	return err
 }
 
-// AskCachedAgain calls the plugins with cached filter results for the task itself: some choose, in that call, the devices that they
-// then reserve.
+// AskCachedAgain calls the plugins with cached filter results for the task itself and the node: in that call, some plugins choose
+// the devices that they then reserve.
 func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) error {
 	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
 }
 
 // DecidedByNumbers reports whether only numbers and cached filter results decide which nodes take the task: DecidedByClass holds, and
-// no plugin of this project refuses nodes for reasons that only it knows.
+// no plugin of this project refuses nodes to it by a predicate of its own.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	return len(f.OwnFilters(task)) == 0 && f.DecidedByClass(task, chosenBy)
 }
 
 // DecidedByClass reports whether only cached filter results decide which nodes take the task: no plugin that may refuse nodes is called
-// for each task, no plugin but chosenBy has filter results of its own for the job, and no pod placed in the session keeps it away.
+// for each task, no plugin but chosenBy has filter results of its own for the job, and no pod placed in the session keeps it away by
+// anti-affinity.
 func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	if f.layering.readsAnything || f.layering.nothingCached || f.layering.onTheClock {
 		return false
@@ -146,7 +147,7 @@ func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	return !layers.uncachedFilterResults && !f.perJobBut(layers, task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
 }
 
-// OwnFilters returns the plugins of this project that refuse nodes to tasks of the task's class for reasons that only they know.
+// OwnFilters returns the plugins of this project that have a predicate of their own for tasks of the task's class.
 func (f *Finder) OwnFilters(task *api.TaskInfo) []string { return f.Class(task).layers.ownFilters }
 
 // PerJobBut reports whether a plugin other than the named one has filter results on the task that apply to some jobs only.
@@ -198,7 +199,7 @@ func (f *Finder) uncachedFilterResult(task *api.TaskInfo, c *ClassCache, node in
 // another order than fresh ones: without rounding, ties would be broken by the last bit of a float.
 func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
 
-// Candidates returns the nodes that take tasks such as this one, by cached filter results. They are up to date.
+// Candidates returns the nodes of where that take tasks of the task's class c by cached filter results, as of now.
 func (f *Finder) Candidates(task *api.TaskInfo, c *ClassCache, where Where) *CandidateNodes {
 	perJob, jobKey := c.layers.forJob(f.ssn, f.ssn.Jobs[task.Job], where.ChosenBy)
 	key := candidatesKey{set: where.Set, job: jobKey}

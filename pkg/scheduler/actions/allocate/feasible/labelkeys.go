@@ -15,15 +15,15 @@ import (
 )
 
 // selectorLabelKeys are the labels and annotations of pods that a filter result in this session may depend on. Pods that differ only in
-// others are equal: every pod has some that only name it or its job.
+// other labels and annotations are treated as equal: every pod has some that only name the pod or its job.
 type selectorLabelKeys struct {
 	// read are the keys that plugins read.
 	read framework.PodKeys
-	// selected are the labels that selectors of pods refer to.
+	// selected are the labels to which selectors in affinity terms and spread constraints of pods refer, by key.
 	selected map[string]*mentionedValues
 }
 
-// mentionedValues are the values of a label that selectors name. All other values are equivalent. every reports that all values
+// mentionedValues are the values of a label that selectors name. All other values are equivalent. If every is set, all values
 // are distinguished.
 type mentionedValues struct {
 	values map[string]bool
@@ -34,8 +34,8 @@ type mentionedValues struct {
 //   - required anti-affinity of pods on nodes, which keeps away pods that have no affinity themselves;
 //   - required affinity, anti-affinity and spread of the pods to be placed, which may select one another.
 //
-// Preferred affinity, and Services, which spread pods, affect scores only: nodeorder caches none for the pods concerned. pending
-// counts the pods to be placed.
+// Preferred affinity, and Services, which spread pods, affect scores only: for pods concerned, the scores of plugin nodeorder
+// are not cached. pending counts the pods to be placed.
 func newSelectorLabelKeys(ssn *framework.Session, plugins []string) (k *selectorLabelKeys, pending int) {
 	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
 	for _, plugin := range plugins {

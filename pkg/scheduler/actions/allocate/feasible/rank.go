@@ -51,9 +51,9 @@ func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 	return class
 }
 
-// rankHeap is a heap of places of a set of nodes, the best first.
+// rankHeap is a heap of nodes of a set, the best first. A node is given by its place: its index in the set's Nodes.
 type rankHeap struct {
-	// places are the heap's entries. entry is the index in places of each place; -1 if it is not in the heap.
+	// places are the heap's entries. entry is, for each place, its index in places; -1 if the place is not in the heap.
 	places []int32
 	entry  []int32
 	// rank is the rank of each place.
@@ -84,13 +84,13 @@ func (h *rankHeap) Swap(i, j int) {
 	h.entry[h.places[i]], h.entry[h.places[j]] = int32(i), int32(j)
 }
 
-// Push implements heap.Interface; use set.
+// Push implements heap.Interface. Callers use set instead.
 func (h *rankHeap) Push(x any) {
 	h.entry[x.(int32)] = int32(len(h.places))
 	h.places = append(h.places, x.(int32))
 }
 
-// Pop implements heap.Interface; use drop.
+// Pop implements heap.Interface. Callers use drop instead.
 func (h *rankHeap) Pop() any {
 	last := h.places[len(h.places)-1]
 	h.places = h.places[:len(h.places)-1]
@@ -101,7 +101,7 @@ func (h *rankHeap) Pop() any {
 // has reports whether the place is in the heap.
 func (h *rankHeap) has(place int32) bool { return h.entry[place] >= 0 }
 
-// set adds or moves the place according to the rank.
+// set adds the place with the rank to the heap, or moves it if the heap has it.
 func (h *rankHeap) set(place int32, r rank) {
 	h.rank[place] = r
 	if h.has(place) {

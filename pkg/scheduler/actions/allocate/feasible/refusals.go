@@ -14,7 +14,8 @@ import (
 )
 
 // takeOut removes nodes that an uncached plugin refuses to all tasks of the class, permanently or until a task is taken back, so
-// that the plugin is not called again for each of them. refused are the nodes it refused for one task.
+// that the plugin is not called again for each task. refused are the nodes that uncached plugins refused for one task, with the
+// filter result.
 func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	for node, err := range refused {
 		switch {
@@ -55,7 +56,8 @@ func forGood(err error) bool {
 	})
 }
 
-// hasAntiAffinity reports whether the refusal is due to anti-affinity, which no further pod resolves.
+// hasAntiAffinity reports whether the refusal is due to required anti-affinity. Placing more pods does not resolve such a
+// refusal.
 func hasAntiAffinity(err error) bool {
 	return refusedBecause(err, func(reason string) bool {
 		return reason == interpodaffinity.ErrReasonAntiAffinityRulesNotMatch || reason == interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch

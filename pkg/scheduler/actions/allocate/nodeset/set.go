@@ -37,7 +37,7 @@ func (s *Set) Has(node int32) bool {
 	return ok
 }
 
-// intersect returns the nodes of both sets, under the first's name.
+// intersect returns the set of nodes that both sets have, under the name of s.
 func (s *Set) intersect(within *Set) *Set {
 	var nodes []int32
 	for _, node := range s.Nodes {

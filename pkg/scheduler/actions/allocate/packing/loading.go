@@ -4,11 +4,12 @@ package packing
 
 import "slices"
 
-// loading is one node with the tasks placed on it.
+// loading is one node with the tasks that are placed on it.
 type loading struct {
 	*Problem
 	node *Node
-	// left is how many tasks of each class remain to be placed. taken is how many are on the node.
+	// left is how many tasks of each class are to be placed on this node or others. taken is how many of these are on
+	// this node.
 	left, taken []int
 	room        []float64
 	slots       int

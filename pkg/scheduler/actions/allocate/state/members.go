@@ -17,7 +17,8 @@ type MemberNodes struct {
 	sets map[*nodeset.Set]presence
 }
 
-// presence caches whether one of the first so many nodes is in a set.
+// presence caches whether one of the first nodes of MemberNodes.Nodes is in a set. asked is how many nodes were looked
+// up.
 type presence struct {
 	asked int
 	some  bool

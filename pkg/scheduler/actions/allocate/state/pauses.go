@@ -12,7 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Pauses decides when jobs of a session may not hold idle resources. Actions that run before allocate ask it, too.
+// Pauses decides when jobs may not hold idle resources, because their namespaces have held some for too long
+// (crosssession.Holds). Actions that run before allocate ask it, too.
 type Pauses struct {
 	session *framework.Session
 	holds   *crosssession.Holds

@@ -22,7 +22,7 @@ type Pending struct {
 	Tasks map[api.SubJobID][]*api.TaskInfo
 	// needed are the sub-jobs that the job's minimum needs.
 	needed map[api.SubJobID]bool
-	// fitErrors are the fit errors of tasks that wait while other tasks of the job are tried again.
+	// fitErrors are the fit errors of tasks that wait while further tasks of the job are tried.
 	fitErrors map[api.TaskID]*api.FitErrors
 	// IdleOnly reports whether members of the job already wait for resources being released. No more such resources are
 	// then reserved for it.
@@ -42,8 +42,8 @@ func (p *Pending) First() *api.TaskInfo {
 	return nil
 }
 
-// IsShort reports whether the job is certainly short of its minimum, because it has too few other tasks, whatever their
-// status. It may return false for a job that is short.
+// IsShort reports whether the job is certainly short of its minimum: its tasks that are not to be placed here are fewer
+// than the minimum, whatever their status. It may return false for a job that is short.
 func (p *Pending) IsShort(job *api.JobInfo) bool {
 	others := len(job.Tasks)
 	for _, subJob := range p.SubJobs {
@@ -52,7 +52,7 @@ func (p *Pending) IsShort(job *api.JobInfo) bool {
 	return others < int(job.MinAvailable)
 }
 
-// RememberFitErrors saves the fit errors of the job's tasks before its next turn resets them.
+// RememberFitErrors saves the fit errors of the job's tasks before the next attempt to place the job resets them.
 func (p *Pending) RememberFitErrors(job *api.JobInfo) {
 	if p.fitErrors == nil && len(job.NodesFitErrors) > 0 {
 		p.fitErrors = map[api.TaskID]*api.FitErrors{}
@@ -85,8 +85,8 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside leaves only the given tasks to be placed, and returns the previous Pending for PutBack; nil if no tasks were
-// removed, or if only is nil.
+// SetAside removes all tasks except those in only, and returns the former Pending for PutBack. It returns nil if no tasks
+// were removed, or if only is nil.
 func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
@@ -104,7 +104,7 @@ func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	return whole
 }
 
-// PutBack restores the tasks of the whole that still wait.
+// PutBack restores the tasks of whole, which SetAside returned, as far as they are still pending.
 func (p *Pending) PutBack(whole *Pending) {
 	p.SubJobs, p.Tasks = whole.SubJobs, whole.Tasks
 	rest := map[api.SubJobID][]*api.TaskInfo{}

@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Progress is how far jobs have come, from one turn to the next, so that further tasks of a job are placed without counting all
-// of its tasks again. It asks the plugins what is ready.
+// Progress is how far jobs have come in the session. It is kept from one attempt to place a job to the next, so that further
+// tasks are placed without counting all tasks of the job again. Progress asks the plugins which jobs are ready.
 type Progress struct {
 	ssn   *framework.Session
 	index *nodeset.Index
@@ -27,7 +27,8 @@ type Progress struct {
 
 // JobProgress is how far a job has come.
 type JobProgress struct {
-	// ready is set once the job's minimum is handed over to be bound. subJobs has the sub-jobs whose minimum is.
+	// ready is set once the job's minimum is handed over to be bound. subJobs has the sub-jobs whose minimum is handed
+	// over.
 	ready   bool
 	subJobs map[api.SubJobID]bool
 	Members *MemberNodes
@@ -53,7 +54,7 @@ func (p *Progress) Job(job *api.JobInfo) *JobProgress {
 	return known
 }
 
-// Forget drops the progress of the job: it has no other turn, or everything is counted again.
+// Forget drops the progress of the job, because the job is not tried again, or everything is to be counted again.
 func (p *Progress) Forget(job *api.JobInfo) { delete(p.of, job.UID) }
 
 // Advance adds the tasks of a ready job that were handed over. If some were refused, everything is counted again.

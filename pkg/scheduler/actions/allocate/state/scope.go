@@ -13,7 +13,7 @@ type Scope struct {
 	feasible.Where
 	// Group is the set's node group, over whose children tasks are distributed; nil for a set without division.
 	Group *topology.Group
-	// Within restricts the sets of the groups in it to these nodes; nil restricts nothing.
+	// Within restricts the sets of Group and of the groups inside it to these nodes; nil restricts nothing.
 	Within *nodeset.Set
 }
 
@@ -58,7 +58,7 @@ func cmpBool(l, r bool) int {
 type Options struct {
 	// IdleOnly leaves out nodes whose resources are still being released.
 	IdleOnly bool
-	// Within are the nodes on which it is tried: all but the nodes that it should avoid. nil is all.
+	// Within are the nodes on which the job is tried: all nodes except those that the job should avoid; nil for all.
 	Within *nodeset.Set
 	// Places is the number of node groups or HyperNodes where the job is still to be tried, including this one. They
 	// share the steps that searches for plans may take.

@@ -29,7 +29,7 @@ func (o Outcome) String() string {
 type PartResult struct {
 	Changes *Changes
 	Outcome Outcome
-	// Rest are the tasks that were not tried.
+	// Rest are the tasks that were not tried, and are to be tried later.
 	Rest      []*api.TaskInfo
 	hyperNode string
 }
@@ -40,11 +40,11 @@ type Result struct {
 	Changes []*Changes
 	// Rest are the remaining tasks of sub-jobs with placed tasks.
 	Rest map[api.SubJobID][]*api.TaskInfo
-	// HyperNode is where the job was placed. SubJobs is where its sub-jobs were. Both are for jobs that choose among
-	// HyperNodes.
+	// HyperNode is the HyperNode in which the job was placed, and SubJobs are those of its sub-jobs. Both are set only
+	// for jobs that choose among HyperNodes.
 	HyperNode string
 	SubJobs   map[api.SubJobID]string
-	// Former are the previous HyperNodes of the sub-jobs.
+	// Former are the HyperNodes that the sub-jobs had before, for Discard.
 	Former map[api.SubJobID]string
 	Score  float64
 }

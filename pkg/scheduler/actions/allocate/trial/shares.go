@@ -9,7 +9,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// SharesShortfall is how far a trial by shares came that failed to place all tasks.
+// SharesShortfall says how far a trial came that failed to place all tasks by the shares of a plan.
 type SharesShortfall struct {
 	// Took is the number of tasks that nodes took, for nodes that took fewer than their share.
 	Took map[string]int
@@ -19,8 +19,8 @@ type SharesShortfall struct {
 	QueueRefused bool
 }
 
-// TryShares places the tasks by the shares: on each node the first tasks that it accepts. If some find no place,
-// nothing is placed.
+// TryShares places the tasks by a plan that says how many tasks each node gets: on each node the first tasks that it
+// accepts. If some tasks find no place, nothing is placed.
 func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (PartResult, SharesShortfall) {
 	p := newPlacer(s)
 	p.minimum = len(tasks)
@@ -49,8 +49,8 @@ func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (Part
 	return p.end(stillPending(s.attempt.Pending.Tasks[s.SubJob.UID])), SharesShortfall{}
 }
 
-// CountOnNode places up to most of the tasks on the node and takes them back, to find out how many it takes: some plugins'
-// verdicts depend on the other tasks of the node.
+// CountOnNode returns how many of the tasks the node takes, at most most. It places them and takes them back, because some
+// plugins' filter results depend on the other tasks of the node.
 func CountOnNode(s *Part, node int32, most int) int {
 	p := newPlacer(s)
 	left, _ := p.fillNode(s.Tasks, node, most)

@@ -8,7 +8,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// noteShortfall records, for the explanation, the trial that placed most tasks in the set; of equal trials, the first.
+// noteShortfall records, for the explanation, how far this trial came in its set of nodes, unless an earlier trial there
+// placed at least as many tasks, or was refused for reasons beyond numbers.
 func (p *placer) noteShortfall() {
 	if p.part.Retrying {
 		return
@@ -65,7 +66,7 @@ func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	}
 }
 
-// findQueueShortfall explains a task that its queue refused: by the nodes if none takes it, else by the queue.
+// findQueueShortfall explains a task that its queue refused: by the nodes if no node takes it either, else by the queue.
 func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	if p.run.ExceedsNodes(task) != nil { // no nodes were searched for the task
 		_, _ = p.run.Finder.Cache(task) // on an error the queue's reason is reported

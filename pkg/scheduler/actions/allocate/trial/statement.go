@@ -18,13 +18,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// Changes are the changes of the session by one trial. They are committed, kept or discarded as a whole.
+// Changes are the placements that one trial made in the session. They are committed, kept or discarded as a whole.
 type Changes struct {
 	run    *state.Run
 	Placed []placement
 }
 
-// placement is one placed task with a statement of its own that undoes it.
+// placement is a placed task, with a statement of its own by which it can be undone.
 type placement struct {
 	task *api.TaskInfo
 	stmt *vcframework.Statement
@@ -57,7 +57,7 @@ func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 // errByHandler stands for the error of an event handler, which upstream's statement logs and does not return.
 var errByHandler = errors.New("refused by an event handler of a plugin (see the scheduler's log)")
 
-// whyRefused returns why the plugins refused a task that was just placed.
+// whyRefused returns why a plugin could not reserve for a task that was just placed.
 func whyRefused(s *state.Run, task *api.TaskInfo) error {
 	if err := s.Session.WhyUnreserved(task); err != nil {
 		return err
@@ -65,7 +65,8 @@ func whyRefused(s *state.Run, task *api.TaskInfo) error {
 	return errByHandler
 }
 
-// resetTask resets fields that upstream leaves set in a task that was taken back.
+// resetTask resets fields that upstream leaves set in a task that was taken back. err is the error of taking it back,
+// which is logged.
 func resetTask(s *state.Run, task *api.TaskInfo, err error) {
 	if err != nil {
 		klog.ErrorS(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
