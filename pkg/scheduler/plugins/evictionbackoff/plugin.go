@@ -129,7 +129,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		paused.begin(task)
 		return p.searches.admit(task)
 	})
-	ssn.Session.AddPredicateFn(Name, paused.accepts) // with upstream's method, so that allocate, which does not need it, treats the plugin as one without a predicate
+	ssn.Session.AddPredicateFn(Name, paused.accepts) // not with ssn's method, so that allocate treats the plugin as one without a predicate
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || !evicts(ssn.Action) {
