@@ -23,7 +23,7 @@ var (
 	_ framework.Starter = (*Action)(nil)
 )
 
-// Option configures the action.
+// Option is an option of the allocate action, for New.
 type Option func(*Action)
 
 // WithTrialObserver calls observe after every trial placement of a gang in a node group, with its result: ready, waiting
@@ -32,7 +32,7 @@ func WithTrialObserver(observe func(result string)) Option {
 	return func(a *Action) { a.observe = observe }
 }
 
-// New returns the action.
+// New returns an allocate action with the options.
 func New(opts ...Option) *Action {
 	a := &Action{observe: func(string) {}, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
 	for _, opt := range opts {

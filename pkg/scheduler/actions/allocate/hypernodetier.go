@@ -49,7 +49,7 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-// namesTiers reports whether a PodGroup names a tier instead of giving its number.
+// namesTiers reports whether the job's PodGroup names a HyperNode tier instead of giving its number.
 func namesTiers(job *api.JobInfo) bool {
 	names := func(t *scheduling.NetworkTopologySpec) bool {
 		return t != nil && t.HighestTierName != "" && t.HighestTierAllowed == nil

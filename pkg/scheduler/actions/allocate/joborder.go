@@ -73,7 +73,8 @@ func (q *jobQueue) compare(l, r *api.JobInfo) int {
 	return 1
 }
 
-// usualOrder is the order of the priority plugin and the session's fallback.
+// usualOrder compares jobs by priority, creation time and UID: as the priority plugin does, and the session if plugins
+// treat two jobs as equal.
 func usualOrder(l, r *api.JobInfo) int {
 	return cmp.Or(cmp.Compare(r.Priority, l.Priority), l.CreationTimestamp.Compare(r.CreationTimestamp.Time), cmp.Compare(l.UID, r.UID))
 }

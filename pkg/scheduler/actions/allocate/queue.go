@@ -68,8 +68,8 @@ func (s *scheduler) scheduleQueue(queue *api.QueueInfo) {
 	s.waiting.queues.Push(queue)
 }
 
-// scheduleJob places as many of the job's tasks as it can, and puts the job back into its queue while it has more. alone reports
-// whether no other job is left.
+// scheduleJob places as many of the job's tasks as it can, and puts the job back into its queue while some are left. alone
+// reports whether no other job is left.
 func (s *scheduler) scheduleJob(job *api.JobInfo, alone bool) {
 	pending := s.waiting.pending[job.UID]
 	if pending.Empty() || s.scheduleGangGroup(job) { // its gang group was scheduled instead

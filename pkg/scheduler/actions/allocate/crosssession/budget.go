@@ -49,7 +49,7 @@ type Budget struct {
 	session int
 	// Left is how many steps searches may still use in the current session.
 	Left int
-	// Next is the search whose turn it is in this session; nil if there is none, or it was used.
+	// Next is the search whose turn it is in this session; nil if no search waited, or if the turn was used.
 	Next *Search
 	// gangGroups are the gang groups with waiting searches, by the name in Search.GangGroup; a gang without a gang group counts as one. asked is a
 	// logical clock: it advances when a search asks for more steps, and when one gets its turn.
@@ -173,5 +173,5 @@ func (b *Budget) Enqueue(of Search) {
 	gangGroup.searches[of].asked = b.session
 }
 
-// Finish ends the search's turn, because it needs no further steps.
+// Finish ends the search's turn, if it has one, because the search needs no further steps.
 func (b *Budget) Finish(of Search) { b.useTurn(of) }

@@ -16,7 +16,7 @@ import (
 // Cache keeps results of allocate from one session to the next. Each result is the one that a session with enough steps
 // would compute again. An entry that a session does not use is dropped when the next session begins.
 type Cache struct {
-	// Seed is the seed of all hashes.
+	// Seed is the seed of all hashes that are compared between sessions.
 	Seed maphash.Seed
 	// Tasks keeps facts about tasks for package feasible.
 	Tasks *feasible.FactCache
@@ -32,7 +32,7 @@ type Cache struct {
 	// GangGroups are the reasons why gang groups fit nowhere, by the gang group's ID. FormerGangGroups are from the last
 	// session.
 	GangGroups, FormerGangGroups map[string]GangGroupReasons
-	// Nodes are the fingerprints of nodes.
+	// Nodes keeps the fingerprints of nodes.
 	Nodes Nodes
 	// Holds limits how long gangs hold idle resources while some of their members wait for resources to be released.
 	Holds Holds
@@ -76,7 +76,8 @@ func (m *Cache) BeginSession() {
 	m.Holds.beginSession(time.Now())
 }
 
-// CachedExplanation returns why a gang with the fingerprint did not fit in this session or the last one.
+// CachedExplanation returns why a gang with this fingerprint did not fit in this session or in the last one; false if no
+// reason is kept.
 func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {
 	found, ok := m.Gangs[fingerprint]
 	if !ok {
@@ -87,7 +88,8 @@ func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {
 	return found, ok
 }
 
-// Solution is the answer to a packing problem, the plan if there is one, and how many steps the search was allowed.
+// Solution is the answer to a packing problem, with the plan if one was found, and with the number of steps that the
+// search was allowed to take.
 type Solution struct {
 	packing.Answer
 	Plan  packing.Plan
@@ -140,7 +142,7 @@ func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Soluti
 	return found, found.final()
 }
 
-// Way is a strategy to look for room for tasks.
+// Way names a strategy by which a search looks for room for tasks.
 type Way string
 
 // FirstOrders is to place the tasks by rank, and the largest first. OtherOrders is to place them in other orders. AnyWay

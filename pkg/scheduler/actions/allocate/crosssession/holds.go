@@ -28,7 +28,7 @@ const (
 // because a tenant can choose and recreate them.
 type Holds struct {
 	of map[string]*hold
-	// session numbers the sessions.
+	// session is the number of the current session.
 	session uint64
 }
 
@@ -41,11 +41,11 @@ type hold struct {
 	// passed is how much time since the previous session counted in that session. added is how much of it went into the
 	// bucket.
 	passed, added time.Duration
-	// until is when the last pause ends or ended.
+	// until is the end of the last pause, which may be over.
 	until time.Time
 }
 
-// beginSession drops namespaces whose buckets are empty.
+// beginSession starts a session. It drops namespaces whose buckets are empty.
 func (h *Holds) beginSession(now time.Time) {
 	h.session++
 	maps.DeleteFunc(h.of, func(_ string, of *hold) bool { return now.Sub(of.at) > pause })

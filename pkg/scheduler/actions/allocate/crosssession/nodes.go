@@ -24,7 +24,7 @@ type Nodes struct {
 	numbered uint64
 }
 
-// nodeRecord is the stored data of a node.
+// nodeRecord is what is kept about a node.
 type nodeRecord struct {
 	name string
 	// object is the node's Node object. number identifies the object: unlike its address, a number is never used for
@@ -54,7 +54,7 @@ type nodeState struct {
 	oversubscribed, jobsEvicting bool
 }
 
-// beginSession drops the nodes that the last session did not use.
+// beginSession starts a session. It drops the nodes that the last session did not use.
 func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
 
 // open prepares the records for the session's nodes (all), once in each session. If these are the NodeInfos of the last
@@ -124,7 +124,7 @@ func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, touched bool, com
 	return fingerprint
 }
 
-// hasPlaced reports whether the session has added tasks to the node.
+// hasPlaced reports whether the session has placed tasks on the node.
 func hasPlaced(info *api.NodeInfo) bool {
 	for _, task := range info.Tasks {
 		if task.Status == api.Allocated || task.Status == api.Pipelined {

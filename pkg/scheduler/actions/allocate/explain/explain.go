@@ -20,16 +20,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// explainedPlace is where a gang was tried: a node group, a HyperNode, or all nodes.
+// explainedPlace is a set of nodes in which a gang was tried: a node group, a HyperNode, or all nodes.
 type explainedPlace struct {
 	name  string
 	set   *nodeset.Set
 	group *topology.Group
 }
 
-// RecordUnplaced records why the job was not placed: for each place where it may be placed, how many of the needed
-// members fit, and the reason that stops the next. It uses results of trials, or arithmetic that equal gangs share, so
-// it costs at most a look at each node for each of a few classes.
+// RecordUnplaced records why the job was not placed: for each node group or HyperNode where it may be placed, or for all
+// nodes, how many of the needed members fit, and the reason that stops the next. It uses results of trials, or arithmetic
+// whose results equal gangs share. So it checks each node at most once for each of a few task classes.
 func RecordUnplaced(r *state.Attempt) {
 	if reason := r.Found.BestEffortReason; reason != "" {
 		r.Run.SetPendingReason(r.Job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: reason})
@@ -103,7 +103,8 @@ func rememberAnywhere(r *state.Attempt, found crosssession.Explanation) {
 	r.Run.CrossSession.Gangs[found.Fingerprint] = found
 }
 
-// changeable reports whether the group's reason is a text of the queue or of a plugin, which may change with time.
+// changeable reports whether the reason that stops the gang in the group is a text of the queue or of a plugin. Such a
+// text may change with time.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
 // recordExplanation records, for this session and the next, why a gang with node groups was not placed.
@@ -207,8 +208,8 @@ func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool
 	return !attempted && !probed && r.Refuted(set, state.Options{IdleOnly: true})
 }
 
-// countByClass counts how many tasks of the demand the set takes, each class on its own. It also returns the reasons
-// why nodes refuse the first class that does not fit completely.
+// countByClass counts how many tasks of the demand the set takes, each class on its own. It also returns the reasons why
+// nodes refuse the first class of which not all tasks fit.
 func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int, refusals *feasible.Refusals) {
 	short := d.Classes[0]
 	for _, class := range d.Classes {
@@ -253,8 +254,8 @@ func explainByTopology(r *state.Attempt, e *framework.GangExplanation) {
 	}
 }
 
-// Reuse gives the gang the explanation of an equal gang of this session or the last one, if nothing that it depends on has
-// changed. It returns false if there is none, and the gang must be tried.
+// Reuse records the explanation of an equal gang of this session or the last one for the gang, if nothing on which the
+// explanation depends has changed. It returns false if there is none, so that the gang must be tried.
 func Reuse(r *state.Attempt) bool {
 	if r.Found.Fingerprint = r.FingerprintOf(); r.Found.Fingerprint == 0 {
 		return false

@@ -26,7 +26,7 @@ type sessionAntiAffinity struct {
 	ssn     *framework.Session
 	enabled bool
 	terms   map[string]*antiAffinityTerm
-	// held are the terms of each placed task.
+	// held are the terms of each placed task, with its node's value of the topology label.
 	held map[api.TaskID][]heldTerm
 	// version counts the terms that were added so far. matched caches the result of the last call of matching: the terms,
 	// at that version, that match the task. The same task is checked for many nodes in a row. A term that was removed
@@ -64,7 +64,7 @@ func newSessionAntiAffinity(ssn *framework.Session) *sessionAntiAffinity {
 	return s
 }
 
-// add adds the terms of a placed task.
+// add records the anti-affinity terms of a task that was placed on the node.
 func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
 	if !s.enabled {
 		return
@@ -99,7 +99,7 @@ func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiA
 	return made
 }
 
-// remove removes the terms of a task that was taken back.
+// remove removes the anti-affinity terms of a task that was taken back.
 func (s *sessionAntiAffinity) remove(task *api.TaskInfo) {
 	for _, h := range s.held[task.UID] {
 		if h.holders[h.value]--; h.holders[h.value] > 0 {

@@ -50,7 +50,7 @@ type CandidateNodes struct {
 	// back. keptAwayOf is the value of Finder.takenBack when the entries were made.
 	keptAway   map[int32]error
 	keptAwayOf int
-	// state is the state of the index up to which changes of nodes were processed.
+	// state is the state of the index (nodeset.Index.State) up to which changes of nodes were processed.
 	state int
 	// lookedAt is how many of the set's nodes have been checked. step is the distance between two checked nodes, and
 	// enough is how many feasible nodes are wanted (sampling.go). looked marks the places of checked nodes.
@@ -80,7 +80,8 @@ type representative struct {
 	err error
 }
 
-// representativeOf returns the representative for the task: a task of its own job, or of one with the same key.
+// representativeOf returns the representative of the task's class for jobs with this key. On the first call for the key,
+// the task becomes the representative.
 func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *representative {
 	if r, ok := c.representatives[jobKey]; ok {
 		return r
@@ -93,7 +94,7 @@ func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *repres
 	return r
 }
 
-// update processes the changes of nodes since the last call.
+// update processes the changes of nodes since its last call.
 func (n *CandidateNodes) update() {
 	n.forgetKeptAway()
 	changed := n.finder.index.Changed(n.state)
@@ -111,7 +112,7 @@ func (n *CandidateNodes) update() {
 	}
 }
 
-// lookEverywhere checks all nodes. It reports whether some had not been checked.
+// lookEverywhere checks all nodes of the set. It reports whether some of them had not been checked before.
 func (n *CandidateNodes) lookEverywhere() bool {
 	if n.lookedAt == len(n.set.Nodes) {
 		return false
@@ -184,7 +185,7 @@ func (n *CandidateNodes) cachedFilterResult(node int32) error {
 	return n.perJobFilterResult(info)
 }
 
-// perJobFilterResult returns the filter result of the plugins with PerJob filter results on the node.
+// perJobFilterResult returns the filter result on the node of the plugins whose results apply to some jobs only.
 func (n *CandidateNodes) perJobFilterResult(node *api.NodeInfo) error {
 	switch {
 	case n.representative == nil:
@@ -253,7 +254,8 @@ func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
 	return err == nil
 }
 
-// fitErrors returns the filter results on every node of the set, for a task that fits on none. Equal tasks share them.
+// fitErrors returns the filter results on every node of the set, for a task that fits on none. All tasks of the class
+// share the returned value.
 func (n *CandidateNodes) fitErrors() *api.FitErrors {
 	if n.errorsState == n.state {
 		return n.errors

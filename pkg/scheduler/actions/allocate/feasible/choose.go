@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// Where is the set of nodes to search.
+// Where is the set of nodes in which a node is searched for a task.
 type Where struct {
 	Set *nodeset.Set
 	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob filter result is not requested, because it
@@ -24,7 +24,7 @@ type Choice struct {
 	class roomClass
 }
 
-// Idle reports whether the node has room now, and not only when resources are released.
+// Idle reports whether the node has room for the task now, and not only once resources are released.
 func (c Choice) Idle() bool { return c.class.idle() }
 
 // Choose returns the best node for the task, which is of class c. Nodes in skip are left out. With idleOnly, the node
@@ -81,8 +81,8 @@ func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) 
 	return place, n.ranking.has(place) && f.uncachedFilterResult(task, n.cache, node) == nil
 }
 
-// chooseByRank returns the first node in rank order that the uncached plugins accept. That is the best one if they do not
-// score.
+// chooseByRank returns the first node in rank order that the uncached plugins accept. It is the best node if these
+// plugins do not score nodes.
 func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	refused := map[int32]error{}
 	var best Choice

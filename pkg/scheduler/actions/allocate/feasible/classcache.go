@@ -25,7 +25,7 @@ type ClassCache struct {
 	affinity nodeaffinity.RequiredNodeAffinity
 	// expected is how many tasks of the class the session is to place; 0 when unknown.
 	expected int
-	// results are by node number.
+	// results are the filter results and scores of the cached plugins, by node number.
 	results []NodeFilterResult
 	// reached marks, by node number, the only nodes that the tasks can be placed on (framework.Reacher); nil if they can be placed on
 	// all. unreached is the filter result on all other nodes.
@@ -66,7 +66,7 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 // Task returns a task that represents the class.
 func (c *ClassCache) Task() *api.TaskInfo { return c.task }
 
-// OneByOne reports whether a plugin is called for every task of the class.
+// OneByOne reports whether some plugin must be called for every task of the class, because its results cannot be cached.
 func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
 // NodeFilterResult is the result of the cached plugins for a task of the class on one node.
@@ -76,7 +76,8 @@ type NodeFilterResult struct {
 	version, scored uint32
 	// Copies is how many tasks of the class fit into the node's idle resources, 0 if a predicate refuses the node.
 	Copies int32
-	// Fits reports whether the predicates accept the node and at least one task fits once resources are released.
+	// Fits reports whether the predicates accept the node, and at least one task of the class fits on it now or once
+	// resources are released.
 	Fits  bool
 	score float64
 	err   error
@@ -138,7 +139,7 @@ func (c *ClassCache) excluded(node *v1.Node) bool {
 	return err != nil || !matches || tainted || node.Spec.Unschedulable
 }
 
-// score returns the cached plugins' score of a node that fits.
+// score returns the cached plugins' score of the node, which must fit.
 func (c *ClassCache) score(node int32) float64 {
 	v := c.FilterResult(node)
 	if v.scored != v.version {
@@ -148,15 +149,15 @@ func (c *ClassCache) score(node int32) float64 {
 	return v.score
 }
 
-// Room is how many tasks of a class a set of nodes takes now. It counts each node by itself and ignores plugins that are called
-// for every task or job, so it is an upper bound.
+// Room is how many tasks of a class a set of nodes takes now. It counts each node by itself, and ignores plugins that are
+// called for every task, or whose results apply to some jobs only. So it is an upper bound.
 type Room struct {
 	Total int
 	// Copies is how many tasks each node takes, by the node's index in Set.Nodes.
 	Copies []int32
-	// state is the state of the index that was counted.
+	// state is the state of the index (nodeset.Index.State) for which the tasks were counted.
 	state int
-	// refusals counts the nodes by the reason that stops the next task; nil before the first use.
+	// refusals counts the nodes by the reason that stops the next task of the class; nil before the first use.
 	refusals *Refusals
 }
 

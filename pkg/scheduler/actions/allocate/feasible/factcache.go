@@ -19,7 +19,7 @@ import (
 //
 // A task is identified by its pointer: the next session gets the same pointer only if neither its pod nor the task has
 // changed (package snapshot), and no session changes the spec of a waiting pod. Tasks that a session does not use are
-// dropped after it.
+// dropped when the next session begins.
 type FactCache struct {
 	// Seed is the seed of all hashes that are compared between sessions.
 	Seed  maphash.Seed
@@ -36,7 +36,8 @@ type FactCache struct {
 
 // taskFacts are the facts about a task that derive from its requests and its pod's spec.
 type taskFacts struct {
-	// key is the part of the class key that encodes the requests and the pod's spec, or the digest of a long one.
+	// key is the part of the class key that encodes the task's requests and its pod's spec, or the digest of that part if
+	// it is long.
 	key string
 	// plain reports whether the pod has no affinity, topology spread, claims, or volumes except those that a kubelet can
 	// create on every node.

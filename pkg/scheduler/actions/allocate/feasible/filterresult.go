@@ -34,7 +34,7 @@ func (f *Finder) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err err
 	return err
 }
 
-// lastingReason returns the Kubernetes predicates' reason that no eviction resolves; empty if there is none.
+// lastingReason returns a reason of the Kubernetes predicates that no eviction resolves; empty if the refusal has none.
 func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) string {
 	if forGood(fit) {
 		taint, tainted := untolerated(pod, node)
@@ -90,8 +90,8 @@ func untolerated(pod *v1.Pod, node *v1.Node) (v1.Taint, bool) {
 	})
 }
 
-// selection is a pod's node selector and required affinity. It is parsed once, because many nodes in a row are
-// explained for one pod.
+// selection is a pod's node selector and required node affinity, parsed. The result for the last pod is kept, because
+// many nodes in a row are explained for one pod.
 type selection struct {
 	pod      *v1.Pod
 	required nodeaffinity.RequiredNodeAffinity

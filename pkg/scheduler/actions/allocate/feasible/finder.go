@@ -19,9 +19,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The number of classes with a cache is maxVerdicts divided by the number of nodes. A cache holds some 50 bytes per node, so all
-// of them hold at most some 32 MB. The number is at least minCaches, so that the gangs of a session of 10,000 nodes and more do
-// not evict each other's caches all the time.
+// The number of task classes that have a cache is limited to maxVerdicts divided by the number of nodes, but is at least
+// minCaches. A cache has some 50 bytes for each node, so all caches hold some 32 MB. With minCaches, the gangs of a session with
+// 10,000 nodes and more do not drop each other's caches all the time.
 const (
 	maxVerdicts = 640_000
 	minCaches   = 64
@@ -35,9 +35,9 @@ type Finder struct {
 	labelKeys *selectorLabelKeys
 	// antiAffinity is the anti-affinity of the pods placed in the session.
 	antiAffinity *sessionAntiAffinity
-	// takenBack counts the tasks that were taken back.
+	// takenBack counts how often a placed task was taken back.
 	takenBack int
-	// prePredicates are the tiers whose pre-predicates are called.
+	// prePredicates are the plugins, in tiers, whose pre-predicates are called.
 	prePredicates []conf.Tier
 
 	facts       *FactCache
@@ -47,7 +47,7 @@ type Finder struct {
 	// caching are the classes that have a cache, at most maxCaches.
 	caching   []*TaskClass
 	maxCaches int
-	// perJob are the candidate nodes that are valid for the current job only.
+	// perJob are those CandidateNodes that are valid only for the current job.
 	perJob []*CandidateNodes
 
 	// sampled reports whether flags that the user has set leave nodes unchecked (sampling.go).
@@ -112,7 +112,7 @@ func (f *Finder) ForgetJob() {
 // Placed records that the task was placed on the node. TakenBack removes the record.
 func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
 
-// TakenBack undoes Placed.
+// TakenBack removes the record of a task that was taken back from its node.
 func (f *Finder) TakenBack(task *api.TaskInfo) {
 	f.antiAffinity.remove(task)
 	f.takenBack++
@@ -150,7 +150,8 @@ func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 // OwnFilters returns the plugins of this project that have a predicate of their own for tasks of the task's class.
 func (f *Finder) OwnFilters(task *api.TaskInfo) []string { return f.Class(task).layers.ownFilters }
 
-// PerJobBut reports whether a plugin other than the named one has filter results on the task that apply to some jobs only.
+// PerJobBut reports whether a plugin other than the named one refuses nodes to the task for a reason that applies to some
+// jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
 	return f.perJobBut(f.Class(task).layers, task, plugin)
 }
@@ -161,7 +162,7 @@ func (f *Finder) perJobBut(layers *layers, task *api.TaskInfo, plugin string) bo
 	})
 }
 
-// predicate calls the layer's predicates as upstream's allocate does.
+// predicate calls the predicates of the layer's plugins, as upstream's allocate does.
 func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (err error) {
 	if len(layer) == 0 {
 		return nil
@@ -172,7 +173,8 @@ func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	return f.oneFilterResult(task, node, f.ssn.PredicateForAllocateAction(task, node))
 }
 
-// nodeScore sums the layer's scores of single nodes. A plugin that fails adds none, and the error is logged.
+// nodeScore returns the sum of the scores that the layer's plugins give to the node by itself. The score of a plugin that
+// fails counts as 0, and the error is logged.
 func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (score float64) {
 	if len(layer) == 0 {
 		return 0

@@ -17,7 +17,7 @@ import (
 // selectorLabelKeys are the labels and annotations of pods that a filter result in this session may depend on. Pods that differ only in
 // other labels and annotations are treated as equal: every pod has some that only name the pod or its job.
 type selectorLabelKeys struct {
-	// read are the keys that plugins read.
+	// read are the keys of labels and annotations that plugins read.
 	read framework.PodKeys
 	// selected are the labels to which selectors in affinity terms and spread constraints of pods refer, by key.
 	selected map[string]*mentionedValues
@@ -102,8 +102,8 @@ func (k *selectorLabelKeys) addSelector(selector *metav1.LabelSelector) {
 	}
 }
 
-// addKeys adds labels whose values are compared among pods: matchLabelKeys and mismatchLabelKeys (KEP-3633, and KEP-3243 for
-// topology spread).
+// addKeys adds keys of labels whose values are compared among pods: matchLabelKeys and mismatchLabelKeys (KEP-3633, and
+// KEP-3243 for topology spread).
 func (k *selectorLabelKeys) addKeys(keys []string) {
 	for _, key := range keys {
 		k.mentioned(key).every = true
@@ -119,7 +119,7 @@ func (k *selectorLabelKeys) mentioned(key string) *mentionedValues {
 	return m
 }
 
-// appendLabels appends the labels that distinguish pods.
+// appendLabels appends those of the pod's labels by which filter results may differ.
 func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []byte {
 	if len(k.selected) == 0 && k.read.None() {
 		return append(b, 0)
@@ -143,7 +143,7 @@ func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []b
 	return b
 }
 
-// appendAnnotations appends the annotations that distinguish pods.
+// appendAnnotations appends those of the pod's annotations by which filter results may differ.
 func (k *selectorLabelKeys) appendAnnotations(b []byte, annotations map[string]string) []byte {
 	if k.read.None() {
 		return append(b, 0)

@@ -30,8 +30,8 @@ const (
 // layers are the conf's plugins, divided by how long their filter results on a class of tasks are cached. Each layer is the conf's
 // tiers with the plugins of that layer only, in conf order.
 type layers struct {
-	// If nothing is to be cached, uncached contains all plugins, and the other layers are used only where node groups are
-	// chosen and tasks are packed by numbers, so that the same groups are tried.
+	// If the conf disables caching, uncached has all plugins. The other layers are then used only where node groups are
+	// chosen and tasks are packed by numbers, so that the same groups are tried as with caching.
 	cached, cachedPerJob, uncached []vcconf.Tier
 	// oneByOne reports whether the results of some plugin cannot be cached for these tasks, regardless of whether the
 	// conf disables caching.
@@ -46,7 +46,7 @@ type layers struct {
 	uncachedFilterResults bool
 	// overNetwork reports whether uncached has a plugin that makes a network call for each node.
 	overNetwork bool
-	// ownFilters are the plugins of this project that refuse nodes to tasks of a class.
+	// ownFilters are the plugins of this project with a predicate of their own for the tasks of the class.
 	ownFilters []string
 	// perJobPlugins are the plugins of cachedPerJob.
 	perJobPlugins []string

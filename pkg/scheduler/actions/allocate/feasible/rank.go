@@ -10,14 +10,14 @@ import (
 	vcutil "volcano.sh/volcano/pkg/util"
 )
 
-// rank orders nodes: a lower class first, then the higher score, then the name.
+// rank is a node's position in the order of candidates: a lower class first, then the higher score, then the first name.
 type rank struct {
 	class roomClass
 	score float64
 }
 
-// roomClass is the kind of a node's room for a task. Idle room ranks before room being released, and this scheduler's
-// shard before others.
+// roomClass is the kind of room that a node has for a task. Idle resources rank before resources being released, and
+// nodes of this scheduler's shard before others.
 type roomClass uint8
 
 const (
@@ -39,7 +39,8 @@ func (r rank) before(other rank) (less, equal bool) {
 	return false, true
 }
 
-// roomClassOf returns the kind of the node's room for the task; the node must have room.
+// roomClassOf returns the kind of room that the node has for the task. The node must have room now, or once resources are
+// released.
 func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 	class := futureInShard
 	if task.InitResreq.LessEqual(node.Idle, api.Zero) {
@@ -62,7 +63,7 @@ type rankHeap struct {
 
 var _ heap.Interface = (*rankHeap)(nil)
 
-// newRankHeap returns an empty heap for the given number of places.
+// newRankHeap returns an empty heap for a set with this number of nodes.
 func newRankHeap(places int) rankHeap {
 	h := rankHeap{entry: make([]int32, places), rank: make([]rank, places)}
 	for i := range h.entry {

@@ -18,18 +18,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// shortOf is the beginning of the reason of a node that has too little of a resource.
+// shortOf is the beginning of the reason why a node with too little of a resource refuses a task.
 const shortOf = "short of "
 
 // Refusals counts the nodes of a set by the reason why they do not take the next member of a gang. Each node counts
 // once.
 type Refusals struct {
 	Reasons map[string]int
-	// Filled is how many nodes are full because of members of this gang. filledOf are the resources that these nodes
-	// then lack.
+	// Filled is how many nodes are full because of members of this gang. filledOf are the resources that these nodes are
+	// short of.
 	Filled   int
 	filledOf map[string]bool
-	// Takes is how many nodes would take the member.
+	// Takes is how many nodes would take the next member.
 	Takes int
 	// free is the free amount of each resource on nodes that lack only that resource.
 	free map[v1.ResourceName]free
@@ -81,7 +81,7 @@ func (r *Refusals) fill(resources []string) {
 // FilledOf returns, by name, the resources that nodes filled by the gang are short of.
 func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filledOf)) }
 
-// ShortReason returns the short form of a filter result.
+// ShortReason returns the filter result err in few words.
 func ShortReason(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
@@ -147,8 +147,9 @@ func (c *ClassCache) reasonFor(err error) string {
 	return reason
 }
 
-// Refusals counts the nodes of the set by the reason that stops the next task of the class, after as many tasks as fit
-// are placed. Gangs that have no members on nodes yet share the result until a node of the set changes.
+// Refusals counts the nodes of the set by the reason why they take no further task of the class after as many tasks as
+// fit are placed. members are the nodes that already have members of the gang. Gangs without such nodes share the result
+// until a node of the set changes.
 func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusals {
 	r := c.Room(set)
 	shared := len(members) == 0
@@ -221,7 +222,7 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 	return counted.addFragmentation(task.InitResreq, f.index)
 }
 
-// releasedLater returns the reason of a node that has room once resources are released.
+// releasedLater returns the reason of a node that has room for the task only once resources are released.
 func (c *ClassCache) releasedLater(node *api.NodeInfo) string {
 	_, missing := c.task.InitResreq.LessEqualWithResourcesName(node.Idle, api.Zero)
 	slices.Sort(missing)

@@ -34,7 +34,7 @@ func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	}
 }
 
-// forgetKeptAway restores nodes that anti-affinity excluded, after tasks were taken back.
+// forgetKeptAway makes nodes candidates again that anti-affinity excluded, if tasks were taken back since.
 func (n *CandidateNodes) forgetKeptAway() {
 	if n.keptAway == nil || n.keptAwayOf == n.finder.takenBack {
 		return

@@ -65,7 +65,7 @@ func samplingWanted(defaults *options.ServerOption) bool {
 	return set.MinNodesToFind != defaults.MinNodesToFind || set.MinPercentageOfNodesToFind != defaults.MinPercentageOfNodesToFind
 }
 
-// DefaultFlags returns upstream's flags with their default values.
+// DefaultFlags returns the options of upstream's scheduler with the default values of its flags.
 func DefaultFlags() *options.ServerOption {
 	defaults := options.NewServerOption()
 	defaults.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))

@@ -53,7 +53,8 @@ func looksFor(ssn *framework.Session, claims string) bool {
 	return finds
 }
 
-// deviceClassesByResource returns the device classes by their extended resource (KEP-5004).
+// deviceClassesByResource returns the names of device classes by the extended resource by which pods can request their
+// devices (KEP-5004).
 func deviceClassesByResource(ssn *framework.Session) map[v1.ResourceName]string {
 	if manager := ssn.SharedDRAManager(); manager != nil && feature.DefaultFeatureGate.Enabled(features.DRAExtendedResource) {
 		classes, err := extended.DeviceClassMapping(manager)
@@ -90,7 +91,7 @@ func volumesScored(pod *v1.Pod) bool {
 	return framework.HasClaims(pod) && feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
 }
 
-// claimBound reports whether the claim has its volume; false for one that cannot be read.
+// claimBound reports whether the named claim is bound to its volume; false if the claim cannot be read.
 func claimBound(ssn *framework.Session, namespace, name string) bool {
 	factory := ssn.InformerFactory()
 	if factory == nil {

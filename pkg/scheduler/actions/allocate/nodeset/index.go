@@ -18,13 +18,13 @@ import (
 type Index struct {
 	// Nodes are the session's nodes, by number. They are read-only.
 	Nodes []*api.NodeInfo
-	// All is the set of the nodes that the session schedules on.
+	// All is the set of the nodes on which the session places tasks.
 	All *Set
 
 	ssn     *framework.Session
 	numbers map[string]int32
-	// versions counts the changes of each node; it starts at 1 if the session may already have changed the node.
-	// changes lists the changed nodes, in order.
+	// versions counts the changes of each node, by number; the count starts at 1 if the session may have changed the node
+	// before the index was made. changes lists the changed nodes, in order.
 	versions []uint32
 	changes  []int32
 	// releasing are the nodes on which resources are being released; nil before the first use.

@@ -14,7 +14,7 @@ type Set struct {
 	places map[int32]int32
 }
 
-// newSet returns the set of the nodes, which may be unsorted and contain duplicates. It takes over the slice.
+// newSet returns the set of the nodes. The slice may be unsorted and contain duplicates; the set owns it from then on.
 func newSet(name string, nodes []int32) *Set {
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)

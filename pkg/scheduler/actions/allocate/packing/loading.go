@@ -21,7 +21,7 @@ func (p *Problem) newLoading(node *Node, left []int) loading {
 		slots: min(node.Slots, p.Tasks()), ports: map[string]bool{}}
 }
 
-// most returns how many more tasks of the class fit on the node.
+// most returns how many more tasks of class k fit on the node.
 func (l *loading) most(k int) int {
 	class := &l.Classes[k]
 	most := min(l.left[k]-l.taken[k], l.slots)
@@ -39,7 +39,7 @@ func (l *loading) most(k int) int {
 	return max(most, 0)
 }
 
-// place puts count tasks of the class on the node, or removes them when the count is negative.
+// place puts count tasks of class k on the node, or removes them if count is negative.
 func (l *loading) place(k, count int) {
 	if count == 0 {
 		return

@@ -91,10 +91,11 @@ func (p *Problem) Exclude(l, r int) {
 	}
 }
 
-// alone reports whether any two tasks of the i-th class must be on different nodes.
+// alone reports whether any two tasks of the class, whose index is i, must be on different nodes.
 func (k *TaskClass) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
 
-// excluded reports whether the tasks on a node, given as the number of each class, exclude the class.
+// excluded reports whether tasks of the class may not be placed beside the tasks on a node, given as the number of each
+// class.
 func (k *TaskClass) excluded(taken []int) bool {
 	if k.Excludes == nil {
 		return false

@@ -24,7 +24,8 @@ type repacking struct {
 	// whole is a search of the whole problem; it has the weights of the resources.
 	whole *search
 	plan  Plan
-	// lacking is how many tasks of each class have no node. waste is the unused room of each node, weighted by scarcity.
+	// lacking is how many tasks of each class are not placed by the plan. waste is the unused room of each node, weighted
+	// by scarcity.
 	lacking []int
 	waste   []float64
 	dice    *rand.Rand

@@ -216,7 +216,7 @@ func (s *search) fills(i int) []fill {
 	return e.found
 }
 
-// spare returns how much more of each resource the nodes from the i-th on have than all remaining tasks request.
+// spare returns how much more of each resource the nodes from the i-th on have in total than all remaining tasks request.
 func (s *search) spare(i int) []float64 {
 	spare := slices.Clone(s.supply[i])
 	for k, left := range s.left {

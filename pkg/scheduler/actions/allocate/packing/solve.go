@@ -141,8 +141,8 @@ func (p *Problem) refuteChoice(left *int) Answer {
 	return Unknown
 }
 
-// alikeBut returns a relaxed problem whose tasks differ in one resource only. It has a solution whenever this problem
-// has one.
+// alikeBut returns a relaxed problem whose tasks differ only in their request of the resource. It has a solution whenever
+// problem p has one.
 func (p *Problem) alikeBut(resource int) *Problem {
 	out := &Problem{Classes: slices.Clone(p.Classes), Nodes: slices.Clone(p.Nodes), Wanted: p.Wanted, Roles: p.Roles}
 	least := slices.Clone(p.Classes[0].Request)
@@ -191,8 +191,8 @@ func (p *Problem) refuteAny(left *int) Answer {
 	return Unknown
 }
 
-// coarser returns a relaxed problem with fewer classes, which has a solution whenever this problem has one: classes that
-// are neighbors in the order of size, without a large step between them, are treated as the smallest of them.
+// coarser returns a relaxed problem with fewer classes, which has a solution whenever problem p has one. Classes that are
+// neighbors in the order of size, without a large step between them, are merged and treated as the smallest of them.
 func (p *Problem) coarser(classes int) *Problem {
 	scale := p.scale()
 	order := make([]int, len(p.Classes))

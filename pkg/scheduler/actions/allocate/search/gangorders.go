@@ -186,7 +186,7 @@ func (u *groupBacktrack) place(placed PlacedGangs, left []*api.JobInfo) PlacedGa
 	return nil
 }
 
-// affords counts a trial, and reports whether the search is still within its bound.
+// affords counts a trial of the job, and reports whether the search is still within its bounds.
 func (u *groupBacktrack) affords(job *api.JobInfo) bool {
 	u.trials++
 	u.tasks += len(job.TaskStatusIndex[api.Pending])

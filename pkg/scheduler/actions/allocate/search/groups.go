@@ -54,7 +54,7 @@ func placeInGroups(r *state.Attempt) trial.Result {
 	return tryInOrder(r, ways...)
 }
 
-// tryGroups tries the candidates that may hold the job, the best first.
+// tryGroups tries the job in the candidate groups that may hold it, the best first.
 func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	candidates := candidates(r, r.Groups.Candidates, d, opts)
 	takeFirst := r.Run.Session.Placement.ScoredBeforeTrial()

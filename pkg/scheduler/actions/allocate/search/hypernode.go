@@ -142,7 +142,8 @@ func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.Hyp
 	return result, blocked
 }
 
-// placeInBestHyperNode places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.
+// placeInBestHyperNode places the sub-job in the best of those HyperNodes inside hyperNode that the plugins allow for it.
+// It also returns the HyperNode's name and score.
 func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (trial.PartResult, string, float64) {
 	place := func(name string) trial.PartResult {
 		return placeSubJob(r, subJob, tasks, r.Run.HyperNodeScope(name, scope, opts), opts)

@@ -235,14 +235,15 @@ func (g *planRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShar
 	return result, shortfall.Took
 }
 
-// plannedClass is a class of tasks of a gang.
+// plannedClass is a class of the gang's tasks, and the nodes that take its tasks.
 type plannedClass struct {
 	candidates *feasible.CandidateNodes
 	request    *api.Resource
 	count      int
 }
 
-// plannedClasses returns the classes of the tasks. exact reports whether numbers show how many of them a node takes.
+// plannedClasses returns the classes of the tasks. exact reports whether numbers alone show how many of the tasks a node
+// takes.
 func (g *planRun) plannedClasses() (classes []*plannedClass, exact bool, err error) {
 	at := map[*feasible.TaskClass]*plannedClass{}
 	exact = true

@@ -12,7 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Attempt is one attempt to place a job: its tasks, and the places where it may be placed.
+// Attempt is one attempt to place a job: the job's tasks, and the node groups where they may be placed.
 type Attempt struct {
 	Run     *Run
 	Job     *api.JobInfo
@@ -26,7 +26,7 @@ type Attempt struct {
 	// alone reports whether no other job is left, so that no other job waits while all of the job's tasks are placed at once.
 	alone   bool
 	Members *MemberNodes
-	// Packing is the job's demand in numbers; nil when numbers cannot describe it.
+	// Packing is the job's demand in numbers; nil if the attempt does not use it, or numbers cannot describe it.
 	Packing *PackingInput
 	// Phases are the values of Options.IdleOnly to try, in order.
 	Phases []bool
@@ -70,7 +70,8 @@ func (f *Findings) NoteTried(set *nodeset.Set) { setIn(&f.Tried, set, true) }
 // NoteShortfall records how far a trial came in the set.
 func (f *Findings) NoteShortfall(set *nodeset.Set, found Shortfall) { setIn(&f.Shortfalls, set, found) }
 
-// RefusedBeyondNumbers reports whether a trial failed for a reason of a plugin or the queue beyond numbers.
+// RefusedBeyondNumbers reports whether a trial failed because a plugin or the queue refused a task that had room by
+// numbers.
 func (f *Findings) RefusedBeyondNumbers() bool {
 	for _, found := range f.Shortfalls {
 		if found.BeyondNumbers {

@@ -17,7 +17,7 @@ type classCounts struct {
 	samples map[*feasible.TaskClass]*api.TaskInfo
 }
 
-// classOf returns a task's class.
+// classOf is a function that returns a task's class.
 type classOf func(*api.TaskInfo) *feasible.TaskClass
 
 func newClassCounts(class classOf, tasks []*api.TaskInfo) *classCounts {

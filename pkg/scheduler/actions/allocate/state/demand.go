@@ -28,7 +28,8 @@ type Demand struct {
 	// favor of other classes.
 	caches  map[*feasible.TaskClass]*feasible.ClassCache
 	Classes []*feasible.ClassCache
-	// Counts is the number of tasks of each class: the needed ones or, if Choice is set, all from which to choose.
+	// Counts is the number of tasks of each class: of the needed tasks or, if Choice is set, of all tasks from which the
+	// needed ones are chosen.
 	Counts map[*feasible.ClassCache]int
 	// Further is how many tasks of unknown classes request exactly as much as the tasks of a known class.
 	Further map[*feasible.ClassCache]int
@@ -136,8 +137,8 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 }
 
 // Together returns an upper bound of how many of the needed tasks, of all classes together, the set takes now. If each
-// class requests at least as much of everything as the next, a node takes no more of them than of the class that it
-// takes most of.
+// class requests at least as much of everything as the next one, a node takes at most as many tasks as of the class of
+// which it takes most.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
 		return d.Needed // tasks of other classes may be used, or one class decides
@@ -170,8 +171,8 @@ func (d *Demand) OneByOne() bool {
 	return slices.ContainsFunc(d.Classes, (*feasible.ClassCache).OneByOne)
 }
 
-// Countable reports whether the number of members that fit into a group can be computed node by node: they are equal
-// and do not exclude each other.
+// Countable reports whether the number of members that fit into a set can be computed node by node: the members are of
+// one class and do not exclude each other from a node.
 func (d *Demand) Countable() bool {
 	for class, count := range d.Beyond {
 		if count > 0 && d.Counts[class] == 0 {

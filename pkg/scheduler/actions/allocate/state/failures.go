@@ -16,7 +16,7 @@ func (f *Failures) NotePlaced() { f.placed++ }
 // Has reports whether a gang with an equal text fitted nowhere, and nothing was placed or taken back since.
 func (f *Failures) Has(gang string) bool { return gang != "" && f.at[gang] == f.placed+1 }
 
-// Note records that the gang fits nowhere.
+// Note records that the gang, given by a text of everything that decides on it, fits nowhere.
 func (f *Failures) Note(gang string) {
 	if gang != "" {
 		setIn(&f.at, gang, f.placed+1)

@@ -35,7 +35,7 @@ type Fingerprinter struct {
 	// fingerprint was computed. Both are nil before the first use.
 	nodes    []uint64
 	versions []uint32
-	// all is the fingerprint of all nodes. allState is the state of the index at its computation.
+	// all is the fingerprint of all nodes. allState is the state of the index when it was computed.
 	all      uint64
 	allState int
 	// judged are, by plugin, the fingerprints of the plugin's keys of all nodes (framework.NodeSigner).
@@ -70,8 +70,7 @@ func (f *Fingerprinter) ofAll() uint64 {
 	return f.all
 }
 
-// judgedNodes is the fingerprint of a plugin's keys of all nodes, for one state of the index; 0 if the plugin has no
-// keys.
+// judgedNodes is the fingerprint of a plugin's keys of all nodes, in one state of the index; 0 if the plugin has no keys.
 type judgedNodes struct {
 	state       int
 	fingerprint uint64
@@ -135,7 +134,7 @@ func (f *Fingerprinter) ofNode(node int32) uint64 {
 	return f.nodes[node]
 }
 
-// makeNode computes the fingerprint of a node. number identifies the node's object.
+// makeNode computes the fingerprint of a node. number identifies the Node object (crosssession.Nodes).
 func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	b := keybytes.Text(make([]byte, 0, 256), node.Name)
 	b = appendNumber(b, number)

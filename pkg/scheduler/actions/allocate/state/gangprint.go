@@ -79,7 +79,8 @@ func sortedRoles(counts map[string]int32) []string {
 	return slices.Sorted(maps.Keys(counts))
 }
 
-// QueueTakes reports whether the gang's queue has room for all of the tasks together, so that it refuses none of them.
+// QueueTakes reports whether the gang's queue has room for all of the tasks together, so that the queue refuses none of
+// them.
 func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
 	use := &r.Run.Session.QueueUse
 	return use.Admits(use.Ask(r.Run.Session.Queues[r.Job.Queue], nil).With(tasks...))

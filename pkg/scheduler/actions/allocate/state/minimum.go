@@ -22,7 +22,7 @@ func (r *Attempt) NeededAtOnce(subJob *api.SubJobInfo, tasks int) int {
 	return max(needed, 1)
 }
 
-// NeededBySubJob returns how many more tasks the sub-job needs to be ready for the gang plugin.
+// NeededBySubJob returns how many more tasks must be placed until the gang plugin counts the sub-job as ready.
 func (r *Attempt) NeededBySubJob(subJob *api.SubJobInfo) int {
 	if !r.Job.ContainsSubJobPolicy() {
 		return r.NeededByJob()
@@ -33,7 +33,7 @@ func (r *Attempt) NeededBySubJob(subJob *api.SubJobInfo) int {
 	return int(subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum())
 }
 
-// NeededByJob returns how many more tasks the job needs to be ready for the gang plugin.
+// NeededByJob returns how many more tasks must be placed until the gang plugin counts the job as ready.
 func (r *Attempt) NeededByJob() int {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(r.Job) {
 		return 0

@@ -28,7 +28,7 @@ type PackingInput struct {
 	// Tasks are the tasks of each class.
 	Tasks [][]*api.TaskInfo
 	Names []v1.ResourceName
-	// Problem has no nodes yet.
+	// Problem is the packing problem without its nodes (ProblemOn).
 	Problem packing.Problem
 }
 
@@ -40,14 +40,14 @@ const (
 	MaxRefutedClasses = 256
 )
 
-// NewPackingInput returns the input for the tasks, when wanted of them are to be placed, with the given minima of roles; nil when
-// the tasks are equal, or of too many classes.
+// NewPackingInput returns the input for a packing problem in which wanted of the tasks are to be placed, and of each role at
+// least the minimum in minima. It is nil if the tasks are of one class, or of too many.
 func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
 }
 
-// PackingInputOf returns the packing input for the tasks, when wanted of them are to be placed, with the given minima of
-// roles; nil when the tasks are equal, or of more than most classes.
+// PackingInputOf returns the input for a packing problem in which wanted of the tasks are to be placed, and of each role
+// at least the minimum in minima. It is nil if the tasks are of one class, or of more than most classes.
 func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
@@ -107,7 +107,7 @@ func (r *Attempt) jobInput() *PackingInput {
 // in the nodes of a set.
 type TakesFn func(class int, place int) bool
 
-// anyNode accepts every node.
+// anyNode is a TakesFn that accepts every node.
 func anyNode(int, int) bool { return true }
 
 // ByCachedFilterResults returns a TakesFn for the set that accepts nodes by cached filter results, without those of scope
@@ -221,7 +221,7 @@ func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly 
 	return found
 }
 
-// allAddresses is the host IP of ports that specify none.
+// allAddresses is the host IP of host ports that specify none: all addresses of the node.
 const allAddresses = "0.0.0.0"
 
 // ResourceNames returns the scalar resources that the tasks request.
@@ -261,9 +261,9 @@ func hostPorts(pod *v1.Pod) map[hostPort][]string {
 // HasHostPorts reports whether the pod requests host ports.
 func HasHostPorts(pod *v1.Pod) bool { return len(hostPorts(pod)) > 0 }
 
-// exclusivePorts returns, for each of the pods, names of ports that no two tasks on a node can share: its host ports by
-// address. A port requested for all addresses is listed with all addresses that any pod requests. The result is empty
-// if no plugin checks ports.
+// exclusivePorts returns, for each of the pods, names of its host ports by address. No two tasks on a node can share such
+// a name. A port requested for all addresses is listed with all addresses that any of the pods requests. The lists are
+// empty if no plugin checks ports.
 func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	if !s.Finder.ChecksPorts() {
 		return make([][]string, len(pods))
@@ -290,7 +290,7 @@ func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	return out
 }
 
-// Vector returns the amounts of cpu, memory and the named resources.
+// Vector returns the amounts of cpu, memory and the named resources, in this order.
 func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
 	out := []float64{r.MilliCPU, r.Memory}
 	for _, name := range names {
@@ -306,8 +306,8 @@ func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
 	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
 }
 
-// decidedBy reports whether decided holds for the first task of each class, and no task has claims, requests devices or
-// is nominated to a node.
+// decidedBy reports whether decided returns true for the first task of each class, and no task has claims, requests
+// devices or is nominated to a node.
 func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
 	for _, tasks := range in.Tasks {
 		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.Run.asksDevices(tasks[0]) {

@@ -60,7 +60,7 @@ func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) crosssession
 	return of
 }
 
-// ClassesOf lists the classes of the tasks.
+// ClassesOf returns the classes of the tasks, without duplicates.
 func (s *Run) ClassesOf(tasks []*api.TaskInfo) []*feasible.TaskClass {
 	var classes []*feasible.TaskClass
 	known := map[*feasible.TaskClass]bool{}

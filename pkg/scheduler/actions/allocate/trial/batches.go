@@ -16,7 +16,7 @@ import (
 type Batch struct {
 	Class *feasible.TaskClass
 	tasks []*api.TaskInfo
-	// size is the dominant share of one task in the cluster's resources.
+	// size is the dominant share of the cluster's resources that one task requests.
 	size float64
 	// following is how many tasks of the batch's size would have the total size of all tasks placed after the batch.
 	following int
@@ -26,7 +26,7 @@ type Batch struct {
 type Arrangement struct {
 	// Order is a comparison that sorts the batches; nil leaves them in task order.
 	Order func(l, r Batch) int
-	// AnyOrder lets Order move tasks before others that precede them in task order.
+	// AnyOrder allows Order to move tasks before tasks that precede them in task order.
 	AnyOrder bool
 	// ByRank places tasks that are equal in task order by rank, and not class by class.
 	ByRank bool
@@ -96,5 +96,5 @@ func (s *Part) batchPerStretch(tasks []*api.TaskInfo) []Batch {
 // LargestFirst orders batches by the share of the cluster that one task requests, largest first.
 func LargestFirst(l, r Batch) int { return cmp.Compare(r.size, l.size) }
 
-// SmallestFirst is the reverse order.
+// SmallestFirst orders batches by the share of the cluster that one task requests, smallest first.
 func SmallestFirst(l, r Batch) int { return cmp.Compare(l.size, r.size) }

@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// share is the number of tasks that go to a set of nodes.
+// share is a set of nodes, and how many tasks are to be placed on them.
 type share struct {
 	set   *nodeset.Set
 	tasks int

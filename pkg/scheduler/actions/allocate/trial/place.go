@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxReserveFailures bounds how many nodes are tried for a task if plugins accept a node and then fail to reserve on
-// it. Each failed reservation is undone; after four failures the plugin is the cause and not the nodes.
+// maxReserveFailures bounds on how many further nodes a task is tried when plugins accept a node and then fail to reserve
+// on it. Each failed reservation is undone. After four failures, the cause is the plugin and not the nodes.
 const maxReserveFailures = 3
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
@@ -161,8 +161,8 @@ func (p *placer) placeOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasi
 	return err
 }
 
-// verify calls the cached predicates again for the task itself, if the task has claims or devices: some plugins choose,
-// in that call, the devices that they then reserve.
+// verify calls the plugins with cached filter results again for the task itself, if the task has claims or devices. In
+// that call, some plugins choose the devices that they then reserve.
 func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	if !framework.HasClaims(task.Pod) && len(state.Devices(task, p.run.Index.Nodes[c.Node])) == 0 {
 		return nil

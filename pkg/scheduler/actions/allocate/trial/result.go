@@ -38,7 +38,7 @@ type PartResult struct {
 type Result struct {
 	Outcome Outcome
 	Changes []*Changes
-	// Rest are the remaining tasks of sub-jobs with placed tasks.
+	// Rest are the tasks that remain to be placed, for sub-jobs of which tasks were placed.
 	Rest map[api.SubJobID][]*api.TaskInfo
 	// HyperNode is the HyperNode in which the job was placed, and SubJobs are those of its sub-jobs. Both are set only
 	// for jobs that choose among HyperNodes.
@@ -63,7 +63,7 @@ func ResultOf(subJob *api.SubJobInfo, placed PartResult) Result {
 	return result
 }
 
-// Discard takes all placements back.
+// Discard takes all placed tasks of the job back.
 func (r *Result) Discard(job *api.JobInfo) {
 	for _, t := range slices.Backward(r.Changes) {
 		t.Discard()
@@ -123,7 +123,8 @@ func (r *Result) RecordHyperNodes(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-// BetterThan reports whether the result is better than the other: ready before waiting, then the higher score.
+// BetterThan reports whether the result is better than the other: a ready one before a waiting one, then the higher
+// score.
 func (r *Result) BetterThan(other *Result) bool {
 	return cmp.Or(cmp.Compare(r.Outcome, other.Outcome), cmp.Compare(r.Score, other.Score)) > 0
 }

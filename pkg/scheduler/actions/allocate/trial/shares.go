@@ -11,7 +11,7 @@ import (
 
 // SharesShortfall says how far a trial came that failed to place all tasks by the shares of a plan.
 type SharesShortfall struct {
-	// Took is the number of tasks that nodes took, for nodes that took fewer than their share.
+	// Took is, for each node that took fewer tasks than planned, how many it took.
 	Took map[string]int
 	// Placed is how many tasks found a place.
 	Placed int
@@ -58,7 +58,8 @@ func CountOnNode(s *Part, node int32, most int) int {
 	return len(s.Tasks) - len(left)
 }
 
-// fillNode places up to most of the tasks on the node, and returns the others. It stops at a task that the queue refuses.
+// fillNode places up to most of the tasks on the node, and returns the tasks that it did not place. It stops at a task
+// that the queue refuses.
 func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo, queueRefused bool) {
 	refused := map[*feasible.TaskClass]bool{}
 	for i, task := range tasks {
@@ -81,7 +82,7 @@ func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*
 	return left, false
 }
 
-// placeAsked runs the pre-predicates for the task and places it on the node.
+// placeAsked runs the pre-predicates for the task, places the task on the node, and reports whether that succeeded.
 func (p *placer) placeAsked(task *api.TaskInfo, node int32) bool {
 	cache, err := p.run.Finder.Cache(task)
 	if err == nil {

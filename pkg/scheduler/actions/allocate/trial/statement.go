@@ -30,7 +30,7 @@ type placement struct {
 	stmt *vcframework.Statement
 }
 
-// assign places the task on the node. An error leaves the session unchanged.
+// assign places the task on the chosen node. After an error the session is unchanged.
 func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 	node := t.run.Index.Nodes[c.Node]
 	p := placement{task, vcframework.NewStatement(t.run.Session.Session)}
@@ -99,8 +99,8 @@ func (t *Changes) Discard() {
 	t.Placed = nil
 }
 
-// commit hands the placed tasks over to be bound, except tasks that wait for resources being released. These hold their
-// place against others until the session closes, which releases their reservations.
+// commit hands the placed tasks over to be bound, except tasks that wait for resources being released. The latter keep
+// their nodes until the session closes, which undoes their placements.
 func (t *Changes) commit(job *api.JobInfo) {
 	for _, p := range t.Placed {
 		p.stmt.Commit()
