@@ -18,7 +18,7 @@ import (
 type chain struct {
 	// order lists, in conf order, the plugins whose pre-bind steps are enabled.
 	order []string
-	// steps are the pre-bind steps of each plugin, in the order it added them.
+	// steps are the pre-bind steps of each plugin, in the order in which the plugin added them.
 	steps map[string][]preBindStep
 	// upstream holds the cache.PreBinders that upstream plugins registered in this session.
 	upstream map[string]vccache.PreBinder

@@ -20,7 +20,7 @@ import (
 // Eviction is a task that was evicted in the session.
 type Eviction struct {
 	Task *api.TaskInfo
-	// Action is the name of the action that evicted it.
+	// Action is the name of the action that evicted the task.
 	Action string
 }
 
@@ -44,8 +44,8 @@ type evictions struct {
 	// members that would have replaced the victims.
 	deferred  []deferredEviction
 	cancelled map[api.JobID][]*api.TaskInfo
-	// defers reports whether evictions are deferred, because gangs of the session are placed together or paused; nil before the first
-	// eviction.
+	// defers reports whether evictions are deferred, because the session has gangs that are placed together, or paused gangs; nil
+	// before the first eviction.
 	defers *bool
 }
 
@@ -56,7 +56,7 @@ func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
 	return ssn.evictions.cancelled
 }
 
-// Evict evicts the task and records it, or defers the eviction if gangs of the session are placed together or paused.
+// Evict evicts the task, or defers the eviction if the session has gangs that are placed together, or paused gangs.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
 	eviction, e := Eviction{Task: task, Action: c.session.Action}, &c.session.evictions
 	if eviction.Action != "" && e.defersAll() {
@@ -76,7 +76,8 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 	return nil
 }
 
-// defersAll reports whether gangs of the session are placed together or paused.
+// defersAll reports whether the session has gangs that are placed together, or paused gangs, so that all evictions are
+// deferred.
 func (e *evictions) defersAll() bool {
 	if e.defers == nil {
 		found := false

@@ -16,9 +16,9 @@ type GangExplanation struct {
 	Time      time.Time `json:"time"`
 	// Needed is how many more members the gang needs for its minimum.
 	Needed int `json:"needed"`
-	// Required reports whether the gang must be placed in one group.
+	// Required reports whether the gang must be placed in one node group.
 	Required bool `json:"required"`
-	// Message is the short form that the PodGroup shows.
+	// Message is the short form of the explanation, as the PodGroup shows it.
 	Message string                 `json:"message"`
 	Groups  []NodeGroupExplanation `json:"groups"`
 }
@@ -35,7 +35,7 @@ type NodeGroupExplanation struct {
 	// that these nodes lack then.
 	Filled   int      `json:"filled,omitempty"`
 	FilledOf []string `json:"filledOf,omitempty"`
-	// Refused is why the group was not a candidate; empty if it was tried.
+	// Refused is why no member may be placed in the group; empty if the group was a candidate.
 	Refused string `json:"refused,omitempty"`
 	// Stopped is why a trial placement in the group stopped, if the reason was not its nodes.
 	Stopped string `json:"stopped,omitempty"`

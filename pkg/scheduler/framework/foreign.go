@@ -13,8 +13,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// ForeignPods is the name of an index of the scheduler's pod informer. It lists, by the namespace/name of the PodGroup, pods that
-// name a PodGroup and wait for another scheduler. A pod that has a node counts for its gang, whichever scheduler chose the node.
+// ForeignPods is the name of an index of the scheduler's pod informer. By the namespace/name of a PodGroup, it lists the pods
+// that name this PodGroup and wait for another scheduler. A pod that has a node counts for its gang, whichever scheduler chose
+// the node.
 const ForeignPods = "volcano-prebind/foreign-pods"
 
 // foreignPods returns a text on how many pods name the gang's PodGroup and another scheduler; empty if no pod does. The

@@ -36,8 +36,8 @@ type Cache interface {
 
 // Snapshotter is a Cache that reuses unchanged parts of a snapshot from session to session.
 type Snapshotter interface {
-	// SessionSnapshot returns the Snapshot of the session that opens now, and the view of its nodes for Kubernetes' plugins. The
-	// last session no longer owns its snapshot.
+	// SessionSnapshot returns the snapshot for the session that opens now, and its nodes as Kubernetes' plugins see them.
+	// Unchanged parts of the last session's snapshot are used again, so that session must have ended.
 	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo)
 	// TrustSession is called when the session has closed, if its plugins and actions are known to change placed tasks only by the
 	// methods of JobInfo and NodeInfo. The next snapshot then compares less.
@@ -200,7 +200,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	return ssn
 }
 
-// CloseSession closes the session: its transactions are sealed and its verdicts are written.
+// CloseSession closes the session: its transactions are sealed, and the statuses of its gangs are written.
 func (r *Registry) CloseSession(ssn *Session) {
 	ssn.Action = "" // plugins called from here on run outside of any action
 	ssn.evictions.flush()

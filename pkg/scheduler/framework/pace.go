@@ -25,7 +25,8 @@ const (
 	longestPause = 8 * time.Minute
 )
 
-// lastReports are the last reports to gangs that wait. A gang that does not wait has none.
+// lastReports are the reasons that were reported last to gangs that wait, by gang. A gang that does not wait has no
+// entry.
 type lastReports map[api.JobID]lastReport
 
 // lastReport is the last reason that was reported to a gang, the state of the gang at that time, and the pause of each
@@ -70,7 +71,7 @@ func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	return found
 }
 
-// keep drops the gangs that do not wait.
+// keep drops the entries of gangs that are not in waiting.
 func (t lastReports) keep(waiting map[api.JobID]PendingReason) {
 	maps.DeleteFunc(t, func(gang api.JobID, _ lastReport) bool {
 		_, waits := waiting[gang]

@@ -51,7 +51,8 @@ func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) 
 	return list
 }
 
-// NodeGroups returns where the job may be placed; nil if no plugin has a preference.
+// NodeGroups returns the node groups where the job may be placed, as the first plugin that names some says; nil if no
+// plugin does.
 func (p *Placement) NodeGroups(job *api.JobInfo) (*NodeGroups, error) {
 	for _, g := range p.generators {
 		groups, err := groupsOf(g, job)
@@ -149,7 +150,7 @@ func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) (
 	return gangs, true
 }
 
-// Avoided returns the nodes that plugins want the job to avoid, sorted.
+// Avoided returns the names of the nodes that plugins want the job to avoid, sorted.
 func (p *Placement) Avoided(job *api.JobInfo) []string {
 	var nodes []string
 	for _, a := range p.avoiders {
@@ -159,7 +160,7 @@ func (p *Placement) Avoided(job *api.JobInfo) []string {
 	return slices.Compact(nodes)
 }
 
-// Reach returns the only nodes that can take the task; nil for any node.
+// Reach returns the only nodes on which the task can be placed, as a Reacher says; nil for any node.
 func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 	if p.reacher.is != nil {
 		guarded(p.reacher.plugin, func() { reach = p.reacher.is.Reach(task) })
@@ -171,7 +172,7 @@ func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 type Precedence struct {
 	// Rank is lower for the jobs of a plugin that comes earlier in the conf.
 	Rank int
-	// Only are the tasks that go first; nil for all that the job's minimum needs.
+	// Only are the tasks that are placed first; nil for all tasks that the job's minimum needs.
 	Only map[api.TaskID]bool
 }
 

@@ -27,7 +27,7 @@ type Action interface {
 	Execute(ssn *Session)
 }
 
-// Handle is the interface of the scheduler for plugins outside a session.
+// Handle gives plugins access to the scheduler, also outside of sessions.
 type Handle interface {
 	KubeClient() kubernetes.Interface
 	VCClient() vcclient.Interface
@@ -42,8 +42,8 @@ type Handle interface {
 	// and sessions of the configuration that requested them do. They do not wait for kinds that the API server does not serve
 	// or does not allow to be listed: such an informer may not have synced when Recover is called, and syncs once it can.
 	StartInformers(informers ...cache.SharedIndexInformer) error
-	// HyperNodes returns the HyperNodes as the next session would see them. The value stays the same while their content does,
-	// and is read-only. It waits for no session.
+	// HyperNodes returns the HyperNodes as a session would see them now. The same value is returned as long as the HyperNodes
+	// do not change; it is read-only. The call waits for no session.
 	HyperNodes() *api.HyperNodesInfo
 	// PodsOn returns the node's pods that have not ended, of any scheduler, as the pod informer currently shows them. They
 	// are read-only. Pods that are being bound are not included.

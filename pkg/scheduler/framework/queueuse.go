@@ -66,7 +66,7 @@ func (u *QueueUse) add(queue api.QueueID, request *api.Resource) {
 	}
 }
 
-// counts returns the sums that include the queue's tasks.
+// counts returns the sums of used resources in which the queue's tasks are included.
 func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	counts := []*api.Resource{u.all}
 	for _, id := range u.Path(queue) {

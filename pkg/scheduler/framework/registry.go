@@ -41,13 +41,13 @@ type Registry struct {
 	switches []string
 
 	mu sync.Mutex
-	// views maps upstream's open sessions to ours.
+	// views are this project's sessions by upstream's sessions, for sessions that are open.
 	views map[*vcframework.Session]*Session
 	// opening is the cache of the session whose upstream session is being opened; nil otherwise. profile is the profile
 	// of the session that was opened last.
 	opening *sessionCache
 	profile *Profile
-	// pods are the placed pods of the session that was opened last.
+	// pods are the placed pods behind the pod lister of the session that was opened last.
 	pods snapshot.PlacedPods
 	// last is the session that was opened last.
 	last *Session
@@ -70,7 +70,8 @@ func NewRegistry() *Registry {
 	}
 }
 
-// RegisterPlugin registers a plugin. It replaces a plugin registered under that name before, here or by upstream.
+// RegisterPlugin registers a plugin. It replaces a plugin that was registered under the same name before, here or by
+// upstream.
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
 	maps.Copy(r.pendingCategories, spec.PendingCategories)

@@ -42,11 +42,11 @@ type Session struct {
 	pendingTimers     pendingTimers
 	observer          GangObserver
 	pendingCategories map[string]PendingCategory
-	// QueueUse holds the resources that queues use, and their limits.
+	// QueueUse knows how many resources queues use, and their limits.
 	QueueUse QueueUse
 	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
 	infeasibilityCheckers []ofPlugin[InfeasibilityChecker]
-	// committed are the tasks that the session has added to transactions.
+	// committed are the tasks that the session has handed over to be bound.
 	committed map[api.TaskID]bool
 	evictions evictions
 	// touched are the names of the nodes on which the session has placed or evicted tasks, even if that was undone. It is
@@ -54,7 +54,7 @@ type Session struct {
 	touched map[string]bool
 }
 
-// Pauses decides when jobs may not hold idle resources.
+// Pauses decides which jobs may not hold idle resources while they wait for others to be released.
 type Pauses interface {
 	// IdleOnly reports whether allocate may place the job on idle resources only.
 	IdleOnly(job *api.JobInfo) bool

@@ -29,7 +29,7 @@ type TopologyPlans interface {
 	// exists; 0 if there is none.
 	Least(least, most int) int
 	Most(least, most int) int
-	// Explain says, in terms of domains, why no plan exists for that many tasks.
+	// Explain returns a text, in terms of domains, on why no plan exists for this many tasks.
 	Explain(wanted int) string
 }
 

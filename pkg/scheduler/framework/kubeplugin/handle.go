@@ -40,7 +40,7 @@ func newHandle(h framework.Handle) *handle {
 	}
 }
 
-// open sets the nodes that the plugin sees from now on.
+// open sets the nodes that the plugin sees from now on; nil when no session is open.
 func (h *handle) open(nodes map[string]fwk.NodeInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,7 +27,7 @@ type claim struct {
 	victims  map[api.TaskID]api.JobID
 	// until is when the victims should have terminated.
 	until time.Time
-	// open reports whether a victim existed when the last session opened, or was evicted since.
+	// open reports whether a victim still existed when the last session opened, or was evicted since then.
 	open bool
 }
 

@@ -37,7 +37,7 @@ type room struct {
 	// victims is what the victims use, held is what the nominees hold, and taken is how much the first exceeds the
 	// second.
 	victims, held, taken map[api.QueueID]*api.Resource
-	// leaving are the victims.
+	// leaving are the victims that are counted in this room.
 	leaving []*api.TaskInfo
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fields changes every field of an object, for tests that check which results depend on it.
+// Package fields changes the fields of an object one by one, for tests that check on which fields a result depends.
 package fields
 
 import "reflect"

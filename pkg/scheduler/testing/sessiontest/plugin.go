@@ -12,7 +12,7 @@ import (
 // Plugin is a plugin for a test, which supplies its functions.
 type Plugin struct {
 	Called string
-	// Open is called when a session opens; it may be nil.
+	// Open is called in OnSessionOpen; it may be nil.
 	Open func(ssn *framework.Session)
 	// Part implements interfaces of the framework for the plugin; it may be nil, and Open may set it. To implement
 	// several interfaces with the function types below, embed them in a struct.

@@ -33,7 +33,7 @@ type Bind struct {
 type recordingCache struct {
 	*vccache.SchedulerCache
 	sums accounting.NodeCapacityOverride
-	// pods are the ClusterSpec's pods.
+	// pods are the pods of the ClusterSpec that was loaded last.
 	pods []*v1.Pod
 	// books are the books that sessions open on; nil if UseBooks has not enabled them.
 	books      *books.Books

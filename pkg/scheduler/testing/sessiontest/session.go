@@ -57,7 +57,8 @@ type ClusterSpec struct {
 
 // Shard is the part of the nodes that belongs to a scheduler that runs beside others.
 type Shard struct {
-	// Mode is upstream's sharding mode: "hard" keeps to the shard, "soft" prefers it.
+	// Mode is upstream's sharding mode: with "hard", the scheduler uses only nodes of its shard; with "soft", it prefers
+	// them.
 	Mode string
 	// Nodes are the nodes of the shard.
 	Nodes []string
