@@ -14,8 +14,8 @@ import (
 
 // Upstream's actions evict pods for one gang at a time. If gangs are placed together, evictions for one of them are useless when the
 // others have no room. So in a session with such gangs, all evictions are deferred until the session closes. An eviction is then sent
-// only if all gangs of the gang group have room. In a session with paused gangs (Session.Pauses), evictions are deferred, too. Those
-// for a paused gang are sent only if the gang holds no idle resources beside those of its victims.
+// only if all gangs of the gang group have room. In a session with paused gangs (Session.Pauses), evictions are deferred, too.
+// Evictions for a paused gang are sent only if the gang holds no idle resources beside the resources of its victims.
 
 // Eviction is a task that was evicted in the session.
 type Eviction struct {

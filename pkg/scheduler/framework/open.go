@@ -100,7 +100,7 @@ func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 }
 
 // AddBindTask adds the task to its gang's transaction with the session's chain. It refuses a task that lacks the devices
-// it requests, or for which a plugin could not reserve, because not every upstream action checks whether a placement
+// it requests, or that a plugin could not reserve for, because not every upstream action checks whether a placement
 // failed.
 func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	if err := c.session.reservers.refused[bindCtx.TaskInfo.UID]; err != nil {

@@ -125,7 +125,7 @@ func (ssn *Session) pendingReasonOf(job *api.JobInfo) PendingReason {
 	return PendingReason{NotEnoughResources, unexplained(job)}
 }
 
-// unexplained returns an explanation for a gang for which no action has recorded a reason.
+// unexplained returns an explanation for a gang if no action has recorded a reason.
 func unexplained(job *api.JobInfo) string {
 	if job.JobFitErrors != "" {
 		return job.JobFitErrors

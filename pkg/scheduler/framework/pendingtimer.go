@@ -23,7 +23,7 @@ type GangObserver interface {
 	GangTimedOut()
 }
 
-// unobserved is the observer of a registry for which none was set.
+// unobserved is the observer of a registry until Observe sets another.
 type unobserved struct{}
 
 func (unobserved) GangWaited(PendingCategory, PendingEnd, time.Duration) {}

@@ -37,7 +37,7 @@ type Handle interface {
 	// InformerFactory returns the scheduler's informers. Informers that are requested at start run before the scheduler
 	// lists the cluster; a plugin that is added by a reload passes the informers it needs to StartInformers.
 	InformerFactory() informers.SharedInformerFactory
-	// StartInformers runs those of the informers, of this factory or any other, that do not run yet. Callers must not run them
+	// StartInformers runs the informers, of this factory or any other, if they do not run yet. Callers must not run them
 	// themselves. They run as long as the process leads. StartInformers does not wait until they have synced, but Recoverers
 	// and sessions of the configuration that requested them do. They do not wait for kinds that the API server does not serve
 	// or does not allow to be listed: such an informer may not have synced when Recover is called, and syncs once it can.

@@ -40,8 +40,8 @@ func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 	return ask
 }
 
-// AskFor returns the QueueAsk for which Admits passed the task to a plugin; for any other task, a QueueAsk for that task
-// alone.
+// AskFor returns the QueueAsk of the current call of Admits if Admits passed this task to a plugin; otherwise a QueueAsk
+// for this task alone.
 func (u *QueueUse) AskFor(queue *api.QueueInfo, task *api.TaskInfo) *QueueAsk {
 	if u.asked != nil && u.askedBy == task {
 		return u.asked
@@ -90,10 +90,10 @@ func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 	return path
 }
 
-// Admits reports whether all plugins that limit queues admit the tasks of the QueueAsk, of which there must be at least one. The plugins are
-// called with a copy of the first task, whose request is the sum of all requests minus the freed resources. If queues are nested, that differs
-// from queue to queue. In that case the copy has the least of these requests, and Admits itself checks the capability of each queue. Plugins that
-// do not count by requests call Asked.
+// Admits reports whether all plugins that limit queues admit the tasks of the QueueAsk, which must have at least one task. The plugins are called
+// with a copy of the first task, whose request is the sum of all requests minus the freed resources. If queues are nested, that differs from
+// queue to queue. In that case the copy has the least of these requests, and Admits itself checks the capability of each queue. Plugins that do
+// not count by requests call Asked.
 func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	levels := u.Levels(ask.Queue.UID)
 	if u.nested && slices.ContainsFunc(levels, func(id api.QueueID) bool { return u.exceeds(id, ask) }) {

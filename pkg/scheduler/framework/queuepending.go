@@ -106,8 +106,8 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	return last
 }
 
-// overCapability returns a text with the resources of which the request exceeds the remaining capability of the queue, or of
-// one of the queue's ancestors; empty if there are none.
+// overCapability returns a text that names the resources in which the request exceeds the remaining capability of the queue,
+// or of one of the queue's ancestors; empty if there are none.
 func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) string {
 	u.count()
 	for _, id := range u.Path(queue.UID) {

@@ -26,8 +26,7 @@ type QueueUse struct {
 	promised *api.Resource
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
-	// asked is the question for which Admits is calling plugins, and askedBy is the task with which it calls them; nil
-	// otherwise.
+	// While Admits calls plugins, asked is its question, and askedBy is the task that it passes to them; nil otherwise.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
 	// leaving is the function set by LeaveFor; nil without it.

@@ -19,7 +19,7 @@ func (ssn *Session) WhyUnreserved(task *api.TaskInfo) error { return ssn.reserve
 // zero value has no plugins.
 type reservers struct {
 	plugins []namedReserver
-	// reserved are the tasks for which all plugins have reserved, and that are not handed over to be bound. refused are
+	// reserved are the tasks that all plugins have reserved for, and that are not handed over to be bound. refused are
 	// the tasks that were placed although a plugin failed to reserve, with the error: some upstream actions do not check
 	// for it.
 	reserved map[api.TaskID]*api.TaskInfo

@@ -38,7 +38,7 @@ type Session struct {
 	// explained are the explanations of gangs that were not placed.
 	explained      map[api.JobID]GangExplanation
 	pendingReasons map[api.JobID]PendingReason
-	// pendingTimers, observer and pendingCategories are those of the registry.
+	// pendingTimers, observer and pendingCategories belong to the registry.
 	pendingTimers     pendingTimers
 	observer          GangObserver
 	pendingCategories map[string]PendingCategory
@@ -145,8 +145,8 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 	})
 }
 
-// AddBestNodeFn adds a function by which the plugin chooses among nodes that are scored. It is called for every task. So
-// the plugin counts as Uncached, whatever its SignTask returns.
+// AddBestNodeFn adds a function that chooses among nodes that are scored. It is called for every task. So the plugin
+// counts as Uncached, whatever its SignTask returns.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
 	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddBestNodeFn(plugin, fn)

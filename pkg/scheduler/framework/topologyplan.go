@@ -25,8 +25,8 @@ type TopologyPlans interface {
 	// Plans yields plans for now tasks, the best plan first. Each plan uses only domains that have slots for wanted
 	// tasks. Nodes that are neighbors in a plan are close to each other.
 	Plans(wanted, now int) iter.Seq[[]NodeShare]
-	// Least and Most return the smallest and the largest number of tasks, between least and most, for which a plan
-	// exists; 0 if there is none.
+	// Least and Most return the smallest and the largest number of tasks, between least and most, that has a plan; 0 if
+	// no number has one.
 	Least(least, most int) int
 	Most(least, most int) int
 	// Explain returns a text, in terms of domains, on why no plan exists for this many tasks.

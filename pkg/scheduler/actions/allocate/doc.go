@@ -8,7 +8,7 @@
 // In this text, a place is where a job may be placed: a node group, a HyperNode, or all nodes. Each package imports, and
 // so calls, only packages that are below it in this list:
 //
-//	allocate      the queue: which job is next, and what is done with its result
+//	allocate      the queue: which job is next, and how its result is handled
 //	search        in which places a job or a gang group is tried, and in which orders
 //	explain       why a job was not placed
 //	trial         places tasks in the session, and takes them back if they are not enough

@@ -72,8 +72,8 @@ func newJobQueues(s *state.Run) *jobQueues {
 	return q
 }
 
-// pushQueues adds the queues that have jobs to the priority queue. Their order depends on what is placed, so it is called
-// after the jobs in first were scheduled.
+// pushQueues adds the queues that have jobs to the priority queue. Their order depends on the placed tasks, so it is
+// called after the jobs in first were scheduled.
 func (q *jobQueues) pushQueues(ssn *framework.Session) {
 	for _, uid := range slices.Sorted(maps.Keys(q.jobs)) {
 		q.queues.Push(ssn.Queues[uid])

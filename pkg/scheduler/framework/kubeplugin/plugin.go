@@ -112,8 +112,8 @@ type plugin struct {
 	// closer is the plugin that is adapted; nil if it is not an io.Closer.
 	closer io.Closer
 
-	// mu guards held: the states of tasks for which the plugin has reserved. A state stays until the task's placement is
-	// taken back, or until the task was bound or rolled back.
+	// mu guards held: the states of tasks that have a reservation of the plugin. A state stays until the task's placement
+	// is taken back, or until the task was bound or rolled back.
 	mu   sync.Mutex
 	held map[types.UID]*taskState
 }

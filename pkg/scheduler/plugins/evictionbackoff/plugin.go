@@ -48,14 +48,14 @@ const (
 type plugin struct {
 	framework.NoVerdicts // allocate does not call its predicate and scores
 
-	// gangs has the pauses of gangs that evicted pods, and queues those of queues that lost pods. Both outlive sessions.
+	// gangs has the pauses of gangs that evicted pods, queues the pauses of queues that lost pods. Both outlive sessions.
 	gangs, queues *binding.Backoff
 	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
 	// promised has, for gangs with claims, the nominees that are placed first. The claim had victims when this session opened, or
 	// lost its last victim since the previous session opened.
 	promised map[api.JobID]map[api.TaskID]bool
-	// noted are the gangs for which this session has evicted pods. taken are the queues that have lost pods in this
+	// noted are the gangs that this session has evicted pods for. taken are the queues that have lost pods in this
 	// session.
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool

@@ -16,8 +16,8 @@ import (
 
 // rooms are the resources in queues of gangs that wait for their victims to terminate. Such a gang may already hold resources of its queue that its
 // victims still use, so that it need not wait for the last victim. For all other gangs, the victims count in their queue until they have terminated.
-// Otherwise a tenant could run any number of pods in its queue by evicting each of them with the next. In a room, other gangs see the larger of what
-// the victims use and what the gang already holds.
+// Otherwise a tenant could run any number of pods in its queue by evicting each of them with the next. In a room, other gangs see the larger of two
+// amounts: the one that the victims use, and the one that the gang already holds.
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room

@@ -42,7 +42,7 @@ func (v *victims) register() {
 	}
 }
 
-// preemptable returns those of the tasks that must be evicted for the preemptor, out of the tasks that all plugins allow
+// preemptable returns the tasks that must be evicted for the preemptor, out of the given tasks that all plugins allow
 // preempt to evict. reclaimable does the same for reclaim.
 func (v *victims) preemptable(preemptor *api.TaskInfo, tasks []*api.TaskInfo) ([]*api.TaskInfo, int) {
 	return v.needed(preemptor, tasks, v.ssn.Preemptable)

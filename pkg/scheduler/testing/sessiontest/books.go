@@ -59,7 +59,7 @@ type onBooks struct{ *recordingCache }
 var _ framework.Snapshotter = onBooks{}
 
 // Snapshot returns a snapshot that reuses unchanged parts of the last session's. It does so also if the conf's first plugin is
-// upstream's: in production, the scheduler puts its own plugins before those of the conf.
+// upstream's: in production, the scheduler puts its own plugins before the conf's plugins.
 func (c onBooks) Snapshot() *api.ClusterInfo {
 	c.books.Lock()
 	defer c.books.Unlock()

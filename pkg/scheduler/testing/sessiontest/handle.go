@@ -36,8 +36,8 @@ var _ framework.Handle = (*handle)(nil)
 // Handle returns the framework.Handle that plugins are built with.
 func (c *Cluster) Handle() framework.Handle { return c.handle }
 
-// Devices returns the server of Device objects, by which a test changes them between two sessions. Informers see a change
-// with a delay.
+// Devices returns the server of Device objects, with which a test changes them between two sessions. Informers see a
+// change with a delay.
 func (c *Cluster) Devices() *schedulertesting.DeviceServer { return c.handle.devices }
 
 // StartInformers implements framework.Handle. It also waits until the informers have synced, if the server serves their

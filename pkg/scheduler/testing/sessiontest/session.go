@@ -181,11 +181,11 @@ func (c *Cluster) AddPod(pod *v1.Pod) {
 	}
 }
 
-// Cache returns upstream's cache, by which a test changes the cluster between two sessions.
+// Cache returns upstream's cache, with which a test changes the cluster between two sessions.
 func (c *Cluster) Cache() *vccache.SchedulerCache { return c.cache.SchedulerCache }
 
-// Kube returns the fake API server, by which a test checks writes. It has only the ClusterSpec's Objects: pods and nodes
-// are added to the cache directly.
+// Kube returns the fake API server, so that a test can check writes. It has only the ClusterSpec's Objects: pods and
+// nodes are added to the cache directly.
 func (c *Cluster) Kube() *kubefake.Clientset {
 	return c.cache.SchedulerCache.Client().(*kubefake.Clientset)
 }

@@ -116,7 +116,7 @@ func (b *Budget) forgetAbsent() {
 }
 
 // fairShare returns how many steps a search for a packing plan may use. In its turn, a search gets the steps of a
-// complete search. Otherwise it gets an equal share of the steps that remain beside those for the search whose turn it
+// complete search. Otherwise it gets an equal share of the remaining steps, without the steps of the search whose turn it
 // is. searches is how many searches its job still has to make, including this one.
 func (b *Budget) fairShare(of Search, searches int) int {
 	left := b.Left

@@ -21,7 +21,7 @@ type Cache struct {
 	// Tasks keeps facts about tasks for package feasible.
 	Tasks *feasible.FactCache
 	// solutions are the answers to packing problems, by a hash of the problem's numbers, and the records of RecordFailed.
-	// They were found or used in this session; former are those of the last session.
+	// They were found or used in this session; former are from the last session.
 	solutions, former map[uint64]Solution
 	// Packing is the budget of searches for packing plans. Orders is the budget of further trials after a first trial of
 	// a gang has failed, such as trials of other orders of its tasks.
@@ -142,7 +142,7 @@ func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Soluti
 	return found, found.final()
 }
 
-// Way names a strategy by which a search looks for room for tasks.
+// Way names a search strategy: a way to look for room for tasks.
 type Way string
 
 // FirstOrders is to place the tasks by rank, and the largest first. OtherOrders is to place them in other orders. AnyWay

@@ -15,16 +15,16 @@ import (
 // Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
 // need not be computed again.
 type Nodes struct {
-	// nodes are the records of the session's nodes, by node number: the position in the order of names. former are those
-	// of the last session.
+	// nodes are the records of the session's nodes, by node number: the position in the order of names. former are from
+	// the last session.
 	nodes, former []nodeRecord
-	// infos are the NodeInfos for which the records were made, in the same order.
+	// infos are the NodeInfos of the records, in the same order.
 	infos []*api.NodeInfo
 	// numbered is the number that was given to a Node object last.
 	numbered uint64
 }
 
-// nodeRecord is what is kept about a node.
+// nodeRecord holds the data kept about a node.
 type nodeRecord struct {
 	name string
 	// object is the node's Node object. number identifies the object: unlike its address, a number is never used for

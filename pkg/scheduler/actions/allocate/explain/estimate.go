@@ -125,8 +125,8 @@ func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Ref
 	})
 }
 
-// short returns the resources of which the node has too little left for the request. If it has enough of all of them,
-// host ports are missing.
+// short returns the names of resources: the node has too little of them left for the request. If it has enough of all of
+// them, host ports are missing.
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {

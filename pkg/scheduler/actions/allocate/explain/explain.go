@@ -209,7 +209,7 @@ func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool
 }
 
 // countByClass counts how many tasks of the demand the set takes, each class on its own. It also returns the reasons why
-// nodes refuse the first class of which not all tasks fit.
+// nodes refuse the first class whose tasks do not all fit.
 func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int, refusals *feasible.Refusals) {
 	short := d.Classes[0]
 	for _, class := range d.Classes {
@@ -221,8 +221,8 @@ func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int
 	return min(fits, d.Needed), short.Refusals(set, r.Members.Known)
 }
 
-// tooLarge returns a text that names the resources of which a needed member requests more than any node has; empty if
-// there are none.
+// tooLarge returns a text that names resources if a needed member requests more of them than any node has; else an empty
+// text.
 func tooLarge(s *state.Run, d *state.Demand) string {
 	largest := s.Index.LargestNode()
 	for _, class := range d.Classes {

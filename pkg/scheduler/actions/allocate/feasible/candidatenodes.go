@@ -35,8 +35,8 @@ type CandidateNodes struct {
 	set    *nodeset.Set
 	// ranking has the nodes that fit. A node is given by its place: its index in set.Nodes.
 	ranking rankHeap
-	// perJob are the plugins of layer cachedPerJob that are called for these nodes. representative is the task for which
-	// they are called; nil if there are no such plugins.
+	// perJob are the plugins of layer cachedPerJob that are called for these nodes. They are called with the task
+	// representative; nil if there are no such plugins.
 	perJob         []conf.Tier
 	representative *representative
 	// together are, by node name, the scores of plugins that score several nodes in one call. scored marks the nodes that
@@ -56,8 +56,8 @@ type CandidateNodes struct {
 	// enough is how many feasible nodes are wanted (sampling.go). looked marks the places of checked nodes.
 	lookedAt, step, enough int
 	looked                 []bool
-	// errors are the filter results on all nodes of the set if none fits. errorsState is the state of the index for which
-	// they were made.
+	// errors are the filter results on all nodes of the set if none fits. errorsState is the state of the index at that
+	// time.
 	errors      *api.FitErrors
 	errorsState int
 }
@@ -72,7 +72,7 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is the task for which plugins with PerJob filter results are called. The results apply to all tasks of its
+// representative is the task that is passed to plugins with PerJob filter results. The results apply to all tasks of its
 // class in jobs with the same key.
 type representative struct {
 	task *api.TaskInfo

@@ -139,8 +139,8 @@ func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly b
 	return Choice{}, false, n.errorsWith(refused)
 }
 
-// errorsWith returns the filter results on all nodes of the set: those of uncached plugins, given in refused, and the
-// cached ones.
+// errorsWith returns the filter results on all nodes of the set: results of uncached plugins, given in refused, and the
+// cached results.
 func (n *CandidateNodes) errorsWith(refused map[int32]error) *api.FitErrors {
 	if len(refused) == 0 {
 		return n.fitErrors()

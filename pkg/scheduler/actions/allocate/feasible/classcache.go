@@ -32,7 +32,7 @@ type ClassCache struct {
 	reached    []bool
 	unreached  *NodeFilterResult
 	candidates map[candidatesKey]*CandidateNodes
-	// representatives are the tasks for which PerJob filter results are requested, by job key.
+	// representatives are the tasks that are passed to plugins with PerJob filter results, by job key.
 	representatives map[string]*representative
 	// refusedForGood are the nodes that an uncached plugin refuses to all tasks of the class, regardless of placements.
 	refusedForGood map[int32]error
@@ -155,7 +155,7 @@ type Room struct {
 	Total int
 	// Copies is how many tasks each node takes, by the node's index in Set.Nodes.
 	Copies []int32
-	// state is the state of the index (nodeset.Index.State) for which the tasks were counted.
+	// state is the state of the index (nodeset.Index.State) when the tasks were counted.
 	state int
 	// refusals counts the nodes by the reason that stops the next task of the class; nil before the first use.
 	refusals *Refusals
@@ -196,8 +196,8 @@ func FutureIdle(node *api.NodeInfo) *api.Resource {
 	return node.FutureIdle()
 }
 
-// insufficient returns, by name, the resources of which the node has too little for the request, even once all releases
-// are done.
+// insufficient returns the sorted names of resources: even once all releases are done, the node has too little of them
+// for the request.
 func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	idle := FutureIdle(node)
 	if request.LessEqual(idle, api.Zero) {

@@ -57,8 +57,8 @@ func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	return b
 }
 
-// appendVolumes appends the pod's volumes, except those that the kubelet can create on every node. A volume with a claim
-// is appended by a plugin's key, or as a whole if no plugin has a key for it.
+// appendVolumes appends the pod's volumes, except volumes that the kubelet can create on every node. A volume with a
+// claim is appended by a plugin's key, or as a whole if no plugin has a key for it.
 func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -100,7 +100,7 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 func appendContainer(b []byte, c *v1.Container) []byte {
 	b = keybytes.Text(b, c.Image)
 	b = appendResources(b, &c.Resources)
-	// The requests of a sidecar (KEP-753) are added to those of the containers. Any other init container ends before the
+	// The requests of a sidecar (KEP-753) are added to the containers' requests. Any other init container ends before the
 	// containers start.
 	b = appendOptional(b, c.RestartPolicy, func(b []byte, policy v1.ContainerRestartPolicy) []byte { return keybytes.Text(b, string(policy)) })
 	for i := range c.Ports {

@@ -6,7 +6,7 @@
 // The methods of a Finder:
 //
 //   - Class: which tasks are equal. A TaskClass has one class key (classkey.go): everything in a pod on which filter results may depend;
-//     of labels and annotations only those that plugins read or selectors name (labelkeys.go).
+//     labels and annotations only if plugins read them or selectors name them (labelkeys.go).
 //   - Cache: cached results on nodes for a class. A ClassCache has, per node, the filter result and score of the cached plugins until the
 //     node changes. From these it counts the Room of a set of nodes: how many tasks of the class the set takes at most.
 //   - Candidates: the nodes of a set that take one more task of the class, ranked, and kept up to date: after a placement only

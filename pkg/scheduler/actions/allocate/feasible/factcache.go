@@ -39,8 +39,8 @@ type taskFacts struct {
 	// key is the part of the class key that encodes the task's requests and its pod's spec, or the digest of that part if
 	// it is long.
 	key string
-	// plain reports whether the pod has no affinity, topology spread, claims, or volumes except those that a kubelet can
-	// create on every node.
+	// plain reports whether the pod has no affinity, topology spread, claims, or volumes except volumes that a kubelet
+	// can create on every node.
 	plain bool
 	// session is the last session that used the task.
 	session uint64

@@ -119,7 +119,7 @@ func (k *selectorLabelKeys) mentioned(key string) *mentionedValues {
 	return m
 }
 
-// appendLabels appends those of the pod's labels by which filter results may differ.
+// appendLabels appends the pod's labels, as far as filter results may depend on them.
 func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []byte {
 	if len(k.selected) == 0 && k.read.None() {
 		return append(b, 0)
@@ -143,7 +143,7 @@ func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []b
 	return b
 }
 
-// appendAnnotations appends those of the pod's annotations by which filter results may differ.
+// appendAnnotations appends the pod's annotations, as far as filter results may depend on them.
 func (k *selectorLabelKeys) appendAnnotations(b []byte, annotations map[string]string) []byte {
 	if k.read.None() {
 		return append(b, 0)

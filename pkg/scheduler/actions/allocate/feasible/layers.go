@@ -40,7 +40,7 @@ type layers struct {
 	// only by a pod's claims, and is slow to find that a pod has none.
 	cachedScores []vcconf.Tier
 	// uncachedScores reports whether uncached has plugins that may affect which feasible node is best. The predicates plugin
-	// is not counted here: for which pods it scores nodes, volumesScored reports.
+	// is not counted here, because it scores nodes only for some pods (volumesScored).
 	uncachedScores bool
 	// uncachedFilterResults reports whether uncached has plugins that may refuse a node.
 	uncachedFilterResults bool
@@ -68,8 +68,8 @@ type layering struct {
 	// onTheClock reports whether the filter results of one of the plugins depend on the time of day, or on the age of
 	// measurements.
 	onTheClock bool
-	// deviceClasses are the names of device classes by the extended resource by which pods can request their devices
-	// without a claim.
+	// deviceClasses are the names of device classes, by extended resource. Pods that request such a resource get devices
+	// of the class without a claim.
 	deviceClasses map[v1.ResourceName]string
 	reserves      *reserves
 	known         map[string]*layers

@@ -133,7 +133,7 @@ func ofNodes(reason string) string {
 	return strings.TrimPrefix(reason, "node(s) ")
 }
 
-// reasonFor returns the short form of the error by which cached filter results refuse a node.
+// reasonFor returns the short form of err, a cached filter result that refuses a node.
 func (c *ClassCache) reasonFor(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {

@@ -53,8 +53,8 @@ func looksFor(ssn *framework.Session, claims string) bool {
 	return finds
 }
 
-// deviceClassesByResource returns the names of device classes by the extended resource by which pods can request their
-// devices (KEP-5004).
+// deviceClassesByResource returns the names of device classes, by extended resource. Pods that request such a resource
+// get devices of the class (KEP-5004).
 func deviceClassesByResource(ssn *framework.Session) map[v1.ResourceName]string {
 	if manager := ssn.SharedDRAManager(); manager != nil && feature.DefaultFeatureGate.Enabled(features.DRAExtendedResource) {
 		classes, err := extended.DeviceClassMapping(manager)

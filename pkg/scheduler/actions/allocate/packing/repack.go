@@ -16,9 +16,9 @@ const (
 )
 
 // repacking improves a plan that does not place all tasks: ruin and recreate (Schrimpf and others, Record breaking
-// optimization results using the ruin and recreate principle, 2000). A try empties a few random nodes, and fills one
-// after the other with those of their tasks and of the missing ones that waste the least (minimum bin slack, Gupta and Ho,
-// 1999). The result replaces the plan unless it lacks more.
+// optimization results using the ruin and recreate principle, 2000). A try empties a few random nodes, and fills one after
+// the other again. For each it chooses, among their former tasks and the missing ones, the tasks that waste the least
+// (minimum bin slack, Gupta and Ho, 1999). The result replaces the plan unless it lacks more.
 type repacking struct {
 	*Problem
 	// whole is a search of the whole problem; it has the weights of the resources.

@@ -83,8 +83,8 @@ func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options
 	return unfit
 }
 
-// short reports whether the tasks for which counts returns true are too few for the job's minimum in this session. This is the
-// minimum of its PodGroup, unless a plugin has set another.
+// short reports whether too few of the job's tasks count for the job's minimum in this session. counts reports whether a task
+// counts. The minimum is the PodGroup's, unless a plugin has set another.
 func short(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	least := binding.LeastMembers(job.PodGroup)
 	if job.MinAvailable >= least && binding.ShortOf(job, &job.PodGroup.Spec, counts) != nil {

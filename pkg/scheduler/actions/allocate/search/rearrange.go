@@ -100,7 +100,7 @@ func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, ord
 	return trial.PartResult{}
 }
 
-// neededFirst returns the tasks, beginning with those that the minima of roles need; nil if no role needs any.
+// neededFirst returns the tasks, beginning with the tasks that the minima of roles need; nil if no role needs any.
 func (s *partSearch) neededFirst() []*api.TaskInfo {
 	lacking := s.part.NeededByRole()
 	var needed, others []*api.TaskInfo

@@ -137,8 +137,8 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 }
 
 // Together returns an upper bound of how many of the needed tasks, of all classes together, the set takes now. If each
-// class requests at least as much of everything as the next one, a node takes at most as many tasks as of the class of
-// which it takes most.
+// class requests at least as much of everything as the next one, a node takes at most as many tasks of all classes
+// together as it takes of a single class, the one that it takes most of.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
 		return d.Needed // tasks of other classes may be used, or one class decides

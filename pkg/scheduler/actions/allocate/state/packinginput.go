@@ -110,8 +110,8 @@ type TakesFn func(class int, place int) bool
 // anyNode is a TakesFn that accepts every node.
 func anyNode(int, int) bool { return true }
 
-// ByCachedFilterResults returns a TakesFn for the set that accepts nodes by cached filter results, without those of scope
-// PerJob.
+// ByCachedFilterResults returns a TakesFn for the set that accepts nodes by cached filter results, without results of
+// scope PerJob.
 func (in *PackingInput) ByCachedFilterResults(set *nodeset.Set) TakesFn {
 	return func(class, place int) bool { return in.Caches[class].FilterResult(set.Nodes[place]).Fits }
 }
@@ -211,8 +211,8 @@ func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	return r.FindPlan(problem, set, true, places).Answer
 }
 
-// FindPlan looks for a plan for a problem that was made for the set. The search shares the session's steps with those of
-// the job in other sets; places is the number of sets that are still to be tried.
+// FindPlan looks for a plan for a problem that was made for the set. The search shares the session's steps with the job's
+// searches in other sets; places is the number of sets that are still to be tried.
 func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool, places int) crosssession.Solution {
 	found, done := r.Run.CrossSession.Solve(problem, r.Run.SearchOf(r.Job, set.Name, idleOnly), places)
 	if !done {

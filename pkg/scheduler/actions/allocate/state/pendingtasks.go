@@ -85,7 +85,7 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside removes all tasks except those in only, and returns the former Pending for PutBack. It returns nil if no tasks
+// SetAside removes all tasks that are not in only, and returns the former Pending for PutBack. It returns nil if no tasks
 // were removed, or if only is nil.
 func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
@@ -104,7 +104,7 @@ func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	return whole
 }
 
-// PutBack restores the tasks of whole, which SetAside returned, as far as they are still pending.
+// PutBack restores the tasks of whole, which SetAside returned, if they are still pending.
 func (p *Pending) PutBack(whole *Pending) {
 	p.SubJobs, p.Tasks = whole.SubJobs, whole.Tasks
 	rest := map[api.SubJobID][]*api.TaskInfo{}

@@ -58,7 +58,7 @@ func cmpBool(l, r bool) int {
 type Options struct {
 	// IdleOnly leaves out nodes that have room only once resources are released.
 	IdleOnly bool
-	// Within are the nodes on which the job is tried: all nodes except those that the job should avoid; nil for all.
+	// Within are the nodes on which the job is tried: all nodes except nodes that the job should avoid; nil for all.
 	Within *nodeset.Set
 	// Places is the number of node groups or HyperNodes in which the job is still to be tried, including the current one.
 	// Searches for packing plans in them share the steps of the session.

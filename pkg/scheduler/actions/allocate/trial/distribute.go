@@ -55,7 +55,7 @@ type groupPart struct {
 	used bool
 }
 
-// partsOf returns the children of the group that have room: first those that hold members of the job, then by room, most
+// partsOf returns the children of the group that have room: first groups that hold members of the job, then by room, most
 // first. placed are the nodes of members placed in this trial.
 func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[int32]bool) []groupPart {
 	var parts []groupPart

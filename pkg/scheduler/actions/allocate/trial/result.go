@@ -38,10 +38,10 @@ type PartResult struct {
 type Result struct {
 	Outcome Outcome
 	Changes []*Changes
-	// Rest are the tasks that remain to be placed, for sub-jobs of which tasks were placed.
+	// Rest are the tasks that remain to be placed, for sub-jobs that have placed tasks.
 	Rest map[api.SubJobID][]*api.TaskInfo
-	// HyperNode is the HyperNode in which the job was placed, and SubJobs are those of its sub-jobs. Both are set only
-	// for jobs that choose among HyperNodes.
+	// HyperNode is the HyperNode in which the job was placed. SubJobs are the HyperNodes in which its sub-jobs were
+	// placed. Both are set only for jobs that choose among HyperNodes.
 	HyperNode string
 	SubJobs   map[api.SubJobID]string
 	// Former are the HyperNodes that the sub-jobs had before, for Discard.

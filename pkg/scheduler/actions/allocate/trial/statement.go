@@ -24,7 +24,7 @@ type Changes struct {
 	Placed []placement
 }
 
-// placement is a placed task, with a statement of its own by which it can be undone.
+// placement is a placed task, with a statement of its own that can undo it.
 type placement struct {
 	task *api.TaskInfo
 	stmt *vcframework.Statement
