@@ -38,7 +38,7 @@ type evictions struct {
 	// paused reports whether the job is paused: it may hold no idle resources until its victims have terminated.
 	paused    func(job *api.JobInfo) bool
 	observers []ofPlugin[EvictionObserver]
-	// send evicts a task.
+	// send is the cache's method that evicts a task.
 	send func(task *api.TaskInfo, reason string) error
 	// deferred are the evictions that wait for the end of the session. cancelled are the gangs whose evictions were dropped, with the
 	// members that would have replaced the victims.

@@ -112,7 +112,7 @@ func (c *claim) add(job *api.JobInfo, victim *api.TaskInfo) {
 	}
 }
 
-// graceOf returns how long the victim may take to terminate, for the duration of a claim.
+// graceOf returns how long a claim allows the victim to take to terminate.
 func graceOf(victim *api.TaskInfo) time.Duration {
 	grace := victim.Pod.Spec.TerminationGracePeriodSeconds
 	if grace == nil {

@@ -27,8 +27,8 @@ const (
 	skipped      layer = '-' // the plugin does not affect the task
 )
 
-// layers are the conf's plugins, divided by how long their filter results on a class of tasks are cached. Each layer is the conf's
-// tiers with the plugins of that layer only, in conf order.
+// layers are the conf's plugins for a class of tasks, divided by how long their filter results are cached. Each layer has the
+// conf's tiers with only the plugins of that layer, in conf order.
 type layers struct {
 	// If the conf disables caching, uncached has all plugins. The other layers are then used only where node groups are
 	// chosen and tasks are packed by numbers, so that the same groups are tried as with caching.

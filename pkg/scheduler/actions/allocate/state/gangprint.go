@@ -12,8 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// FingerprintOf returns the fingerprint of everything on which it depends whether the job can be placed; 0 if a part of
-// that cannot be compared between sessions.
+// FingerprintOf returns a hash of everything that decides whether the job can be placed; 0 if a part of that cannot be
+// compared between sessions.
 func (r *Attempt) FingerprintOf() uint64 {
 	if Sharded() || !(r.Run.Progress.GangDecides && r.Pending.IsShort(r.Job)) && r.Run.Progress.JobReady(r.Job) {
 		return 0
@@ -46,8 +46,8 @@ func (r *Attempt) appendGroups(b []byte) []byte {
 	return b
 }
 
-// appendGang appends every property of the gang on which it depends whether the gang fits. classes are the classes of its
-// tasks to be placed, in task order.
+// appendGang appends every property of the gang that decides whether it fits. classes are the classes of its tasks to be
+// placed, in task order.
 func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	job := r.Job
 	b = appendNumber(keybytes.Text(b, string(job.Queue)), uint64(r.IdleOnlyUntil.Unix()))
@@ -86,8 +86,8 @@ func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
 	return use.Admits(use.Ask(r.Run.Session.Queues[r.Job.Queue], nil).With(tasks...))
 }
 
-// FingerprintOfGangGroup returns the fingerprint of everything on which it depends whether a gang group of these gangs can be placed; 0
-// if a part of that cannot be compared between sessions. pending are the tasks to be placed, by gang.
+// FingerprintOfGangGroup returns a hash of everything that decides whether a gang group of these gangs can be placed; 0 if a part of
+// that cannot be compared between sessions. pending are the tasks to be placed, by gang.
 func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pending) uint64 {
 	session := run.Prints.OfSession()
 	if session == 0 || Sharded() {
@@ -107,8 +107,8 @@ func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobI
 	return max(run.Prints.bytes(b), 1)
 }
 
-// appendGangOfGroup appends everything about the gang and its node groups on which it depends whether the gang fits; nil
-// if a part of that cannot be compared. The gang may belong to a gang group.
+// appendGangOfGroup appends everything about the gang and its node groups that decides whether the gang fits; nil if a
+// part of that cannot be compared. The gang may belong to a gang group.
 func (r *Attempt) appendGangOfGroup(b []byte) []byte {
 	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
 	if len(tasks) == 0 || r.Planner != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||
