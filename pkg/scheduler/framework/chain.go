@@ -14,15 +14,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// chain is the session's pre-bind chain.
+// chain holds the pre-bind steps that tasks get in this session.
 type chain struct {
 	// order lists, in conf order, the plugins whose pre-bind steps are enabled.
 	order []string
-	// steps are the pre-bind steps of each plugin, in the order it added them.
+	// steps are the pre-bind steps of each plugin, in the order in which the plugin added them.
 	steps map[string][]preBindStep
 	// upstream holds the cache.PreBinders that upstream plugins registered in this session.
 	upstream map[string]vccache.PreBinder
-	// made reports whether a task already has its steps. A step that is added later would be missing there.
+	// made reports whether a task has been given its steps. After that, no step is added, because the task would lack it.
 	made bool
 }
 
@@ -30,7 +30,7 @@ func newChain(order []string) chain {
 	return chain{order: order, steps: map[string][]preBindStep{}, upstream: map[string]vccache.PreBinder{}}
 }
 
-// add adds a step, unless a task already has its steps.
+// add adds a step of the plugin, unless a task has already been given its steps.
 func (c *chain) add(plugin string, step preBindStep) {
 	if c.made {
 		klog.Background().Error(nil, "Pre-bind step registered outside OnSessionOpen is ignored", "plugin", plugin)
@@ -39,7 +39,8 @@ func (c *chain) add(plugin string, step preBindStep) {
 	c.steps[plugin] = append(c.steps[plugin], step)
 }
 
-// addPreBinder adds the plugin's own step. reserves reports whether the plugin is a Reserver.
+// addPreBinder adds the step of a plugin that is a PreBinder. If reserves is set, the plugin is a Reserver, and the
+// step's rollback runs even if the step has not begun.
 func (c *chain) addPreBinder(plugin string, pb PreBinder, reserves bool) {
 	step := preBindStep{preBind: pb.PreBind, rollback: pb.Rollback, rollbackIfNotRun: reserves, timeout: DefaultStepTimeout}
 	if timed, ok := pb.(TimedPreBinder); ok {
@@ -54,11 +55,12 @@ func (c *chain) addPreBinder(plugin string, pb PreBinder, reserves bool) {
 	c.add(plugin, step)
 }
 
-// enabled reports whether the conf enables the plugin's steps.
+// enabled reports whether the conf enables the plugin's pre-bind steps.
 func (c *chain) enabled(plugin string) bool { return slices.Contains(c.order, plugin) }
 
-// of returns the pre-bind steps for one task: plugins in conf order, and within a plugin first the steps it
-// added, then its own as a PreBinder, then the cache.PreBinder it registered with upstream's RegisterBinder.
+// of returns the pre-bind steps for the task of the bind context: plugins in conf order. Within a plugin, first come the
+// steps that it added, then its step as a PreBinder, then that of the cache.PreBinder that it registered with upstream's
+// RegisterBinder.
 func (c *chain) of(bindCtx *vccache.BindContext) []binding.Step {
 	c.made = true
 	var steps []binding.Step
@@ -80,8 +82,8 @@ func (c *chain) of(bindCtx *vccache.BindContext) []binding.Step {
 // binding waits up to 600 s for a volume and then fails by itself.
 const upstreamStepTimeout = 11 * time.Minute
 
-// upstreamStep returns a step of an upstream PreBinder, which takes its task from the bind context. Its rollback also
-// undoes the plugin's Reserve, which the session ran when it placed the task.
+// upstreamStep returns a step that calls an upstream PreBinder, which takes its task from a bind context. The step's
+// rollback also undoes the plugin's Reserve, which the session called when it placed the task.
 func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindContext) binding.Step {
 	return binding.Step{
 		Plugin:           plugin,

@@ -8,17 +8,17 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// currentJob is the job that a session currently works on.
+// currentJob is the job that a session is working on.
 type currentJob struct {
-	// begins is called each time the session begins to work on a job.
+	// begins is called each time the session starts to work on a job.
 	begins func()
 
 	mu  sync.Mutex
 	job api.JobID
 }
 
-// SetCurrentJob records that the session works on the job from here on, so that a panic can be attributed to it. It also shows that the
-// session makes progress: preempt for thousands of pods may take minutes.
+// SetCurrentJob records that the session works on the job from here on, so that a panic can be attributed to it. It also calls the
+// function set by OnJob, which shows that the session makes progress: preempt for thousands of pods may take minutes.
 func (ssn *Session) SetCurrentJob(job api.JobID) {
 	ssn.currentJob.begins()
 	ssn.currentJob.mu.Lock()
@@ -30,7 +30,8 @@ func (ssn *Session) SetCurrentJob(job api.JobID) {
 // is opened.
 func (r *Registry) OnJob(begins func()) { r.jobBegins = begins }
 
-// CurrentJob returns the job that the last opened session worked on last; empty if there was none. It is safe for concurrent use.
+// CurrentJob returns the job on which the session that was opened last worked last; empty if it worked on none. It is safe for
+// concurrent use.
 func (r *Registry) CurrentJob() api.JobID {
 	r.mu.Lock()
 	last := r.last
@@ -43,7 +44,7 @@ func (r *Registry) CurrentJob() api.JobID {
 	return last.currentJob.job
 }
 
-// Action returns the name of the last action that ran in the last opened session; empty if none did.
+// Action returns the name of the action that ran last in the session that was opened last; empty if none ran.
 func (r *Registry) Action() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// Upstream's actions evict for one gang at a time. For gangs that are placed together, such evictions are useless if the other
-// gangs have no room. So in a session with such gangs, evictions are deferred until it closes, and then sent only if all gangs of
-// the group have room. The same holds in a session with paused gangs (Session.Pauses): evictions for them are sent only if they hold no
-// idle resources beside those of the victims.
+// Upstream's actions evict pods for one gang at a time. If gangs are placed together, evictions for one of them are useless when the
+// others have no room. So in a session with such gangs, all evictions are deferred until the session closes. An eviction is then sent
+// only if all gangs of the gang group have room. In a session with paused gangs (Session.Pauses), evictions are deferred, too.
+// Evictions for a paused gang are sent only if the gang holds no idle resources beside the resources of its victims.
 
 // Eviction is a task that was evicted in the session.
 type Eviction struct {
 	Task *api.TaskInfo
-	// Action is the name of the action that evicted it.
+	// Action is the name of the action that evicted the task.
 	Action string
 }
 
@@ -32,30 +32,31 @@ type deferredEviction struct {
 
 // evictions are the evictions of one session.
 type evictions struct {
-	// upstream is upstream's session; it is set once that is open. placement knows its groups of gangs.
+	// upstream is upstream's session; nil until it is open. placement knows its gang groups.
 	upstream  *vcframework.Session
 	placement *Placement
-	// paused reports whether a job may hold no idle resources until its victims have terminated.
+	// paused reports whether the job is paused: it may hold no idle resources until its victims have terminated.
 	paused    func(job *api.JobInfo) bool
 	observers []ofPlugin[EvictionObserver]
-	// send evicts a task.
+	// send is the cache's method that evicts a task.
 	send func(task *api.TaskInfo, reason string) error
-	// deferred are the evictions deferred until the session ends. cancelled are the gangs whose evictions were dropped, with the members
-	// that would have replaced the victims.
+	// deferred are the evictions that wait for the end of the session. cancelled are the gangs whose evictions were dropped, with the
+	// members that would have replaced the victims.
 	deferred  []deferredEviction
 	cancelled map[api.JobID][]*api.TaskInfo
-	// defers reports whether evictions are deferred, because gangs of the session are placed together or paused; nil before the first
-	// eviction.
+	// defers reports whether evictions are deferred, because the session has gangs that are placed together, or paused gangs; nil
+	// before the first eviction.
 	defers *bool
 }
 
-// CancelledEvictions returns the gangs whose evictions were dropped because their group has no room or they would hold idle resources in a
-// pause, with the members that would have taken the victims' place. It is known once the session closes.
+// CancelledEvictions returns the gangs whose evictions were dropped, with the members that would have replaced the victims. Evictions are
+// dropped because the gang's group has no room, or because the gang would hold idle resources in a pause. The result is complete once the
+// session closes.
 func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
 	return ssn.evictions.cancelled
 }
 
-// Evict evicts the task and records it, or defers the eviction if gangs of the session are placed together or paused.
+// Evict evicts the task, or defers the eviction if the session has gangs that are placed together, or paused gangs.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
 	eviction, e := Eviction{Task: task, Action: c.session.Action}, &c.session.evictions
 	if eviction.Action != "" && e.defersAll() {
@@ -75,7 +76,8 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 	return nil
 }
 
-// defersAll reports whether gangs of the session are placed together or paused.
+// defersAll reports whether the session has gangs that are placed together, or paused gangs, so that all evictions are
+// deferred.
 func (e *evictions) defersAll() bool {
 	if e.defers == nil {
 		found := false
@@ -94,9 +96,9 @@ func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
 	return Companions(e.upstream.Jobs, e.placement.GangGroup(job))
 }
 
-// flush sends the deferred evictions, except useless ones. On nodes where members of gangs whose group has no room
-// were to replace victims, it keeps the victims that the remaining members do not need to be evicted, from the highest
-// priority down.
+// flush sends the deferred evictions, except useless ones. Gangs whose evictions are cancelled no longer replace victims
+// on their nodes. There, victims that the remaining members do not need to be evicted are kept, from the highest priority
+// down.
 func (e *evictions) flush() {
 	if len(e.deferred) == 0 {
 		return
@@ -126,14 +128,14 @@ func (e *evictions) priorityOf(task *api.TaskInfo) int32 {
 	return task.Priority
 }
 
-// hasRoomFor reports whether the task can stay on its node beside the members that replace other victims.
+// hasRoomFor reports whether the victim can stay on its node beside the members that replace other victims there.
 func (e *evictions) hasRoomFor(task *api.TaskInfo) bool {
 	node := e.upstream.Nodes[task.NodeName]
 	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
 }
 
-// cancel makes the members pending again of gangs whose group has no room, or that hold idle resources in a pause, and
-// returns the nodes on which they were to replace victims.
+// cancel resets to Pending the pipelined members of gangs whose group has no room, or that hold idle resources in a
+// pause. It returns the nodes on which such members were to replace victims.
 func (e *evictions) cancel() map[string]bool {
 	var unsuccessful []*api.TaskInfo
 	for _, job := range e.upstream.Jobs {
@@ -163,8 +165,8 @@ func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 	return all
 }
 
-// holdsInPause reports whether the job is paused, and pods are being evicted for it or a gang of its group although one of them holds idle
-// resources.
+// holdsInPause reports whether the job is paused, and pods are being evicted for the job or a gang of its group although one of these
+// gangs holds idle resources.
 func (e *evictions) holdsInPause(job *api.JobInfo) bool {
 	if !e.paused(job) {
 		return false
@@ -181,7 +183,7 @@ func (e *evictions) holdsInPause(job *api.JobInfo) bool {
 	return evicts && holds
 }
 
-// keep marks the task as running again.
+// keep resets the victim of an eviction that is not sent to Running.
 func (e *evictions) keep(task *api.TaskInfo) {
 	if job := e.upstream.Jobs[task.Job]; job != nil {
 		if err := job.UpdateTaskStatus(task, api.Running); err != nil {

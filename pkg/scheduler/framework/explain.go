@@ -16,9 +16,9 @@ type GangExplanation struct {
 	Time      time.Time `json:"time"`
 	// Needed is how many more members the gang needs for its minimum.
 	Needed int `json:"needed"`
-	// Required reports whether the gang must be placed in one group.
+	// Required reports whether the gang must be placed in one node group.
 	Required bool `json:"required"`
-	// Message is the short form that the PodGroup shows.
+	// Message is the short form of the explanation, as the PodGroup shows it.
 	Message string                 `json:"message"`
 	Groups  []NodeGroupExplanation `json:"groups"`
 }
@@ -26,22 +26,22 @@ type GangExplanation struct {
 // NodeGroupExplanation describes how much of a gang a node group can take.
 type NodeGroupExplanation struct {
 	Group string `json:"group"`
-	// Fits is how many of the needed members the group takes now before one fits nowhere in it. AtMost reports that it is an
-	// upper bound, computed from each node separately.
+	// Fits is how many of the needed members the group takes now, until a member fits nowhere in it. If AtMost is set, Fits
+	// is only an upper bound, computed from each node separately.
 	Fits   int  `json:"fits"`
 	AtMost bool `json:"atMost,omitempty"`
 	Nodes  int  `json:"nodes"`
-	// Filled is how many nodes take no further member because of members of this gang already there. FilledOf are the
-	// resources that these nodes then lack.
+	// Filled is how many nodes take no further member because of this gang's members on them. FilledOf are the resources
+	// that these nodes lack then.
 	Filled   int      `json:"filled,omitempty"`
 	FilledOf []string `json:"filledOf,omitempty"`
-	// Refused is why the group was not a candidate; empty if it was tried.
+	// Refused is why no member may be placed in the group; empty if the group was a candidate.
 	Refused string `json:"refused,omitempty"`
-	// Stopped is why a trial placement in the group stopped, if it was not because of its nodes.
+	// Stopped is why a trial placement in the group stopped, if the reason was not its nodes.
 	Stopped string `json:"stopped,omitempty"`
 	// Queue is the reason if the gang's queue stopped the trial: QueueFull or QueueNotOpen.
 	Queue string `json:"queue,omitempty"`
-	// Reasons counts the other nodes that do not take the next member by reason, each node once.
+	// Reasons counts the other nodes by the reason why they do not take the next member. Each node counts once.
 	Reasons map[string]int `json:"reasons,omitempty"`
 }
 
@@ -81,7 +81,8 @@ func (ssn *Session) Explanation(job api.JobID) *GangExplanation {
 	return nil
 }
 
-// Placed drops the explanation by an earlier action of the session, because the gang is placed after all.
+// Placed drops the explanation and the pending reason that were recorded for the gang in this session, because the gang
+// is now placed.
 func (ssn *Session) Placed(job api.JobID) {
 	delete(ssn.explained, job)
 	delete(ssn.pendingReasons, job)

@@ -13,12 +13,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// ForeignPods is the name of an index of the scheduler's pod informer. It lists, by the namespace/name of the PodGroup, pods that
-// name a PodGroup and wait for another scheduler. A pod that has a node counts for its gang, whichever scheduler chose the node.
+// ForeignPods is the name of an index of the scheduler's pod informer. By the namespace/name of a PodGroup, it lists the pods
+// that name this PodGroup and wait for another scheduler. A pod that has a node counts for its gang, whichever scheduler chose
+// the node.
 const ForeignPods = "volcano-prebind/foreign-pods"
 
-// foreignPods reports how many pods name the gang's PodGroup and another scheduler; empty if none do. The session does not see
-// these pods, so the gang appears to lack them.
+// foreignPods returns a text on how many pods name the gang's PodGroup and another scheduler; empty if no pod does. The
+// session does not see these pods, so the gang appears to lack them.
 func (ssn *Session) foreignPods(job *api.JobInfo) string {
 	factory := ssn.InformerFactory()
 	if factory == nil {
@@ -40,7 +41,7 @@ func (ssn *Session) foreignPods(job *api.JobInfo) string {
 		quoted(schedulers.Items()), schedulers.More(), servedNames())
 }
 
-// servedNames lists the valid values of schedulerName.
+// servedNames returns a text with the values of schedulerName that this scheduler serves.
 func servedNames() string {
 	if options.ServerOpts == nil || len(options.ServerOpts.SchedulerNames) == 0 {
 		return ""

@@ -8,13 +8,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// CapMinResources sets the session's minResources of the gang to the resources that it currently holds. For a running gang,
-// upstream's plugins keep the difference between a larger minResources and the held resources free, and give away held resources
-// above minResources, which is all of them without minResources. With equal amounts they do neither. For an admitted gang that
-// does not run yet they reserve minResources in addition to held resources, so these count twice until it runs.
+// CapMinResources sets the gang's minResources in this session to the resources that the gang currently holds. If a running gang
+// has a larger minResources, upstream's plugins keep the difference free for it. If it holds more than its minResources, or has
+// none, they treat the excess as available to others. With equal amounts they do neither. For an admitted gang that does not run
+// yet, they reserve minResources in addition to the held resources, so the held resources count twice until it runs.
 func CapMinResources(job *api.JobInfo) { SetMinResources(job, job.Allocated) }
 
-// SetMinResources sets the minResources that the session's plugins read for the gang.
+// SetMinResources sets the gang's minResources as the plugins of this session read it.
 func SetMinResources(job *api.JobInfo, amount *api.Resource) {
 	list := listOf(amount)
 	job.PodGroup.Spec.MinResources = &list

@@ -17,8 +17,9 @@ type Kept[S any] struct {
 	informers []cache.SharedIndexInformer
 }
 
-// Of returns the state. If there is none for this scheduler, it calls build, which returns the state and the informers
-// from which it is read. Of starts these. After an error the former state is kept.
+// Of returns the state kept for the scheduler of the handle. If there is none yet, it calls build, which returns the
+// state and the informers from which the state is read, and starts these informers. If it fails, the former state is
+// kept.
 func (k *Kept[S]) Of(h Handle, build func(Handle) (S, []cache.SharedIndexInformer, error)) (S, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -19,41 +19,43 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Cache is the part of the scheduler's cache that a session needs beyond upstream's interface.
+// Cache is the part of the scheduler's cache that sessions use: upstream's interface and the methods for bind
+// transactions.
 type Cache interface {
 	vccache.Cache
-	// AddToTransaction reserves the task's resources and adds the task, with the annotations that the session staged and its
-	// pre-bind steps, to the open transaction of the gang group, or of its gang when gangGroup is nil. An error leaves the cache unchanged.
+	// AddToTransaction reserves the task's resources and adds the task to an open transaction: that of the gang group, or that of the
+	// task's gang if gangGroup is nil. decided are the annotations that the session set on the task, and steps its pre-bind steps. After an
+	// error the cache is unchanged.
 	AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error
 	// SealTransactions submits the open transactions to the binding engine. It is idempotent.
 	SealTransactions()
-	// ReleaseIncomplete drops the open transactions that are below the minimum of one of their gangs, and returns their tasks:
-	// these are Pending again, or are about to be.
+	// ReleaseIncomplete drops the open transactions in which a gang is below its minimum. It returns their tasks by gang:
+	// these are Pending again, or will be soon.
 	ReleaseIncomplete() map[api.JobID][]api.TaskID
 }
 
 // Snapshotter is a Cache that reuses unchanged parts of a snapshot from session to session.
 type Snapshotter interface {
-	// SessionSnapshot returns the Snapshot of the session that opens now, and the view of its nodes for Kubernetes' plugins. The
-	// last session no longer owns its snapshot.
+	// SessionSnapshot returns the snapshot for the session that opens now, and its nodes as Kubernetes' plugins see them.
+	// Unchanged parts of the last session's snapshot are used again, so that session must have ended.
 	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo)
 	// TrustSession is called when the session has closed, if its plugins and actions are known to change placed tasks only by the
-	// methods of jobs and nodes. The next snapshot then compares less.
+	// methods of JobInfo and NodeInfo. The next snapshot then compares less.
 	TrustSession()
 }
 
-// sessionCache is the cache as one session sees it: tasks that upstream's statements and plugins bind through it get this
+// sessionCache is the cache as one session sees it. Tasks that upstream's statements and plugins bind through it get this
 // session's pre-bind chain.
 type sessionCache struct {
 	Cache
 	session *Session
-	// annotations are the annotations of pending tasks when the session began. The cache's may have changed since, and changes by
-	// users are not decisions of the session.
+	// annotations are the annotations of the pending tasks when the session began. A task's annotations that differ from these
+	// were set by the session. The cache's own pods may have changed since then, because users change annotations.
 	annotations map[api.TaskID]map[string]string
-	// staging holds annotations that device code writes; nil when no devices are shared.
+	// staging holds back the annotations that upstream's device code writes; nil if no devices are shared.
 	staging *devices.Staging
-	// snapshotter is the cache, if it is a Snapshotter and the first plugin to open is one of this project. deferred is
-	// the part of the session that is restored when that plugin opens.
+	// snapshotter is the cache, if it is a Snapshotter and the first plugin to open is one of this project; else nil.
+	// deferred is the part of the snapshot that is hidden from upstream until that plugin opens.
 	snapshotter Snapshotter
 	deferred    *snapshot.Deferred
 	closing     closingJobs
@@ -97,8 +99,9 @@ func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 	return decided
 }
 
-// AddBindTask adds the task to its gang's transaction with the session's chain. It refuses a task without the devices it
-// requests, or one that a plugin could not reserve for: not every upstream action checks whether a placement failed.
+// AddBindTask adds the task to its gang's transaction with the session's chain. It refuses a task that lacks the devices
+// it requests, or that a plugin could not reserve for, because not every upstream action checks whether a placement
+// failed.
 func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	if err := c.session.reservers.refused[bindCtx.TaskInfo.UID]; err != nil {
 		return err
@@ -123,7 +126,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return nil
 }
 
-// Client returns the client with which the session's plugins write.
+// Client returns the client that the session's plugins write with.
 func (c *sessionCache) Client() kubernetes.Interface {
 	if c.staging == nil {
 		return c.Cache.Client()
@@ -131,19 +134,19 @@ func (c *sessionCache) Client() kubernetes.Interface {
 	return c.staging.Client()
 }
 
-// RegisterBinder adds an upstream PreBinder to the session's chain, at its plugin's place in the conf.
+// RegisterBinder adds an upstream PreBinder to the session's chain, at the position of its plugin in the conf.
 func (c *sessionCache) RegisterBinder(name string, binder any) {
 	if pb, ok := binder.(vccache.PreBinder); ok {
 		c.session.chain.upstream[name] = pb
 	}
 }
 
-// UpdateJobStatus writes the session's verdict on a gang, with the reason if it waits.
+// UpdateJobStatus writes the gang's status as the session leaves it, with the reason if the gang waits.
 func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
 	if reason, ok := c.session.pendingReasons[job.UID]; ok {
 		reason.show(job, string(c.session.UID))
 	}
-	if c.staging == nil { // otherwise upstream reads the devices of each task
+	if c.staging == nil { // with staging, upstream still reads the devices of each task
 		defer c.closing.written(job)
 	}
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)
@@ -197,7 +200,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	return ssn
 }
 
-// CloseSession closes the session: its transactions are sealed and its verdicts are written.
+// CloseSession closes the session: its transactions are sealed, and the statuses of its gangs are written.
 func (r *Registry) CloseSession(ssn *Session) {
 	ssn.Action = "" // plugins called from here on run outside of any action
 	ssn.evictions.flush()
@@ -217,7 +220,7 @@ func (r *Registry) CloseSession(ssn *Session) {
 	r.mu.Unlock()
 }
 
-// attach makes the session a view of upstream's.
+// attach connects the session to upstream's session, which it embeds.
 func (ssn *Session) attach(upstream *vcframework.Session) {
 	ssn.Session, ssn.evictions.upstream, ssn.QueueUse.upstream = upstream, upstream, upstream
 	ssn.QueueUse.nested = upstream.HierarchyEnabled("capacity")
@@ -227,8 +230,8 @@ func (ssn *Session) attach(upstream *vcframework.Session) {
 	}
 }
 
-// seal submits the session's placements after the last action. Members of gangs that no action completed become pending
-// again, for the reason that blocks the rest of the gang.
+// seal submits the session's placements after the last action. Members of gangs that are still below their minimum become
+// Pending again. Their reason is then the one that stops the rest of the gang.
 func (ssn *Session) seal() {
 	for gang, tasks := range ssn.cache.ReleaseIncomplete() {
 		job := ssn.Jobs[gang]
@@ -250,7 +253,7 @@ func (ssn *Session) seal() {
 	ssn.cache.SealTransactions()
 }
 
-// view returns this project's view of upstream's session.
+// view returns this project's session for upstream's session.
 func (r *Registry) view(upstream *vcframework.Session) *Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,7 +275,7 @@ func (r *Registry) plugin(name string) Plugin {
 	return r.profile.plugins[name]
 }
 
-// pluginAdapter registers one of our plugins with upstream.
+// pluginAdapter is a plugin of this project as upstream's session calls it.
 type pluginAdapter struct {
 	registry *Registry
 	name     string
@@ -290,7 +293,8 @@ func (a *pluginAdapter) OnSessionClose(upstream *vcframework.Session) {
 	a.registry.plugin(a.name).OnSessionClose(a.registry.view(upstream))
 }
 
-// find finds the interfaces of a plugin that has opened.
+// find looks up which interfaces of the contract a plugin that has opened implements, and adds the plugin where they are
+// used.
 func (ssn *Session) find(name string, plugin Plugin) {
 	var inSession any
 	if scoped, ok := plugin.(SessionScoped); ok {
@@ -309,7 +313,7 @@ func (ssn *Session) find(name string, plugin Plugin) {
 	ssn.Placement.add(name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
 }
 
-// actionAdapter registers one of our actions with upstream.
+// actionAdapter is an action of this project as upstream calls it.
 type actionAdapter struct {
 	registry *Registry
 	action   Action

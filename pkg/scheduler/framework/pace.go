@@ -14,8 +14,8 @@ import (
 )
 
 // An explanation contains numbers that change with other users' workloads, and each reported text is written to the
-// gang's PodGroup and to each of its pods, with an event each. So a new text for the same reason is reported only after
-// a pause.
+// gang's PodGroup and to each of its pods, with an event for each. So a new text with the same reason is reported only
+// after a pause.
 const (
 	// firstPause is about how long a user watches a gang after submitting it. It is also the longest time between two
 	// cycles while gangs wait.
@@ -25,25 +25,28 @@ const (
 	longestPause = 8 * time.Minute
 )
 
-// lastReports are the last reports to gangs that wait. A gang that does not wait has none.
+// lastReports are the reasons that were reported last to gangs that wait, by gang. A gang that does not wait has no
+// entry.
 type lastReports map[api.JobID]lastReport
 
-// lastReport is the last report to a gang, the state of the gang at that time, and the pauses of its reasons.
+// lastReport is the last reason that was reported to a gang, the state of the gang at that time, and the pause of each
+// reason.
 type lastReport struct {
 	reason PendingReason
 	gang   gangFingerprint
 	pauses map[string]pause
 }
 
-// pause holds how long a reason is not reported again, and until when.
+// pause is for how long, and until when, no new text with a reason is reported to a gang.
 type pause struct {
 	length time.Duration
 	until  time.Time
 }
 
-// pace returns the explanation to report for the gang: the current one, or the last reported one while the pause of its reason
-// lasts. The pause doubles each time. A new reason, or a change of the gang's own spec or pods, is reported at once. Each reason
-// has its own pause, because in a nearly full cluster a gang's reason may alternate with each pod of other users.
+// pace returns the reason to report for the gang: found, the current one, or the last reported one while the pause of found's
+// reason lasts. The pause doubles each time. A reason that is new, or that comes after a change of the gang's own spec or pods,
+// is reported at once. Each reason has its own pause, because in a nearly full cluster a gang's reason may alternate with each
+// pod of other users.
 func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	last, known := t[job.UID]
 	if known && last.reason == found {
@@ -68,7 +71,7 @@ func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	return found
 }
 
-// keep drops the gangs that do not wait.
+// keep drops the entries of gangs that are not in waiting.
 func (t lastReports) keep(waiting map[api.JobID]PendingReason) {
 	maps.DeleteFunc(t, func(gang api.JobID, _ lastReport) bool {
 		_, waits := waiting[gang]
@@ -76,7 +79,8 @@ func (t lastReports) keep(waiting map[api.JobID]PendingReason) {
 	})
 }
 
-// gangFingerprint is the user-controlled state of a gang. A change means that a user may have fixed a gang that waits.
+// gangFingerprint is the state of a gang that its users control. If it changes, a user may have removed the reason why
+// the gang waits.
 type gangFingerprint struct {
 	uid         types.UID
 	spec        scheduling.PodGroupSpec
@@ -96,7 +100,7 @@ func gangFingerprintOf(job *api.JobInfo) gangFingerprint {
 	job.PodGroup.Spec.DeepCopyInto(&l.spec)
 	delete(l.annotations, api.JobAllocatedHyperNode) // written by the scheduler itself
 	if job.PodGroup.Status.Phase != scheduling.PodGroupPending {
-		l.spec.MinResources = nil // the part of it that counts depends on other gangs
+		l.spec.MinResources = nil // plugins may have replaced it by an amount that depends on other gangs (SetMinResources)
 	}
 	for uid, task := range job.Tasks {
 		l.pods += maphash.Comparable(podSeed, pod{uid, gated(task)})

@@ -16,7 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Reasons why a gang waits, as in its PodGroup's condition. Plugins may give further reasons in a JobValid verdict.
+// Reasons why a gang waits, as in the condition of its PodGroup. Plugins may return other reasons in the result of
+// JobValid.
 const (
 	NotEnoughResources  = v1beta1.NotEnoughResourcesReason
 	NotEnoughPods       = v1beta1.NotEnoughPodsReason
@@ -51,16 +52,17 @@ func (ssn *Session) SetPendingReason(job api.JobID, reason PendingReason) {
 	ssn.pendingReasons[job] = reason
 }
 
-// PendingReason returns why the gang waits, as recorded so far by actions; it is complete once the session closes.
+// PendingReason returns why the gang waits, as far as actions have recorded it. Once the session closes, every gang that
+// waits has a reason.
 func (ssn *Session) PendingReason(job api.JobID) (PendingReason, bool) {
 	reason, ok := ssn.pendingReasons[job]
 	return reason, ok
 }
 
-// explainPending finds one explanation for every gang that waits, and for no other: from the session's data or, failing that,
-// from the actions that tried to place it. It costs a pass over the gang's tasks and, for a PodGroup that was not admitted,
-// another round of its plugins' votes. Plugins that write conditions of their own when they close find the same text, instead
-// of the verdicts of every node for every pod. The last reports to gangs limit how often the text changes.
+// explainPending finds one reason for every gang that waits, and for no other gang: from the session's data, else from the
+// actions that tried to place it. For each gang it reads the gang's tasks and, if the PodGroup was not admitted, repeats the
+// plugins' votes. Plugins that write conditions when they close find this text instead of the filter results of every node
+// for every pod. lastReports limit how often a gang's text changes.
 func (ssn *Session) explainPending(lastReports lastReports) {
 	var waiting []*api.JobInfo
 	for uid, job := range ssn.Jobs {
@@ -70,7 +72,8 @@ func (ssn *Session) explainPending(lastReports lastReports) {
 			delete(ssn.pendingReasons, uid)
 		}
 	}
-	// The answers of plugins that account for admitted gangs depend on the gangs that they were asked about before.
+	// Some plugins count the gangs that they have admitted, so their answers depend on the order in which they are called
+	// for gangs.
 	slices.SortFunc(waiting, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	for _, job := range waiting {
 		reason := ssn.pendingReasonOf(job)
@@ -83,8 +86,8 @@ func (ssn *Session) explainPending(lastReports lastReports) {
 	lastReports.keep(ssn.pendingReasons)
 }
 
-// HasPending reports whether members of the gang wait or are missing. A completed gang misses none, but upstream also calls
-// a gang with minMember 0 completed while its pods wait.
+// HasPending reports whether members of the gang wait, or are missing. No members are missing in a completed gang. But
+// upstream also calls a gang with minMember 0 completed while its pods wait.
 func HasPending(job *api.JobInfo) bool {
 	if job.PodGroup == nil {
 		return false
@@ -97,8 +100,8 @@ func countPending(job *api.JobInfo) int {
 	return len(job.TaskStatusIndex[api.Pending]) + len(job.TaskStatusIndex[api.Pipelined])
 }
 
-// pendingReasonOf returns why the gang waits, in order of causes: first that it was not admitted, because the pods of a Volcano Job are
-// created after that; then pods that it lacks; then resources.
+// pendingReasonOf returns why the gang waits. It looks for causes in this order: the gang is not admitted (first, because the pods of a
+// Volcano Job are created after that); it lacks pods; it lacks resources.
 func (ssn *Session) pendingReasonOf(job *api.JobInfo) PendingReason {
 	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass &&
 		verdict.Reason != NotEnoughPods && verdict.Reason != NotEnoughPodsOfTask {
@@ -122,7 +125,7 @@ func (ssn *Session) pendingReasonOf(job *api.JobInfo) PendingReason {
 	return PendingReason{NotEnoughResources, unexplained(job)}
 }
 
-// unexplained returns an explanation for a gang that no action has explained.
+// unexplained returns an explanation for a gang if no action has recorded a reason.
 func unexplained(job *api.JobInfo) string {
 	if job.JobFitErrors != "" {
 		return job.JobFitErrors
@@ -142,9 +145,9 @@ func unexplained(job *api.JobInfo) string {
 	return "no action of the configuration has tried to place it yet"
 }
 
-// show writes the explanation to the session's PodGroup: as its Unschedulable condition while the gang's minimum is not
-// bound, and after that as the message of its Scheduled condition, because then only some members wait. While a bind
-// transaction runs, the transaction reports.
+// show writes the reason to the session's PodGroup. While the gang's minimum is not bound, it is the Unschedulable
+// condition; after that it is the message of the Scheduled condition, because only some members wait. While a bind
+// transaction of the gang runs, show writes nothing, because the transaction reports.
 func (w PendingReason) show(job *api.JobInfo, session string) {
 	status := &job.PodGroup.Status
 	at := func(kind scheduling.PodGroupConditionType) int {

@@ -23,7 +23,7 @@ type GangObserver interface {
 	GangTimedOut()
 }
 
-// unobserved is used if a registry has no observer.
+// unobserved is the observer of a registry until Observe sets another.
 type unobserved struct{}
 
 func (unobserved) GangWaited(PendingCategory, PendingEnd, time.Duration) {}
@@ -32,7 +32,7 @@ func (unobserved) GangTimedOut()                                         {}
 // PendingCategory classifies why a gang waits, in a fixed set of values that tenants do not control.
 type PendingCategory string
 
-// The reasons.
+// The categories.
 const (
 	// PendingUnseen is the time from the creation of the PodGroup to the first session of this process that saw it.
 	PendingUnseen      PendingCategory = "unseen"
@@ -49,7 +49,7 @@ const (
 	PendingOther   PendingCategory = "other"
 )
 
-// PendingCategories are all reasons.
+// PendingCategories lists all categories.
 var PendingCategories = []PendingCategory{
 	PendingUnseen, PendingIncomplete, PendingGated, PendingGroup, PendingNotAdmitted, PendingQueue, PendingResources, PendingBackoff, PendingBinding, PendingOther,
 }
@@ -57,13 +57,13 @@ var PendingCategories = []PendingCategory{
 // PendingEnd is the way in which a wait ended.
 type PendingEnd string
 
-// The ends of a wait. The wait of a deleted gang has none.
+// The ways in which a wait ends. If a gang is deleted, its wait is not reported.
 const (
 	EndBound    PendingEnd = "bound"
 	EndTimedOut PendingEnd = "timed_out"
 )
 
-// PendingCategory classifies the explanation.
+// PendingCategory returns the category of the reason.
 func (ssn *Session) PendingCategory(reason PendingReason) PendingCategory {
 	switch reason.Reason {
 	case NotEnoughPods, NotEnoughPodsOfTask, PodGroupNotFound:
@@ -87,16 +87,16 @@ func (ssn *Session) PendingCategory(reason PendingReason) PendingCategory {
 // pendingTimers are the timers of the gangs whose minimum is not bound.
 type pendingTimers map[api.JobID]*pendingTimer
 
-// pendingTimer measures how long a gang has waited for each reason.
+// pendingTimer measures how long a gang has waited in each category.
 type pendingTimer struct {
 	podGroup types.UID
 	spent    map[PendingCategory]time.Duration
-	// reason is the current reason, since the given time.
+	// reason is the category in which the gang waits now, and since is when that began.
 	reason PendingCategory
 	since  time.Time
 }
 
-// tick updates the timers from the explanations of the session.
+// tick updates the timers of all gangs from the reasons that the session has found.
 func (timers pendingTimers) tick(ssn *Session, now time.Time) {
 	maps.DeleteFunc(timers, func(uid api.JobID, c *pendingTimer) bool {
 		job := ssn.Jobs[uid]
@@ -134,7 +134,7 @@ func (ssn *Session) TimedOut(gang api.JobID) {
 	}
 }
 
-// Observer returns the observer of gangs.
+// Observer returns the observer that receives the outcomes of gangs.
 func (ssn *Session) Observer() GangObserver { return ssn.observer }
 
 func categoryOf(ssn *Session, job *api.JobInfo, reason PendingReason) PendingCategory {
@@ -144,8 +144,8 @@ func categoryOf(ssn *Session, job *api.JobInfo, reason PendingReason) PendingCat
 	return ssn.PendingCategory(reason)
 }
 
-// newPendingTimer returns the timer of a gang that starts to wait. The wait began when the gang was created, unless the
-// gang ran before.
+// newPendingTimer returns the timer of a gang that starts to wait. The wait began when the PodGroup was created, unless
+// the gang was scheduled before; then it begins now.
 func newPendingTimer(job *api.JobInfo, now time.Time) *pendingTimer {
 	c := &pendingTimer{podGroup: job.PodGroup.UID, spent: map[PendingCategory]time.Duration{}, reason: PendingUnseen, since: job.PodGroup.CreationTimestamp.Time}
 	ran := slices.ContainsFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == scheduling.PodGroupScheduled })
@@ -155,13 +155,13 @@ func newPendingTimer(job *api.JobInfo, now time.Time) *pendingTimer {
 	return c
 }
 
-// switchTo switches the timer to the reason.
+// switchTo adds the time since the last call to the current category, and makes the given one current.
 func (c *pendingTimer) switchTo(reason PendingCategory, now time.Time) {
 	c.spent[c.reason] += max(0, now.Sub(c.since))
 	c.reason, c.since = reason, now
 }
 
-// end reports the time that the gang has waited for each reason.
+// end reports to the observer how long the gang has waited in each category.
 func (c *pendingTimer) end(end PendingEnd, observer GangObserver, now time.Time) {
 	c.switchTo(c.reason, now)
 	for reason, spent := range c.spent {

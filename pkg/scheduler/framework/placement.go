@@ -12,8 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Placement combines the answers of the session's plugins: where gangs are placed, with which other gangs, and which
-// gangs go first. The zero value has no plugins.
+// Placement combines the answers of the session's plugins on gangs: where a gang is placed, with which other gangs, and
+// whether it is placed first. The zero value has no plugins.
 type Placement struct {
 	generators     []ofPlugin[PlacementGenerator]
 	scorers        []ofPlugin[PlacementScorer]
@@ -30,7 +30,8 @@ type ofPlugin[T any] struct {
 	is     T
 }
 
-// add finds the plugin's interfaces. predicateOn reports whether the conf enables its predicate.
+// add adds the plugin for each of the interfaces above that it implements. predicateOn reports whether the conf enables
+// the plugin's predicate; if not, it is not used as a Reacher.
 func (p *Placement) add(name string, plugin, inSession any, predicateOn bool) {
 	p.generators = appendFound(p.generators, name, plugin, inSession)
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
@@ -50,7 +51,8 @@ func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) 
 	return list
 }
 
-// NodeGroups returns where the job may be placed; nil if no plugin has a preference.
+// NodeGroups returns the node groups where the job may be placed, as the first plugin that names some says; nil if no
+// plugin does.
 func (p *Placement) NodeGroups(job *api.JobInfo) (*NodeGroups, error) {
 	for _, g := range p.generators {
 		groups, err := groupsOf(g, job)
@@ -70,8 +72,8 @@ func groupsOf(g ofPlugin[PlacementGenerator], job *api.JobInfo) (_ *NodeGroups, 
 	return g.is.NodeGroups(job)
 }
 
-// NodeGroupScore sums the plugins' scores of a trial. Without a placement, only plugins whose scores do not depend on it are
-// called.
+// NodeGroupScore returns the sum of the plugins' scores of a trial. If the trial has no placement, only plugins whose scores
+// do not depend on it are called.
 func (p *Placement) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (float64, error) {
 	var sum float64
 	for _, s := range p.scorers {
@@ -92,7 +94,7 @@ func scoreOf(s ofPlugin[PlacementScorer], job *api.JobInfo, trial *NodeGroupTria
 	return s.is.ScoreNodeGroup(job, trial)
 }
 
-// ScoredBeforeTrial reports whether every node group score is known before the trial.
+// ScoredBeforeTrial reports whether the score of no plugin depends on the placement in a trial.
 func (p *Placement) ScoredBeforeTrial() bool {
 	return !slices.ContainsFunc(p.scorers, func(s ofPlugin[PlacementScorer]) bool { return !beforeTrial(s) })
 }
@@ -102,7 +104,8 @@ func beforeTrial(s ofPlugin[PlacementScorer]) (before bool) {
 	return before
 }
 
-// TopologyPlanner returns how the job is gathered; nil if no plugin gathers it.
+// TopologyPlanner returns the planner that divides the job's tasks over the domains of a network; nil if no plugin
+// returns one.
 func (p *Placement) TopologyPlanner(job *api.JobInfo) (*TopologyPlanner, error) {
 	for _, g := range p.planGenerators {
 		planner, err := plannerOf(g, job)
@@ -122,7 +125,7 @@ func plannerOf(g ofPlugin[TopologyPlanGenerator], job *api.JobInfo) (_ *Topology
 	return g.is.TopologyPlanner(job)
 }
 
-// GangGroup returns the gang group of the job's gang; nil for a gang alone, with no terms beside its minimum.
+// GangGroup returns the gang group of the job; nil for a gang that is placed alone, with no terms beside its minimum.
 func (p *Placement) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	for _, f := range p.gangGroupers {
 		if gangGroup := f.is.GangGroup(job); gangGroup != nil {
@@ -132,8 +135,8 @@ func (p *Placement) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	return nil
 }
 
-// Companions returns the gangs of the gang group, sorted by name; nil if the gang group has only one. It returns false if one of
-// them is not among the jobs.
+// Companions returns the jobs of all gangs in the gang group, in its order; nil if the gang group has only one gang. It returns
+// false if one of the gangs is not among the jobs.
 func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) ([]*api.JobInfo, bool) {
 	if gangGroup == nil || len(gangGroup.Gangs) < 2 {
 		return nil, true
@@ -147,7 +150,7 @@ func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) (
 	return gangs, true
 }
 
-// Avoided returns the nodes that plugins want the job to avoid, sorted.
+// Avoided returns the names of the nodes that plugins want the job to avoid, sorted.
 func (p *Placement) Avoided(job *api.JobInfo) []string {
 	var nodes []string
 	for _, a := range p.avoiders {
@@ -157,7 +160,7 @@ func (p *Placement) Avoided(job *api.JobInfo) []string {
 	return slices.Compact(nodes)
 }
 
-// Reach returns the only nodes that can take the task; nil for any node.
+// Reach returns the only nodes on which the task can be placed, as a Reacher says; nil for any node.
 func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 	if p.reacher.is != nil {
 		guarded(p.reacher.plugin, func() { reach = p.reacher.is.Reach(task) })
@@ -165,15 +168,15 @@ func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
 	return reach
 }
 
-// Precedence is the position of a job among the jobs that allocate places first.
+// Precedence is the position of a job among the jobs that allocate places before all others.
 type Precedence struct {
 	// Rank is lower for the jobs of a plugin that comes earlier in the conf.
 	Rank int
-	// Only are the tasks that go first; nil for all that the job's minimum needs.
+	// Only are the tasks that are placed first; nil for all tasks that the job's minimum needs.
 	Only map[api.TaskID]bool
 }
 
-// Precedence returns the job's place among the jobs that go first; false if no plugin selects it.
+// Precedence returns the job's position among the jobs that are placed first; false if no plugin selects the job.
 func (p *Placement) Precedence(job *api.JobInfo) (Precedence, bool) {
 	for rank, one := range p.prioritizers {
 		var only map[api.TaskID]bool
@@ -186,13 +189,13 @@ func (p *Placement) Precedence(job *api.JobInfo) (Precedence, bool) {
 	return Precedence{}, false
 }
 
-// PlaceFirst reports whether a plugin wants the job placed first.
+// IsPlacedFirst reports whether a plugin selects the job to be placed first.
 func (p *Placement) IsPlacedFirst(job *api.JobInfo) bool {
 	_, first := p.Precedence(job)
 	return first
 }
 
-// guarded logs a panic of the plugin in fn.
+// guarded calls fn, and logs a panic in it with the name of the plugin.
 func guarded(plugin string, fn func()) {
 	defer func() {
 		if p := recover(); p != nil {

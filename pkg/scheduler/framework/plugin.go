@@ -27,29 +27,29 @@ type Action interface {
 	Execute(ssn *Session)
 }
 
-// Handle is the interface of the scheduler for plugins outside a session.
+// Handle gives plugins access to the scheduler, also outside of sessions.
 type Handle interface {
 	KubeClient() kubernetes.Interface
 	VCClient() vcclient.Interface
-	// RestConfig returns the configuration of the clients, for clients of other kinds; the caller may change it. Every call made
-	// with it has a deadline.
+	// RestConfig returns a configuration for clients of API types that the other clients do not know. The caller may change it.
+	// Every call made with it has a deadline.
 	RestConfig() *rest.Config
-	// InformerFactory returns the scheduler's informers. Requested informers start before the scheduler lists the cluster; a
-	// plugin that is added by a reload passes the ones it needs to StartInformers.
+	// InformerFactory returns the scheduler's informers. Informers that are requested at start run before the scheduler
+	// lists the cluster; a plugin that is added by a reload passes the informers it needs to StartInformers.
 	InformerFactory() informers.SharedInformerFactory
-	// StartInformers runs the given informers, of this factory or any other, that do not run yet. Callers must not run them on
-	// their own. They run as long as the process leads. It does not wait for their lists, but Recoverers and sessions of the
-	// configuration that requested them do. Kinds that the API server does not serve, or may not list, are not waited for: such
-	// an informer has not synced when Recover is called, and syncs when it can.
+	// StartInformers runs the informers, of this factory or any other, if they do not run yet. Callers must not run them
+	// themselves. They run as long as the process leads. StartInformers does not wait until they have synced, but Recoverers
+	// and sessions of the configuration that requested them do. They do not wait for kinds that the API server does not serve
+	// or does not allow to be listed: such an informer may not have synced when Recover is called, and syncs once it can.
 	StartInformers(informers ...cache.SharedIndexInformer) error
-	// HyperNodes returns the HyperNodes as the next session would see them. The value stays the same while their content does,
-	// and is read-only. It waits for no session.
+	// HyperNodes returns the HyperNodes as a session would see them now. The same value is returned as long as the HyperNodes
+	// do not change; it is read-only. The call waits for no session.
 	HyperNodes() *api.HyperNodesInfo
-	// PodsOn returns the pods on the node that have not ended, of any scheduler, as the watch currently shows them. They are
-	// read-only. Pods that are being bound are not included.
+	// PodsOn returns the node's pods that have not ended, of any scheduler, as the pod informer currently shows them. They
+	// are read-only. Pods that are being bound are not included.
 	PodsOn(node string) []*v1.Pod
-	// CountResources sets the Counter that supplies capacity and usage of resources that Node and Pod objects do not report. A
-	// scheduler has one Counter, set before it reads any pod; another call replaces it.
+	// CountResources sets the counter that supplies capacity and usage of resources that Node and Pod objects do not report. A
+	// scheduler has one counter. It must be set before the scheduler reads any pod; another call replaces it.
 	CountResources(counter accounting.ResourceCounter)
 	// Wake requests a session soon, because a change may let a pending task be placed. It does not block.
 	Wake()
@@ -59,13 +59,14 @@ type Handle interface {
 	SharedDRAManager() k8sframework.SharedDRAManager
 }
 
-// PreBindFn is one plugin's step for one task on the node chosen for it. See PreBinder for the contract.
+// PreBindFn is a plugin's pre-bind step. It is called for each task, with the node chosen for it. See PreBinder for the
+// contract.
 type PreBindFn func(task *api.TaskInfo, nodeName string) error
 
-// RollbackFn undoes a step. See PreBinder for the contract.
+// RollbackFn undoes a pre-bind step for a task. See PreBinder for the contract.
 type RollbackFn func(ctx context.Context, task *api.TaskInfo, nodeName string) error
 
-// PreBindOption changes a registered step.
+// PreBindOption sets an option of a pre-bind step that is added with AddPreBindFn.
 type PreBindOption func(*preBindStep)
 
 // WithRollback sets the rollback of a PreBindFn.
@@ -79,8 +80,9 @@ func WithTimeout(d time.Duration) PreBindOption {
 }
 
 // WithRollbackIfNotRun makes the rollback run for every task that was handed over and will not be bound, even if the step never
-// began for it: for a plugin that did something when the session placed the task, such as assuming a volume. Placements that the
-// session undoes before that are reported to the plugin's event handler (AddEventHandler). A Reserver needs neither.
+// began for it: for a plugin that did something when the session placed the task, such as assuming a volume. If the session
+// itself undoes a placement, it calls the plugin's event handler instead (AddEventHandler). A Reserver needs neither the option
+// nor a handler.
 func WithRollbackIfNotRun() PreBindOption {
 	return func(s *preBindStep) { s.rollbackIfNotRun = true }
 }
@@ -92,7 +94,7 @@ func WithPreCommitCheck(fn PreBindFn) PreBindOption {
 	return func(s *preBindStep) { s.preCommitCheck = fn }
 }
 
-// BoundFn is called when a task has been bound to the node.
+// BoundFn is called after a task was bound to the node.
 type BoundFn func(ctx context.Context, task *api.TaskInfo, nodeName string)
 
 // WithBound sets a function that is called for each bound task: once, off the session loop, after the write that binds the task

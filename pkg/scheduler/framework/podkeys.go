@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// PodKeys are the labels and annotations of pods that a plugin's predicate and node scores read: pods that differ in other keys
-// only are equal to it. The zero value stands for all keys.
+// PodKeys are the keys of pods' labels and annotations that a plugin's predicate and node scores read. To the plugin, pods that
+// differ only in other labels and annotations are equal. The zero value stands for all keys.
 type PodKeys struct {
 	some bool
 	keys []string
 }
 
-// SomePodKeys returns exactly these keys, of labels and annotations alike. A key that ends in "/" stands for all that begin with
-// it.
+// SomePodKeys returns PodKeys with exactly these keys, for labels and annotations alike. A key that ends in "/" stands for all
+// keys that begin with it.
 func SomePodKeys(keys ...string) PodKeys { return PodKeys{some: true, keys: keys} }
 
 // All reports whether every label and annotation is read.
@@ -31,7 +31,7 @@ func (k PodKeys) Has(key string) bool {
 	})
 }
 
-// And returns the keys of both.
+// And returns the keys that k or other has.
 func (k PodKeys) And(other PodKeys) PodKeys {
 	return PodKeys{some: k.some && other.some, keys: slices.Concat(k.keys, other.keys)}
 }

@@ -10,17 +10,19 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// QueueAsk asks whether a queue would admit tasks together if tasks that count in queues now were gone, and others counted.
+// QueueAsk is a question to the plugins that limit queues: would the queue admit the tasks together, if other tasks that
+// are now counted in queues (Gone) were gone?
 type QueueAsk struct {
 	Queue       *api.QueueInfo
 	Tasks, Gone []*api.TaskInfo
-	// request is the sum of the tasks' requests. freed is the resources of the gone tasks, and more those of the others, by each queue that
-	// counts them.
+	// request is the sum of the requests of Tasks. freed is, for each queue, the resources of Gone that the queue counts. more is, for each
+	// queue, what it is to count in addition (Beside).
 	request     *api.Resource
 	freed, more map[api.QueueID]*api.Resource
 }
 
-// Ask returns an ask without tasks. A gone task that is charged to no queue (ChargedTo) frees nothing.
+// Ask returns a QueueAsk for the queue without tasks. gone are the tasks that are assumed to be gone. A gone task that no
+// queue counts (ChargedTo) frees nothing.
 func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 	ask := &QueueAsk{Queue: queue, Gone: gone, request: api.EmptyResource(), freed: map[api.QueueID]*api.Resource{}}
 	for _, task := range gone {
@@ -38,7 +40,8 @@ func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 	return ask
 }
 
-// AskFor returns the ask for which Admits handed the task to a plugin, or an ask for the task alone.
+// AskFor returns the QueueAsk of the current call of Admits if Admits passed this task to a plugin; otherwise a QueueAsk
+// for this task alone.
 func (u *QueueUse) AskFor(queue *api.QueueInfo, task *api.TaskInfo) *QueueAsk {
 	if u.asked != nil && u.askedBy == task {
 		return u.asked
@@ -46,7 +49,7 @@ func (u *QueueUse) AskFor(queue *api.QueueInfo, task *api.TaskInfo) *QueueAsk {
 	return u.Ask(queue, nil).With(task)
 }
 
-// With returns an ask for these tasks too, which come first.
+// With returns the QueueAsk with these tasks added before its other tasks.
 func (a *QueueAsk) With(tasks ...*api.TaskInfo) *QueueAsk {
 	with := *a
 	with.Tasks, with.request = slices.Concat(tasks, a.Tasks), a.request.Clone()
@@ -56,14 +59,14 @@ func (a *QueueAsk) With(tasks ...*api.TaskInfo) *QueueAsk {
 	return &with
 }
 
-// Beside returns an ask in which the queues also count these resources.
+// Beside returns the QueueAsk with resources that the queues are to count in addition.
 func (a *QueueAsk) Beside(more map[api.QueueID]*api.Resource) *QueueAsk {
 	beside := *a
 	beside.more = more
 	return &beside
 }
 
-// freedIn returns how much less of the resource the queue would count.
+// freedIn returns how much less of the resource the queue would count than now.
 func (a *QueueAsk) freedIn(id api.QueueID, name v1.ResourceName) (amount float64) {
 	if freed := a.freed[id]; freed != nil {
 		amount += freed.Get(name)
@@ -74,7 +77,8 @@ func (a *QueueAsk) freedIn(id api.QueueID, name v1.ResourceName) (amount float64
 	return amount
 }
 
-// Levels returns the queues in whose limits the plugins count the queue's tasks, the queue first.
+// Levels returns the queues in whose limits the plugins count tasks of the queue: the queue itself first, and then, if
+// queues are nested, its ancestors.
 func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 	if !u.nested {
 		return []api.QueueID{queue}
@@ -86,9 +90,10 @@ func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 	return path
 }
 
-// Admits reports whether all plugins that limit queues admit the tasks, of which there is at least one. The plugins get a copy of the first task.
-// Its request is the sum of the requests minus what is freed. Where queues are nested, that differs from queue to queue; the request is then the
-// least, and Admits checks the capability of each queue itself. Plugins that do not count by requests call Asked.
+// Admits reports whether all plugins that limit queues admit the tasks of the QueueAsk, which must have at least one task. The plugins are called
+// with a copy of the first task, whose request is the sum of all requests minus the freed resources. If queues are nested, that differs from
+// queue to queue. In that case the copy has the least of these requests, and Admits itself checks the capability of each queue. Plugins that do
+// not count by requests call Asked.
 func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	levels := u.Levels(ask.Queue.UID)
 	if u.nested && slices.ContainsFunc(levels, func(id api.QueueID) bool { return u.exceeds(id, ask) }) {
@@ -103,7 +108,8 @@ func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	return u.upstream.Allocatable(ask.Queue, &one)
 }
 
-// leastRequest returns the request of the ask minus, of each resource that is requested, the most that is freed in one of the queues.
+// leastRequest returns the request of the QueueAsk, reduced for each requested resource by the most that is freed in one of the
+// queues.
 func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 	least := ask.request.Clone()
 	for _, name := range least.ResourceNames() {
@@ -123,7 +129,7 @@ func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 	return least
 }
 
-// exceeds reports whether the ask exceeds the capability of the queue itself.
+// exceeds reports whether the queue's use would exceed its own capability if it admitted the tasks.
 func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 	queue := u.upstream.Queues[id]
 	if queue == nil || len(queue.Queue.Spec.Capability) == 0 {
@@ -137,8 +143,8 @@ func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 	})
 }
 
-// Asked returns the tasks for which the task stands when Admits hands it to a plugin, and the gone tasks. Any other task stands for itself. The tasks
-// that leave for the task (LeaveFor) are gone in both cases.
+// Asked returns, for a task with which Admits calls a plugin, the tasks that it stands for, and the tasks that are assumed to be gone. Any other task
+// stands for itself. Tasks that leave for the gang of the task (LeaveFor) are gone in both cases.
 func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	if u.leaving != nil {
 		gone = u.leaving(task)
@@ -154,6 +160,6 @@ func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	return u.asked.Tasks, gone
 }
 
-// LeaveFor sets which tasks, which the session discharged (Discharge), leave for the gang of a task, so that plugins that do not count by requests
-// leave them out for that gang alone. The caller owns what leaving returns.
+// LeaveFor sets a function that returns, for a task, the tasks that leave for its gang. Those are tasks that the session no longer counts in
+// queues (Discharge). Plugins that do not count by requests leave them out for that gang only. The caller owns what the function returns.
 func (u *QueueUse) LeaveFor(leaving func(task *api.TaskInfo) []*api.TaskInfo) { u.leaving = leaving }

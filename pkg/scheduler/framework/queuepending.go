@@ -13,11 +13,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// counting are upstream's plugins that account for admitted gangs when they vote. When they vote again, they may refuse a gang
-// that they admitted before, so the others are asked first.
+// counting are upstream's plugins that count a gang as admitted when they vote for it. If they vote again, they may refuse a
+// gang that they admitted before, so other plugins are called first.
 var counting = []string{"capacity", "proportion", "resourcequota"}
 
-// notEnqueued returns which plugin keeps the PodGroup Pending, if one does. It repeats the vote of each plugin.
+// notEnqueued returns why the PodGroup is Pending, if a plugin refuses to admit it. It repeats the vote of each plugin.
 func (ssn *Session) notEnqueued(job *api.JobInfo) (PendingReason, bool) {
 	queue := ssn.Queues[job.Queue]
 	if queue == nil {
@@ -33,7 +33,7 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (PendingReason, bool) {
 	if plugin == "" {
 		return PendingReason{}, false
 	}
-	if reason, ok := ssn.pendingReasons[job.UID]; ok && reason.Reason == NotEnqueued { // it has given the reason itself
+	if reason, ok := ssn.pendingReasons[job.UID]; ok && reason.Reason == NotEnqueued { // the plugin has recorded a reason
 		return reason, true
 	}
 	request := job.GetMinResources()
@@ -47,7 +47,8 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (PendingReason, bool) {
 		text, amountsOf(ssn.TotalResource, request), amountsOf(use.all, request), amountsOf(use.promised, request))}, true
 }
 
-// Pending explains why a plugin refused the request for the queue. refused repeats the refused vote.
+// PendingReason explains why a plugin refused the request of a task in the queue. refused repeats that vote, and reports
+// whether it is a refusal.
 func (u *QueueUse) PendingReason(queue *api.QueueInfo, request *api.Resource, refused func() bool) PendingReason {
 	if reason, closed := notOpen(queue); closed {
 		return reason
@@ -78,8 +79,9 @@ func notOpen(queue *api.QueueInfo) (PendingReason, bool) {
 	return PendingReason{QueueNotOpen, fmt.Sprintf("queue %s is %s and accepts no pods", queue.Name, state)}, true
 }
 
-// refuser returns the first plugin in the conf that refuses alone; empty when there is none. Plugins that account for admitted
-// gangs are tried after the others. A plugin that asks a server is returned only when no other refuses.
+// refuser returns the first plugin in the conf that refuses when it votes alone; empty if none does. refuses repeats the vote
+// with the plugins of the session's tiers. Plugins that count admitted gangs are tried after the others. A plugin that calls a
+// server is returned, without a call, only if no other plugin refuses.
 func (u *QueueUse) refuser(refuses func() bool) string {
 	all := u.upstream.Tiers
 	defer func() { u.upstream.Tiers = all }()
@@ -104,8 +106,8 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	return last
 }
 
-// overCapability lists the resources in which the request exceeds the remaining capability of the queue, or of an ancestor of
-// it.
+// overCapability returns a text that names the resources in which the request exceeds the remaining capability of the queue,
+// or of one of the queue's ancestors; empty if there are none.
 func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) string {
 	u.count()
 	for _, id := range u.Path(queue.UID) {
@@ -128,7 +130,7 @@ func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) s
 	return ""
 }
 
-// ofDeleted says how much of the queue's resource is used by pods that are being deleted; empty when none is.
+// ofDeleted returns a text on how much of the queue's use is by pods that are being deleted; empty if there is none.
 func (u *QueueUse) ofDeleted(queue api.QueueID, name v1.ResourceName) string {
 	amount := 0.0
 	for id, job := range u.upstream.Jobs {
@@ -156,7 +158,8 @@ func (u *QueueUse) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
 	return true
 }
 
-// ShareLimit reports whether a limit of one queue may hold for both: they are the same, or have a common ancestor below the root.
+// ShareLimit reports whether a limit of one queue may apply to both queues: they are the same queue, or have a common ancestor
+// below the root.
 func (u *QueueUse) ShareLimit(queue, other api.QueueID) bool {
 	path := u.Path(other)
 	return slices.ContainsFunc(u.Path(queue), func(id api.QueueID) bool { return id != rootQueue && slices.Contains(path, id) })

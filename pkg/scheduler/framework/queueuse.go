@@ -16,24 +16,24 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// QueueUse is the resources held by the tasks of each queue, child queues included, and by all tasks. It is computed at most once
-// a session, on first use, and kept up to date from then on.
+// QueueUse is how many resources the tasks of each queue hold, its child queues included, and all tasks together. It is computed
+// on first use in a session, and kept up to date from then on.
 type QueueUse struct {
 	upstream *vcframework.Session
 	used     map[api.QueueID]*api.Resource
 	all      *api.Resource
-	// promised is the resources of admitted gangs that have no tasks placed.
+	// promised is the minResources of admitted gangs that have no tasks placed.
 	promised *api.Resource
-	// nested reports whether the limits of a queue hold for the queues in it too.
+	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
-	// asked is what Admits asks now, and askedBy the task that it hands to plugins; nil otherwise.
+	// While Admits calls plugins, asked is its question, and askedBy is the task that it passes to them; nil otherwise.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
-	// leaving is what LeaveFor set; nil without it.
+	// leaving is the function set by LeaveFor; nil without it.
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }
 
-// count computes the sums, once.
+// count computes the sums, on the first call.
 func (u *QueueUse) count() {
 	if u.used != nil {
 		return
@@ -65,7 +65,7 @@ func (u *QueueUse) add(queue api.QueueID, request *api.Resource) {
 	}
 }
 
-// counts returns the sums that include the queue's tasks.
+// counts returns the sums of used resources in which the queue's tasks are included.
 func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	counts := []*api.Resource{u.all}
 	for _, id := range u.Path(queue) {
@@ -74,8 +74,8 @@ func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	return counts
 }
 
-// ChargedTo returns the job of the session that counts the task of a node against its queue. It returns nil if none does, as for pods of other
-// schedulers and most victims of evictions.
+// ChargedTo returns the job of the session through which a task on a node is counted in a queue; nil if no job counts it. No job counts pods
+// of other schedulers and most victims of evictions.
 func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo {
 	for _, id := range []api.JobID{task.Job, DeletedJob(task.Job)} {
 		if job := jobs[id]; job != nil && job.Tasks[task.UID] != nil && api.AllocatedStatus(job.Tasks[task.UID].Status) {
@@ -87,21 +87,22 @@ func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo
 
 const deleted = ":deleted"
 
-// DeletedJob returns the ID of the job that stands in sessions for the pods of the gang that are being deleted. No PodGroup can have it.
+// DeletedJob returns the ID of the job under which sessions have those pods of the gang that are being deleted. No PodGroup can have
+// this ID.
 func DeletedJob(gang api.JobID) api.JobID { return gang + deleted }
 
-// IsDeletedJob reports whether the ID is of such a job.
+// IsDeletedJob reports whether the ID was made by DeletedJob.
 func IsDeletedJob(id api.JobID) bool { return strings.HasSuffix(string(id), deleted) }
 
-// StandFor makes the minimum of a job that stands in for pods all that its tasks hold. Upstream takes what a job holds beyond its minimum for
-// elastic, and admits other gangs to the queue in its place.
+// StandFor sets the minResources of a job that only represents pods to all that its tasks hold. Otherwise upstream treats what the job holds
+// beyond its minimum as elastic, and admits other gangs to the queue in its place.
 func StandFor(job *api.JobInfo) {
 	held := util.ConvertRes2ResList(job.Allocated)
 	job.PodGroup.Spec.MinResources = &held
 }
 
-// Discharge has the session of the jobs count the gang's pod, which is being deleted, against no queue. It returns the job that counted it, and the
-// task in that job; nil if none did. A plugin calls it when it opens, before the plugins that add up what queues use.
+// Discharge makes the session count a pod of the gang that is being deleted in no queue. jobs are the session's jobs. It returns the job that
+// counted the pod, and the task in that job; nil if no job did. A plugin calls it in OnSessionOpen, before the plugins that add up what queues use.
 func Discharge(jobs map[api.JobID]*api.JobInfo, gang api.JobID, pod api.TaskID) (*api.JobInfo, *api.TaskInfo) {
 	job := jobs[DeletedJob(gang)]
 	if job == nil || job.Tasks[pod] == nil {
@@ -121,8 +122,9 @@ func (u *QueueUse) of(queue api.QueueID) *api.Resource {
 	return u.used[queue]
 }
 
-// FitsShare returns an error if the amount, together with the resources of the queue's tasks, exceeds the queue's share of the
-// cluster. The share is the queue's deserved resources; without these, its part by weight of its parent's share.
+// FitsShare returns an error if the amount, together with what the queue's tasks hold, exceeds the queue's share of the
+// cluster. The share is the queue's deserved resources. If it has none, the share is the part of its parent's share that its
+// weight gives it.
 func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 	u.count()
 	used := u.of(queue.UID)
@@ -135,7 +137,8 @@ func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 	return nil
 }
 
-// share returns the queue's share of the cluster's resource, and false where deserved resources do not name it.
+// share returns the queue's share of the cluster's amount of the resource; false if the deserved resources of the queue,
+// or of the ancestor that decides, do not name the resource.
 func (u *QueueUse) share(queue *api.QueueInfo, name v1.ResourceName) (float64, bool) {
 	part := 1.0
 	for _, id := range u.Path(queue.UID) {
@@ -165,19 +168,19 @@ const rootQueue = "root"
 
 func parentOf(queue *api.QueueInfo) string { return cmp.Or(queue.Queue.Spec.Parent, rootQueue) }
 
-// resourceNames returns the requested resources, by name.
+// resourceNames returns the names of the requested resources, sorted.
 func resourceNames(request *api.Resource) []v1.ResourceName {
 	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod requests one of these
 	slices.Sort(names)
 	return names
 }
 
-// AmountOf formats the amount of a resource in the units that users write.
+// AmountOf formats the amount that have has of the named resource, in the units that users write.
 func AmountOf(have *api.Resource, name string) string {
 	return Quantity(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
 }
 
-// amountsOf formats the amounts of the requested resources, the first few by name.
+// amountsOf formats the amounts that have has of the requested resources, for the first few resources by name.
 func amountsOf(have, request *api.Resource) string {
 	var parts []string
 	for _, name := range resourceNames(request) {

@@ -25,26 +25,29 @@ type Registry struct {
 	actions map[string]Action
 
 	explanations Explanations
-	// lastReports holds the last reports to gangs that wait, from when sessions closed.
+	// lastReports are the reasons that were reported last to gangs that wait, as of when the last session closed.
 	lastReports lastReports
-	// pendingTimers measure how long gangs wait for each reason, and observer receives the results; both outlive a configuration.
+	// pendingTimers measure how long gangs wait in each category, and observer receives the results. Both stay when the
+	// configuration is replaced.
 	pendingTimers pendingTimers
 	observer      GangObserver
-	// pendingCategories are the categories of the reasons of all plugins.
+	// pendingCategories are the categories of pending reasons, by reason, as the specs of all plugins declare them.
 	pendingCategories map[string]PendingCategory
 	// jobBegins is called each time a session begins to work on a job.
 	jobBegins func()
-	// switches are the device switches of the first configuration that was built.
+	// switches are the arguments that enable kinds of devices in the first configuration that was built, which later ones
+	// cannot change. built reports whether there was one.
 	built    bool
 	switches []string
 
 	mu sync.Mutex
-	// views maps upstream's open sessions to ours.
+	// views are this project's sessions by upstream's sessions, for sessions that are open.
 	views map[*vcframework.Session]*Session
-	// opening is the cache of the session whose upstream half is being opened, and profile that session's.
+	// opening is the cache of the session whose upstream session is being opened; nil otherwise. profile is the profile
+	// of the session that was opened last.
 	opening *sessionCache
 	profile *Profile
-	// pods are the placed pods of the session that was opened last.
+	// pods are the placed pods behind the pod lister of the session that was opened last.
 	pods snapshot.PlacedPods
 	// last is the session that was opened last.
 	last *Session
@@ -67,7 +70,8 @@ func NewRegistry() *Registry {
 	}
 }
 
-// RegisterPlugin registers a plugin. It replaces a plugin registered under that name before, here or by upstream.
+// RegisterPlugin registers a plugin. It replaces a plugin that was registered under the same name before, here or by
+// upstream.
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
 	maps.Copy(r.pendingCategories, spec.PendingCategories)
@@ -95,17 +99,18 @@ func (r *Registry) PendingReasons() map[api.JobID]PendingReason {
 // Explanations returns the explanations of the last session that was closed.
 func (r *Registry) Explanations() *Explanations { return &r.explanations }
 
-// Profile is a configuration that is ready to run: its plugins are built and its order is fixed.
+// Profile is a configuration that is ready to run: its plugins are built.
 type Profile struct {
 	Actions        []vcframework.Action
 	Tiers          []conf.Tier
 	Configurations []conf.Configuration
-	// TimeDriven reports whether a plugin's verdict may change with time alone.
+	// TimeDriven reports whether filter results of a plugin may change with time alone.
 	TimeDriven bool
 
 	plugins     map[string]Plugin
 	pluginOrder []string
-	// known reports whether all plugins and actions are known to change placed tasks only by the methods of jobs and nodes.
+	// known reports whether all plugins and actions are known to change placed tasks only by the methods of JobInfo and
+	// NodeInfo.
 	known        bool
 	preBindOrder []string
 }
@@ -119,8 +124,8 @@ type ProfileInput struct {
 	PreBindDisabled map[string]bool
 }
 
-// Build builds the plugins of a configuration. An unknown action or a plugin that refuses its arguments is an error; the profile
-// in force is not affected, and plugins built so far are closed.
+// Build builds the plugins of a configuration. It fails for an unknown action, and for a plugin that refuses its arguments. In
+// that case the plugins built so far are closed, and the profile in use stays in use.
 func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	switches := devices.Switches(in.Tiers)
 	if r.built {
@@ -200,7 +205,8 @@ func (p *Profile) Recoverers() []NamedRecoverer {
 	return out
 }
 
-// NewRecoverers returns the Recoverers whose plugin the former profile does not have, and that do not run already.
+// NewRecoverers returns those Recoverers of the profile whose plugin the former profile does not have. Plugins in atWork,
+// which have recovered since this process began to lead, are left out.
 func (p *Profile) NewRecoverers(former *Profile, atWork map[string]bool) []NamedRecoverer {
 	return slices.DeleteFunc(p.Recoverers(), func(r NamedRecoverer) bool {
 		return former.plugins[r.Plugin] != nil || atWork[r.Plugin]

@@ -11,19 +11,20 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// WhyUnreserved returns why the last attempt to reserve for the task failed, in words that name neither the task nor
-// the node; nil if it succeeded, or there was none.
+// WhyUnreserved returns why the last attempt to reserve for the task failed; nil if it succeeded, or there was none. The
+// text names neither the task nor the node.
 func (ssn *Session) WhyUnreserved(task *api.TaskInfo) error { return ssn.reservers.why[task.UID] }
 
-// reservers are the plugins that reserve for tasks, in order, and their reservations in the session. The zero value has
-// none.
+// reservers are the plugins that reserve resources for placed tasks, in conf order, and the session's reservations. The
+// zero value has no plugins.
 type reservers struct {
 	plugins []namedReserver
-	// reserved are the tasks that every plugin has reserved for, and that are not handed over. refused are tasks that
-	// were placed although a reservation failed, with the error: some upstream actions do not check for it.
+	// reserved are the tasks that all plugins have reserved for, and that are not handed over to be bound. refused are
+	// the tasks that were placed although a plugin failed to reserve, with the error: some upstream actions do not check
+	// for it.
 	reserved map[api.TaskID]*api.TaskInfo
 	refused  map[api.TaskID]error
-	// why holds, for each task, why the last attempt to reserve for it failed, in words that are the same on each node.
+	// why holds, for each task, why the last attempt to reserve for it failed. The text is the same for all nodes.
 	why map[api.TaskID]error
 }
 
@@ -32,7 +33,7 @@ type namedReserver struct {
 	Reserver
 }
 
-// add adds the plugin to the plugins that reserve for the session's tasks.
+// add adds a plugin that reserves for the session's tasks.
 func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 	if len(r.plugins) == 0 {
 		r.reserved, r.refused, r.why = map[api.TaskID]*api.TaskInfo{}, map[api.TaskID]error{}, map[api.TaskID]error{}
@@ -52,7 +53,7 @@ func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 	r.plugins = append(r.plugins, namedReserver{plugin, one})
 }
 
-// reserve reserves for the task with all plugins, or with none.
+// reserve makes all plugins reserve for the task on the node, or none.
 func (r *reservers) reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if err := r.tryReserve(task, node); err != nil {
 		klog.V(3).InfoS("Reserving for a placed task failed", "pod", klog.KObj(task.Pod), "node", task.NodeName, "err", err)
@@ -82,7 +83,7 @@ func (r *reservers) tryReserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// reserve calls Reserve; a panic becomes an error.
+// reserve calls the plugin's Reserve. A panic becomes an error, and the reservation is undone.
 func (r namedReserver) reserve(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 	panicked := true
 	defer func() {
@@ -96,8 +97,8 @@ func (r namedReserver) reserve(task *api.TaskInfo, node *api.NodeInfo) (err erro
 	return err
 }
 
-// unreserve undoes reserve for a task that is Pending again. Tasks that were handed over keep their reservations: they
-// no longer belong to the session.
+// unreserve undoes the reservations for a task that is Pending again. A task that was handed over to be bound keeps its
+// reservations, because they no longer belong to the session.
 func (r *reservers) unreserve(task *api.TaskInfo) {
 	delete(r.refused, task.UID)
 	if r.reserved[task.UID] == nil {
@@ -107,14 +108,14 @@ func (r *reservers) unreserve(task *api.TaskInfo) {
 	undo(r.plugins, task)
 }
 
-// undo undoes the reservations of the plugins, the last one first.
+// undo calls Unreserve of the plugins for the task, the last plugin first.
 func undo(plugins []namedReserver, task *api.TaskInfo) {
 	for _, one := range slices.Backward(plugins) {
 		_ = one.unreserve(task)
 	}
 }
 
-// unreserve calls Unreserve; a panic is logged and becomes an error.
+// unreserve calls the plugin's Unreserve. A panic is logged and becomes an error.
 func (r namedReserver) unreserve(task *api.TaskInfo) (err error) {
 	defer recoverAs(r.plugin, &err)
 	r.Unreserve(task)

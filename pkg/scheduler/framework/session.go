@@ -20,9 +20,10 @@ type Session struct {
 	// Action is the name of the running action, or of the last one; empty before the first. The caller that executes
 	// actions sets it.
 	Action string
-	// Pauses are of gangs that have held idle resources for too long; nil without allocate.
+	// Pauses decides which gangs may not hold idle resources, because they have held some for too long; nil if the conf
+	// does not name action allocate.
 	Pauses Pauses
-	// currentJob is the job that the session currently works on.
+	// currentJob is the job that the session is working on.
 	currentJob *currentJob
 
 	chain chain
@@ -31,33 +32,34 @@ type Session struct {
 	// Verdicts describes the plugins' predicates and node scores.
 	Verdicts  Verdicts
 	reservers reservers
-	// stagedAnnotations are the values that annotations had before StageAnnotation; nil where there was none.
+	// stagedAnnotations are, for annotations that StageAnnotation has set, the values that they had before; nil for an
+	// annotation that did not exist.
 	stagedAnnotations map[api.TaskID]map[string]*string
-	// explained are the gangs that were not placed.
+	// explained are the explanations of gangs that were not placed.
 	explained      map[api.JobID]GangExplanation
 	pendingReasons map[api.JobID]PendingReason
 	// pendingTimers, observer and pendingCategories belong to the registry.
 	pendingTimers     pendingTimers
 	observer          GangObserver
 	pendingCategories map[string]PendingCategory
-	// QueueUse holds the resources that queues use, and their limits.
+	// QueueUse knows how many resources queues use, and their limits.
 	QueueUse QueueUse
 	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
 	infeasibilityCheckers []ofPlugin[InfeasibilityChecker]
-	// committed are the tasks that the session has added to transactions.
+	// committed are the tasks that the session has handed over to be bound.
 	committed map[api.TaskID]bool
 	evictions evictions
-	// touched are the names of the nodes on which the session has placed or evicted tasks, even if that was undone; nil
-	// if plugins or actions may change nodes in other ways.
+	// touched are the names of the nodes on which the session has placed or evicted tasks, even if that was undone. It is
+	// nil if plugins or actions may change nodes in other ways.
 	touched map[string]bool
 }
 
-// Pauses decides when jobs may not hold idle resources.
+// Pauses decides which jobs may not hold idle resources while they wait for others to be released.
 type Pauses interface {
 	// IdleOnly reports whether allocate may place the job on idle resources only.
 	IdleOnly(job *api.JobInfo) bool
-	// Paused reports whether gangs of the job's namespace, or of a job that is placed together with it, have held idle resources for too
-	// long. No pods are evicted for the job then if it would hold more.
+	// Paused reports whether gangs of the namespace of the job, or of a job that is placed together with it, have held idle resources
+	// for too long. No pods are evicted for a paused job if it would hold further idle resources then.
 	Paused(job *api.JobInfo) bool
 }
 
@@ -79,7 +81,7 @@ func newSession(order []string) *Session {
 	return ssn
 }
 
-// Committed reports whether the session has committed the task: handed it over to be bound. Its annotations can then no longer
+// Committed reports whether the session has handed the task over to be bound. The task's annotations can then no longer
 // change.
 func (ssn *Session) Committed(task api.TaskID) bool { return ssn.committed[task] }
 
@@ -87,8 +89,8 @@ func (ssn *Session) Committed(task api.TaskID) bool { return ssn.committed[task]
 // that was undone, or it has plugins or actions that may change nodes in other ways.
 func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched[node] }
 
-// AddPreBindFn adds a plugin's pre-bind step. Use it from OnSessionOpen. A step added after the session has
-// handed out its first member is ignored, and logged, because members of one gang must run the same chain.
+// AddPreBindFn adds a plugin's pre-bind step. Call it in OnSessionOpen. A step that is added after the session has handed
+// over its first task is ignored, and logged, because all members of a gang must run the same steps.
 func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOption) {
 	step := preBindStep{
 		preBind: func(_ context.Context, task *api.TaskInfo, node string) error { return fn(task, node) },
@@ -127,15 +129,15 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 	})
 }
 
-// AddBatchNodeOrderFn adds a score of all candidate nodes at once; a panic in it is an error with the plugin's name. The
-// map it returns is only read.
+// AddBatchNodeOrderFn adds a function that scores all candidate nodes in one call. A panic in it is an error with the
+// plugin's name. Callers only read the returned map.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
 	ssn.Verdicts.recordAdded(plugin, added{score: true})
 	ssn.AddEvictionNodeOrderFn(plugin, fn)
 }
 
-// AddEvictionNodeOrderFn adds a score of all candidate nodes at once that is used only by the actions that evict, not by
-// allocate.
+// AddEvictionNodeOrderFn adds a function that scores all candidate nodes in one call, for the actions that evict.
+// allocate does not use it.
 func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
 	ssn.Session.AddBatchNodeOrderFn(plugin, func(task *api.TaskInfo, nodes []*api.NodeInfo) (scores map[string]float64, err error) {
 		defer recoverAs(plugin, &err)
@@ -143,14 +145,15 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 	})
 }
 
-// AddBestNodeFn adds a plugin's choice among the scored nodes. It is called for every task: the plugin counts as Uncached,
-// whatever it signs.
+// AddBestNodeFn adds a function that chooses among nodes that are scored. It is called for every task. So the plugin
+// counts as Uncached, whatever its SignTask returns.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
 	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddBestNodeFn(plugin, fn)
 }
 
-// AddNodeMapFn adds a score of a node that the plugin's NodeReduceFn scales. The plugin counts as Uncached.
+// AddNodeMapFn adds a function that scores a node; the plugin's NodeReduceFn scales its scores. The plugin counts as
+// Uncached.
 func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
 	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeMapFn(plugin, fn)

@@ -4,9 +4,9 @@ package framework
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// StageAnnotation sets an annotation of a pending task. Once the task is handed over, the annotation is in the books for later sessions,
-// and is written with the Binding. It replaces any value that the pod then has, because users may change the annotations of
-// pending pods. Annotations that plugins set on task.Pod directly are written only where they differ from the pod's.
+// StageAnnotation sets an annotation of a pending task. Once the task is handed over to be bound, later sessions see the annotation, and
+// it is written with the Binding. It then replaces any value that the pod has, because users may change annotations of pending pods.
+// Annotations that plugins set on task.Pod directly are written only if they differ from the pod's.
 func (ssn *Session) StageAnnotation(task *api.TaskInfo, key, value string) {
 	of := ssn.stagedAnnotations[task.UID]
 	if of == nil {
@@ -25,7 +25,7 @@ func (ssn *Session) StageAnnotation(task *api.TaskInfo, key, value string) {
 	task.Pod.Annotations[key] = value
 }
 
-// UnstageAnnotation reverts StageAnnotation for the key, if it was called.
+// UnstageAnnotation reverts StageAnnotation for the key. It does nothing if StageAnnotation was not called for it.
 func (ssn *Session) UnstageAnnotation(task *api.TaskInfo, key string) {
 	before, decided := ssn.stagedAnnotations[task.UID][key]
 	if !decided {

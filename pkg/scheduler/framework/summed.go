@@ -14,10 +14,11 @@ import (
 )
 
 // addingPlugins are upstream's plugins that add up the requests of all tasks when a session opens, and read nothing else of
-// placed tasks then.
+// placed tasks at that time.
 var addingPlugins = [...]string{"capacity", "drf", "overcommit", "proportion"}
 
-// summedPlugin is an upstream plugin that opens on summaries of jobs. Its functions that are called later see the complete jobs.
+// summedPlugin wraps an upstream plugin. While the plugin opens, it sees summaries of jobs instead of their placed tasks.
+// Functions of the plugin that are called later see the complete jobs.
 type summedPlugin struct{ vcframework.Plugin }
 
 func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
@@ -29,8 +30,8 @@ func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 	p.Plugin.OnSessionOpen(ssn)
 }
 
-// sumFor makes the addingPlugins in the tiers open on summaries from now on. A plugin that this project registered under such a
-// name opens on complete jobs.
+// sumFor wraps the addingPlugins that the tiers name in a summedPlugin, from now on. A plugin that this project registered
+// under such a name is not wrapped.
 func (r *Registry) sumFor(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
@@ -48,8 +49,8 @@ func (r *Registry) sumFor(tiers []conf.Tier) {
 	}
 }
 
-// closingJobs are the jobs of a session that closes, shown as summaries once their verdicts are written: upstream then adds up
-// the allocated resources of queues, and reads nothing else of jobs. It is safe for concurrent use.
+// closingJobs are the jobs of a session that closes. Once a job's status is written, the job is shown as a summary: upstream
+// then only adds up the allocated resources of queues, and reads nothing else of jobs. It is safe for concurrent use.
 type closingJobs struct {
 	mu        sync.Mutex
 	summaries snapshot.Summaries

@@ -28,7 +28,8 @@ func (ssn *Session) TiersWithout(plugins ...string) []conf.Tier {
 	return out
 }
 
-// TaskOrderTiers returns the session's tiers without the upstream plugins that order tasks by their priorities, or not at all.
+// TaskOrderTiers returns the session's tiers without those upstream plugins that do not order tasks, or order them only by
+// priority.
 func (ssn *Session) TaskOrderTiers() []conf.Tier {
 	var not []string
 	for name, inputs := range upstreamInputs {

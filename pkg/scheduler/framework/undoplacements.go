@@ -11,7 +11,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// HasClaims reports whether the pod claims volumes or devices, which plugins reserve for it when it is placed.
+// HasClaims reports whether the pod has claims of volumes or devices. Plugins reserve these when the pod is placed.
 func HasClaims(pod *v1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true
@@ -24,10 +24,10 @@ func HasClaims(pod *v1.Pod) bool {
 	return false
 }
 
-// undoPlacements undoes placements that no action undid and that were not handed over to be bound: tasks whose gang backfill
-// could not complete, tasks that the cache refused, and tasks that wait for resources being released. Otherwise the
-// reservations of their claims would last as long as the scheduler runs. Tasks without claims hold nothing beyond the
-// session, except through Reservers, which are undone, too.
+// undoPlacements undoes placements that are left when the session ends: neither undone by an action nor handed over to be
+// bound. They are of tasks whose gang action backfill could not complete, tasks that the cache refused, and tasks that wait
+// for resources being released. Otherwise the reservations for their claims would last as long as the scheduler runs. Tasks
+// without claims hold nothing beyond the session, except by Reservers, whose reservations are undone, too.
 func (ssn *Session) undoPlacements() {
 	defer ssn.reservers.undoAll() // reservations that the statement sends no event for
 	statement := vcframework.NewStatement(ssn.Session)
@@ -46,8 +46,9 @@ func (ssn *Session) undoPlacements() {
 	}
 }
 
-// takeBackOne undoes one placement. A panic in a plugin becomes an error, so that the other placements are undone too. The pod's node
-// stays as the action set it, because plugins reserve claims for that node: preempt and reclaim set none when they pipeline a task.
+// takeBackOne undoes the placement of the task. A panic in a plugin becomes an error, so that other placements are undone, too. While
+// undo runs, the pod's node stays as the action set it, because plugins reserve claims for that node. preempt and reclaim set none
+// when they pipeline a task.
 func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error) {
 	defer func() {
 		task.Pod.Spec.NodeName = ""
@@ -59,8 +60,8 @@ func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error)
 	return undo(task)
 }
 
-// UndoPlacements undoes the placements of the last opened session, except tasks handed over to be bound. It is for a session
-// that panicked, and so was not closed.
+// UndoPlacements undoes the placements of the session that was opened last, except for tasks that were handed over to be
+// bound. It is used after a session has panicked, and so was not closed.
 func (r *Registry) UndoPlacements() {
 	r.mu.Lock()
 	last := r.last

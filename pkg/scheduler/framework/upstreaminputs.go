@@ -7,30 +7,31 @@ import (
 	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
 )
 
-// verdictInputs describes the inputs of the verdicts and scores of an upstream plugin.
+// verdictInputs describes on which inputs the filter results and scores of an upstream plugin depend.
 type verdictInputs struct {
 	scope VerdictScope
 	reads PodKeys
-	// ofQueue reports whether verdicts are PerJob and equal for all jobs of a queue.
+	// ofQueue reports whether the filter results are the same for all jobs of a queue; their scope is then PerJob.
 	ofQueue bool
 	// onlyScores reports whether the plugin has no predicate.
 	onlyScores bool
 	// timeDependent reports whether the plugin's refusals depend on the time of day, or on the age of its measurements.
 	timeDependent bool
-	// callsServer reports whether the plugin makes a call to a server for each verdict.
+	// callsServer reports whether the plugin calls a server for each filter result.
 	callsServer bool
-	// ordersTasks reports whether the plugin orders tasks by anything but their priorities.
+	// ordersTasks reports whether the plugin orders tasks by anything except their priorities.
 	ordersTasks bool
 }
 
-// perTaskClass describes a plugin with equal verdicts for all tasks of a class, which reads only these labels and
-// annotations.
+// perTaskClass returns the inputs of a plugin whose results are the same for all tasks of a class. keys are the only
+// labels and annotations that it reads.
 func perTaskClass(keys ...string) verdictInputs {
 	return verdictInputs{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
-// upstreamInputs describes upstream's plugins. Plugins without predicate or score are PerTaskClass: they have nothing to
-// cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and reads everything.
+// upstreamInputs describes upstream's plugins. Plugins that have neither a predicate nor scores are PerTaskClass, because
+// they have no results to cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and
+// may read everything.
 var upstreamInputs = map[string]verdictInputs{
 	"binpack":                perTaskClass(),
 	"capacity":               perTaskClass(),
@@ -57,5 +58,5 @@ var upstreamInputs = map[string]verdictInputs{
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},
 }
 
-// CallsServer reports whether the upstream plugin makes a call to a server for each verdict.
+// CallsServer reports whether the upstream plugin calls a server for each filter result.
 func CallsServer(plugin string) bool { return upstreamInputs[plugin].callsServer }

@@ -24,27 +24,29 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
 
-// Cluster is a cluster in memory: an API server, and upstream's cache connected to it.
+// Cluster is a cluster in memory: a fake API server, and upstream's cache connected to it.
 //
-// Beyond client-go's fake it counts resource versions, refuses an update of an older version, and accepts Bindings: the
-// pod's UID is a precondition, annotations are merged, and a bound pod is not bound again.
+// The API server is client-go's fake with three additions. It counts resource versions. It refuses an update of an object
+// with an older resource version. And it accepts Bindings: the pod's UID is a precondition, annotations are merged into
+// the pod, and a bound pod is not bound again.
 type Cluster struct {
 	Kube    *kubefake.Clientset
 	Volcano *vcfake.Clientset
 	// Cache is upstream's cache with both clients. Its informers run once it is started.
 	Cache  *vccache.SchedulerCache
 	Events *Events
-	// Devices serves the Device objects, which the clients do not support. None are served before the first Put.
+	// Devices serves the Device objects, which the fake clients do not support. Before the first Put, their CRD is not
+	// installed.
 	Devices *DeviceServer
 
-	// writes makes each write atomic, as in etcd: watches get objects in the order of their versions, and a write
-	// changes exactly the object that it read.
+	// writes makes each write atomic, as in etcd: watches get objects in the order of their resource versions, and no
+	// other write comes between the reading and the writing of an object.
 	writes  sync.Mutex
 	version uint64
 }
 
-// NewCluster returns a cluster with the objects. Upstream's cache has goroutines that never end, so create the cluster
-// outside of a synctest bubble.
+// NewCluster returns a cluster that contains the objects. Upstream's cache has goroutines that never end, so create the
+// cluster outside of a synctest bubble.
 func NewCluster(objects ...runtime.Object) *Cluster {
 	c := &Cluster{Events: &Events{}, Devices: &DeviceServer{}}
 	c.Cache = vccache.NewCustomMockSchedulerCache(SchedulerName, nil, nil, nil, nil, c.Events)
@@ -66,7 +68,8 @@ func NewCluster(objects ...runtime.Object) *Cluster {
 	return c
 }
 
-// Put stores the object, new or not, without the API call of a client, and returns it with its new version.
+// Put creates or replaces the object in the API server without a client's call, so that Writes does not list it. It
+// returns the object with its new resource version.
 func (c *Cluster) Put(object runtime.Object) runtime.Object {
 	c.writes.Lock()
 	defer c.writes.Unlock()
@@ -83,7 +86,7 @@ func (c *Cluster) Put(object runtime.Object) runtime.Object {
 	return object
 }
 
-// Remove deletes the object from the API server, without an API call.
+// Remove deletes the object from the API server without a client's call, so that Writes does not list it.
 func (c *Cluster) Remove(object runtime.Object) {
 	c.writes.Lock()
 	defer c.writes.Unlock()
@@ -94,7 +97,7 @@ func (c *Cluster) Remove(object runtime.Object) {
 	}
 }
 
-// Pod returns the API server's pod of that name.
+// Pod returns the pod of that name in Namespace, as the API server has it.
 func (c *Cluster) Pod(name string) *v1.Pod {
 	object, err := c.Kube.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), Namespace, name)
 	if err != nil {
@@ -103,7 +106,7 @@ func (c *Cluster) Pod(name string) *v1.Pod {
 	return object.(*v1.Pod)
 }
 
-// PodGroup returns the API server's PodGroup of that name.
+// PodGroup returns the PodGroup of that name in Namespace, as the API server has it.
 func (c *Cluster) PodGroup(name string) *v1beta1.PodGroup {
 	object, err := c.Volcano.Tracker().Get(v1beta1.SchemeGroupVersion.WithResource("podgroups"), Namespace, name)
 	if err != nil {
@@ -162,8 +165,8 @@ func (c *Cluster) locate(object runtime.Object) (clienttesting.ObjectTracker, sc
 	}
 }
 
-// stamped returns a copy of the object with the next version. writes is held, so the copy is stored before the next
-// version is given out.
+// stamped returns a copy of the object with the next resource version. The caller holds writes until the copy is stored,
+// so that objects are stored in the order of their versions.
 func (c *Cluster) stamped(object runtime.Object) runtime.Object {
 	object = object.DeepCopyObject()
 	if accessor, err := meta.Accessor(object); err == nil {
@@ -214,7 +217,8 @@ func (c *Cluster) update(tracker clienttesting.ObjectTracker) clienttesting.Reac
 	}
 }
 
-// patch applies merge patches. Like an API server, it refuses a patch for another version or UID than the stored one.
+// patch returns a reaction that applies merge patches. As an API server does, it refuses a patch that names another
+// resource version or UID than the stored object has.
 func (c *Cluster) patch(tracker clienttesting.ObjectTracker) clienttesting.ReactionFunc {
 	return func(action clienttesting.Action) (bool, runtime.Object, error) {
 		a, ok := action.(clienttesting.PatchActionImpl)

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DeviceDriver is the driver of devices, and the domain of their attributes.
+// DeviceDriver is the driver of all built DRA devices, and the domain of their attributes.
 const DeviceDriver = "dra.example.com"
 
-// DeviceClass returns a class of the devices that all the CEL expressions accept.
+// DeviceClass returns a class that contains the devices which all of the CEL expressions accept.
 func DeviceClass(name string, expressions ...string) *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("class-" + name), ResourceVersion: "1"},
@@ -30,8 +30,8 @@ func selectors(expressions []string) []resourcev1.DeviceSelector {
 	return list
 }
 
-// NodeDevices returns the slice of a node with the devices. Each is given as a name with attributes: "gpu-0" or "gpu-0
-// model=a zone=b". The pool has the node's name.
+// NodeDevices returns the ResourceSlice of a node with the devices. Each device is given as a name with attributes:
+// "gpu-0" or "gpu-0 model=a zone=b". The pool has the node's name.
 func NodeDevices(node string, devices ...string) *resourcev1.ResourceSlice {
 	slice := &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: node + "-devices", UID: types.UID("slice-" + node), ResourceVersion: "1"},
@@ -52,14 +52,14 @@ func NodeDevices(node string, devices ...string) *resourcev1.ResourceSlice {
 	return slice
 }
 
-// DeviceRequest requests count devices of the class that all the CEL expressions accept.
+// DeviceRequest returns a request for count devices of the class; all of the CEL expressions must accept each device.
 func DeviceRequest(name, class string, count int64, expressions ...string) resourcev1.DeviceRequest {
 	return resourcev1.DeviceRequest{Name: name, Exactly: &resourcev1.ExactDeviceRequest{
 		DeviceClassName: class, AllocationMode: resourcev1.DeviceAllocationModeExactCount, Count: count, Selectors: selectors(expressions),
 	}}
 }
 
-// DeviceClaim returns a claim in Namespace that is not allocated.
+// DeviceClaim returns a ResourceClaim in Namespace with the requests. No devices are allocated to it.
 func DeviceClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
 	return &resourcev1.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -69,14 +69,16 @@ func DeviceClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev1.
 	}
 }
 
-// DeviceClaimFor returns the claim that is created from a template for the pod, named as in MadeClaim.
+// DeviceClaimFor returns the ResourceClaim that Kubernetes would create for the pod from the named template. It has the
+// name that MadeClaim gives to the claim.
 func DeviceClaimFor(pod *v1.Pod, template string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
 	claim := DeviceClaim(pod.Name+"-"+template, requests...)
 	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}}
 	return claim
 }
 
-// MadeClaim adds to the pod a claim from the template that has already been created.
+// MadeClaim adds a reference to a ResourceClaimTemplate to the pod, as if the pod's ResourceClaim had already been
+// created from it. DeviceClaimFor returns that claim.
 func (b *PodBuilder) MadeClaim(template string) *PodBuilder {
 	name := b.pod.Name + "-" + template
 	b.pod.Spec.ResourceClaims = append(b.pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: template, ResourceClaimTemplateName: &template})

@@ -23,15 +23,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// DeviceServer is an API server in memory that only lists and watches Device objects and a ClusterNetworkTopology. The
-// zero value is a cluster without their CRDs; Put and PutTopology install them.
+// DeviceServer is an API server in memory that only lists and watches Device objects and one ClusterNetworkTopology. In
+// the zero value, the CRDs of these are not installed; Put and PutTopology install them.
 type DeviceServer struct {
 	mu      sync.Mutex
 	objects map[string]*v1alpha1.Device
-	// changes are all changes so far; the first has version 1. changed is closed with the next one.
+	// changes are all changes so far; the first has resource version 1. changed is closed when the next change is added,
+	// to wake watches.
 	changes []deviceChange
 	changed chan struct{}
-	// topology does not change once it is set.
+	// topology is the ClusterNetworkTopology; nil without one. It does not change once it is set.
 	topology *v1alpha1.ClusterNetworkTopology
 }
 
@@ -45,14 +46,14 @@ func (s *DeviceServer) RestConfig() *rest.Config {
 	return &rest.Config{Host: "http://devices.test", Transport: s, QPS: -1}
 }
 
-// Serves reports whether the CRD is installed.
+// Serves reports whether the CRD of Device is installed.
 func (s *DeviceServer) Serves() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.objects != nil
 }
 
-// Put stores the devices, new or not.
+// Put creates or replaces the devices. The first call installs the CRD of Device, even without devices.
 func (s *DeviceServer) Put(devices ...*v1alpha1.Device) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +69,7 @@ func (s *DeviceServer) Put(devices ...*v1alpha1.Device) {
 	}
 }
 
-// PutTopology stores the topology. It must be called before the first request for it.
+// PutTopology stores the topology and installs the CRDs. It must be called before the first request for the topology.
 func (s *DeviceServer) PutTopology(topology *v1alpha1.ClusterNetworkTopology) {
 	s.Put()
 	s.mu.Lock()
@@ -86,7 +87,7 @@ func (s *DeviceServer) Remove(name string) {
 	s.note(watch.Deleted, device)
 }
 
-// note sends the change to watchers. The mutex is held.
+// note records the change, wakes watches, and returns the device as stored. The caller holds the mutex.
 func (s *DeviceServer) note(how watch.EventType, device *v1alpha1.Device) *v1alpha1.Device {
 	device = device.DeepCopy()
 	device.APIVersion, device.Kind = v1alpha1.SchemeGroupVersion.String(), "Device"
@@ -127,7 +128,8 @@ func (s *DeviceServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, http.StatusOK, encoded(list)), nil
 }
 
-// answerTopology lists the topology. A watch sends nothing and lasts until its reader leaves. The mutex is held.
+// answerTopology answers a list or watch request for the topology. A watch sends nothing, and lasts until the client ends
+// it. The caller holds the mutex.
 func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
 	if r.URL.Query().Get("watch") != "" {
 		reader, writer := io.Pipe()
@@ -140,7 +142,8 @@ func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
 	}))
 }
 
-// writeChanges writes the changes since that version, until the reader leaves.
+// writeChanges writes the changes after version since to a watch, and each further change, until the client ends the
+// watch.
 func (s *DeviceServer) writeChanges(ctx context.Context, to *io.PipeWriter, since int) {
 	defer to.Close()
 	for {

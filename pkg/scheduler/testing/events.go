@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Events is a recorder that stores every event, in order.
+// Events is an event recorder that stores every event, in order.
 type Events struct {
 	mu   sync.Mutex
 	list []string
@@ -42,7 +42,8 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 	e.list = append(e.list, fmt.Sprintf("%s %s %s: %s", eventType, reason, name, message))
 }
 
-// Eventf stores the event. A format without arguments is used unchanged, as by the cache's recorder.
+// Eventf stores the event. A format without arguments is stored unchanged, because the cache's recorder also passes
+// finished messages.
 func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
 	if len(args) > 0 {
 		format = fmt.Sprintf(format, args...)

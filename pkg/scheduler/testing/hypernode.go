@@ -22,7 +22,7 @@ func MakeHyperNode() *HyperNodeBuilder {
 // Name names the HyperNode.
 func (b *HyperNodeBuilder) Name(name string) *HyperNodeBuilder { b.hyperNode.Name = name; return b }
 
-// Tier sets the tier. The nodes of a lower tier are closer to each other.
+// Tier sets the tier. Nodes in a HyperNode of a lower tier are closer to each other.
 func (b *HyperNodeBuilder) Tier(tier int) *HyperNodeBuilder { b.hyperNode.Spec.Tier = tier; return b }
 
 // TierName names the tier.
@@ -48,7 +48,7 @@ func (b *HyperNodeBuilder) NodesLabelled(key, value string) *HyperNodeBuilder {
 	})
 }
 
-// HyperNodes adds HyperNodes of a lower tier by name.
+// HyperNodes adds HyperNodes, which must be of a lower tier, by name.
 func (b *HyperNodeBuilder) HyperNodes(names ...string) *HyperNodeBuilder {
 	return b.exactly(topologyv1alpha1.MemberTypeHyperNode, names)
 }

@@ -36,14 +36,15 @@ func (b *PodGroupBuilder) MinMember(members int32) *PodGroupBuilder {
 	return b
 }
 
-// OwnedBy sets an object of a controller as the PodGroup's owner.
+// OwnedBy makes an object named "owner", of this version and kind, the PodGroup's controller.
 func (b *PodGroupBuilder) OwnedBy(apiVersion, kind string) *PodGroupBuilder {
 	controller := true
 	b.podGroup.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", Controller: &controller}}
 	return b
 }
 
-// OwnedByPod makes the PodGroup look like the one that Volcano's controller creates for a pod without a controller.
+// OwnedByPod makes the PodGroup look like a PodGroup that Volcano's controller has created for the named pod, which has
+// no other controller.
 func (b *PodGroupBuilder) OwnedByPod(name string) *PodGroupBuilder {
 	b.OwnedBy("v1", "Pod")
 	b.podGroup.OwnerReferences[0].Name, b.podGroup.OwnerReferences[0].UID = name, types.UID(Namespace+"-"+name)
@@ -89,19 +90,20 @@ func (b *PodGroupBuilder) PriorityClass(name string) *PodGroupBuilder {
 	return b
 }
 
-// Topology restricts the gang to one HyperNode of the tier or a lower one.
+// Topology restricts the gang to one HyperNode of the highest tier or a lower one; mode says whether that is required or
+// preferred.
 func (b *PodGroupBuilder) Topology(mode v1beta1.NetworkTopologyMode, highestTier int) *PodGroupBuilder {
 	b.podGroup.Spec.NetworkTopology = topology(mode, highestTier)
 	return b
 }
 
-// TopologyByName is like Topology, with the name of the tier.
+// TopologyByName is like Topology, but gives the highest tier by its name.
 func (b *PodGroupBuilder) TopologyByName(mode v1beta1.NetworkTopologyMode, highestTierName string) *PodGroupBuilder {
 	b.podGroup.Spec.NetworkTopology = &v1beta1.NetworkTopologySpec{Mode: mode, HighestTierName: highestTierName}
 	return b
 }
 
-// SubGroupTopology restricts each sub-group of the last added policy to one HyperNode of the tier or a lower one.
+// SubGroupTopology restricts each sub-group of the policy added last to one HyperNode of the highest tier or a lower one.
 func (b *PodGroupBuilder) SubGroupTopology(mode v1beta1.NetworkTopologyMode, highestTier int) *PodGroupBuilder {
 	b.podGroup.Spec.SubGroupPolicy[len(b.podGroup.Spec.SubGroupPolicy)-1].NetworkTopology = topology(mode, highestTier)
 	return b
@@ -207,7 +209,7 @@ func (b *QueueBuilder) State(state v1beta1.QueueState) *QueueBuilder {
 	return b
 }
 
-// Capability sets the limit of the resources that the queue's pods may hold.
+// Capability limits the resources that the queue's pods may hold.
 func (b *QueueBuilder) Capability(capability Resources) *QueueBuilder {
 	b.queue.Spec.Capability = capability.list()
 	return b

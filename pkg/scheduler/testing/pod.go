@@ -37,7 +37,7 @@ func (r Resources) list() v1.ResourceList {
 // PodBuilder builds a pod. By default it is Pending, on no node, has one container, and its UID is "namespace-name".
 type PodBuilder struct{ pod v1.Pod }
 
-// MakePod starts a pod in Namespace for the scheduler SchedulerName.
+// MakePod starts a pod in Namespace that the scheduler named SchedulerName is to place.
 func MakePod() *PodBuilder {
 	return &PodBuilder{v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -67,7 +67,7 @@ func (b *PodBuilder) Role(role string) *PodBuilder {
 	return b.Annotation(batchv1alpha1.TaskSpecKey, role)
 }
 
-// Node puts the pod on the node.
+// Node binds the pod to the node.
 func (b *PodBuilder) Node(node string) *PodBuilder { b.pod.Spec.NodeName = node; return b }
 
 // Phase sets the pod's phase.
@@ -82,7 +82,7 @@ func (b *PodBuilder) Req(requests Resources) *PodBuilder {
 	return b
 }
 
-// Limit sets the container's limits, and its requests to the same.
+// Limit sets the container's limits, and its requests to the same amounts.
 func (b *PodBuilder) Limit(limits Resources) *PodBuilder {
 	b.pod.Spec.Containers[0].Resources.Limits = limits.list()
 	return b.Req(limits)
@@ -121,7 +121,7 @@ func (b *PodBuilder) Gate(name string) *PodBuilder {
 	return b
 }
 
-// HostPort makes the container listen on the node's port.
+// HostPort adds a container port with a host port of the same number.
 func (b *PodBuilder) HostPort(port int32) *PodBuilder {
 	b.pod.Spec.Containers[0].Ports = append(b.pod.Spec.Containers[0].Ports, v1.ContainerPort{ContainerPort: port, HostPort: port, Protocol: v1.ProtocolTCP})
 	return b

@@ -11,14 +11,14 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// LateClass returns a storage class whose volumes are bound when their first pod has a node (WaitForFirstConsumer).
-// With the provisioner "kubernetes.io/no-provisioner", volumes are not created on demand.
+// LateClass returns a storage class with WaitForFirstConsumer: a claim is bound when the first pod that uses it has a
+// node. With the provisioner "kubernetes.io/no-provisioner", no volumes are created on demand.
 func LateClass(name, provisioner string) *storagev1.StorageClass {
 	mode := storagev1.VolumeBindingWaitForFirstConsumer
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, VolumeBindingMode: &mode}
 }
 
-// UnboundClaim returns a claim of 1Gi in Namespace that waits for its volume.
+// UnboundClaim returns a PersistentVolumeClaim of 1Gi in Namespace that has no volume yet.
 func UnboundClaim(name, class string) *v1.PersistentVolumeClaim {
 	return &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -33,7 +33,8 @@ func UnboundClaim(name, class string) *v1.PersistentVolumeClaim {
 	}
 }
 
-// FreeVolume returns a volume of 1Gi without a claim. If nodes are given, only pods on those can use it.
+// FreeVolume returns a PersistentVolume of 1Gi that no claim has. If nodes are given, only pods on these nodes can use
+// it.
 func FreeVolume(name, class string, nodes ...string) *v1.PersistentVolume {
 	pv := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", CreationTimestamp: Created},
@@ -53,7 +54,7 @@ func FreeVolume(name, class string, nodes ...string) *v1.PersistentVolume {
 	return pv
 }
 
-// BindVolume binds the claim to the volume, as the volume controller does.
+// BindVolume changes the claim and the volume as the volume controller does when it binds them to each other.
 func BindVolume(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 	pv.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 	pv.Status.Phase = v1.VolumeBound

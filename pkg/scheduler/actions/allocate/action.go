@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Action is the allocate action. It has upstream's name and arguments.
+// Action is this project's allocate action. It replaces Volcano's action of the same name and accepts the same arguments.
 type Action struct {
 	observe      func(result string)
 	defaults     *options.ServerOption
@@ -23,7 +23,7 @@ var (
 	_ framework.Starter = (*Action)(nil)
 )
 
-// Option configures the action.
+// Option is an option of the allocate action, for New.
 type Option func(*Action)
 
 // WithTrialObserver calls observe after every trial placement of a gang in a node group, with its result: ready, waiting
@@ -32,7 +32,7 @@ func WithTrialObserver(observe func(result string)) Option {
 	return func(a *Action) { a.observe = observe }
 }
 
-// New returns the action.
+// New returns an allocate action with the options.
 func New(opts ...Option) *Action {
 	a := &Action{observe: func(string) {}, defaults: feasible.DefaultFlags(), crossSession: crosssession.New()}
 	for _, opt := range opts {
@@ -44,13 +44,14 @@ func New(opts ...Option) *Action {
 // Name is the action's name in volcano-scheduler.conf.
 func (*Action) Name() string { return "allocate" }
 
-// OnSessionStart implements framework.Starter: actions that run before this one ask which gangs are paused.
+// OnSessionStart implements framework.Starter. It sets ssn.Pauses when the session opens, because actions that run before
+// allocate ask which gangs may not hold idle resources now.
 func (a *Action) OnSessionStart(ssn *framework.Session) {
 	ssn.Pauses = state.NewPauses(ssn, a.crossSession)
 }
 
-// Execute places the gangs of the session that fit: first the gangs that a Prioritizer selects, and then queue by queue and job by job as the
-// plugins order them.
+// Execute places the gangs of the session that fit: first the gangs that a plugin puts before all others (framework.Prioritizer), then queue
+// by queue and job by job in the plugins' orders.
 func (a *Action) Execute(ssn *framework.Session) {
 	a.crossSession.BeginSession()
 	takeBack(ssn)

@@ -13,11 +13,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// A gang group is placed whole: the minimum of each of its gangs, in one trial. After that its gangs take turns of
-// their own for their remaining tasks.
+// A gang group is placed as a whole: one trial places the minimum of each of its gangs. After that, each gang is
+// scheduled by itself for its remaining tasks.
 
-// scheduleGangGroup gives the job's turn to its gang group, if that has several gangs and is not placed yet. It returns false when the
-// job is to have its turn by itself.
+// scheduleGangGroup places the job's gang group, if the group has several gangs and was not tried in this session yet. It returns
+// false if the caller is to schedule the job by itself: the job has no such group, or its group is placed.
 func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
 	gangGroup := s.run.Session.Placement.GangGroup(job)
 	if gangGroup == nil || len(gangGroup.Gangs) < 2 {
@@ -29,7 +29,7 @@ func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
 	return s.gangGroups[gangGroup] != groupPlaced
 }
 
-// placeGangGroup places the gang group's gangs that lack members, and hands them over to be bound.
+// placeGangGroup places those gangs of the gang group that lack members, and hands their tasks over to be bound.
 func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	u := search.NewGroupSearch(s.run, gangGroup, s.waiting.pending)
 	for _, terms := range gangGroup.Gangs {
@@ -66,9 +66,10 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	return groupPlaced
 }
 
-// groupBlockedBy returns why the gang prevents its gang group from being placed now; empty if it does not. lacks reports whether
-// the gang lacks members, which are then placed with the gang group. A gang that counts as ready only by a best-effort member
-// that fits nowhere lacks another member.
+// groupBlockedBy returns the reason why the named gang keeps its gang group from being placed now; empty if it does not. job is
+// nil if the gang does not exist. lacks reports whether the gang is short of its minimum, so that the gang group's trial must
+// place members of it. Volcano's gang plugin counts pending best-effort members as ready; a gang that is ready only by such a
+// member, which fits nowhere, lacks another member.
 func (s *scheduler) groupBlockedBy(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {
 		return "does not exist", false

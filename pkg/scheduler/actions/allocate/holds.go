@@ -10,9 +10,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// holdsIdle reports whether the kept placement holds idle resources while some of its members wait for other resources
-// to be released. These are the resources of its members that have room now, and the idle part of the node of a member
-// that waits. Members of a ready gang that are handed over to be bound do not count.
+// holdsIdle reports whether a placement that stays in the session (result) holds idle resources while some of its members
+// wait for other resources to be released. It holds the resources of members that have room now, and the idle part of the
+// node of a member that waits. If bound is set, the gang is ready: its members that have room now are handed over to be
+// bound, and do not count.
 func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 	if !run.Index.Releases(run.Index.All) {
 		return false
@@ -31,7 +32,8 @@ func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 	return false
 }
 
-// noteHolds records which of the kept placements hold idle resources. bound reports whether the gangs are ready.
+// noteHolds records, for each gang among the placements that holds idle resources, that its namespace does so in this
+// session (crosssession.Holds). bound reports whether the gangs are ready, so that members with room now are bound.
 func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
 	var holders, gangs []*api.JobInfo
 	for _, p := range placed {

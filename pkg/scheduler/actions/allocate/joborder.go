@@ -9,14 +9,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// jobQueue holds the jobs of a queue that wait for a turn. Comparing two jobs with the plugins is costly, so jobs are sorted once
-// by the usual criteria, and plugins compare only neighbors: n calls where the orders agree, instead of the 2 n log n of a heap.
+// jobQueue holds the jobs of a queue that are still to be scheduled in this session. Comparing two jobs by the plugins' order
+// functions is costly. So jobs are first sorted by the usual criteria (usualOrder). Sorting them by the plugins after that takes
+// n calls where both orders agree, instead of the 2 n log n calls of a heap.
 type jobQueue struct {
-	// first reports whether the left job goes before the right one.
+	// first is the plugins' job order: it reports whether the left job goes before the right one.
 	first func(l, r any) bool
-	// ask calls sort, which compares the jobs with the plugins. It may leave out plugins that treat all of them as equal.
+	// ask calls sort, which orders the jobs by first. While sort runs, ask may leave out plugins that treat all of the
+	// jobs as equal.
 	ask func(jobs []*api.JobInfo, sort func())
-	// jobs are in order once sorted is set, which the first pop does.
+	// jobs are the queue's jobs. The first call of pop sorts them and sets sorted.
 	jobs   []*api.JobInfo
 	sorted bool
 }
@@ -31,7 +33,7 @@ func (q *jobQueue) push(job *api.JobInfo) {
 	q.jobs = slices.Insert(q.jobs, at, job)
 }
 
-// pop returns the first job.
+// pop removes the first job and returns it.
 func (q *jobQueue) pop() *api.JobInfo {
 	if !q.sorted {
 		slices.SortFunc(q.jobs, usualOrder)
@@ -43,8 +45,8 @@ func (q *jobQueue) pop() *api.JobInfo {
 	return job
 }
 
-// reorder moves jobs of the queue to their new place in the order, after they were placed with their gang group, without a turn of
-// their own.
+// reorder moves the given jobs to their new position in the queue. A position changes when a job is placed with its gang group,
+// because the job is then placed without a call of pop.
 func (q *jobQueue) reorder(jobs []*api.JobInfo) {
 	if !q.sorted {
 		return
@@ -62,7 +64,8 @@ func (q *jobQueue) reorder(jobs []*api.JobInfo) {
 	}
 }
 
-// compare calls first only once, because no two jobs are equal.
+// compare returns the order of two jobs. It calls first only once, because the plugins' order treats no two jobs as
+// equal.
 func (q *jobQueue) compare(l, r *api.JobInfo) int {
 	if q.first(l, r) {
 		return -1
@@ -70,7 +73,8 @@ func (q *jobQueue) compare(l, r *api.JobInfo) int {
 	return 1
 }
 
-// usualOrder is the order of the priority plugin and the session's fallback.
+// usualOrder compares jobs by priority, creation time and UID: as the priority plugin does, and the session if plugins
+// treat two jobs as equal.
 func usualOrder(l, r *api.JobInfo) int {
 	return cmp.Or(cmp.Compare(r.Priority, l.Priority), l.CreationTimestamp.Compare(r.CreationTimestamp.Time), cmp.Compare(l.UID, r.UID))
 }

@@ -17,11 +17,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// jobQueues are the jobs of each queue in the plugins' order, and each job's tasks to be placed.
+// jobQueues holds the jobs to be scheduled in this session: the jobs of each queue, in the plugins' order, and the tasks
+// of each job that are to be placed.
 type jobQueues struct {
 	queues *util.PriorityQueue
 	jobs   map[api.QueueID]*jobQueue
-	// first are jobs that go before the queues, in order of the plugins that select them, and then in the plugins' job order.
+	// first are the jobs that are scheduled before all queues, because a plugin selected them (framework.Prioritizer). They
+	// are sorted by the conf order of these plugins, and then in the plugins' job order.
 	first   []firstJob
 	pending map[api.JobID]*state.Pending
 }
@@ -31,8 +33,8 @@ type firstJob struct {
 	framework.Precedence
 }
 
-// newJobQueues lists the jobs to be placed. Jobs are pushed in order of their keys, so that the order among equals is always the
-// same.
+// newJobQueues returns the jobs to be placed. Jobs are pushed in the order of their UIDs, so that the order among equal jobs is
+// always the same.
 func newJobQueues(s *state.Run) *jobQueues {
 	q := &jobQueues{
 		queues:  util.NewPriorityQueue(s.Session.QueueOrderFn),
@@ -70,15 +72,16 @@ func newJobQueues(s *state.Run) *jobQueues {
 	return q
 }
 
-// pushQueues pushes the queues that have jobs, in their current order.
+// pushQueues adds the queues that have jobs to the priority queue. Their order depends on the placed tasks, so it is
+// called after the jobs in first were scheduled.
 func (q *jobQueues) pushQueues(ssn *framework.Session) {
 	for _, uid := range slices.Sorted(maps.Keys(q.jobs)) {
 		q.queues.Push(ssn.Queues[uid])
 	}
 }
 
-// askJobOrder calls sort, which orders the jobs by jobOrder. To the gang plugin, which counts the tasks of both for each pair, all jobs that are
-// short of their minimum are equal.
+// askJobOrder calls sort, which orders the jobs by the plugins. If all jobs are short of their minimum, sort runs without the gang plugin: it
+// treats such jobs as equal, but counts the tasks of both jobs for each comparison.
 func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) {
 	if slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].IsShort(job) }) {
 		sort()
@@ -87,7 +90,7 @@ func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) 
 	s.Session.WithTiers(s.Progress.NotGang, sort)
 }
 
-// reorder moves jobs that were placed with their gang group to their new place in the order.
+// reorder moves jobs that were placed with their gang group to their new position in the order of their queues.
 func (q *jobQueues) reorder(placed []*api.JobInfo) {
 	queues := map[*jobQueue]bool{}
 	for _, job := range placed {

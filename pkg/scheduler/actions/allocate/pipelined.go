@@ -13,9 +13,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// takeBack makes members pending again that preempt or reclaim pipelined without an eviction for their gang or its group. These actions may run before
-// allocate, and also pipeline members on nodes whose resources are idle, or are being released for another reason. Such members would not be bound
-// while that repeats in each session, and would hold idle resources without bound. allocate places them itself.
+// takeBack resets members to Pending that preempt or reclaim pipelined without an eviction for their gang or its gang group. These actions may run
+// before allocate, and pipeline members also on nodes whose resources are idle, or are released for another reason. If that repeats in each session,
+// such members are never bound and hold idle resources without limit. So allocate places them itself.
 func takeBack(ssn *framework.Session) {
 	var pipelined []*api.TaskInfo
 	for _, job := range ssn.Jobs {
@@ -28,8 +28,9 @@ func takeBack(ssn *framework.Session) {
 	}
 	statement := vcframework.NewStatement(ssn.Session)
 	for _, task := range pipelined {
-		// The pod has a node if allocate, which may run twice, pipelined the task. Event handlers release the claims reserved there. Other actions
-		// set none, and nothing is reserved: plugins would release what they have reserved for other pods since.
+		// If allocate, which may run twice in a session, pipelined the task, its pod has a node, and event handlers release the claims that are
+		// reserved there. Other actions set no node and reserve nothing. If the pod had a node then, plugins would release what they have
+		// reserved for other pods since.
 		if err := statement.UnPipeline(task); err != nil {
 			klog.ErrorS(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
 		}
@@ -37,7 +38,7 @@ func takeBack(ssn *framework.Session) {
 	}
 }
 
-// evictsForIt reports whether pods were evicted for members of the job in this session.
+// evictsForIt reports whether pods were evicted in this session for members of the job.
 func evictsForIt(job *api.JobInfo) bool {
 	for _, task := range job.TaskStatusIndex[api.Pipelined] {
 		if task.EvictionOccurred {

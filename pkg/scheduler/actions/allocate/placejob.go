@@ -14,23 +14,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// scheduler gives turns to the jobs of a session.
+// scheduler places the jobs of a session, one after the other.
 type scheduler struct {
 	run *state.Run
 	// waiting are the jobs and tasks to be placed.
 	waiting *jobQueues
-	// gangGroups are the results of gang groups that had their turn.
+	// gangGroups is the result of each gang group that was tried in the session.
 	gangGroups map[*binding.GangGroup]groupResult
 }
 
-// newScheduler lists the jobs to be placed in the run.
+// newScheduler returns a scheduler for the jobs that are to be placed in the run.
 func newScheduler(run *state.Run) *scheduler {
 	return &scheduler{run: run, waiting: newJobQueues(run), gangGroups: map[*binding.GangGroup]groupResult{}}
 }
 
-// placeJob places enough tasks to make the job ready, or further tasks of a ready job. It reports whether tasks were
-// handed over to be bound. A job that is not ready, or waits for resources being released, gets no further turn in this
-// session.
+// placeJob places enough of the pending tasks to make the job ready, or further tasks of a ready job. alone reports
+// whether no other job is left. placeJob reports whether tasks were handed over to be bound; if not, the job is not tried
+// again in this session.
 func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone bool) bool {
 	r, err := state.NewAttempt(s.run, job, pending, alone)
 	if err != nil {
@@ -45,8 +45,9 @@ func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone boo
 	return finish(r, search.Solve(r))
 }
 
-// finish hands a ready result over to be bound, keeps a waiting one in the session, and explains a missing one. It reports
-// whether tasks were handed over.
+// finish handles the result of an attempt to place a job. Tasks of a ready job are handed over to be bound. A job that
+// waits for resources being released keeps its placement until the session ends. If the job was not placed, the reason is
+// recorded. finish reports whether tasks were handed over.
 func finish(r *state.Attempt, result trial.Result) bool {
 	switch {
 	case result.Outcome == trial.Ready && r.Run.Progress.JobReady(r.Job):
@@ -67,7 +68,7 @@ func finish(r *state.Attempt, result trial.Result) bool {
 	return false
 }
 
-// groupResult is how a gang group's one turn in the session ended.
+// groupResult is the result of the only attempt in a session to place a gang group.
 type groupResult int
 
 const (

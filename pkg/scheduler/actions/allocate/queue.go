@@ -10,7 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// placeJobs schedules the jobs that go first, and then the others, queue by queue.
+// placeJobs schedules the jobs that plugins put before all queues (jobQueues.first), and then the other jobs, queue by
+// queue.
 func (s *scheduler) placeJobs() {
 	q := s.waiting
 	for _, job := range q.first {
@@ -28,7 +29,9 @@ func (s *scheduler) placeJobs() {
 	}
 }
 
-// scheduleFirstJob places the tasks of the job that go first. Its other tasks are placed in its ordinary turn, on idle resources.
+// scheduleFirstJob places a job that a plugin put before all queues. If the plugin named only some of its tasks, only these are
+// placed now. The other tasks are placed when the job's queue is scheduled; on idle resources only, if tasks of the job then wait
+// for resources being released.
 func (s *scheduler) scheduleFirstJob(job firstJob) {
 	pending := s.waiting.pending[job.UID]
 	var others *state.Pending
@@ -65,11 +68,11 @@ func (s *scheduler) scheduleQueue(queue *api.QueueInfo) {
 	s.waiting.queues.Push(queue)
 }
 
-// scheduleJob places as many of the job's tasks as it can, and puts the job back into its queue while it has more. alone reports
-// whether no other job is left.
+// scheduleJob places as many of the job's tasks as it can, and puts the job back into its queue while some are left. alone
+// reports whether no other job is left.
 func (s *scheduler) scheduleJob(job *api.JobInfo, alone bool) {
 	pending := s.waiting.pending[job.UID]
-	if pending.Empty() || s.scheduleGangGroup(job) { // it had its turn with its gang group
+	if pending.Empty() || s.scheduleGangGroup(job) { // its gang group was scheduled instead
 		return
 	}
 	if s.placeJob(job, pending, alone) && !pending.Empty() {
@@ -80,7 +83,8 @@ func (s *scheduler) scheduleJob(job *api.JobInfo, alone bool) {
 	s.run.Progress.Forget(job)
 }
 
-// explainOverused explains to the jobs of an overused queue why they get no further turn in this session.
+// explainOverused records, for each remaining job of an overused queue, why the job is not scheduled further in this
+// session.
 func (s *scheduler) explainOverused(queue *api.QueueInfo) {
 	for jobs := s.waiting.jobs[queue.UID]; !jobs.empty(); {
 		job := jobs.pop()

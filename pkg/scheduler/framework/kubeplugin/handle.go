@@ -16,8 +16,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// handle is the part of the scheduler that plugins may use: clients, informers, event recorder, the shared state of devices, and
-// the nodes of the open session. All other methods panic, as for upstream's own plugins.
+// handle is the part of the scheduler that plugins of kube-scheduler's framework may use: clients, informers, event recorder,
+// the shared state of devices, and the nodes of the open session. All other methods panic, as they do for upstream's own
+// plugins.
 type handle struct {
 	*k8s.Framework
 	config   func() *rest.Config
@@ -39,15 +40,15 @@ func newHandle(h framework.Handle) *handle {
 	}
 }
 
-// open sets the nodes that the plugin sees from now on.
+// open sets the nodes that the plugin sees from now on; nil when no session is open.
 func (h *handle) open(nodes map[string]fwk.NodeInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.nodes, h.snapshot = nodes, nil
 }
 
-// SnapshotSharedLister implements k8sframework.Handle. A session changes the nodes, so only calls within the session
-// may read them: not PreBind and the calls after it.
+// SnapshotSharedLister implements k8sframework.Handle. A session changes the nodes, so a plugin may read them only in
+// calls that the session makes, and not in PreBind and the calls after it.
 func (h *handle) SnapshotSharedLister() k8sframework.SharedLister {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,7 +64,8 @@ func (h *handle) KubeConfig() *rest.Config { return h.config() }
 // EventRecorder implements k8sframework.Handle.
 func (h *handle) EventRecorder() events.EventRecorder { return h.recorder }
 
-// recorder forwards events to the older of the two interfaces, which does not take the related object and the action.
+// recorder forwards events to an EventRecorder of the older interface, which takes neither the related object nor the
+// action.
 type recorder struct{ record.EventRecorder }
 
 func (r recorder) Eventf(regarding, _ runtime.Object, eventType, reason, _, note string, args ...any) {

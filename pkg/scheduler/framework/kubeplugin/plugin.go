@@ -17,7 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Factory builds the plugin, as kube-scheduler's registry does. Methods of the Handle that are not supported here panic.
+// Factory builds a plugin of kube-scheduler's framework, as a factory in kube-scheduler's registry does. Methods of the
+// Handle that are not supported here panic.
 type Factory func(h k8sframework.Handle) (k8sframework.Plugin, error)
 
 // Option configures the adapted plugin.
@@ -26,17 +27,19 @@ type Option func(*plugin)
 // WithWeight multiplies the plugin's scores, which are 0 to 100. The default is 1; 0 disables the scores.
 func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight } }
 
-// WithTimeout bounds one run of PreBind, and of Unreserve in a rollback. The default is framework.DefaultStepTimeout.
+// WithTimeout bounds one call of PreBind, and one call of Unreserve in a rollback. The default is
+// framework.DefaultStepTimeout.
 func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
 
-// WithVerdicts lets allocate cache the results of Filter and Score: for all tasks of a class, or of a class and a job.
-// reads are the only labels and annotations of pods that they read. It requires that equal pods have equal verdicts
-// regardless of placements on other nodes, and that Reserve needs nothing that Filter left in the CycleState.
+// WithVerdicts lets allocate cache the results of Filter and Score, for all tasks of a class or for tasks of a class in
+// one job, as scope says. reads are the only labels and annotations of pods that Filter and Score read. The plugin must
+// give equal pods equal results, regardless of placements on other nodes. Its Reserve must need nothing that Filter left
+// in the CycleState.
 func WithVerdicts(scope framework.VerdictScope, reads framework.PodKeys) Option {
 	return func(p *plugin) { p.verdicts = &verdicts{scope, reads} }
 }
 
-// verdicts is a framework.Signer.
+// verdicts holds the settings of WithVerdicts, as a framework.Signer.
 type verdicts struct {
 	scope framework.VerdictScope
 	reads framework.PodKeys
@@ -48,15 +51,15 @@ func (v *verdicts) SignTask(*api.TaskInfo) framework.VerdictScope { return v.sco
 // PodKeys implements framework.Signer.
 func (v *verdicts) PodKeys() framework.PodKeys { return v.reads }
 
-// signing is a plugin whose verdicts are cached.
+// signing is the session's value of a plugin whose results are cached.
 type signing struct {
 	*session
 	*verdicts
 }
 
-// New builds the plugin and returns it as a plugin of this project, under its name in the conf. Use it from
-// PluginSpec.New. If the plugin has a method Recover(ctx) error it is a framework.Recoverer; if it is an io.Closer it
-// is closed when a reload replaces the configuration.
+// New builds a plugin of kube-scheduler's framework and adapts it to this project, under its name in the conf. Call it in
+// PluginSpec.New. If the adapted plugin has a method Recover(ctx) error, it is a framework.Recoverer. If it is an
+// io.Closer, it is closed when a reload replaces the configuration.
 //
 // Filter and Score are called for each task, unless WithVerdicts allows caching.
 func New(name string, h framework.Handle, build Factory, opts ...Option) (framework.Plugin, error) {
@@ -94,7 +97,8 @@ func built(build Factory, h k8sframework.Handle) (_ k8sframework.Plugin, err err
 	return build(h)
 }
 
-// plugin is the adapted plugin. It lives as long as its configuration, or longer if its steps still run.
+// plugin adapts a plugin of kube-scheduler's framework. It lives as long as its configuration, or longer if its pre-bind
+// steps still run.
 type plugin struct {
 	points  points
 	name    string
@@ -103,18 +107,18 @@ type plugin struct {
 	timeout time.Duration
 	// verdicts are the settings of WithVerdicts; nil without it.
 	verdicts *verdicts
-	// session is the open session.
+	// session is the plugin's value for the open session; nil if none is open.
 	session *session
-	// closer is the adapted plugin; nil if it is not an io.Closer.
+	// closer is the plugin that is adapted; nil if it is not an io.Closer.
 	closer io.Closer
 
-	// mu guards held, the tasks with reservations. Each stays until its placement is taken back or its member has
-	// ended.
+	// mu guards held: the states of tasks that have a reservation of the plugin. A state stays until the task's placement
+	// is taken back, or until the task was bound or rolled back.
 	mu   sync.Mutex
 	held map[types.UID]*taskState
 }
 
-// transacting is a plugin that reserves, or has a step in transactions.
+// transacting is a plugin that reserves, or has a pre-bind step.
 type transacting struct{ *plugin }
 
 type recovering struct {
@@ -174,7 +178,7 @@ func (p *plugin) Close() {
 	}
 }
 
-// remember keeps the task's state until forget.
+// remember keeps the state of the task with this UID until forget is called.
 func (p *plugin) remember(uid types.UID, state *taskState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,12 +191,12 @@ func (p *plugin) forget(uid types.UID) {
 	delete(p.held, uid)
 }
 
-// heldFor returns the task's kept state; nil if nothing is reserved for it.
+// heldFor returns the state that is kept for the task; nil if nothing is reserved for it.
 func (p *plugin) heldFor(uid types.UID) *taskState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.held[uid]
 }
 
-// background is the context of calls in the session loop, which must not block.
+// background is the context of calls in the session loop. These calls must not block.
 var background = context.Background()

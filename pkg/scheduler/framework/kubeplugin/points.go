@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// points are the extension points that a plugin implements; nil for the others.
+// points are the extension points that a plugin implements; a field is nil if the plugin does not implement it.
 type points struct {
 	preEnqueue k8sframework.PreEnqueuePlugin
 	preFilter  k8sframework.PreFilterPlugin
@@ -56,8 +56,8 @@ func pointsOf(plugin k8sframework.Plugin) (points, error) {
 	return p, nil
 }
 
-// statusCodes are the codes of kube-scheduler's statuses that refuse a node. All others, which a Filter must not
-// return, are errors.
+// statusCodes are those codes of kube-scheduler's statuses that refuse a node, with upstream's codes for them. A Filter
+// must not return other codes; they count as errors.
 var statusCodes = map[fwk.Code]int{
 	fwk.Unschedulable:                api.Unschedulable,
 	fwk.UnschedulableAndUnresolvable: api.UnschedulableAndUnresolvable,

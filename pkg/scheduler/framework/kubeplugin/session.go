@@ -14,10 +14,10 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// session is the plugin's state in one session.
+// session is the adapted plugin's value for one session.
 type session struct {
 	*plugin
-	// nodes are kept up to date by upstream's predicates plugin.
+	// nodes are the session's nodes as Kubernetes' plugins see them. Upstream's predicates plugin keeps them up to date.
 	nodes map[string]fwk.NodeInfo
 
 	// mu guards tasks, because upstream's actions call predicates for several nodes concurrently.
@@ -25,21 +25,21 @@ type session struct {
 	tasks map[types.UID]*taskState
 }
 
-// taskState is a plugin's state of a task during what kube-scheduler calls a scheduling cycle.
+// taskState is the plugin's state of a task, from PreFilter until the task is bound or rolled back, or the session ends.
 type taskState struct {
 	fwk.CycleState
 	// nodes are the nodes that PreFilter allows; nil for all.
 	nodes sets.Set[string]
-	// notFiltered reports whether PreFilter skips Filter.
+	// notFiltered reports whether PreFilter returned Skip, so that Filter is not called for the task.
 	notFiltered bool
-	// err is why the task fits nowhere.
+	// err is why PreEnqueue or PreFilter refused the task on all nodes; nil if they did not.
 	err error
-	// reservedOn is the node on which the plugin has reserved.
+	// reservedOn is the node on which the plugin has reserved for the task.
 	reservedOn string
 }
 
-// prePredicate starts a cycle for the task. An error says why it can be placed nowhere. The state of a placed task is
-// kept, because it contains its reservations.
+// prePredicate calls PreEnqueue and PreFilter for the task again. An error says why the task fits nowhere. If the plugin
+// has reserved for the task, it does nothing, because the task's state contains the reservation.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if s.heldFor(task.Pod.UID) != nil {
 		return nil
@@ -51,7 +51,7 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return err
 }
 
-// stateOf returns the task's state. It starts the task's cycle if it has not started.
+// stateOf returns the task's state. If there is none yet, it calls PreEnqueue and PreFilter.
 func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	if held := s.heldFor(task.Pod.UID); held != nil {
 		return held, nil
@@ -146,7 +146,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 
 // Unreserve implements framework.Reserver.
 func (s *session) Unreserve(task *api.TaskInfo) {
-	defer s.forget(task.Pod.UID) // even if the plugin panics, because there is no second call
+	defer s.forget(task.Pod.UID) // even if the plugin panics, because Unreserve is not called again
 	if state := s.heldFor(task.Pod.UID); state != nil && s.points.reserve != nil {
 		s.points.reserve.Unreserve(background, state, task.Pod, state.reservedOn)
 	}

@@ -10,22 +10,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A claim lasts as long as the victims may take to terminate: their grace period, at most longestGrace, plus graceSlack. A victim
-// that still exists after that may never terminate, because of a finalizer, a dead node or a grace period of a year.
+// A gang's claim on the resources of its victims lasts as long as the victims may take to terminate: their grace period, at most
+// longestGrace, plus graceSlack. A victim that still exists after that may never terminate, because of a finalizer, a dead node
+// or a grace period of a year.
 const (
 	defaultGrace = 30 * time.Second
 	longestGrace = 10 * time.Minute
 	graceSlack   = time.Minute
 )
 
-// claim holds the victims evicted for a gang, by their gangs, and the nominees: the gang's tasks to place once the victims have
-// terminated. The tasks that must be placed together with one that replaces a victim are nominees, too.
+// claim is a gang's right to the resources of the pods that were evicted for it. It holds these victims, with their gangs, and
+// the nominees: the gang's tasks that are placed once the victims have terminated. Tasks that must be placed together with a
+// task that replaces a victim are nominees, too.
 type claim struct {
 	nominees map[api.TaskID]bool
 	victims  map[api.TaskID]api.JobID
 	// until is when the victims should have terminated.
 	until time.Time
-	// open reports whether a victim existed when the last session opened, or was evicted since.
+	// open reports whether a victim still existed when the last session opened, or was evicted since then.
 	open bool
 }
 
@@ -33,9 +35,9 @@ func newClaim() *claim {
 	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}}
 }
 
-// closeClaims closes claims that are met or no longer valid, and computes the tasks to place first. A gang keeps its
-// priority through the first session without its victims; after that session its claim ends, whether or not the gang
-// was placed.
+// closeClaims ends the claims of gangs that no longer exist or have no pending nominees, and computes the tasks that are
+// placed first (promised). A gang is placed first up to and including the first session without its victims. After that
+// session, or when the victims should have terminated, it no longer is.
 func (p *plugin) closeClaims(ssn *framework.Session) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{}
 	now := time.Now()
@@ -53,7 +55,7 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 	}
 }
 
-// waits reports whether a nominee is not placed yet.
+// waits reports whether a nominee of the claim, a task of the job, is still pending.
 func (c *claim) waits(job *api.JobInfo) bool {
 	for uid := range c.nominees {
 		if _, pending := job.TaskStatusIndex[api.Pending][uid]; pending {
@@ -63,7 +65,7 @@ func (c *claim) waits(job *api.JobInfo) bool {
 	return false
 }
 
-// leaving reports whether a victim still exists.
+// leaving reports whether a victim of the claim still exists.
 func (c *claim) leaving(ssn *framework.Session) bool {
 	for uid, gang := range c.victims {
 		if job := ssn.Jobs[gang]; job != nil && job.Tasks[uid] != nil {
@@ -73,8 +75,8 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 	return false
 }
 
-// recordEviction records an eviction when it is sent, not when the session closes, because a session that does not complete has
-// also sent it. The claim is for the gangs with members nominated to the node.
+// recordEviction records an eviction when it is sent, and not when the session closes, because an eviction stays sent if the
+// session does not complete. The claim is given to the gangs that have pipelined members on the victim's node.
 func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 	if job := ssn.Jobs[e.Task.Job]; e.Action == reclaim && job != nil && !p.taken[job.Queue] {
 		p.taken[job.Queue] = true
@@ -98,7 +100,7 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 	}
 }
 
-// add adds a victim and the gang's nominees.
+// add adds the victim to the claim, and the pipelined tasks of the job to its nominees.
 func (c *claim) add(job *api.JobInfo, victim *api.TaskInfo) {
 	c.open = true
 	c.victims[victim.UID] = victim.Job
@@ -110,7 +112,7 @@ func (c *claim) add(job *api.JobInfo, victim *api.TaskInfo) {
 	}
 }
 
-// graceOf returns how long the claim waits for the victim to terminate.
+// graceOf returns how long a claim allows the victim to take to terminate.
 func graceOf(victim *api.TaskInfo) time.Duration {
 	grace := victim.Pod.Spec.TerminationGracePeriodSeconds
 	if grace == nil {

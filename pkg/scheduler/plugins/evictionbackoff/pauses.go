@@ -8,19 +8,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pauses keep the gangs that allocate places on idle resources only off nodes where resources are being released.
-// allocate would not place their members there, and other gangs would get the resources of pods that are evicted for
-// the gang's other members.
+// pauses keeps preempt and reclaim from nodes where resources are being released, for gangs that allocate currently
+// places on idle resources only (framework.Pauses). allocate would not place the gang's members on such nodes, so that
+// other gangs would get the resources of pods evicted for the gang's other members.
 type pauses struct {
 	ssn *framework.Session
-	// avoided are the nodes that the current search's gang cannot use; nil for none.
+	// avoided are the nodes that the gang of the current search cannot use; nil for none.
 	avoided map[string]bool
-	// releasing are the nodes where resources were being released before the first search for such a gang; nil before
-	// that.
+	// releasing are the nodes where resources were being released before the session's first search for such a gang; nil
+	// before that search.
 	releasing map[string]bool
 }
 
-// begin starts the search for the task's gang.
+// begin sets the avoided nodes for the gang of the task. It is called at the beginning of each search for victims.
 func (p *pauses) begin(task *api.TaskInfo) {
 	p.avoided = nil
 	job := p.ssn.Jobs[task.Job]
@@ -38,7 +38,7 @@ func (p *pauses) begin(task *api.TaskInfo) {
 	p.avoided = p.releasing
 }
 
-// accepts is the predicate.
+// accepts is the plugin's predicate. It refuses the avoided nodes.
 func (p *pauses) accepts(task *api.TaskInfo, node *api.NodeInfo) error {
 	if !p.avoided[node.Name] {
 		return nil

@@ -3,7 +3,8 @@
 // Package evictionbackoff is the built-in plugin that keeps evictions from repeating. It is not named in the conf: the scheduler puts it
 // before the first tier of every configuration.
 //
-// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later one. If another gang has taken the resources first, they evict again, in session after session. So
+// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later session. If another gang takes the resources first, the actions
+// evict again, in session after session. So
 //
 //   - resources released for a gang stay with it: its nominees are placed first until the victims have terminated, or should have;
 //   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;
@@ -14,7 +15,7 @@
 //   - a gang that allocate places on idle resources only uses no node where resources are being released: see [pauses].
 //
 // An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one gang's search.
-// These gangs take turns: see [turns].
+// The gangs of a namespace take turns: see [turns].
 //
 // The first eviction for a gang is never delayed. It takes as few pods as it can: see [victims].
 package evictionbackoff
@@ -32,7 +33,7 @@ import (
 // Name is the plugin's name in metrics and logs.
 const Name = "evictions"
 
-// How long a gang that evicted, and a queue that lost pods, pauses: from firstWait, doubling to lastWait.
+// A gang that evicted pods, and a queue that lost pods, pause for firstWait. The pause doubles each time, up to lastWait.
 const (
 	firstWait = time.Second
 	lastWait  = 60 * time.Second
@@ -45,20 +46,21 @@ const (
 )
 
 type plugin struct {
-	framework.NoVerdicts // its scores are for the actions that evict
+	framework.NoVerdicts // allocate does not call its predicate and scores
 
-	// gangs pause after they evicted, queues after they lost pods. Both outlive sessions, and are kept by name.
+	// gangs has the pauses of gangs that evicted pods, queues the pauses of queues that lost pods. Both outlive sessions.
 	gangs, queues *binding.Backoff
 	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
-	// promised has the nominees of each claim that had victims when the session opened, or lost its last victim since the previous
-	// one opened.
+	// promised has, for gangs with claims, the nominees that are placed first. The claim had victims when this session opened, or
+	// lost its last victim since the previous session opened.
 	promised map[api.JobID]map[api.TaskID]bool
-	// noted are the gangs with claims of this session's evictions, taken the queues that lost pods in it.
+	// noted are the gangs that this session has evicted pods for. taken are the queues that have lost pods in this
+	// session.
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool
 	turns *turns
-	// ssn is the open session, and searches belongs to it.
+	// ssn is the open session. searches belongs to that session.
 	ssn      *framework.Session
 	searches *searches
 }
@@ -76,8 +78,9 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// Tier is the tier before all others. Resources that were released for one gang are not for a gang that is bound in part either: it
-// may be so because its members were evicted.
+// Tier returns the tier that the scheduler puts before all others. It comes even before the plugin that lets partially bound gangs
+// go first: such a gang gets no resources that were released for another gang, because it may be partially bound only because its
+// own members were evicted.
 func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
@@ -87,7 +90,7 @@ func Tier() conf.Tier {
 
 func newPlugin() *plugin {
 	return &plugin{
-		gangs:  binding.NewBackoff(firstWait, lastWait, 0, func() {}), // a cycle runs every period while a gang waits
+		gangs:  binding.NewBackoff(firstWait, lastWait, 0, func() {}), // nothing needs to be woken: while a gang waits, a cycle runs every period
 		queues: binding.NewBackoff(firstWait, lastWait, 0, func() {}),
 		claims: map[api.JobID]*claim{},
 		turns:  newTurns(),
@@ -126,7 +129,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		paused.begin(task)
 		return p.searches.admit(task)
 	})
-	ssn.Session.AddPredicateFn(Name, paused.accepts) // not through our session: allocate does not ask it
+	ssn.Session.AddPredicateFn(Name, paused.accepts) // not with ssn's method, so that allocate treats the plugin as one without a predicate
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || !evicts(ssn.Action) {
@@ -145,7 +148,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// OnSessionClose starts the pause of gangs whose evictions would not help them.
+// OnSessionClose starts the pause of gangs whose evictions were cancelled, because they would not have helped the gang.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn = nil

@@ -14,30 +14,35 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// rooms are of gangs that wait for their victims to terminate, in queues. A gang may hold resources of its queue that its victims still use, so that it
-// need not wait for the last of them. For all others victims count until they are gone: otherwise a tenant could run any number of pods in its
-// queue by evicting each with the next. Others see the larger of what the victims use and what the gang holds already.
+// rooms are the resources in queues of gangs that wait for their victims to terminate. Such a gang may already hold resources of its queue that its
+// victims still use, so that it need not wait for the last victim. For all other gangs, the victims count in their queue until they have terminated.
+// Otherwise a tenant could run any number of pods in its queue by evicting each of them with the next. In a room, other gangs see the larger of two
+// amounts: the one that the victims use, and the one that the gang already holds.
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room
-	// nominees are those of all gangs in rooms.
+	// nominees are the nominees of all gangs with a room.
 	nominees map[api.TaskID]bool
-	// taken is what others see of all rooms together, by queue.
+	// taken is, for each queue, how much the victims in all rooms use beyond what the gangs of the rooms hold.
 	taken map[api.QueueID]*api.Resource
-	// tiers are all plugins. An explanation asks them one by one. asking is true while they are asked about a task beside rooms.
+	// tiers are all plugins of the session: an explanation may restrict the session to one of them. asking is set while they are
+	// called for a task and the rooms of other gangs.
 	tiers  []conf.Tier
 	asking bool
 }
 
-// room is of one gang, or of gangs that evicted a victim together. All is counted by each queue that the plugins count it in.
+// room has the resources of one gang, or of gangs that evicted a victim together. Each amount is kept for each queue in whose
+// limits the plugins count it.
 type room struct {
-	// victims is what the victims use, held what the nominees hold, and taken what others see of the room.
+	// victims is what the victims use, held is what the nominees hold, and taken is how much the first exceeds the
+	// second.
 	victims, held, taken map[api.QueueID]*api.Resource
-	// leaving are the victims.
+	// leaving are the victims that are counted in this room.
 	leaving []*api.TaskInfo
 }
 
-// openRooms has the session count no victims of gangs whose claims last, and reserves their room for these gangs.
+// openRooms makes rooms for the gangs whose claims are in force. The session no longer counts their victims in queues;
+// for other gangs, the rooms count instead.
 func (p *plugin) openRooms(ssn *framework.Session) {
 	r := &rooms{ssn: ssn, of: map[api.JobID]*room{}, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{}, tiers: ssn.Tiers}
 	now, shared := time.Now(), sharers{}
@@ -72,7 +77,8 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 
 // sharers are gangs with claims. Gangs that have a victim in common share a room.
 type sharers struct {
-	// with is another gang with which the gang shares, or the gang itself. of is a gang of each victim.
+	// with is, for each gang, another gang with which it shares a room, or the gang itself. of is, for each victim, a
+	// gang that evicted it.
 	with map[api.JobID]api.JobID
 	of   map[api.TaskID]api.JobID
 }
@@ -90,7 +96,7 @@ func (s *sharers) add(gang api.JobID, c *claim) {
 	}
 }
 
-// first returns the gang that stands for all that share with the gang.
+// first returns the gang that represents all gangs that share a room with the given gang.
 func (s *sharers) first(gang api.JobID) api.JobID {
 	for s.with[gang] != gang {
 		s.with[gang] = s.with[s.with[gang]]
@@ -103,7 +109,8 @@ func newRoom() *room {
 	return &room{victims: map[api.QueueID]*api.Resource{}, held: map[api.QueueID]*api.Resource{}, taken: map[api.QueueID]*api.Resource{}}
 }
 
-// fill counts the victims of the gang, each for one of its gangs, and its nominees that hold nodes.
+// fill adds the gang's victims and the nominees that already hold nodes to its room (own). A victim of several gangs is
+// counted only for the gang that countedFor names.
 func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.TaskID]api.JobID) {
 	for pod, of := range c.victims {
 		if countedFor[pod] != gang.UID {
@@ -122,7 +129,7 @@ func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.
 	}
 }
 
-// count changes the sums of the queues that count the task.
+// count adds the task's request to the sums of all queues that count the queue's tasks, or subtracts it, as change does.
 func (r *rooms) count(sums map[api.QueueID]*api.Resource, queue api.QueueID, task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	for _, id := range r.ssn.QueueUse.Levels(queue) {
 		change(sumOf(sums, id), task.Resreq)
@@ -136,7 +143,7 @@ func sumOf(sums map[api.QueueID]*api.Resource, id api.QueueID) *api.Resource {
 	return sums[id]
 }
 
-// note counts a task that was placed, or taken back.
+// note counts a nominee that was placed or taken back; change adds or subtracts its request.
 func (r *rooms) note(task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	if own := r.of[task.Job]; own != nil && r.nominees[task.UID] {
 		r.count(own.held, r.ssn.Jobs[task.Job].Queue, task, change)
@@ -144,7 +151,7 @@ func (r *rooms) note(task *api.TaskInfo, change func(sum, by *api.Resource) *api
 	}
 }
 
-// recount computes what others see of the room.
+// recount computes how much the victims of the room use beyond what its gangs hold.
 func (r *rooms) recount(own *room) {
 	for id, victims := range own.victims {
 		taken := beyond(victims, sumOf(own.held, id))
@@ -153,7 +160,7 @@ func (r *rooms) recount(own *room) {
 	}
 }
 
-// beyond returns what of the amount exceeds the other.
+// beyond returns by how much the amount exceeds the other, for each resource.
 func beyond(amount, other *api.Resource) *api.Resource {
 	more := amount.Clone()
 	more.MilliCPU, more.Memory = max(0, more.MilliCPU-other.MilliCPU), max(0, more.Memory-other.Memory)
@@ -163,7 +170,7 @@ func beyond(amount, other *api.Resource) *api.Resource {
 	return more
 }
 
-// allocatable reports whether the queue admits the task beside the rooms of other gangs.
+// allocatable reports whether the queue admits the task if it also counts the rooms of other gangs.
 func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	job := r.ssn.Jobs[task.Job]
 	if r.asking || job == nil {
@@ -182,7 +189,7 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	return admits
 }
 
-// own returns the rooms of the job and the gangs that are placed together with it.
+// own returns the rooms of the job and of the gangs that are placed together with it.
 func (r *rooms) own(job *api.JobInfo) (own []*room) {
 	companions, _ := framework.Companions(r.ssn.Jobs, r.ssn.Placement.GangGroup(job))
 	for _, gang := range append(companions, job) {
@@ -193,7 +200,7 @@ func (r *rooms) own(job *api.JobInfo) (own []*room) {
 	return own
 }
 
-// leaving returns the victims of the task's gang and the gangs that are placed together with it.
+// leaving returns the victims of the task's gang and of the gangs that are placed together with it.
 func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
 	if job := r.ssn.Jobs[task.Job]; job != nil {
 		for _, room := range r.own(job) {
@@ -203,7 +210,8 @@ func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
 	return victims
 }
 
-// others returns what the job sees of the rooms of all other gangs, by each queue that counts tasks of the queue.
+// others returns how much the rooms of gangs that are not placed together with the job add, for each queue that counts
+// tasks of the given queue.
 func (r *rooms) others(queue *api.QueueInfo, job *api.JobInfo) map[api.QueueID]*api.Resource {
 	own, others := r.own(job), map[api.QueueID]*api.Resource{}
 	for _, id := range r.ssn.QueueUse.Levels(queue.UID) {

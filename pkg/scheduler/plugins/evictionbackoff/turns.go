@@ -11,27 +11,27 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// searchTime limits one action's search for victims for the gangs of a namespace in a cycle, if other namespaces search too. The
-// search for one gang, or one group of gangs, is not cut short.
+// searchTime limits how long an action searches for victims in one cycle for the gangs of a namespace, if other namespaces
+// search, too. A search for one gang or one group of gangs that has begun is not ended early.
 const searchTime = 100 * time.Millisecond
 
 const waitsForTurn = "WaitingForTurnToEvict"
 
 var errWaitsForTurn = errors.New("the time of this cycle to search for pods to evict is used up by other gangs of the namespace; retrying in a later cycle")
 
-// round is an action's search for all gangs of a namespace, which may take several cycles.
+// round is the search of an action for victims for all gangs of a namespace. It may take several cycles.
 type round struct{ action, namespace string }
 
-// turns lets the gangs of a namespace take turns: a gang whose search was postponed to the next cycle goes before gangs
-// that have already had a search.
+// turns lets the gangs of a namespace take turns: a gang whose search was postponed to the next cycle comes before gangs
+// that have already had their search in this round.
 type turns struct {
-	// searched are the gangs and groups that have had a search, by unfinished round.
+	// searched are, for each unfinished round, the gangs and gang groups that have had their search.
 	searched map[round]map[string]bool
 }
 
 func newTurns() *turns { return &turns{searched: map[round]map[string]bool{}} }
 
-// had reports whether the gang has had a search in the unfinished round.
+// had reports whether the gang has had its search in the unfinished round of the running action.
 func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 	return t.searched[round{ssn.Action, job.Namespace}][searchKey(ssn, job)]
 }
@@ -50,11 +50,13 @@ type searches struct {
 	turns *turns
 	// alone reports whether all gangs are of one namespace.
 	alone bool
-	// spent is the time used by each round. running is the round being timed since then, or zero.
+	// spent is the time used by each round. running is the round whose search runs since the time since; zero if none
+	// does.
 	spent   map[round]time.Duration
 	running round
 	since   time.Time
-	// admitted are the gangs and groups that may have a search. left are the rounds with gangs that have to wait.
+	// admitted reports, for each round, which gangs and gang groups may search in this session. left are the rounds with
+	// gangs that may not.
 	admitted map[round]map[string]bool
 	left     map[round]bool
 }
@@ -79,7 +81,8 @@ func inOneNamespace(ssn *framework.Session) bool {
 	return true
 }
 
-// admit is called before each search. It refuses the task if no time is left for its gang.
+// admit is called before each search for victims. It refuses the search if the namespace of the task's gang has used up
+// its time.
 func (s *searches) admit(task *api.TaskInfo) error {
 	job := s.ssn.Jobs[task.Job]
 	if s.alone || job == nil || !evicts(s.ssn.Action) {
@@ -104,7 +107,7 @@ func (s *searches) admit(task *api.TaskInfo) error {
 	return nil
 }
 
-// end ends the rounds that have searched for all gangs.
+// end removes the rounds in which no gang had to wait in this session.
 func (s *searches) end() {
 	for r := range s.turns.searched {
 		if !s.left[r] {

@@ -16,17 +16,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// perRank separates nodes of different cost by more than the sum of all other scores of a node.
+// perRank is the difference in score between two nodes that differ by one rank in cost. It exceeds the sum of all other
+// scores of a node.
 const perRank = 1e6
 
-// victims makes preempt and reclaim evict as few pods as possible. Upstream evicts a node's tasks from the lowest
-// priority up until the task fits, including tasks that turn out not to be needed. And preempt tries nodes by score,
-// whatever their victims.
+// victims makes preempt and reclaim evict as few pods as possible. Upstream evicts tasks of a node, from the lowest
+// priority up, until the preemptor fits, including tasks that turn out not to be needed. And its preempt tries nodes in
+// the order of their scores, whatever must be evicted there.
 //
-// Topology-aware preemption chooses victims and nodes itself, so it is not changed.
+// Upstream's topology-aware preemption chooses victims and nodes by itself, so it is not changed.
 type victims struct {
 	ssn *framework.Session
-	// asking is set while the other plugins are called for their allowed victims; it ends the recursion.
+	// asking is set while the other plugins are called for the victims that they allow. This plugin then abstains, which
+	// ends the recursion.
 	asking bool
 }
 
@@ -40,8 +42,8 @@ func (v *victims) register() {
 	}
 }
 
-// preemptable returns the tasks that all plugins allow as victims and that must be evicted. reclaimable does the same
-// for reclaim.
+// preemptable returns the tasks that must be evicted for the preemptor, out of the given tasks that all plugins allow
+// preempt to evict. reclaimable does the same for reclaim.
 func (v *victims) preemptable(preemptor *api.TaskInfo, tasks []*api.TaskInfo) ([]*api.TaskInfo, int) {
 	return v.needed(preemptor, tasks, v.ssn.Preemptable)
 }
@@ -70,9 +72,9 @@ func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed
 	return without(lowestFirst, room, preemptor), util.Permit
 }
 
-// room returns the resources of the candidates' node without the candidates. It returns nil if the node does not decide
-// which of them must be evicted: the preemptor already fits, or its queue is full and some tasks must go for that
-// reason.
+// room returns the resources that the candidates' node would have free if all candidates were evicted. It returns nil if
+// these resources do not decide which candidates must be evicted: the preemptor already fits, or its queue is full, so
+// that tasks must be evicted for that reason.
 func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api.Resource {
 	job := v.ssn.Jobs[preemptor.Job]
 	if len(candidates) == 0 || job == nil || v.ssn.Queues[job.Queue] == nil {
@@ -95,8 +97,8 @@ func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api
 	return room
 }
 
-// without returns the candidates that must be evicted. It puts candidates back one after the other while the preemptor
-// still fits.
+// without returns the candidates that must be evicted. room are the free resources without any candidate: candidates are
+// put back one after the other while the preemptor still fits.
 func without(candidates []*api.TaskInfo, room *api.Resource, preemptor *api.TaskInfo) []*api.TaskInfo {
 	var out []*api.TaskInfo
 	for _, candidate := range candidates {
@@ -115,15 +117,15 @@ func fits(preemptor *api.TaskInfo, room *api.Resource) bool {
 	return preemptor.InitResreq.LessEqual(room, api.Zero)
 }
 
-// cost is the cost of a preemption on a node: the number of victims, and the highest priority of their gangs.
+// cost is the cost of preemption on a node: the number of victims, and the highest priority of the victims' gangs.
 type cost struct {
 	victims int
 	highest int32
 }
 
-// order scores the nodes for a preemptor, the cheapest first. It considers no plugin except priority, since each call
-// would be made for all nodes and each preemptor. If another plugin forbids a victim, preempt continues with the next
-// node.
+// order scores the nodes for a preemptor, the node with the lowest cost highest. It compares priorities only and asks no
+// plugin which victims it allows, since each would be called for all nodes and each preemptor. If a plugin forbids a
+// victim, preempt continues with the next node.
 func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	job := v.ssn.Jobs[preemptor.Job]
 	if v.ssn.Action != preempt || job == nil {
@@ -149,7 +151,8 @@ func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[str
 	return scores, nil
 }
 
-// cost returns the cost of the preemption on the node by priorities alone.
+// cost returns the cost of preemption on the node, with all tasks of lower-priority gangs of the job's queue as possible
+// victims.
 func (v *victims) cost(preemptor *api.TaskInfo, job *api.JobInfo, node *api.NodeInfo) cost {
 	room := node.FutureIdle()
 	if fits(preemptor, room) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fields changes every field of an object, for tests that check which results depend on it.
+// Package fields changes the fields of an object one by one, for tests that check on which fields a result depends.
 package fields
 
 import "reflect"
 
-// Walk defines how objects are filled and changed.
+// Walk defines how the fields of objects are filled and changed.
 type Walk struct {
-	// Whole are types whose fields are not changed one by one. A value is filled with the first of its type's values,
-	// and changed to each of the others, by name. A type without values is left unchanged.
+	// Whole has types that are treated as one field, with values of each. Fill sets such a field to the first value, and
+	// Each changes it to each of the other values. A field of a type without values is left unchanged.
 	Whole map[reflect.Type][]Value
 }
 
-// Value is a value of a type of Walk.Whole.
+// Value is a named value for a type in Walk.Whole.
 type Value struct {
 	Name  string
 	Value any
@@ -21,9 +21,9 @@ type Value struct {
 // Fill sets all settable fields of the value that the pointer points to, with non-nil pointers, slices and maps.
 func (w Walk) Fill(pointer any) { w.fill(reflect.ValueOf(pointer).Elem()) }
 
-// Each calls with for each possible change of the filled value that the pointer points to, field by field: to another
-// value, and to the zero value. The path begins with a dot and names the field; do makes the change and undo reverts
-// it.
+// Each goes through the fields of the value that the pointer points to, which Fill has filled. For each change of a
+// field, to another value or to the zero value, it calls the function with. The path names the field and begins with a
+// dot; do makes the change and undo reverts it.
 func (w Walk) Each(pointer any, with func(path string, do, undo func())) {
 	w.change(reflect.ValueOf(pointer).Elem(), "", with)
 }
@@ -96,7 +96,8 @@ func (w Walk) change(v reflect.Value, path string, with func(path string, do, un
 	}
 }
 
-// changeEntry changes the map's only entry. It replaces the entry, because map values cannot be changed in place.
+// changeEntry makes changes of the map's only entry. It replaces the entry each time, because map values cannot be
+// changed in place.
 func (w Walk) changeEntry(v reflect.Value, path string, with func(path string, do, undo func())) {
 	key := v.MapKeys()[0]
 	element := reflect.New(v.Type().Elem()).Elem()

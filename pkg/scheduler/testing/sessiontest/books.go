@@ -14,13 +14,14 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// UseBooks decides whether sessions open on snapshots of package books from the next Load on, as in production: a session is given the copies of
-// the one before again, where neither the world nor that session has changed them. Upstream's cache makes all of them again for each session.
+// UseBooks decides whether, from the next Load on, sessions open on snapshots of package books, as in production. A session then gets the
+// NodeInfos and JobInfos of the last session again, unless the cluster or that session has changed them. Upstream's cache makes new ones for
+// each session.
 //
-// The books see what Load and AddPod show. They do not see changes through Cache, and count no volumes.
+// The books see what Load and AddPod add. They do not see changes that are made with Cache, and they count no volumes.
 func (c *Cluster) UseBooks(on bool) { c.cache.wantsBooks = on }
 
-// fillBooks shows the world to new books, if they are wanted.
+// fillBooks makes new books with the content of the cluster, if UseBooks has enabled them.
 func (c *recordingCache) fillBooks(w ClusterSpec) {
 	c.books = nil
 	if !c.wantsBooks {
@@ -52,24 +53,24 @@ func (c *recordingCache) fillBooks(w ClusterSpec) {
 	}
 }
 
-// onBooks is a cache whose sessions open on its books.
+// onBooks is a cache whose sessions open on snapshots of its books.
 type onBooks struct{ *recordingCache }
 
 var _ framework.Snapshotter = onBooks{}
 
-// Snapshot reuses the copies of the last session that have not changed, also for a session whose first plugin is upstream's: the
-// scheduler itself puts its own plugins before the conf's.
+// Snapshot returns a snapshot that reuses unchanged parts of the last session's. It does so also if the conf's first plugin is
+// upstream's: in production, the scheduler puts its own plugins before the conf's plugins.
 func (c onBooks) Snapshot() *api.ClusterInfo {
 	c.books.Lock()
 	defer c.books.Unlock()
 	return prepared(c.books.Snapshot(c.HyperNodesInfo))
 }
 
-// SessionSnapshot returns the same, and what Kubernetes' plugins see of the nodes.
+// SessionSnapshot returns the same as Snapshot, and the nodes as Kubernetes' plugins see them.
 func (c onBooks) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	given := c.Snapshot()
 	return given, c.books.Copies().NodeMap()
 }
 
-// TrustSession has the next session compare less of the copies.
+// TrustSession makes the next snapshot compare less with the last one.
 func (c onBooks) TrustSession() { c.books.Copies().Trust() }

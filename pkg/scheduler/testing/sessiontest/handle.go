@@ -20,34 +20,35 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// handle is the Handle with which plugins are built.
+// handle is the framework.Handle that plugins are built with.
 type handle struct {
 	cache   *recordingCache
 	devices *schedulertesting.DeviceServer
 	stop    <-chan struct{}
 
 	mu sync.Mutex
-	// known are the informers of factories whose plugins run.
+	// known are the informers that StartInformers has started.
 	known map[toolscache.SharedIndexInformer]bool
 }
 
 var _ framework.Handle = (*handle)(nil)
 
-// Handle returns the Handle with which plugins are built.
+// Handle returns the framework.Handle that plugins are built with.
 func (c *Cluster) Handle() framework.Handle { return c.handle }
 
-// Devices returns the server of Device objects, to change the cluster between two sessions. Informers show a change
-// with a delay.
+// Devices returns the server of Device objects, with which a test changes them between two sessions. Informers see a
+// change with a delay.
 func (c *Cluster) Devices() *schedulertesting.DeviceServer { return c.handle.devices }
 
-// StartInformers also waits for the informers' lists, if their kinds are served.
+// StartInformers implements framework.Handle. It also waits until the informers have synced, if the server serves their
+// kinds.
 func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) error {
 	h.InformerFactory().Start(h.stop)
 	h.InformerFactory().WaitForCacheSync(h.stop)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, informer := range informers {
-		if h.known[informer] || informer.HasSynced() { // it belongs to the scheduler, or already runs
+		if h.known[informer] || informer.HasSynced() { // it already runs
 			continue
 		}
 		h.known[informer] = true
@@ -59,7 +60,8 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 	return nil
 }
 
-// CountResources counts the cluster's pods again, because they were added before any plugin.
+// CountResources implements framework.Handle. It removes and adds the cluster's pods again, with the counter, because
+// they were added before any plugin was built.
 func (h *handle) CountResources(counter accounting.ResourceCounter) {
 	h.cache.sums.Use(counter)
 	if h.cache.books != nil {
@@ -78,14 +80,14 @@ func (h *handle) CountResources(counter accounting.ResourceCounter) {
 // RestConfig returns a configuration for clients of Device objects only.
 func (h *handle) RestConfig() *rest.Config { return h.devices.RestConfig() }
 
-// HyperNodes returns the HyperNodes of the last loaded cluster.
+// HyperNodes returns the HyperNodes of the ClusterSpec that was loaded last.
 func (h *handle) HyperNodes() *api.HyperNodesInfo {
 	h.cache.Mutex.Lock()
 	defer h.cache.Mutex.Unlock()
 	return h.cache.HyperNodesInfo
 }
 
-// PodsOn returns the pods in the cluster's books.
+// PodsOn returns the node's pods that have not ended, as upstream's cache has them.
 func (h *handle) PodsOn(name string) (pods []*v1.Pod) {
 	h.cache.Mutex.Lock()
 	defer h.cache.Mutex.Unlock()

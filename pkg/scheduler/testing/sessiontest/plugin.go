@@ -9,13 +9,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Plugin is a plugin made for a test.
+// Plugin is a plugin for a test, which supplies its functions.
 type Plugin struct {
 	Called string
-	// Open is called when a session opens; it may be nil.
+	// Open is called in OnSessionOpen; it may be nil.
 	Open func(ssn *framework.Session)
-	// Part implements interfaces for the plugin; it may be nil, and Open may set it. To combine several of the function
-	// types below, embed them in a struct.
+	// Part implements interfaces of the framework for the plugin; it may be nil, and Open may set it. To implement
+	// several interfaces with the function types below, embed them in a struct.
 	Part any
 }
 
@@ -37,7 +37,8 @@ func (p *Plugin) OnSessionClose(*framework.Session) {}
 // InSession implements framework.SessionScoped.
 func (p *Plugin) InSession() any { return p.Part }
 
-// Signed is the plugin with verdicts that hold for all tasks of a class, by all labels and annotations.
+// Signed is a Plugin that is also a framework.Signer: its results apply to all tasks of a class, and depend on all labels
+// and annotations.
 type Signed struct{ *Plugin }
 
 var _ framework.Signer = Signed{}
@@ -48,7 +49,7 @@ func (Signed) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.
 // PodKeys implements framework.Signer.
 func (Signed) PodKeys() framework.PodKeys { return framework.PodKeys{} }
 
-// Signer is a framework.Signer.
+// Signer is a framework.Signer, for Plugin.Part.
 type Signer struct {
 	Reads framework.PodKeys
 	Scope func(task *api.TaskInfo) framework.VerdictScope
@@ -72,7 +73,7 @@ type NodeGroupsFn func(job *api.JobInfo) (*framework.NodeGroups, error)
 // NodeGroups implements framework.PlacementGenerator.
 func (fn NodeGroupsFn) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) { return fn(job) }
 
-// NodeGroupScoreFn is a framework.PlacementScorer that needs the placement.
+// NodeGroupScoreFn is a framework.PlacementScorer whose scores depend on the placement of a trial.
 type NodeGroupScoreFn func(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error)
 
 // ScoreNodeGroup implements framework.PlacementScorer.
@@ -91,7 +92,7 @@ func (fn TopologyPlannerFn) TopologyPlanner(job *api.JobInfo) (*framework.Topolo
 	return fn(job)
 }
 
-// GangGroupFn is a framework.GangGrouper; nil forms none.
+// GangGroupFn is a framework.GangGrouper; a nil function forms no gang groups.
 type GangGroupFn func(job *api.JobInfo) *binding.GangGroup
 
 // GangGroup implements framework.GangGrouper.
@@ -114,7 +115,7 @@ type ReachFn func(task *api.TaskInfo) *framework.Reach
 // Reach implements framework.Reacher.
 func (fn ReachFn) Reach(task *api.TaskInfo) *framework.Reach { return fn(task) }
 
-// PlaceFirstFn is a framework.Prioritizer of whole jobs.
+// PlaceFirstFn is a framework.Prioritizer that selects jobs with all tasks that their minima need.
 type PlaceFirstFn func(job *api.JobInfo) bool
 
 // PlaceFirst implements framework.Prioritizer.

@@ -17,11 +17,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Bind is a pod handed over to be bound.
+// Bind is a pod that a session has handed over to be bound.
 type Bind struct {
 	Task *api.TaskInfo
 	Node string
-	// GangGroup is the gang group with which the pod is bound; nil if its gang has only a minimum.
+	// GangGroup is the gang group with which the pod is bound; nil if its gang has no terms beside its minimum.
 	GangGroup *binding.GangGroup
 	// Decided are the annotations that the session's plugins set on the pod.
 	Decided map[string]string
@@ -29,13 +29,13 @@ type Bind struct {
 	Steps []binding.Step
 }
 
-// recordingCache is upstream's cache, which records binds and evictions instead of carrying them out.
+// recordingCache is upstream's cache, except that it only records binds and evictions.
 type recordingCache struct {
 	*vccache.SchedulerCache
 	sums accounting.NodeCapacityOverride
-	// pods are the ClusterSpec's pods.
+	// pods are the pods of the ClusterSpec that was loaded last.
 	pods []*v1.Pod
-	// books are the books that sessions see; nil if books are disabled.
+	// books are the books that sessions open on; nil if UseBooks has not enabled them.
 	books      *books.Books
 	wantsBooks bool
 
@@ -58,9 +58,9 @@ func (c *recordingCache) SealTransactions() {}
 
 func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
 
-// Snapshot changes upstream's snapshot as this project's cache does: pending tasks get a pod of their own, nodes get
-// device ledgers of their own and the resources that a plugin counts for them, and jobs get the least number of members
-// that their minimum needs.
+// Snapshot changes upstream's snapshot as this project's cache does. Each pending task gets a copy of its pod. Each node
+// gets device state of its own, and the resources that a plugin counts for it. Each job gets the least number of members
+// that its minimum needs.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	c.Mutex.Lock()
 	c.sums.Changed(func(node string) bool { return c.Nodes[node] != nil })
@@ -71,7 +71,8 @@ func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	return prepared(c.SchedulerCache.Snapshot())
 }
 
-// prepared makes the changes to the snapshot.
+// prepared gives the snapshot's nodes, jobs and pending tasks the changes that this project's cache makes, and returns
+// it.
 func prepared(snapshot *api.ClusterInfo) *api.ClusterInfo {
 	devices.Own(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {

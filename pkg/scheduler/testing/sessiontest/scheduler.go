@@ -8,14 +8,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Scheduler opens sessions with plugins that live from one session to the next, as in production. It must be closed.
+// Scheduler opens sessions with the same plugins, as in production. It must be closed.
 type Scheduler struct {
 	cluster  *Cluster
 	registry *framework.Registry
 	profile  *framework.Profile
 }
 
-// Scheduler builds the conf's plugins. The registry has the plugins of this project that the conf may name.
+// Scheduler builds the plugins of the conf and returns a Scheduler with them. The registry has the plugins of this
+// project that the conf may name.
 func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Scheduler {
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
 	if err != nil {

@@ -37,7 +37,7 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// ClusterSpec is the content of a cluster.
+// ClusterSpec describes the content of a Cluster.
 type ClusterSpec struct {
 	Nodes           []*v1.Node
 	Pods            []*v1.Pod
@@ -45,7 +45,7 @@ type ClusterSpec struct {
 	Queues          []*v1beta1.Queue // one named "default" always exists
 	PriorityClasses []*schedulingv1.PriorityClass
 	HyperNodes      []*topologyv1alpha1.HyperNode
-	// Shard is this scheduler's share of the nodes; nil without sharding.
+	// Shard is the shard of nodes of the scheduler under test; nil if nodes are not divided between schedulers.
 	Shard *Shard
 	// Devices are Koordinator's Device objects; nil for a cluster without their CRD.
 	Devices []*devicesv1alpha1.Device
@@ -55,20 +55,21 @@ type ClusterSpec struct {
 	Objects []runtime.Object
 }
 
-// Shard is the share of a scheduler that runs beside others.
+// Shard is the part of the nodes that belongs to a scheduler that runs beside others.
 type Shard struct {
-	// Mode is upstream's sharding mode: "hard" keeps to the shard, "soft" prefers it.
+	// Mode is upstream's sharding mode: with "hard", the scheduler uses only nodes of its shard; with "soft", it prefers
+	// them.
 	Mode string
 	// Nodes are the nodes of the shard.
 	Nodes []string
 }
 
-// Cluster is a cache filled with a ClusterSpec.
+// Cluster is upstream's cache, filled with the content of a ClusterSpec.
 type Cluster struct {
 	cache  *recordingCache
 	handle *handle
 	stop   chan struct{}
-	// recovered are the plugins that have recovered.
+	// recovered are the names of the plugins whose Recover was called.
 	recovered map[string]bool
 }
 
@@ -81,7 +82,7 @@ func New(w ClusterSpec) *Cluster {
 	evictor := util.NewFakeEvictor(0)
 	cache := vccache.NewCustomMockSchedulerCache(schedulertesting.SchedulerName, nil, evictor, &util.FakeStatusUpdater{}, nil, &record.FakeRecorder{})
 	kube := cache.Client().(*kubefake.Clientset)
-	kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourcev1.SchemeGroupVersion.String()}} // plugins ask for these
+	kube.Resources = []*metav1.APIResourceList{{GroupVersion: resourcev1.SchemeGroupVersion.String()}} // plugins check whether the API server serves these
 	tracker := kube.Tracker()
 	for _, object := range w.Objects {
 		if err := tracker.Add(object); err != nil {
@@ -96,7 +97,8 @@ func New(w ClusterSpec) *Cluster {
 	if w.Topology != nil {
 		c.handle.devices.PutTopology(w.Topology)
 	}
-	// As set by the flag --ignored-provisioners: their volumes do not count against a node's attach limits.
+	// The flag --ignored-provisioners sets these in production: their volumes do not count against a node's attach
+	// limits.
 	cache.IgnoredCSIProvisioners = sets.New("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner")
 	binder := volumeBinder(cache)
 	cache.Run(c.stop)
@@ -107,8 +109,8 @@ func New(w ClusterSpec) *Cluster {
 	return c
 }
 
-// Load replaces the content of the cluster, which is much cheaper than a new cluster. Objects, Devices and Topology
-// stay the same as in New, and the ClusterSpec must have none.
+// Load replaces the content of the cluster, which is much cheaper than a new cluster. Objects, Devices and Topology stay
+// as New has set them, so the new ClusterSpec must have none.
 func (c *Cluster) Load(w ClusterSpec) {
 	if len(w.Objects) > 0 || w.Devices != nil || w.Topology != nil {
 		panic("sessiontest: Objects, Devices and Topology are given to New only")
@@ -134,7 +136,7 @@ func (c *Cluster) fill(w ClusterSpec) {
 		options.ServerOpts.ShardingMode = w.Shard.Mode
 		cache.InUseNodesInShard.Insert(w.Shard.Nodes...)
 	}
-	var listed []any // HyperNodes look up their members there
+	var listed []any // HyperNodes look up their members in the informer
 	for _, node := range w.Nodes {
 		listed = append(listed, node)
 	}
@@ -169,7 +171,8 @@ func (c *Cluster) fill(w ClusterSpec) {
 	}
 }
 
-// AddPod adds a pod as the informer shows it, including the changes to its requests by the plugins of earlier sessions.
+// AddPod adds a pod as the pod informer would, with the changes to its requests that plugins of earlier sessions make
+// (CountResources).
 func (c *Cluster) AddPod(pod *v1.Pod) {
 	c.cache.sums.Count(pod)
 	c.cache.AddPod(pod)
@@ -178,11 +181,11 @@ func (c *Cluster) AddPod(pod *v1.Pod) {
 	}
 }
 
-// Cache returns the cluster's cache, to change the cluster between two sessions.
+// Cache returns upstream's cache, with which a test changes the cluster between two sessions.
 func (c *Cluster) Cache() *vccache.SchedulerCache { return c.cache.SchedulerCache }
 
-// Kube returns the API server, to check writes to it. It contains only the ClusterSpec's Objects: pods and nodes are added
-// directly to the cache.
+// Kube returns the fake API server, so that a test can check writes. It has only the ClusterSpec's Objects: pods and
+// nodes are added to the cache directly.
 func (c *Cluster) Kube() *kubefake.Clientset {
 	return c.cache.SchedulerCache.Client().(*kubefake.Clientset)
 }
@@ -195,13 +198,13 @@ type Session struct {
 	*framework.Session
 	registry *framework.Registry
 	cache    *recordingCache
-	// close closes the plugins if they were built for this session only; nil otherwise.
+	// close closes the plugins if they were built only for this session; nil otherwise.
 	close func()
 }
 
 // Open opens a session with the conf's tiers on a snapshot of the cluster. The registry has the plugins of this project
-// that the conf may name. Before its first session each of them recovers, as under a new leader, and then sees all
-// Objects.
+// that the conf may name. Before a plugin's first session its Recover is called, as for a new leader, when all Objects
+// are there.
 func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
 	scheduler := c.Scheduler(registry, confText)
 	ssn := scheduler.Open()
@@ -223,7 +226,7 @@ func (c *Cluster) recover(profile *framework.Profile) {
 	}
 }
 
-// Run executes upstream's actions, or this project's if they are registered.
+// Run executes the actions, in order: upstream's, or this project's if they are registered.
 func (s *Session) Run(actions ...vcframework.Action) {
 	conf.EnabledActionMap = map[string]bool{}
 	for _, action := range actions {
@@ -252,7 +255,8 @@ func (s *Session) Binds() map[string]string {
 	return nodes
 }
 
-// Handed returns the pods that were handed over to be bound, with all that was handed over, by "namespace/name".
+// Handed returns the pods that were handed over to be bound, by "namespace/name", each with everything that was handed
+// over for it.
 func (s *Session) Handed() map[string]Bind { return s.cache.bound() }
 
 // Evicts lists the pods that were evicted, as "namespace/name".

@@ -15,13 +15,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Fate is the prescribed outcome of a gang's transaction.
+// Fate prescribes how the parts of a gang's transaction end.
 type Fate struct {
 	// Minimum is how many members must pass for any to be bound.
 	Minimum int
-	// Lost are members, by "namespace/name", that are lost before the transaction starts.
+	// Lost are the members, by "namespace/name", that no longer can be bound before the transaction starts, with the
+	// reason.
 	Lost map[string]error
-	// Refused are members whose Binding is refused for good.
+	// Refused are the members, by "namespace/name", whose Binding the API server refuses for good.
 	Refused map[string]bool
 }
 
@@ -33,8 +34,8 @@ type Transaction struct {
 	result chan binding.Result
 }
 
-// Transact runs the placements that the session has handed over for the gang, in a binding engine of its own. The
-// session may already be closed.
+// Transact runs a bind transaction for the pods of the gang that the session has handed over, in a binding engine of its
+// own. The session may already be closed.
 func (s *Session) Transact(gang api.JobID, fate Fate) *Transaction {
 	t := &Transaction{gang: gang, fate: fate, result: make(chan binding.Result, 1)}
 	t.Engine = binding.New(t, t, t, unobserved{})

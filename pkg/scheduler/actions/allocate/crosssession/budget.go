@@ -11,24 +11,27 @@ import (
 )
 
 const (
-	// maxPackingSteps bounds one search for a plan. A step is a look at one class of tasks on one node. The bound takes
-	// about 150 ms.
+	// maxPackingSteps bounds one search for a packing plan. A step examines one task class on one node. So many steps
+	// take about 150 ms.
 	maxPackingSteps = 1_500_000
-	// sessionPackingSteps bounds all searches for plans in a session (Budget).
+	// sessionPackingSteps bounds the steps of all searches for packing plans in one session (Budget).
 	sessionPackingSteps = 2_000_000
-	// MaxFurtherLooks bounds the cost of further tries for one gang: each placed task costs one look at a node for each
-	// class. The bound allows one further try of the largest gangs in the random tests, 1,000 tasks of 8 classes;
-	// smaller gangs get more tries.
+	// MaxFurtherLooks bounds the cost of placing one gang again after its first trial has failed, for example in other
+	// orders of its tasks. Each placed task costs as many looks as the gang has task classes, because it changes a node
+	// that is then checked for each class. The bound allows one further trial of 1,000 tasks of 8 classes, the largest
+	// gangs in the random tests; smaller gangs get more trials.
 	MaxFurtherLooks = 8_000
-	// sessionLooks bounds trials of other orders in a session, in the looks of MaxFurtherLooks. It takes about 200 ms.
+	// sessionLooks bounds such further trials of all gangs in one session, in the same unit as MaxFurtherLooks. So many
+	// looks take about 200 ms.
 	sessionLooks = 3 * MaxFurtherLooks
 )
 
-// turnsKept is for how many sessions a waiting search keeps its place without asking again.
+// turnsKept is for how many sessions a waiting search keeps its position among the waiting searches although it does not
+// ask for steps again.
 const turnsKept = 10
 
-// Search identifies a search for room for tasks of a job in a set of nodes, on behalf of the job's gang group, or of its gang alone. It stays the
-// same when the nodes or the tasks change.
+// Search identifies a search for room for tasks of a job. GangGroup is the job's gang group, or the job itself if it has none. Set names the set
+// of nodes, or the kind of search. These stay the same when the nodes or the tasks change.
 type Search struct {
 	GangGroup string
 	Job       api.JobID
@@ -36,37 +39,43 @@ type Search struct {
 	IdleOnly  bool
 }
 
-// Budget divides the steps that searches may take in a session. Searches that need more steps wait. In each session one of them
-// has its turn, with all the steps of a search, whatever other searches use: first by namespace, the one whose last turn was
-// longest ago; then by gang group, the one that has waited longest for a turn; then the search that has waited longest. So each
-// namespace has a turn after as many sessions as other namespaces wait, and each of its gang groups after as many of these turns as
-// gang groups waited before it, regardless of the number of searches and of changes between sessions.
+// Budget divides the steps that searches may take in a session. A search that gets too few steps waits for a turn. In each session,
+// one waiting search has its turn: it gets the steps of a complete search, whatever other searches use. It is chosen first by
+// namespace: the one whose last turn was longest ago; then by gang group: the one that has waited longest for a turn; then by how
+// long the search has waited. So each namespace has a turn after as many sessions as other namespaces wait. Each of its gang groups
+// has a turn after as many turns of the namespace as gang groups waited before it. The number of searches, and changes between
+// sessions, do not matter.
 type Budget struct {
 	session int
-	// Left is how many steps searches may still use in the session.
+	// Left is how many steps searches may still use in the current session.
 	Left int
-	// Next is the search whose turn it is in this session; nil if there is none, or it was used.
+	// Next is the search whose turn it is in this session; nil if no search waited, or if the turn was used.
 	Next *Search
-	// gangGroups are the groups with waiting searches, by name: gang groups, and gangs without one. asked is a logical clock of the starts of waits.
+	// gangGroups are the gang groups with waiting searches, by the name in Search.GangGroup; a gang without a gang group counts as one. asked is a
+	// logical clock: it advances when a search asks for more steps, and when one gets its turn.
 	gangGroups map[string]*waitingGangGroup
 	asked      int
-	// served is when each namespace with waiting gang groups had its last turn, or began to wait since, by the clock asked. A
-	// namespace that returns is behind the others.
+	// served is when each namespace with waiting gang groups had its last turn or, if it had none since it began to wait,
+	// when it began, by the clock asked. A namespace that waits again is behind the others, because it was forgotten in
+	// between.
 	served map[string]int
 }
 
-// waitingGangGroup is a gang group, or a gang without one, that waits for a turn.
+// waitingGangGroup is a gang group, or a gang without one, that waits for a turn. since is when it began to wait, or had
+// its last turn, by the clock Budget.asked.
 type waitingGangGroup struct {
 	since     int
 	namespace string
 	searches  map[Search]*waitingSearch
 }
 
-// waitingSearch holds when the search began to wait, and the session in which it last asked.
+// waitingSearch is a search that waits for a turn: since when, by the clock Budget.asked, and the session in which it
+// last asked for steps.
 type waitingSearch struct{ since, asked int }
 
-// beginSession starts a session with the given number of steps. The search whose turn it is no longer waits, even if it
-// does not ask. If its turn does not suffice, it waits again, behind the others.
+// beginSession starts a session with the given number of steps, and chooses the search whose turn it is. That search no
+// longer waits, even if it does not ask for steps in this session. If the steps of its turn are too few, it waits again,
+// behind the others.
 func (b *Budget) beginSession(steps int) {
 	b.session++
 	b.Left = steps
@@ -92,7 +101,8 @@ func (b *Budget) beginSession(steps int) {
 	b.served[first.namespace] = b.asked
 }
 
-// forgetAbsent forgets searches that no longer ask, gang groups without searches, and namespaces without gang groups.
+// forgetAbsent forgets searches that have not asked for steps for turnsKept sessions, gang groups without searches, and
+// namespaces without gang groups.
 func (b *Budget) forgetAbsent() {
 	maps.DeleteFunc(b.gangGroups, func(_ string, gangGroup *waitingGangGroup) bool {
 		maps.DeleteFunc(gangGroup.searches, func(_ Search, waiting *waitingSearch) bool { return b.session-waiting.asked > turnsKept })
@@ -105,8 +115,9 @@ func (b *Budget) forgetAbsent() {
 	b.served = served
 }
 
-// fairShare returns how many steps a search for a plan may use: its share of the remaining steps, given the number of
-// searches that its job still has to make.
+// fairShare returns how many steps a search for a packing plan may use. In its turn, a search gets the steps of a
+// complete search. Otherwise it gets an equal share of the remaining steps, without the steps of the search whose turn it
+// is. searches is how many searches its job still has to make, including this one.
 func (b *Budget) fairShare(of Search, searches int) int {
 	left := b.Left
 	if b.Next != nil {
@@ -118,11 +129,11 @@ func (b *Budget) fairShare(of Search, searches int) int {
 	return max(0, min(maxPackingSteps, left/max(searches, 1)))
 }
 
-// Open reports whether AcquireAll would succeed.
+// Open reports whether AcquireAll would give steps to the search.
 func (b *Budget) Open(of Search) bool { return b.Left > 0 || b.Next != nil && *b.Next == of }
 
-// AcquireAll takes the steps of a search that cannot be divided. It succeeds while steps remain, or if it is the
-// search's turn; otherwise the search waits.
+// AcquireAll takes the steps of a search that is made with all of them or not at all. It succeeds while any steps remain,
+// or if it is the search's turn. Otherwise it returns false, and the search waits for a turn.
 func (b *Budget) AcquireAll(of Search, steps int) bool {
 	if !b.useTurn(of) && b.Left <= 0 {
 		b.Enqueue(of)
@@ -132,7 +143,7 @@ func (b *Budget) AcquireAll(of Search, steps int) bool {
 	return true
 }
 
-// useTurn uses the search's turn, and reports whether it was that search's turn.
+// useTurn reports whether it is the search's turn, and if so ends the turn.
 func (b *Budget) useTurn(of Search) bool {
 	if b.Next == nil || *b.Next != of {
 		return false
@@ -141,7 +152,7 @@ func (b *Budget) useTurn(of Search) bool {
 	return true
 }
 
-// Enqueue records that the search needs more steps.
+// Enqueue records that the search needs more steps and waits for a turn.
 func (b *Budget) Enqueue(of Search) {
 	b.asked++
 	gangGroup := b.gangGroups[of.GangGroup]
@@ -162,5 +173,5 @@ func (b *Budget) Enqueue(of Search) {
 	gangGroup.searches[of].asked = b.session
 }
 
-// Finish ends the search's turn, because it needs no further steps.
+// Finish ends the search's turn, if it has one, because the search needs no further steps.
 func (b *Budget) Finish(of Search) { b.useTurn(of) }

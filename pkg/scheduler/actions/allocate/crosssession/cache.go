@@ -13,26 +13,28 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Cache keeps results from one session to the next. A session with enough steps would compute the same results again.
-// Entries that a session does not use are dropped after the next.
+// Cache keeps results of allocate from one session to the next. Each result is the one that a session with enough steps
+// would compute again. An entry that a session does not use is dropped when the next session begins.
 type Cache struct {
-	// Seed is the seed of all hashes.
+	// Seed is the seed of all hashes that are compared between sessions.
 	Seed maphash.Seed
-	// Tasks is the cache of package feasible.
+	// Tasks keeps facts about tasks for package feasible.
 	Tasks *feasible.FactCache
-	// solutions are the answers to packing problems, by a hash of the problem's numbers; former are the answers of the last
-	// session.
+	// solutions are the answers to packing problems, by a hash of the problem's numbers, and the records of RecordFailed.
+	// They were found or used in this session; former are from the last session.
 	solutions, former map[uint64]Solution
-	// Packing is the budget of searches for a plan. Orders is that of trials of other orders.
+	// Packing is the budget of searches for packing plans. Orders is the budget of further trials after a first trial of
+	// a gang has failed, such as trials of other orders of its tasks.
 	Packing, Orders Budget
-	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything that decides on them. formerGangs
-	// are from the last session.
+	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything on which the result depends.
+	// formerGangs are from the last session.
 	Gangs, formerGangs map[uint64]Explanation
-	// GangGroups are the gang groups that fit nowhere, by name. FormerGangGroups are from the last session.
+	// GangGroups are the reasons why gang groups fit nowhere, by the gang group's ID. FormerGangGroups are from the last
+	// session.
 	GangGroups, FormerGangGroups map[string]GangGroupReasons
-	// Nodes are the fingerprints of nodes.
+	// Nodes keeps the fingerprints of nodes.
 	Nodes Nodes
-	// Holds bound how long gangs hold idle resources while they wait for others.
+	// Holds limits how long gangs hold idle resources while some of their members wait for resources to be released.
 	Holds Holds
 }
 
@@ -41,13 +43,13 @@ type Explanation struct {
 	Fingerprint   uint64
 	Explanation   framework.GangExplanation
 	PendingReason framework.PendingReason
-	// Tasks is the message of each task, in task order, for a gang that may be placed anywhere; empty for tasks without
-	// a message.
+	// Tasks is, for a gang that may be placed on any node, the message of each of its tasks, in task order; empty for a
+	// task without a message.
 	Tasks []string
 }
 
-// GangGroupReasons holds the reasons why a gang group was not placed: the wait of each gang, and the explanation of the
-// gang that found no room.
+// GangGroupReasons holds the reasons why a gang group was not placed: the pending reason of each gang, and the gang that
+// found no room (Failed) with its explanation (Explained).
 type GangGroupReasons struct {
 	Fingerprint uint64
 	Reasons     map[api.JobID]framework.PendingReason
@@ -63,7 +65,7 @@ func New() *Cache {
 	return m
 }
 
-// BeginSession drops entries that the last session did not use.
+// BeginSession starts a session: it drops entries that the last session did not use, and refills the budgets.
 func (m *Cache) BeginSession() {
 	m.former, m.solutions = m.solutions, map[uint64]Solution{}
 	m.Packing.beginSession(sessionPackingSteps)
@@ -74,7 +76,8 @@ func (m *Cache) BeginSession() {
 	m.Holds.beginSession(time.Now())
 }
 
-// CachedExplanation returns why a gang with the fingerprint did not fit in this session or the last one.
+// CachedExplanation returns why a gang with this fingerprint did not fit in this session or in the last one; false if no
+// reason is kept.
 func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {
 	found, ok := m.Gangs[fingerprint]
 	if !ok {
@@ -85,14 +88,15 @@ func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {
 	return found, ok
 }
 
-// Solution is the answer to a packing problem, the plan if there is one, and how many steps the search was allowed.
+// Solution is the answer to a packing problem, with the plan if one was found, and with the number of steps that the
+// search was allowed to take.
 type Solution struct {
 	packing.Answer
 	Plan  packing.Plan
 	steps int
 }
 
-// known returns the solution with the key, from this session or the last one.
+// lookup returns the solution with the key, from this session or the last one.
 func (m *Cache) lookup(key uint64) (Solution, bool) {
 	found, ok := m.solutions[key]
 	if !ok {
@@ -103,7 +107,8 @@ func (m *Cache) lookup(key uint64) (Solution, bool) {
 	return found, ok
 }
 
-// Refute looks for a proof that the problem cannot be solved.
+// Refute looks for a proof that the problem cannot be solved, first in the cache. It returns packing.Impossible if there
+// is one.
 func (m *Cache) Refute(problem *packing.Problem) packing.Answer {
 	key := maphash.String(m.Seed, "refute "+problem.Key())
 	found, ok := m.lookup(key)
@@ -114,9 +119,10 @@ func (m *Cache) Refute(problem *packing.Problem) packing.Answer {
 	return found.Answer
 }
 
-// Solve looks for a plan. of identifies the search, and searches is how many searches its job makes. The problem's
-// nodes are in the order of their keys, so that problems with the same key have the same plan. It returns false if the
-// session's steps did not suffice for a complete search.
+// Solve looks for a packing plan for the problem, first in the cache. of identifies the search, whose job shares the
+// remaining steps among this many searches. The problem's nodes must be in the order of their keys, so that a plan is
+// valid for each problem with the same key. Solve returns false if the session's steps did not suffice for a complete
+// search.
 func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Solution, bool) {
 	key := maphash.String(m.Seed, "solve "+problem.Key())
 	found, ok := m.lookup(key)
@@ -136,28 +142,30 @@ func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Soluti
 	return found, found.final()
 }
 
-// Way is a strategy to look for room for tasks.
+// Way names a search strategy: a way to look for room for tasks.
 type Way string
 
-// The ways: the first orders of the tasks, further orders, and all that are known.
+// FirstOrders is to place the tasks by rank, and the largest first. OtherOrders is to place them in other orders. AnyWay
+// stands for all ways that are tried.
 const (
 	FirstOrders Way = "first"
 	OtherOrders Way = "others"
 	AnyWay      Way = "any"
 )
 
-// HasFailed reports whether the way is known to fail for the key.
+// HasFailed reports whether RecordFailed was called for the way and the key, in this session or in the last one.
 func (m *Cache) HasFailed(in Way, key string) bool {
 	_, useless := m.lookup(m.failureKey(in, key))
 	return useless
 }
 
-// RecordFailed records that the way fails.
+// RecordFailed records that the way fails for the tasks and nodes that the key describes.
 func (m *Cache) RecordFailed(in Way, key string) { m.solutions[m.failureKey(in, key)] = Solution{} }
 
 func (m *Cache) failureKey(in Way, key string) uint64 {
 	return maphash.String(m.Seed, string(in)+" vain "+key)
 }
 
-// final reports whether another search could not improve the answer: it is known, or no more steps would be granted.
+// final reports whether another search cannot improve the answer: the answer is known, or this search had as many steps
+// as a search can get.
 func (s *Solution) final() bool { return s.Answer != packing.Unknown || s.steps >= maxPackingSteps }

@@ -4,6 +4,6 @@
 // problems, explanations of gangs and of gang groups, and ways that are known to fail. It also divides the steps
 // that searches may take in a session (Budget), so that each search gets its turn.
 //
-// Entries that a session does not use are dropped after the next one. The package is independent of sessions: its keys
-// are fingerprints and the numbers of problems.
+// An entry that a session does not use is dropped when the next session begins. The package is independent of sessions:
+// its keys are fingerprints and the numbers of packing problems.
 package crosssession

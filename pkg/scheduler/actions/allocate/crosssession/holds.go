@@ -8,15 +8,15 @@ import (
 )
 
 // A gang that waits for resources being released keeps its placement in each session, with idle resources for its other
-// members. Pods that are being deleted may follow one another without end, so each namespace has a leaky bucket. The
-// time in which its gangs hold idle resources fills the bucket. The time in which they hold none drains it at a quarter
-// of that rate. When the bucket holds 5 minutes, the namespace's gangs are placed on idle resources only until the
-// bucket is empty. So over a long time a namespace holds idle resources for at most a fifth of the time, and it is
-// never paused below that.
+// members. Pods that are being deleted may follow one another without end, so each namespace has a leaky bucket. The time
+// in which its gangs hold idle resources fills the bucket. The time in which they hold none drains it at a quarter of
+// that rate. When the bucket holds 5 minutes, the namespace is paused until the bucket is empty: its gangs are then
+// placed on idle resources only, and none keeps a placement while it waits. So over a long time a namespace holds idle
+// resources for at most a fifth of the time. A namespace that holds them for less is never paused.
 //
-// A gang that waits for pods that were evicted for it, for some minutes at most, fills the bucket at a quarter of the
-// rate, and holds its placement in a pause too. Without a limit a namespace could evict a pod of its own for one gang
-// after the other.
+// A gang that waits for pods that were evicted for it waits for some minutes at most. It fills the bucket at a quarter of
+// the rate, and keeps its placement even in a pause. Without a limit a namespace could evict a pod of its own for one
+// gang after the other.
 const (
 	holdsFor = 5 * time.Minute
 	// drainsIn is the ratio of the time that the bucket takes to drain to the time that filled it.
@@ -28,30 +28,32 @@ const (
 // because a tenant can choose and recreate them.
 type Holds struct {
 	of map[string]*hold
-	// session numbers the sessions.
+	// session is the number of the current session.
 	session uint64
 }
 
 type hold struct {
-	// held is the time in the bucket, at most holdsFor, when gangs of the namespace last held idle resources. session
-	// and at say when that was.
+	// held is the time in the bucket, at most holdsFor, at the last call of Note. session and at are the session and the
+	// time of that call.
 	held    time.Duration
 	session uint64
 	at      time.Time
-	// passed is the time that counted in that session, and added how much of it went into the bucket.
+	// passed is how much time since the previous session counted in that session. added is how much of it went into the
+	// bucket.
 	passed, added time.Duration
-	// until is when the last pause ends or ended.
+	// until is the end of the last pause, which may be over.
 	until time.Time
 }
 
-// beginSession drops namespaces whose buckets are empty.
+// beginSession starts a session. It drops namespaces whose buckets are empty.
 func (h *Holds) beginSession(now time.Time) {
 	h.session++
 	maps.DeleteFunc(h.of, func(_ string, of *hold) bool { return now.Sub(of.at) > pause })
 }
 
 // Note records that a gang of the namespace holds idle resources in this session. The time since the previous session
-// counts if a gang did so in that session, too. promised reports whether the gang waits for pods that were evicted for it.
+// counts if a gang of the namespace held idle resources in that session, too. promised reports whether the gang waits for
+// pods that were evicted for it.
 func (h *Holds) Note(namespace string, now time.Time, promised bool) {
 	of := h.of[namespace]
 	if of == nil {

@@ -15,33 +15,34 @@ import (
 // Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
 // need not be computed again.
 type Nodes struct {
-	// nodes are the records of the session's nodes by number, which is the order of their names. former are from the
-	// last session.
+	// nodes are the records of the session's nodes, by node number: the position in the order of names. former are from
+	// the last session.
 	nodes, former []nodeRecord
-	// infos are the copies of the nodes of the records.
+	// infos are the NodeInfos of the records, in the same order.
 	infos []*api.NodeInfo
-	// numbered counts the objects that have a number.
+	// numbered is the number that was given to a Node object last.
 	numbered uint64
 }
 
-// nodeRecord is the stored data of a node.
+// nodeRecord holds the data kept about a node.
 type nodeRecord struct {
 	name string
-	// object is the Node. number identifies it, even if another object reuses its address.
+	// object is the node's Node object. number identifies the object: unlike its address, a number is never used for
+	// another object.
 	object *v1.Node
 	number uint64
-	// fingerprint is the fingerprint of kept, which is the state of the session's copy of the node when the fingerprint
-	// was computed. kept.info is nil before the first one.
+	// fingerprint was computed from kept, the state of the session's NodeInfo at that time. kept.info is nil if no
+	// fingerprint was computed yet.
 	fingerprint uint64
 	kept        nodeState
-	// asGiven reports whether kept was taken before the session changed its copy.
+	// asGiven reports whether kept is the state of the NodeInfo in the snapshot, before the session changed it.
 	asGiven bool
 }
 
 // nodeState is the state that the fingerprint of a node depends on.
 //
-// The tasks are counted, not compared. The next session is given the same copy only if the copy has its original tasks (package
-// snapshot), and a session removes from a copy only tasks that it has added. So a copy with its original number of tasks has the
+// The tasks are counted, not compared. Package snapshot gives the same NodeInfo to the next session only if it has its original
+// tasks, and a session removes only tasks that it has added itself. So a NodeInfo with its original number of tasks has its
 // original tasks.
 type nodeState struct {
 	info                         *api.NodeInfo
@@ -53,10 +54,11 @@ type nodeState struct {
 	oversubscribed, jobsEvicting bool
 }
 
-// beginSession drops the nodes that the last session did not use.
+// beginSession starts a session. It drops the nodes that the last session did not use.
 func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
 
-// open makes records of the session's nodes. If the copies are the same as in the last session, their records stay.
+// open prepares the records for the session's nodes (all), once in each session. If these are the NodeInfos of the last
+// session, its records are used further.
 func (m *Nodes) open(all []*api.NodeInfo) {
 	if m.nodes != nil {
 		return
@@ -71,7 +73,8 @@ func (m *Nodes) open(all []*api.NodeInfo) {
 	}
 }
 
-// recordOf returns the record of a node. all are the session's nodes.
+// recordOf returns the record of the node with this number. If the node has the same Node object as in the last session,
+// it is that session's record. all are the session's nodes.
 func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	m.open(all)
 	r := &m.nodes[node]
@@ -87,11 +90,12 @@ func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	return r
 }
 
-// NumberOf returns the number of the node's object, which stays the same as long as sessions have the object. No two
-// objects share a number.
+// NumberOf returns the number of the Node object of the node at index node of all, the session's nodes. It stays the same
+// as long as sessions have the object. No two objects share a number.
 func (m *Nodes) NumberOf(node int32, all []*api.NodeInfo) uint64 { return m.recordOf(node, all).number }
 
-// formerPlace returns the number that the named node had in the last session, which usually is its current number.
+// formerPlace returns the named node's index in former; false if the last session did not have it. now is the node's
+// current index, which is tried first because it usually is the same.
 func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	if now < len(m.former) && m.former[now].name == name {
 		return now, true
@@ -99,8 +103,9 @@ func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	return slices.BinarySearchFunc(m.former, name, func(r nodeRecord, name string) int { return cmp.Compare(r.name, name) })
 }
 
-// FingerprintOf returns the fingerprint stored for the node's current state, or else computes it. A copy that the
-// session got again, and has not touched, is not compared, because package snapshot has compared it.
+// FingerprintOf returns the fingerprint of the node's current state: the stored one if the state is unchanged, else the
+// result of compute. touched reports whether the session may have changed the node. If it has not, and got the same
+// NodeInfo as the last session, the state is not compared, because package snapshot has compared it.
 func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, touched bool, compute func(number uint64) uint64) uint64 {
 	m.open(all)
 	info := all[node]
@@ -119,7 +124,7 @@ func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, touched bool, com
 	return fingerprint
 }
 
-// hasPlaced reports whether the session has added tasks to the node.
+// hasPlaced reports whether the session has placed tasks on the node.
 func hasPlaced(info *api.NodeInfo) bool {
 	for _, task := range info.Tasks {
 		if task.Status == api.Allocated || task.Status == api.Pipelined {
@@ -129,7 +134,8 @@ func hasPlaced(info *api.NodeInfo) bool {
 	return false
 }
 
-// stateOf returns the state of the node. Equal parts are shared with another node's state.
+// stateOf returns the node's state. To save memory, amounts that are equal in other, the state of another node, are
+// shared with it.
 func stateOf(info *api.NodeInfo, other *nodeState) nodeState {
 	amount := func(r *api.Resource, shared *snapshot.Amount) *snapshot.Amount {
 		if shared != nil && shared.Is(r) {
@@ -145,7 +151,7 @@ func stateOf(info *api.NodeInfo, other *nodeState) nodeState {
 	}
 }
 
-// is reports whether the node is in the state.
+// is reports whether the node is still in this state.
 func (s *nodeState) is(info *api.NodeInfo) bool {
 	return s.info == info && s.tasks == len(info.Tasks) && s.usage == info.ResourceUsage && s.measured == measuredAt(info) &&
 		s.oversubscribed == info.OversubscriptionNode && s.jobsEvicting == info.OfflineJobEvicting &&

@@ -11,9 +11,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// estimate computes how many members of the gang the set takes, the smallest first, and the reason that stops the next
-// one. It uses numbers only, and puts each task on the node with the most room left. After a class without room, no
-// other class of its role is tried, as in a trial.
+// estimateIn computes how many members of the gang fit into the set of nodes, the smallest first, and the reasons that
+// stop the next one. It uses numbers only, and puts each task on the node with the most room left. Once a task class has
+// no room, other classes of the same role are not tried, as in a trial.
 func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
 	for place, node := range set.Nodes {
@@ -52,8 +52,8 @@ func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 type estimate struct {
 	in  *state.PackingInput
 	set *nodeset.Set
-	// room and slots are the remaining resources and pod slots of each node, by its place in the set. members are the
-	// nodes with tasks of the estimate.
+	// room and slots are the remaining resources and pod slots of each node, by its index in set.Nodes. members are the
+	// nodes on which the estimate has put tasks.
 	room    [][]float64
 	slots   []int
 	ports   map[int]map[string]bool
@@ -108,7 +108,8 @@ func (e *estimate) taken(place int, ports []string) bool {
 	return slices.ContainsFunc(ports, func(port string) bool { return e.ports[place][port] })
 }
 
-// refusals counts the nodes by the reason that stops the next task of the class. already are nodes with members of the gang.
+// refusals counts the nodes of the set by the reason why they do not take the next task of the class. already are the nodes
+// that have members of the gang outside of the estimate.
 func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Refusals {
 	request := e.in.Problem.Classes[class].Request
 	member := func(node int32) bool { return e.members[node] || already.Known[node] }
@@ -124,7 +125,8 @@ func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Ref
 	})
 }
 
-// short returns the resources that the node has too little of. If there is none, host ports are missing.
+// short returns the names of resources: the node has too little of them left for the request. If it has enough of all of
+// them, host ports are missing.
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {

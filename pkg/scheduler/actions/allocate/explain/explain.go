@@ -20,16 +20,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// explainedPlace is where a gang was tried: a node group, a HyperNode, or all nodes.
+// explainedPlace is a set of nodes in which a gang was tried: a node group, a HyperNode, or all nodes.
 type explainedPlace struct {
 	name  string
 	set   *nodeset.Set
 	group *topology.Group
 }
 
-// RecordUnplaced records why the job was not placed: for each place where it may be placed, how many of the needed
-// members fit, and the reason that stops the next. It uses results of trials, or arithmetic that equal gangs share, so
-// it costs at most a look at each node for each of a few classes.
+// RecordUnplaced records why the job was not placed: for each node group or HyperNode where it may be placed, or for all
+// nodes, how many of the needed members fit, and the reason that stops the next. It uses results of trials, or arithmetic
+// whose results equal gangs share. So it checks each node at most once for each of a few task classes.
 func RecordUnplaced(r *state.Attempt) {
 	if reason := r.Found.BestEffortReason; reason != "" {
 		r.Run.SetPendingReason(r.Job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: reason})
@@ -77,7 +77,8 @@ func RecordUnplaced(r *state.Attempt) {
 	recordExplanation(r, found)
 }
 
-// paused returns a message if the gang currently may not hold idle resources while it waits for others.
+// paused returns an addition to the gang's message if the gang currently may not hold idle resources while it waits for
+// other resources to be released; else an empty text.
 func paused(r *state.Attempt) string {
 	if r.IdleOnlyUntil.IsZero() {
 		return ""
@@ -86,7 +87,7 @@ func paused(r *state.Attempt) string {
 		r.IdleOnlyUntil.UTC().Format(time.TimeOnly+" UTC"))
 }
 
-// rememberAnywhere keeps, for the next session, why a gang that may be placed anywhere was not.
+// rememberAnywhere keeps, for the next session, the reason why a gang that may be placed on any node was not placed.
 func rememberAnywhere(r *state.Attempt, found crosssession.Explanation) {
 	if found.Fingerprint == 0 || slices.ContainsFunc(found.Explanation.Groups, changeable) {
 		return
@@ -102,7 +103,8 @@ func rememberAnywhere(r *state.Attempt, found crosssession.Explanation) {
 	r.Run.CrossSession.Gangs[found.Fingerprint] = found
 }
 
-// changeable reports whether the group's reason is a text of the queue or of a plugin, which may change with time.
+// changeable reports whether the reason that stops the gang in the group is a text of the queue or of a plugin. Such a
+// text may change with time.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
 // recordExplanation records, for this session and the next, why a gang with node groups was not placed.
@@ -112,7 +114,7 @@ func recordExplanation(r *state.Attempt, found crosssession.Explanation) {
 	}
 	r.Run.SetPendingReason(r.Job, found.PendingReason)
 	r.Run.Session.Explain(r.Job.UID, found.Explanation)
-	errs := api.NewFitErrors() // errors of every task: none of them fits into the group
+	errs := api.NewFitErrors() // the same errors for every task: none of them is placed
 	errs.SetError(found.Explanation.Message)
 	for _, tasks := range r.Pending.Tasks {
 		for _, task := range tasks {
@@ -121,7 +123,8 @@ func recordExplanation(r *state.Attempt, found crosssession.Explanation) {
 	}
 }
 
-// pendingReasonOf returns the queue's reason, if the queue stops the gang in every place; otherwise a lack of resources.
+// pendingReasonOf returns QueueFull or QueueNotOpen if the gang's queue stops the gang everywhere it was tried; otherwise
+// NotEnoughResources.
 func pendingReasonOf(e framework.GangExplanation) string {
 	reason := ""
 	for _, g := range e.Groups {
@@ -161,8 +164,9 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 	return out
 }
 
-// explainPlace explains the result of a trial in the place. If arithmetic excluded the place and cannot compute how
-// many members fit, the place is tried now.
+// explainPlace explains why the gang was not placed in the node group, in the HyperNode or on all nodes, as at says. d is
+// the gang's demand. If arithmetic excluded a node group without a trial, and cannot compute how many members fit there,
+// a trial is made now.
 func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	last, attempted := r.Found.Shortfalls[at.set]
@@ -186,9 +190,9 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// explainedByNumbers reports whether numbers suffice to explain the result in the set. After a trial in the set, this
-// requires that numbers decide on all tasks. If numbers alone excluded the set, it does not: a large job is not tried
-// everywhere only to find further reasons.
+// explainedByNumbers reports whether numbers suffice to explain why the gang was not placed in the set. After a trial in
+// the set (attempted) they do only if numbers decide on all tasks. Without a trial it is enough that numbers prove that
+// the set has no room: a large job is not tried in each set only to find further reasons.
 func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false
@@ -204,8 +208,8 @@ func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool
 	return !attempted && !probed && r.Refuted(set, state.Options{IdleOnly: true})
 }
 
-// countByClass counts how many tasks of the demand the set takes, each class on its own. It also returns the reasons
-// why nodes refuse the first class that does not fit completely.
+// countByClass counts how many tasks of the demand the set takes, each class on its own. It also returns the reasons why
+// nodes refuse the first class whose tasks do not all fit.
 func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int, refusals *feasible.Refusals) {
 	short := d.Classes[0]
 	for _, class := range d.Classes {
@@ -217,7 +221,8 @@ func countByClass(r *state.Attempt, set *nodeset.Set, d *state.Demand) (fits int
 	return min(fits, d.Needed), short.Refusals(set, r.Members.Known)
 }
 
-// tooLarge names the resources that a needed member requests more of than any node has.
+// tooLarge returns a text that names resources if a needed member requests more of them than any node has; else an empty
+// text.
 func tooLarge(s *state.Run, d *state.Demand) string {
 	largest := s.Index.LargestNode()
 	for _, class := range d.Classes {
@@ -235,8 +240,8 @@ func tooLarge(s *state.Run, d *state.Demand) string {
 	return ""
 }
 
-// explainByTopology reports how many members the domains take. If these are too few in total, it adds the reasons of
-// nodes.
+// explainByTopology adds to the explanation why no domains were found for the gang. The reasons of nodes are left out if
+// the nodes have room for enough members in total, because then only the domains are too small.
 func explainByTopology(r *state.Attempt, e *framework.GangExplanation) {
 	queue := func(g framework.NodeGroupExplanation) bool { return g.Queue != "" }
 	enough := func(g framework.NodeGroupExplanation) bool { return g.Fits >= e.Needed }
@@ -249,8 +254,8 @@ func explainByTopology(r *state.Attempt, e *framework.GangExplanation) {
 	}
 }
 
-// Reuse gives the gang the explanation of an equal gang of this session or the last one, if nothing that it depends on has
-// changed. It returns false if there is none, and the gang must be tried.
+// Reuse records the explanation of an equal gang of this session or the last one for the gang, if nothing on which the
+// explanation depends has changed. It returns false if there is none, so that the gang must be tried.
 func Reuse(r *state.Attempt) bool {
 	if r.Found.Fingerprint = r.FingerprintOf(); r.Found.Fingerprint == 0 {
 		return false

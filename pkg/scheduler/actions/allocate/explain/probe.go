@@ -12,7 +12,8 @@ import (
 // explanations use upper bounds, which need no placement.
 const maxProbed = 2_000
 
-// maxProbedOfJob bounds it for one job whose misfit is proved by numbers: eight members in 32 node groups.
+// maxProbedOfJob bounds how many tasks of one job are placed only for its explanation, if numbers already prove that the
+// job does not fit. It is enough for eight members in 32 node groups.
 const maxProbedOfJob = 256
 
 // probeGroup places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to record the

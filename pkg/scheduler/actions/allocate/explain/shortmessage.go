@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// maxExplanation bounds the compact explanation, in bytes: groups are added until it is reached. With the end of
-	// the text the message stays near 1 kB, the usual limit of messages to users.
+	// maxExplanation bounds the text about node groups in a gang's message, in bytes: groups are added until it is
+	// reached. With the rest of the text, the message stays near 1 kB, the usual limit of messages to users.
 	maxExplanation = 900
-	// maxReasons bounds the reasons of a group, maxReason the bytes of each, and MaxText the bytes of a text that
-	// replaces reasons. With these bounds a few groups fit into 900 bytes, a plugin's long text leaves room for others,
-	// and reasons that name a claim and its class fit.
+	// maxReasons bounds the number of reasons for a node group, maxReason the bytes of one reason, and MaxText the bytes
+	// of a text of a plugin or queue that is shown instead of reasons. With these bounds, a message has room for a few
+	// groups, and reasons that name a claim and its class are not cut.
 	maxReasons = 3
 	maxReason  = 125
 	MaxText    = 200
@@ -64,7 +64,7 @@ func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) stri
 	return head + ": " + text
 }
 
-// head names the group, and how many members fit there.
+// head returns the name of the node group and how many members fit there, for the beginning of the group's text.
 func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	var count string
 	switch {
@@ -86,7 +86,7 @@ func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	return strings.TrimSpace(g.Group + " " + count)
 }
 
-// Stopped returns the reason that stops the next member.
+// Stopped returns a text with the reasons why the node group takes no further member.
 func Stopped(g framework.NodeGroupExplanation) string {
 	switch {
 	case g.Stopped != "":
@@ -111,7 +111,7 @@ func Stopped(g framework.NodeGroupExplanation) string {
 	return strings.Join(parts, ", ")
 }
 
-// noun returns the noun that the first of the parts counts.
+// noun returns "node " or "nodes " for the first part of a text, depending on the count, and nothing for further parts.
 func noun(parts []string, count int) string {
 	if len(parts) > 0 {
 		return ""

@@ -17,19 +17,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// sessionAntiAffinity is the required anti-affinity of pods placed in this session. The Kubernetes predicate has a list,
-// from the session's beginning, of nodes with such pods; it would not keep pods without affinity of their own away from pods
-// placed since.
+// sessionAntiAffinity holds the required anti-affinity terms of pods that were placed in this session. The Kubernetes
+// predicate knows nodes whose pods have such terms only from the beginning of the session. So it does not keep a pod without
+// affinity of its own away from pods that were placed since.
 //
 // Equal terms are stored once, because members of a gang share them: a task is matched once against each.
 type sessionAntiAffinity struct {
 	ssn     *framework.Session
 	enabled bool
 	terms   map[string]*antiAffinityTerm
-	// held are the terms of each placed task.
+	// held are the terms of each placed task, with its node's value of the topology label.
 	held map[api.TaskID][]heldTerm
-	// version counts the terms that were added. matched are the terms, at that version, that match the task of the last
-	// call: many nodes in a row are checked for the same task. A term that was removed since has no holders.
+	// version counts the terms that were added so far. matched caches the result of the last call of matching: the terms,
+	// at that version, that match the task. The same task is checked for many nodes in a row. A term that was removed
+	// since then has no holders, and so refuses no node.
 	version int
 	matched struct {
 		task    *api.TaskInfo
@@ -38,11 +39,12 @@ type sessionAntiAffinity struct {
 	}
 }
 
-// antiAffinityTerm is a term of placed tasks.
+// antiAffinityTerm is a required anti-affinity term of tasks that were placed in the session.
 type antiAffinityTerm struct {
 	fwk.AffinityTerm
 	key string
-	// holders is the number of placed tasks' terms by the value of the topology label. There are no entries of 0.
+	// holders is how many placed tasks have the term, by the value of the topology label on their nodes. Entries of 0 are
+	// removed.
 	holders map[string]int
 }
 
@@ -62,7 +64,7 @@ func newSessionAntiAffinity(ssn *framework.Session) *sessionAntiAffinity {
 	return s
 }
 
-// add adds the terms of a placed task.
+// add records the anti-affinity terms of a task that was placed on the node.
 func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
 	if !s.enabled {
 		return
@@ -80,8 +82,8 @@ func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
 	}
 }
 
-// term returns the shared entry of the pod's term; nil when the term cannot be parsed, and the predicate has refused the pod
-// everywhere.
+// term returns the shared entry of the pod's term; nil if the term cannot be parsed. In that case the predicate refuses the
+// pod on every node anyway.
 func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiAffinityTerm {
 	key := string(appendMessage(keybytes.Text(nil, pod.Namespace), term)) // without namespaces, a term refers to the pod's namespace
 	if known, ok := s.terms[key]; ok {
@@ -97,7 +99,7 @@ func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiA
 	return made
 }
 
-// remove removes the terms of a task that was taken back.
+// remove removes the anti-affinity terms of a task that was taken back.
 func (s *sessionAntiAffinity) remove(task *api.TaskInfo) {
 	for _, h := range s.held[task.UID] {
 		if h.holders[h.value]--; h.holders[h.value] > 0 {
@@ -111,7 +113,8 @@ func (s *sessionAntiAffinity) remove(task *api.TaskInfo) {
 	delete(s.held, task.UID)
 }
 
-// filterResult refuses a node where another placed pod keeps the task away.
+// filterResult returns an error if required anti-affinity of another pod placed in the session keeps the task off the
+// node.
 func (s *sessionAntiAffinity) filterResult(task *api.TaskInfo, node *api.NodeInfo) error {
 	for _, term := range s.matching(task) {
 		value, ok := node.Node.Labels[term.TopologyKey]
@@ -126,7 +129,7 @@ func (s *sessionAntiAffinity) filterResult(task *api.TaskInfo, node *api.NodeInf
 	return nil
 }
 
-// heldBy returns how many of the term's holders are the task itself.
+// heldBy returns how many of the term's holders on nodes with its value of the topology label are the task itself.
 func (s *sessionAntiAffinity) heldBy(task *api.TaskInfo, term heldTerm) (n int) {
 	for _, h := range s.held[task.UID] {
 		if h == term {
@@ -136,7 +139,7 @@ func (s *sessionAntiAffinity) heldBy(task *api.TaskInfo, term heldTerm) (n int) 
 	return n
 }
 
-// matching returns the terms that match the task.
+// matching returns the terms of placed tasks that match the task.
 func (s *sessionAntiAffinity) matching(task *api.TaskInfo) []*antiAffinityTerm {
 	m := &s.matched
 	if m.task == task && m.version == s.version {
@@ -155,7 +158,7 @@ func (s *sessionAntiAffinity) matching(task *api.TaskInfo) []*antiAffinityTerm {
 	return m.terms
 }
 
-// excludes reports whether required anti-affinity of the first task keeps the other from its nodes.
+// excludes reports whether required anti-affinity of the first task keeps the other task off the first one's node.
 func (s *sessionAntiAffinity) excludes(one, other *api.TaskInfo) bool {
 	if !s.enabled {
 		return false

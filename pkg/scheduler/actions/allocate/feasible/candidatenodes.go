@@ -16,45 +16,48 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// errOtherShard is the filter result on nodes of other schedulers when shards are hard.
+// errOtherShard is the filter result for nodes outside of this scheduler's shard, in upstream's sharding mode "hard".
 var errOtherShard = errors.New("node isn't in scheduler node shard")
 
-// candidatesKey identifies candidate nodes of one class.
+// candidatesKey identifies one of a class's CandidateNodes.
 type candidatesKey struct {
 	set *nodeset.Set
-	// job is the key of the jobs that the filter results apply to; empty for all jobs.
+	// job is the key of the jobs to which the PerJob filter results apply; empty if they apply to all jobs.
 	job string
 }
 
-// CandidateNodes are the nodes of a set that take a task of a class, best first. They do not consider uncached plugins.
+// CandidateNodes are the nodes of a set that take a task of a class by the filter results of cached plugins, best first.
+// Uncached plugins may still refuse them.
 type CandidateNodes struct {
 	finder *Finder
 	key    candidatesKey
 	cache  *ClassCache
 	set    *nodeset.Set
-	// ranking has the nodes that fit, by place in the set.
+	// ranking has the nodes that fit. A node is given by its place: its index in set.Nodes.
 	ranking rankHeap
-	// perJob is the layer cachedPerJob, without the plugins that need not be asked. representative is the task passed
-	// to them; nil if there is nothing to ask.
+	// perJob are the plugins of layer cachedPerJob that are called for these nodes. They are called with the task
+	// representative; nil if there are no such plugins.
 	perJob         []conf.Tier
 	representative *representative
-	// together are the scores of plugins that score nodes together. scored marks the nodes that were included. newcomer
-	// reports whether another node has become feasible since, because tasks of a trial were taken back from it.
+	// together are, by node name, the scores of plugins that score several nodes in one call. scored marks the nodes that
+	// were in such a call. newcomer reports whether a node that was in none has become feasible since, because tasks of a
+	// trial were taken back from it.
 	together map[string]float64
 	scored   []bool
 	newcomer bool
-	// keptAway are nodes that are excluded by anti-affinity, of tasks of the class or of placed pods against them.
-	// Placing more pods only excludes more nodes, so an entry stays valid until a task is taken back. takenBack is the
-	// finder's counter at the time of the entries.
+	// keptAway are the nodes that required anti-affinity excludes, of tasks of the class or of placed pods against them,
+	// with the filter result. Placing more pods only excludes more nodes, so an entry stays valid until a task is taken
+	// back. keptAwayOf is the value of Finder.takenBack when the entries were made.
 	keptAway   map[int32]error
 	keptAwayOf int
-	// state is the state of the index up to which changes of nodes were processed.
+	// state is the state of the index (nodeset.Index.State) up to which changes of nodes were processed.
 	state int
 	// lookedAt is how many of the set's nodes have been checked. step is the distance between two checked nodes, and
-	// enough is how many feasible nodes are wanted (sampling.go). looked marks the checked places.
+	// enough is how many feasible nodes are wanted (sampling.go). looked marks the places of checked nodes.
 	lookedAt, step, enough int
 	looked                 []bool
-	// errors are the filter results when nothing fits, at the state errorsState.
+	// errors are the filter results on all nodes of the set if none fits. errorsState is the state of the index at that
+	// time.
 	errors      *api.FitErrors
 	errorsState int
 }
@@ -69,15 +72,16 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is the task used to request PerJob filter results. They then hold for all tasks of a class in jobs with the
-// same key.
+// representative is the task that is passed to plugins with PerJob filter results. The results apply to all tasks of its
+// class in jobs with the same key.
 type representative struct {
 	task *api.TaskInfo
 	// err is the error of the task's pre-predicate.
 	err error
 }
 
-// representativeOf returns the representative for the task: a task of its own job, or of one with the same key.
+// representativeOf returns the representative of the task's class for jobs with this key. On the first call for the key,
+// the task becomes the representative.
 func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *representative {
 	if r, ok := c.representatives[jobKey]; ok {
 		return r
@@ -90,7 +94,7 @@ func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *repres
 	return r
 }
 
-// update processes the changes of nodes since the last call.
+// update processes the changes of nodes since its last call.
 func (n *CandidateNodes) update() {
 	n.forgetKeptAway()
 	changed := n.finder.index.Changed(n.state)
@@ -108,7 +112,7 @@ func (n *CandidateNodes) update() {
 	}
 }
 
-// lookEverywhere checks all nodes. It reports whether some had not been checked.
+// lookEverywhere checks all nodes of the set. It reports whether some of them had not been checked before.
 func (n *CandidateNodes) lookEverywhere() bool {
 	if n.lookedAt == len(n.set.Nodes) {
 		return false
@@ -140,7 +144,8 @@ func (n *CandidateNodes) lookFurther() {
 	}
 }
 
-// updatePlace updates one node's place in the heap.
+// updatePlace updates the ranking for the node at the place: the node gets its current rank, or is removed if it is
+// refused.
 func (n *CandidateNodes) updatePlace(place int32) {
 	node := n.set.Nodes[place]
 	if n.filterResult(node) != nil {
@@ -151,7 +156,8 @@ func (n *CandidateNodes) updatePlace(place int32) {
 	n.ranking.set(place, rank{class: n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]), score: n.score(node)})
 }
 
-// filterResult returns the refusal of the node by cached plugins, or by anti-affinity that excludes the class.
+// filterResult returns why cached plugins, or anti-affinity that excludes the whole class, refuse the node; nil if they
+// do not.
 func (n *CandidateNodes) filterResult(node int32) error {
 	if err := n.cachedFilterResult(node); err != nil {
 		return err
@@ -179,7 +185,7 @@ func (n *CandidateNodes) cachedFilterResult(node int32) error {
 	return n.perJobFilterResult(info)
 }
 
-// perJobFilterResult returns the filter result of the plugins with PerJob filter results on the node.
+// perJobFilterResult returns the filter result on the node of the plugins whose results apply to some jobs only.
 func (n *CandidateNodes) perJobFilterResult(node *api.NodeInfo) error {
 	switch {
 	case n.representative == nil:
@@ -191,11 +197,12 @@ func (n *CandidateNodes) perJobFilterResult(node *api.NodeInfo) error {
 	}
 }
 
-// best returns the place of the best node; there must be one.
+// best returns the place of the best node. At least one node must fit.
 func (n *CandidateNodes) best() int32 { return n.ranking.places[0] }
 
-// Full reports whether no node takes a task of the class; with idleOnly, whether none does on idle resources. Then no node need
-// be asked for another task. The errors are nil if some nodes will take it once resources are released.
+// Full reports whether no node takes a task of the class; with idleOnly, whether none takes it on idle resources. If so,
+// uncached plugins need not be called for further tasks of the class. The errors are the filter results; nil if some nodes will
+// take a task once resources are released.
 func (n *CandidateNodes) Full(idleOnly bool) (bool, *api.FitErrors) {
 	room := func() bool { return n.ranking.Len() > 0 && (!idleOnly || n.ranking.rank[n.best()].class.idle()) }
 	if !room() {
@@ -216,8 +223,8 @@ func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 	return n.ranking.has(place) && (!idleOnly || n.ranking.rank[place].class.idle())
 }
 
-// Packs reports whether a task of the class may be packed on the node at the place in the set, by cached filter results. Anti-affinity
-// against members of the gang is ignored, because their final places are not known yet.
+// Packs reports whether a packing plan may put a task of the class on the node at the place, by cached filter results. Anti-affinity
+// that currently excludes the node (keptAway) is ignored, because the plan may put other members elsewhere.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	n.lookEverywhere()
 	if node := n.set.Nodes[place]; n.keptAway[node] != nil {
@@ -227,15 +234,15 @@ func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 		return false
 	}
 	if !n.finder.layering.nothingCached {
-		return true // otherwise it would have no place in the ranking
+		return true // nodes that cached plugins refuse are not in the ranking
 	}
 	node := n.set.Nodes[place]
 	info := n.finder.index.Nodes[node]
 	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobFilterResult(info) == nil
 }
 
-// Admits reports whether the uncached plugins accept the node at the place for the task, too. The task's pre-predicate must have
-// run. Plugins that make network calls are not asked.
+// Admits reports whether the uncached plugins, too, accept the node at the place for the task. The task's pre-predicate must
+// have run. If one of these plugins makes network calls, none is called, and the node counts as accepted.
 func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
 	if !n.cache.OneByOne() || !n.cache.layers.uncachedFilterResults || n.cache.layers.overNetwork {
 		return true
@@ -247,7 +254,8 @@ func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
 	return err == nil
 }
 
-// fitErrors returns the filter results on every node of the set, for a task that fits on none. Equal tasks share them.
+// fitErrors returns the filter results on every node of the set, for a task that fits on none. All tasks of the class
+// share the returned value.
 func (n *CandidateNodes) fitErrors() *api.FitErrors {
 	if n.errorsState == n.state {
 		return n.errors
@@ -286,7 +294,7 @@ func (n *CandidateNodes) score(node int32) float64 {
 	return steady(score)
 }
 
-// rescoreTogether scores all feasible nodes together.
+// rescoreTogether scores all feasible nodes again with the plugins that score several nodes in one call.
 func (n *CandidateNodes) rescoreTogether() {
 	n.together, n.newcomer = nil, false
 	fit := slices.Clone(n.ranking.places)
@@ -300,8 +308,8 @@ func (n *CandidateNodes) rescoreTogether() {
 	}
 }
 
-// scoreTogether calls the plugins that score nodes together. A node keeps the score that it got among the nodes it was scored
-// with.
+// scoreTogether calls the plugins that score several nodes in one call, for the given nodes. A node keeps its score until it
+// is scored again, although the score may depend on which other nodes were in the call.
 func (n *CandidateNodes) scoreTogether(nodes []*api.NodeInfo) {
 	if n.finder.layering.nothingCached {
 		return

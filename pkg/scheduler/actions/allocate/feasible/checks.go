@@ -9,8 +9,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// checks are the checks of upstream's predicates plugin that the conf enables: the number of pods, host ports, tolerations, and
-// node selector and affinity.
+// checks says which checks of upstream's predicates plugin the conf enables: number of pods, host ports, taints, and node
+// selector with node affinity.
 type checks struct{ podSlots, ports, taints, affinity bool }
 
 func newChecks(ssn *framework.Session) (c checks) {

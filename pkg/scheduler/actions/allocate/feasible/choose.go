@@ -10,11 +10,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// Where is the set of nodes to search.
+// Where is the set of nodes in which a node is searched for a task.
 type Where struct {
 	Set *nodeset.Set
-	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob filter result is not requested for nodes of the
-	// group.
+	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob filter result is not requested, because it
+	// accepts all nodes of a group that it names.
 	ChosenBy string
 }
 
@@ -24,11 +24,12 @@ type Choice struct {
 	class roomClass
 }
 
-// Idle reports whether the node has room now, and not only when resources are released.
+// Idle reports whether the node has room for the task now, and not only once resources are released.
 func (c Choice) Idle() bool { return c.class.idle() }
 
-// Choose returns the best node for the task of the class, but none in skip. With idleOnly the node must have room now.
-// If there is none, it returns the filter results. The task's pre-predicate must have run.
+// Choose returns the best node for the task, which is of class c. Nodes in skip are left out. With idleOnly, the node
+// must have room on idle resources. If there is no such node, Choose returns false and the filter results. The task's
+// pre-predicate must have run.
 func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	n := f.Candidates(task, c, where)
 	if place, ok := f.nominated(task, n); ok && !skip[n.set.Nodes[place]] {
@@ -46,7 +47,8 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 	return chosen, ok, errs
 }
 
-// Accepts returns the node as a choice for the task of the class, if all filter results allow it.
+// Accepts returns the node as a choice for the task, which is of class c; false if a filter result refuses it. With
+// idleOnly, the node must have room on idle resources.
 func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node int32, idleOnly bool) (Choice, bool) {
 	n := f.Candidates(task, c, where)
 	n.lookEverywhere()
@@ -57,13 +59,14 @@ func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node in
 	return n.choice(place), true
 }
 
-// choice returns the node at the place.
+// choice returns the node at the place, with the kind of its room.
 func (n *CandidateNodes) choice(place int32) Choice {
 	return Choice{n.set.Nodes[place], n.ranking.rank[place].class}
 }
 
-// nominated returns the place of the task's nominated node if the node is in the set and takes the task. Otherwise
-// other tasks would get the resources that preemption freed for this one.
+// nominated returns the place of the task's nominated node; false if the node is not in the set, or does not take the
+// task. The nominated node is chosen before all others. Otherwise other tasks would get the resources that preemption
+// freed for this task.
 func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) {
 	name := task.Pod.Status.NominatedNodeName
 	if name == "" {
@@ -78,8 +81,8 @@ func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) 
 	return place, n.ranking.has(place) && f.uncachedFilterResult(task, n.cache, node) == nil
 }
 
-// chooseByRank returns the first node in rank order that the uncached plugins accept. That is the best one if they do not
-// score.
+// chooseByRank returns the first node in rank order that the uncached plugins accept. It is the best node if these
+// plugins do not score nodes.
 func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	refused := map[int32]error{}
 	var best Choice
@@ -106,11 +109,12 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 	return Choice{}, false, n.errorsWith(refused)
 }
 
-// chooseByScore asks the uncached plugins about every node that the cached filter results accept, because they score among
-// all feasible nodes. If they make network calls, it asks about only as many nodes as upstream samples.
+// chooseByScore calls the uncached plugins for every node that the cached filter results accept, because their scores
+// compare all feasible nodes. If one of them makes network calls, they are called for only as many nodes as upstream
+// samples.
 func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	open := slices.Clone(n.ranking.places)
-	if n.cache.layers.overNetwork { // only a sample, the best ones
+	if n.cache.layers.overNetwork { // only a part of the nodes is checked: the best by rank
 		open = slices.Collect(n.ranking.byRank())
 	}
 	open = slices.DeleteFunc(open, func(place int32) bool { return !n.holds(place, idleOnly) || skip[n.set.Nodes[place]] })
@@ -135,7 +139,8 @@ func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly b
 	return Choice{}, false, n.errorsWith(refused)
 }
 
-// errorsWith adds the uncached plugins' filter results to the cached ones.
+// errorsWith returns the filter results on all nodes of the set: results of uncached plugins, given in refused, and the
+// cached results.
 func (n *CandidateNodes) errorsWith(refused map[int32]error) *api.FitErrors {
 	if len(refused) == 0 {
 		return n.fitErrors()

@@ -18,25 +18,26 @@ import (
 type ClassCache struct {
 	finder *Finder
 	layers *layers
-	// task is one of the class. Its pre-predicate has run, so predicates called for it have their cycle state.
+	// task is a task that represents the class. Its pre-predicate has run, so predicates called for it have their cycle
+	// state.
 	task *api.TaskInfo
 	// affinity is the task's node selector and required node affinity.
 	affinity nodeaffinity.RequiredNodeAffinity
 	// expected is how many tasks of the class the session is to place; 0 when unknown.
 	expected int
-	// results are by node number.
+	// results are the filter results and scores of the cached plugins, by node number.
 	results []NodeFilterResult
-	// reached marks, by node number, the only nodes that the tasks can go to, and unreached is the filter result on all others; nil for
-	// all nodes.
+	// reached marks, by node number, the only nodes that the tasks can be placed on (framework.Reacher); nil if they can be placed on
+	// all. unreached is the filter result on all other nodes.
 	reached    []bool
 	unreached  *NodeFilterResult
 	candidates map[candidatesKey]*CandidateNodes
-	// representatives are by job key.
+	// representatives are the tasks that are passed to plugins with PerJob filter results, by job key.
 	representatives map[string]*representative
 	// refusedForGood are the nodes that an uncached plugin refuses to all tasks of the class, regardless of placements.
 	refusedForGood map[int32]error
 	rooms          map[*nodeset.Set]*Room
-	// reasons are short forms of filter results, as far as explanations needed them.
+	// reasons caches short forms of filter results, for explanations.
 	reasons map[*api.FitError]string
 }
 
@@ -62,25 +63,27 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 	return c
 }
 
-// Task is one of the class.
+// Task returns a task that represents the class.
 func (c *ClassCache) Task() *api.TaskInfo { return c.task }
 
-// OneByOne reports whether a plugin is called for every task of the class.
+// OneByOne reports whether some plugin must be called for every task of the class, because its results cannot be cached.
 func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
 // NodeFilterResult is the result of the cached plugins for a task of the class on one node.
 type NodeFilterResult struct {
-	// version is 1 + the node's version when the filter result was requested, 0 for never; scored is the same for the score.
+	// version is 1 + the node's version in the index when the filter result was requested; 0 if none was. scored is the same
+	// for the score.
 	version, scored uint32
-	// Copies is how many tasks of the class fit into the node's idle resources, 0 when the predicates refuse it.
+	// Copies is how many tasks of the class fit into the node's idle resources, 0 if a predicate refuses the node.
 	Copies int32
-	// Fits reports whether the predicates accept the node and at least one task fits once resources are released.
+	// Fits reports whether the predicates accept the node, and at least one task of the class fits on it now or once
+	// resources are released.
 	Fits  bool
 	score float64
 	err   error
 }
 
-// Verdict returns the current result of the cached plugins for the node.
+// FilterResult returns the current result of the cached plugins for the node.
 func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 	if c.reached != nil && !c.reached[node] {
 		return c.unreached
@@ -106,8 +109,9 @@ func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 	return v
 }
 
-// shortage returns the filter result on a node that is short of these resources: the plugins', if one of them explains all of these
-// shortages, or if the node would not take the tasks even with enough resources. Free resources there are of no use to them.
+// shortage returns the filter result on a node that has too little of the named resources. It is the plugins' own result if plugins
+// explain shortages of all these resources (framework.ShortageExplainer), or if the node would not take the tasks even with enough
+// resources, so that its free resources are of no use to them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Verdicts.IsShortageExplained(name) })
 	if !unexplained || c.excluded(node.Node) {
@@ -122,7 +126,8 @@ func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(c.task, node, statuses...)
 }
 
-// excluded reports whether the node is cordoned, or its labels or taints exclude the tasks. Plugins may allow it nevertheless.
+// excluded reports whether the node is cordoned, or its labels or taints exclude the tasks of the class. If the conf disables
+// such a check, the plugins accept the node nevertheless.
 func (c *ClassCache) excluded(node *v1.Node) bool {
 	if node == nil {
 		return false
@@ -134,7 +139,7 @@ func (c *ClassCache) excluded(node *v1.Node) bool {
 	return err != nil || !matches || tainted || node.Spec.Unschedulable
 }
 
-// score returns the cached plugins' score of a node that fits.
+// score returns the cached plugins' score of the node, which must fit.
 func (c *ClassCache) score(node int32) float64 {
 	v := c.FilterResult(node)
 	if v.scored != v.version {
@@ -144,15 +149,15 @@ func (c *ClassCache) score(node int32) float64 {
 	return v.score
 }
 
-// Room is how many tasks of a class a set of nodes takes now. It counts each node by itself and ignores plugins that are called
-// for every task or job, so it is an upper bound.
+// Room is how many tasks of a class a set of nodes takes now. It counts each node by itself, and ignores plugins that are
+// called for every task, or whose results apply to some jobs only. So it is an upper bound.
 type Room struct {
 	Total int
-	// Copies is the number for each node, by place in the set.
+	// Copies is how many tasks each node takes, by the node's index in Set.Nodes.
 	Copies []int32
-	// state is the state of the index that was counted.
+	// state is the state of the index (nodeset.Index.State) when the tasks were counted.
 	state int
-	// refusals counts the nodes by the reason that stops the next task; nil before the first use.
+	// refusals counts the nodes by the reason that stops the next task of the class; nil before the first use.
 	refusals *Refusals
 }
 
@@ -176,7 +181,7 @@ func (c *ClassCache) Room(set *nodeset.Set) *Room {
 	return r
 }
 
-// count updates one place.
+// count sets how many tasks the node at the index place takes, and updates the total.
 func (r *Room) count(place, copies int32) {
 	r.Total += int(copies - r.Copies[place])
 	r.Copies[place] = copies
@@ -191,7 +196,8 @@ func FutureIdle(node *api.NodeInfo) *api.Resource {
 	return node.FutureIdle()
 }
 
-// insufficient returns, by name, the resources that the node will not have enough of.
+// insufficient returns the sorted names of resources: even once all releases are done, the node has too little of them
+// for the request.
 func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	idle := FutureIdle(node)
 	if request.LessEqual(idle, api.Zero) {
@@ -202,7 +208,7 @@ func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	return short
 }
 
-// copies returns how many such requests fit into the node's idle resources, by arithmetic.
+// copies returns how many times the request fits into the node's idle resources, by arithmetic.
 func (f *Finder) copies(request *api.Resource, node *api.NodeInfo) int32 {
 	if !request.LessEqual(node.Idle, api.Zero) {
 		return 0

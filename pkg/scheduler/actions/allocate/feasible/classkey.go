@@ -13,7 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
-// claimKeys are the plugins' keys of equivalent claims: framework.Verdicts.VolumeKey and ClaimKey.
+// claimKeys are functions that return a plugin's key of a claim; claims with equal keys are equivalent. They are the
+// methods VolumeKey and ClaimKey of framework.Verdicts.
 type claimKeys struct {
 	volume func(pod *v1.Pod, volume *v1.Volume) (string, bool)
 	device func(pod *v1.Pod, claim *v1.PodResourceClaim) (string, bool)
@@ -40,7 +41,8 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, cla
 	return appendVolumes(appendResourceClaims(b, pod, claims), pod, claims)
 }
 
-// appendResourceClaims appends the claims of devices by their keys, if a plugin has keys.
+// appendResourceClaims appends the pod's resource claims: each by a plugin's key, or the whole claim if no plugin has a
+// key for it.
 func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	b = binary.AppendUvarint(b, uint64(len(pod.Spec.ResourceClaims)))
 	for i := range pod.Spec.ResourceClaims {
@@ -55,8 +57,8 @@ func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	return b
 }
 
-// appendVolumes appends the volumes that the kubelet does not create on any node: volumes with claims by the claims' keys,
-// if a plugin has keys.
+// appendVolumes appends the pod's volumes, except volumes that the kubelet can create on every node. A volume with a
+// claim is appended by a plugin's key, or as a whole if no plugin has a key for it.
 func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]
@@ -98,7 +100,8 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 func appendContainer(b []byte, c *v1.Container) []byte {
 	b = keybytes.Text(b, c.Image)
 	b = appendResources(b, &c.Resources)
-	// A sidecar (KEP-753) counts in addition to the containers, another init container before them.
+	// The requests of a sidecar (KEP-753) are added to the containers' requests. Any other init container ends before the
+	// containers start.
 	b = appendOptional(b, c.RestartPolicy, func(b []byte, policy v1.ContainerRestartPolicy) []byte { return keybytes.Text(b, string(policy)) })
 	for i := range c.Ports {
 		if c.Ports[i].HostPort != 0 {
@@ -108,7 +111,7 @@ func appendContainer(b []byte, c *v1.Container) []byte {
 	return keybytes.Flag(b, false)
 }
 
-// madeOnNode reports whether the kubelet creates the volume on any node.
+// madeOnNode reports whether the kubelet can create the volume on every node.
 func madeOnNode(volume *v1.Volume) bool {
 	source := &volume.VolumeSource
 	return source.EmptyDir != nil || source.HostPath != nil || source.Secret != nil || source.ConfigMap != nil || source.DownwardAPI != nil || source.Projected != nil
@@ -136,7 +139,7 @@ func appendResource(b []byte, r *api.Resource) []byte {
 	return b
 }
 
-// usualNames are the resources that most pods request, and no others, sorted.
+// usualNames are the only resources that most pods request, sorted.
 var usualNames = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods}
 
 // namesOf appends the names of the resources, sorted. Looking up the usual ones takes less time than iterating over a map.
@@ -190,7 +193,7 @@ func appendMessage(b []byte, m message) []byte {
 	return b
 }
 
-// appendMessages appends so many messages.
+// appendMessages appends n messages; at returns the i-th.
 func appendMessages(b []byte, n int, at func(i int) message) []byte {
 	b = binary.AppendUvarint(b, uint64(n))
 	for i := range n {

@@ -5,24 +5,24 @@
 //
 // The methods of a Finder:
 //
-//   - Class: which tasks are equal. A TaskClass has one class key (classkey.go): everything in a pod on which verdicts may depend;
-//     of labels and annotations only those that plugins read or selectors name (labelkeys.go).
-//   - Cache: cached results on nodes for a class. A ClassCache has, per node, the cached plugins' verdict and score until the
-//     node changes, and with them the Room of a set of nodes: an upper bound that costs no trial.
+//   - Class: which tasks are equal. A TaskClass has one class key (classkey.go): everything in a pod on which filter results may depend;
+//     labels and annotations only if plugins read them or selectors name them (labelkeys.go).
+//   - Cache: cached results on nodes for a class. A ClassCache has, per node, the filter result and score of the cached plugins until the
+//     node changes. From these it counts the Room of a set of nodes: how many tasks of the class the set takes at most.
 //   - Candidates: the nodes of a set that take one more task of the class, ranked, and kept up to date: after a placement only
 //     the changed nodes are checked again. So a batch of equal tasks is placed in the time of one.
 //   - Choose: the best node for a task. The candidates are checked in rank order with the uncached plugins, until one takes it;
 //     all of them if an uncached plugin scores, too. Accepts checks one node in the same way.
-//   - RefusalsOf, and Refusals of a ClassCache: why nodes do not take it, in few words and in a fixed order, so that equal
+//   - RefusalsOf, and Refusals of a ClassCache: why nodes do not take a task, in few words and in a fixed order, so that equal
 //     sessions report the same.
 //
-// The caller reports each placement by Placed, and each one undone by TakenBack: required anti-affinity of pods placed
-// in the session keeps others away (antiaffinity.go). ForgetJob drops results that apply to one job only.
+// The caller reports each placement by Placed, and each placement that is undone by TakenBack, because required
+// anti-affinity of pods placed in the session keeps other pods away (antiaffinity.go). ForgetJob drops results that apply to one job only.
 //
 // How long a plugin's filter result is cached follows from its framework.VerdictScope, and from the task: layers.go divides
 // the conf's plugins into cached, cachedPerJob and uncached, and uncacheable.go finds the tasks that need a call of the
 // Kubernetes predicates every time. A new reason why a filter result may change with placements elsewhere belongs there.
 //
-// The package knows nodes and tasks. It does not know gangs, trials or groups, and changes nothing in the session
+// The package knows nodes and tasks. It does not know gangs, trials or node groups, and changes nothing in the session
 // except by running pre-predicates.
 package feasible

@@ -19,27 +19,28 @@ import (
 //
 // A task is identified by its pointer: the next session gets the same pointer only if neither its pod nor the task has
 // changed (package snapshot), and no session changes the spec of a waiting pod. Tasks that a session does not use are
-// dropped after it.
+// dropped when the next session begins.
 type FactCache struct {
 	// Seed is the seed of all hashes that are compared between sessions.
 	Seed  maphash.Seed
 	tasks map[*api.TaskInfo]*taskFacts
-	// session counts the sessions. asked counts the tasks that the current one has used.
+	// session counts the sessions. asked is how many tasks the current session has used.
 	session uint64
 	asked   int
-	// distinct are the keys that were made in the session. Equal ones share one string.
+	// distinct are the keys that were made in the session. Equal keys share one string.
 	distinct map[string]string
 	buffer   []byte
-	// classes is the number of classes of the last session.
+	// classes is how many task classes the last session had. Maps of the next session are created with this size.
 	classes int
 }
 
 // taskFacts are the facts about a task that derive from its requests and its pod's spec.
 type taskFacts struct {
-	// key is the part of the class key that encodes the requests and the pod's spec, or the digest of a long one.
+	// key is the part of the class key that encodes the task's requests and its pod's spec, or the digest of that part if
+	// it is long.
 	key string
-	// plain reports whether the pod has no affinity, topology spread, claims, or volumes that kubelets cannot create on
-	// any node.
+	// plain reports whether the pod has no affinity, topology spread, claims, or volumes except volumes that a kubelet
+	// can create on every node.
 	plain bool
 	// session is the last session that used the task.
 	session uint64

@@ -19,9 +19,9 @@ import (
 )
 
 // oneFilterResult makes a refusal independent of the order in which upstream called its predicates. Upstream calls them in
-// the order of a map, and stops at the first refusal that no eviction resolves, so with several reasons the result
-// varies. Here a lasting reason replaces others. Of several lasting reasons the first in a fixed order is reported, or
-// all candidates if a check costs too much.
+// the order of a map, and stops at the first refusal that no eviction resolves, so with several reasons the result varies.
+// Here a reason that no eviction resolves replaces all others. Of several such reasons, the first in a fixed order is
+// reported. If it would cost too much to check which of them applies, all that may apply are named.
 func (f *Finder) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err error) error {
 	var fit *api.FitError
 	if node.Node == nil || !errors.As(err, &fit) {
@@ -34,7 +34,7 @@ func (f *Finder) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err err
 	return err
 }
 
-// lastingReason returns the Kubernetes predicates' reason that no eviction resolves; empty if there is none.
+// lastingReason returns a reason of the Kubernetes predicates that no eviction resolves; empty if the refusal has none.
 func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) string {
 	if forGood(fit) {
 		taint, tainted := untolerated(pod, node)
@@ -59,7 +59,8 @@ func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) st
 	return fit.Status[lasting].Reason
 }
 
-// mayLast returns the rules of a pod that may exclude a node permanently, except rules that are checked one by one.
+// mayLast names the pod's rules that may be the reason for a refusal of the node that no eviction resolves. Rules that
+// lastingReason checks itself are left out.
 func mayLast(pod *v1.Pod, node *v1.Node) []string {
 	var rules []string
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {
@@ -89,8 +90,8 @@ func untolerated(pod *v1.Pod, node *v1.Node) (v1.Taint, bool) {
 	})
 }
 
-// selection is a pod's node selector and required affinity. It is parsed once, because many nodes in a row are
-// explained for one pod.
+// selection is a pod's node selector and required node affinity, parsed. The result for the last pod is kept, because
+// many nodes in a row are explained for one pod.
 type selection struct {
 	pod      *v1.Pod
 	required nodeaffinity.RequiredNodeAffinity

@@ -19,9 +19,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The number of classes with a cache is maxVerdicts divided by the number of nodes. A cache holds some 50 bytes per node, so all
-// of them hold at most some 32 MB. The number is at least minCaches, so that the gangs of a session of 10,000 nodes and more do
-// not evict each other's caches all the time.
+// The number of task classes that have a cache is limited to maxVerdicts divided by the number of nodes, but is at least
+// minCaches. A cache has some 50 bytes for each node, so all caches hold some 32 MB. With minCaches, the gangs of a session with
+// 10,000 nodes and more do not drop each other's caches all the time.
 const (
 	maxVerdicts = 640_000
 	minCaches   = 64
@@ -35,9 +35,9 @@ type Finder struct {
 	labelKeys *selectorLabelKeys
 	// antiAffinity is the anti-affinity of the pods placed in the session.
 	antiAffinity *sessionAntiAffinity
-	// takenBack counts the tasks that were taken back.
+	// takenBack counts how often a placed task was taken back.
 	takenBack int
-	// prePredicates are the tiers whose pre-predicates are called.
+	// prePredicates are the plugins, in tiers, whose pre-predicates are called.
 	prePredicates []conf.Tier
 
 	facts       *FactCache
@@ -47,20 +47,20 @@ type Finder struct {
 	// caching are the classes that have a cache, at most maxCaches.
 	caching   []*TaskClass
 	maxCaches int
-	// perJob are the candidate nodes that are valid for the current job only.
+	// perJob are those CandidateNodes that are valid only for the current job.
 	perJob []*CandidateNodes
 
-	// sampled reports whether the user's flags leave out some nodes.
+	// sampled reports whether flags that the user has set leave nodes unchecked (sampling.go).
 	sampled bool
-	// rareLooks counts the checks of nodes for rare classes.
+	// rareLooks counts the checks of nodes that were spent on rare classes, which maxRareLooks limits.
 	rareLooks   int
 	checks      checks
 	selection   selection
 	overNetwork networkRefusals
 }
 
-// New returns the finder of a session, for the nodes of the index. Flags that differ from the defaults may leave out
-// some nodes. The memory is that of the last session's finder.
+// New returns the finder of a session, for the nodes of the index. defaults are the flags' default values: with other
+// values, some nodes may be left unchecked. facts are kept from the last session.
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, facts *FactCache) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
@@ -69,8 +69,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		index:        index,
 		layering:     newLayering(ssn, !caching),
 		antiAffinity: newSessionAntiAffinity(ssn),
-		// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim,
-		// which ask it again.
+		// The pre-predicates of these plugins copy every queue, only for the simulations of preempt and reclaim. These
+		// actions call them again.
 		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
 		facts:         facts,
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
@@ -85,8 +85,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	return f
 }
 
-// Exclude reports whether required anti-affinity keeps the two tasks off the same node, if the node has the labels that
-// it names.
+// Exclude reports whether required anti-affinity of one of the tasks keeps them off the same node. On a node without the
+// topology label of the term it does not.
 func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
 	return f.antiAffinity.excludes(l, r) || f.antiAffinity.excludes(r, l)
 }
@@ -100,7 +100,7 @@ func (f *Finder) ChecksPorts() bool { return f.checks.ports }
 // MaxCaches returns how many classes can have a cache at a time.
 func (f *Finder) MaxCaches() int { return f.maxCaches }
 
-// ForgetJob drops results that apply to one job only. It is called when another job's turn begins.
+// ForgetJob drops results that apply to one job only. It is called when an attempt to place a job has ended.
 func (f *Finder) ForgetJob() {
 	for _, c := range f.perJob {
 		delete(c.cache.candidates, c.key)
@@ -109,10 +109,10 @@ func (f *Finder) ForgetJob() {
 	f.perJob = nil
 }
 
-// Placed records a task that was placed on the node; TakenBack removes it, wherever it was.
+// Placed records that the task was placed on the node. TakenBack removes the record.
 func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
 
-// TakenBack undoes Placed.
+// TakenBack removes the record of a task that was taken back from its node.
 func (f *Finder) TakenBack(task *api.TaskInfo) {
 	f.antiAffinity.remove(task)
 	f.takenBack++
@@ -124,20 +124,21 @@ func (f *Finder) PrePredicate(task *api.TaskInfo) (err error) {
 	return err
 }
 
-// AskCachedAgain calls the plugins with cached filter results for the task itself: some choose, in that call, the devices that they
-// then reserve.
+// AskCachedAgain calls the plugins with cached filter results for the task itself and the node: in that call, some plugins choose
+// the devices that they then reserve.
 func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) error {
 	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
 }
 
 // DecidedByNumbers reports whether only numbers and cached filter results decide which nodes take the task: DecidedByClass holds, and
-// no plugin of this project refuses nodes for reasons that only it knows.
+// no plugin of this project refuses nodes to it by a predicate of its own.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	return len(f.OwnFilters(task)) == 0 && f.DecidedByClass(task, chosenBy)
 }
 
 // DecidedByClass reports whether only cached filter results decide which nodes take the task: no plugin that may refuse nodes is called
-// for each task, no plugin but chosenBy has filter results of its own for the job, and no pod placed in the session keeps it away.
+// for each task, no plugin but chosenBy has filter results of its own for the job, and no pod placed in the session keeps it away by
+// anti-affinity.
 func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	if f.layering.readsAnything || f.layering.nothingCached || f.layering.onTheClock {
 		return false
@@ -146,10 +147,11 @@ func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	return !layers.uncachedFilterResults && !f.perJobBut(layers, task, chosenBy) && len(f.antiAffinity.matching(task)) == 0
 }
 
-// OwnFilters returns the plugins of this project that refuse nodes to tasks of the task's class for reasons that only they know.
+// OwnFilters returns the plugins of this project that have a predicate of their own for tasks of the task's class.
 func (f *Finder) OwnFilters(task *api.TaskInfo) []string { return f.Class(task).layers.ownFilters }
 
-// PerJobBut reports whether a plugin other than the named one has filter results on the task that apply to some jobs only.
+// PerJobBut reports whether a plugin other than the named one refuses nodes to the task for a reason that applies to some
+// jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
 	return f.perJobBut(f.Class(task).layers, task, plugin)
 }
@@ -160,7 +162,7 @@ func (f *Finder) perJobBut(layers *layers, task *api.TaskInfo, plugin string) bo
 	})
 }
 
-// predicate calls the layer's predicates as upstream's allocate does.
+// predicate calls the predicates of the layer's plugins, as upstream's allocate does.
 func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (err error) {
 	if len(layer) == 0 {
 		return nil
@@ -171,7 +173,8 @@ func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	return f.oneFilterResult(task, node, f.ssn.PredicateForAllocateAction(task, node))
 }
 
-// nodeScore sums the layer's scores of single nodes. A plugin that fails adds none, and the error is logged.
+// nodeScore returns the sum of the scores that the layer's plugins give to the node by itself. The score of a plugin that
+// fails counts as 0, and the error is logged.
 func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (score float64) {
 	if len(layer) == 0 {
 		return 0
@@ -198,7 +201,7 @@ func (f *Finder) uncachedFilterResult(task *api.TaskInfo, c *ClassCache, node in
 // another order than fresh ones: without rounding, ties would be broken by the last bit of a float.
 func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
 
-// Candidates returns the nodes that take tasks such as this one, by cached filter results. They are up to date.
+// Candidates returns the nodes of where that take tasks of the task's class c by cached filter results, as of now.
 func (f *Finder) Candidates(task *api.TaskInfo, c *ClassCache, where Where) *CandidateNodes {
 	perJob, jobKey := c.layers.forJob(f.ssn, f.ssn.Jobs[task.Job], where.ChosenBy)
 	key := candidatesKey{set: where.Set, job: jobKey}

@@ -15,15 +15,15 @@ import (
 )
 
 // selectorLabelKeys are the labels and annotations of pods that a filter result in this session may depend on. Pods that differ only in
-// others are equal: every pod has some that only name it or its job.
+// other labels and annotations are treated as equal: every pod has some that only name the pod or its job.
 type selectorLabelKeys struct {
-	// read are the keys that plugins read.
+	// read are the keys of labels and annotations that plugins read.
 	read framework.PodKeys
-	// selected are the labels that selectors of pods refer to.
+	// selected are the labels to which selectors in affinity terms and spread constraints of pods refer, by key.
 	selected map[string]*mentionedValues
 }
 
-// mentionedValues are the values of a label that selectors name. All other values are equivalent. every reports that all values
+// mentionedValues are the values of a label that selectors name. All other values are equivalent. If every is set, all values
 // are distinguished.
 type mentionedValues struct {
 	values map[string]bool
@@ -34,8 +34,8 @@ type mentionedValues struct {
 //   - required anti-affinity of pods on nodes, which keeps away pods that have no affinity themselves;
 //   - required affinity, anti-affinity and spread of the pods to be placed, which may select one another.
 //
-// Preferred affinity, and Services, which spread pods, affect scores only: nodeorder caches none for the pods concerned. pending
-// counts the pods to be placed.
+// Preferred affinity, and Services, which spread pods, affect scores only: for pods concerned, the scores of plugin nodeorder
+// are not cached. pending counts the pods to be placed.
 func newSelectorLabelKeys(ssn *framework.Session, plugins []string) (k *selectorLabelKeys, pending int) {
 	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
 	for _, plugin := range plugins {
@@ -102,8 +102,8 @@ func (k *selectorLabelKeys) addSelector(selector *metav1.LabelSelector) {
 	}
 }
 
-// addKeys adds labels whose values are compared among pods: matchLabelKeys and mismatchLabelKeys (KEP-3633, and KEP-3243 for
-// topology spread).
+// addKeys adds keys of labels whose values are compared among pods: matchLabelKeys and mismatchLabelKeys (KEP-3633, and
+// KEP-3243 for topology spread).
 func (k *selectorLabelKeys) addKeys(keys []string) {
 	for _, key := range keys {
 		k.mentioned(key).every = true
@@ -119,7 +119,7 @@ func (k *selectorLabelKeys) mentioned(key string) *mentionedValues {
 	return m
 }
 
-// appendLabels appends the labels that distinguish pods.
+// appendLabels appends the pod's labels, as far as filter results may depend on them.
 func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []byte {
 	if len(k.selected) == 0 && k.read.None() {
 		return append(b, 0)
@@ -143,7 +143,7 @@ func (k *selectorLabelKeys) appendLabels(b []byte, labels map[string]string) []b
 	return b
 }
 
-// appendAnnotations appends the annotations that distinguish pods.
+// appendAnnotations appends the pod's annotations, as far as filter results may depend on them.
 func (k *selectorLabelKeys) appendAnnotations(b []byte, annotations map[string]string) []byte {
 	if k.read.None() {
 		return append(b, 0)

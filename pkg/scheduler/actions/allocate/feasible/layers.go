@@ -20,61 +20,63 @@ import (
 type layer = byte
 
 const (
-	cached       layer = 'c' // for its class and a node, until the node changes
-	cachedPerJob layer = 'j' // for its class, the job's key and a node, until the node changes
+	cached       layer = 'c' // for the task's class and a node, until the node changes
+	cachedPerJob layer = 'j' // for the task's class, the job's key and a node, until the node changes
 	uncached     layer = 'u' // never
-	scoreCached  layer = 's' // the score as cached, the filter result never
-	skipped      layer = '-' // it does not affect the task
+	scoreCached  layer = 's' // the score is cached like that of cached, the filter result is not
+	skipped      layer = '-' // the plugin does not affect the task
 )
 
-// layers are the conf's plugins, divided by how long their filter results on a class of tasks are cached. Each layer is the conf's
-// tiers with the plugins of that layer only, in conf order.
+// layers are the conf's plugins for a class of tasks, divided by how long their filter results are cached. Each layer has the
+// conf's tiers with only the plugins of that layer, in conf order.
 type layers struct {
-	// If nothing is to be cached, uncached contains all plugins, and the other layers are used only where node groups are
-	// chosen and tasks are packed by numbers, so that the same groups are tried.
+	// If the conf disables caching, uncached has all plugins. The other layers are then used only where node groups are
+	// chosen and tasks are packed by numbers, so that the same groups are tried as with caching.
 	cached, cachedPerJob, uncached []vcconf.Tier
-	// oneByOne reports whether a plugin is uncached for such tasks, regardless of the conf.
+	// oneByOne reports whether the results of some plugin cannot be cached for these tasks, regardless of whether the
+	// conf disables caching.
 	oneByOne bool
-	// cachedScores is cached without the predicates plugin. That plugin scores nodes together, only by a pod's claims,
-	// and is slow to find that a pod has none.
+	// cachedScores is the layer cached without the predicates plugin, for pods without claims. That plugin scores nodes
+	// only by a pod's claims, and is slow to find that a pod has none.
 	cachedScores []vcconf.Tier
 	// uncachedScores reports whether uncached has plugins that may affect which feasible node is best. The predicates plugin
-	// counts only where volumesScored says so.
+	// is not counted here, because it scores nodes only for some pods (volumesScored).
 	uncachedScores bool
 	// uncachedFilterResults reports whether uncached has plugins that may refuse a node.
 	uncachedFilterResults bool
 	// overNetwork reports whether uncached has a plugin that makes a network call for each node.
 	overNetwork bool
-	// ownFilters are the plugins of this project that refuse nodes to tasks of a class.
+	// ownFilters are the plugins of this project with a predicate of their own for the tasks of the class.
 	ownFilters []string
 	// perJobPlugins are the plugins of cachedPerJob.
 	perJobPlugins []string
-	// signature identifies layers: the layer of each participating plugin, in conf order.
+	// signature identifies the layers: it has the layer of each plugin that takes part, in conf order.
 	signature string
 }
 
-// layering finds the layers of a task; equal ones are shared.
+// layering finds the layers of a task. Tasks with equal layers share one value.
 type layering struct {
 	ssn *framework.Session
 	// nothingCached reports whether every plugin is called for every task, as predicateErrorCacheEnable: false requests.
 	nothingCached bool
-	// plugins are the participating plugins, in conf order. scopes are the scopes of their filter results, where these are
-	// the same for all tasks.
+	// plugins are the plugins that take part (takesPart), in conf order. scopes are the scopes of their filter results,
+	// where these are the same for all tasks.
 	plugins []string
 	scopes  []fixedScope
-	// readsAnything reports whether one of them may read any property of a task.
+	// readsAnything reports whether one of the plugins may read any property of a task.
 	readsAnything bool
-	// onTheClock reports whether the filter results of one of them depend on the time of day, or on the age of its
+	// onTheClock reports whether the filter results of one of the plugins depend on the time of day, or on the age of
 	// measurements.
 	onTheClock bool
-	// deviceClasses are device classes by their extended resource, which pods can request without a claim.
+	// deviceClasses are the names of device classes, by extended resource. Pods that request such a resource get devices
+	// of the class without a claim.
 	deviceClasses map[v1.ResourceName]string
 	reserves      *reserves
 	known         map[string]*layers
 	buffer        []byte
 }
 
-// fixedScope is the scope of a plugin's filter results on all tasks, where fixed.
+// fixedScope is the scope of a plugin's filter results, if it is the same for all tasks; otherwise fixed is false.
 type fixedScope struct {
 	framework.VerdictScope
 	fixed bool
@@ -102,7 +104,7 @@ func takesPart(option vcconf.PluginOption) bool {
 	return on(option.EnabledPredicate) || on(option.EnabledNodeOrder) || on(option.EnabledBestNode)
 }
 
-// of returns the layers of the task, whose pod is plain or not (taskFacts).
+// of returns the layers of the task. plain reports whether the task's pod is plain (taskFacts).
 func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
 	dependent := !plain && dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses)
 	preferring := !plain && prefersByOtherNodes(task.Pod)
@@ -177,7 +179,7 @@ func (l *layering) make(signature string) *layers {
 	return made
 }
 
-// noteUncached records the extension points of the uncached plugin.
+// noteUncached records in the layers which extension points the uncached plugin has.
 func (l *layering) noteUncached(made *layers, plugin string) {
 	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Verdicts.HasScore(plugin)
 	made.uncachedFilterResults = made.uncachedFilterResults || l.ssn.Verdicts.HasFilter(plugin)
@@ -191,7 +193,8 @@ func appendTier(tiers []vcconf.Tier, tier vcconf.Tier) []vcconf.Tier {
 	return append(tiers, tier)
 }
 
-// forJob returns the layer cachedPerJob without the named plugin, and a key of all properties of the job that it depends on.
+// forJob returns the layer cachedPerJob without the plugin named by without. It also returns a key of all properties of the
+// job on which the remaining plugins' filter results depend.
 func (l *layers) forJob(ssn *framework.Session, job *vcapi.JobInfo, without string) ([]vcconf.Tier, string) {
 	if len(l.perJobPlugins) == 0 {
 		return nil, ""

@@ -10,14 +10,14 @@ import (
 	vcutil "volcano.sh/volcano/pkg/util"
 )
 
-// rank orders nodes: a lower class first, then the higher score, then the name.
+// rank is a node's position in the order of candidates: a lower class first, then the higher score, then the first name.
 type rank struct {
 	class roomClass
 	score float64
 }
 
-// roomClass is the kind of a node's room for a task. Idle room ranks before room being released, and this scheduler's
-// shard before others.
+// roomClass is the kind of room that a node has for a task. Idle resources rank before resources being released, and
+// nodes of this scheduler's shard before others.
 type roomClass uint8
 
 const (
@@ -39,7 +39,8 @@ func (r rank) before(other rank) (less, equal bool) {
 	return false, true
 }
 
-// roomClassOf returns the kind of the node's room for the task; the node must have room.
+// roomClassOf returns the kind of room that the node has for the task. The node must have room now, or once resources are
+// released.
 func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 	class := futureInShard
 	if task.InitResreq.LessEqual(node.Idle, api.Zero) {
@@ -51,9 +52,9 @@ func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 	return class
 }
 
-// rankHeap is a heap of places of a set of nodes, the best first.
+// rankHeap is a heap of nodes of a set, the best first. A node is given by its place: its index in the set's Nodes.
 type rankHeap struct {
-	// places are the heap's entries. entry is the index in places of each place; -1 if it is not in the heap.
+	// places are the heap's entries. entry is, for each place, its index in places; -1 if the place is not in the heap.
 	places []int32
 	entry  []int32
 	// rank is the rank of each place.
@@ -62,7 +63,7 @@ type rankHeap struct {
 
 var _ heap.Interface = (*rankHeap)(nil)
 
-// newRankHeap returns an empty heap for the given number of places.
+// newRankHeap returns an empty heap for a set with this number of nodes.
 func newRankHeap(places int) rankHeap {
 	h := rankHeap{entry: make([]int32, places), rank: make([]rank, places)}
 	for i := range h.entry {
@@ -84,13 +85,13 @@ func (h *rankHeap) Swap(i, j int) {
 	h.entry[h.places[i]], h.entry[h.places[j]] = int32(i), int32(j)
 }
 
-// Push implements heap.Interface; use set.
+// Push implements heap.Interface. Callers use set instead.
 func (h *rankHeap) Push(x any) {
 	h.entry[x.(int32)] = int32(len(h.places))
 	h.places = append(h.places, x.(int32))
 }
 
-// Pop implements heap.Interface; use drop.
+// Pop implements heap.Interface. Callers use drop instead.
 func (h *rankHeap) Pop() any {
 	last := h.places[len(h.places)-1]
 	h.places = h.places[:len(h.places)-1]
@@ -101,7 +102,7 @@ func (h *rankHeap) Pop() any {
 // has reports whether the place is in the heap.
 func (h *rankHeap) has(place int32) bool { return h.entry[place] >= 0 }
 
-// set adds or moves the place according to the rank.
+// set adds the place with the rank to the heap, or moves it if the heap has it.
 func (h *rankHeap) set(place int32, r rank) {
 	h.rank[place] = r
 	if h.has(place) {

@@ -7,7 +7,7 @@ import (
 	"iter"
 )
 
-// byRank yields the places in the heap, the best first, and sorts no more of them than are consumed. The heap must not
+// byRank yields the places in the heap, the best first. It sorts only as many as the caller consumes. The heap must not
 // change meanwhile.
 func (h *rankHeap) byRank() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
@@ -34,7 +34,7 @@ type rankIterator struct {
 
 var _ heap.Interface = (*rankIterator)(nil)
 
-// addBelow adds the children of a consumed entry.
+// addBelow adds the children of a consumed entry, which may be next.
 func (n *rankIterator) addBelow(parent int) {
 	for child := 2*parent + 1; child <= 2*parent+2 && child < len(n.of.places); child++ {
 		heap.Push(n, child)

@@ -18,20 +18,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// shortOf is the beginning of the reason of a node that has too little of a resource.
+// shortOf is the beginning of the reason why a node with too little of a resource refuses a task.
 const shortOf = "short of "
 
 // Refusals counts the nodes of a set by the reason why they do not take the next member of a gang. Each node counts
 // once.
 type Refusals struct {
 	Reasons map[string]int
-	// Filled is how many nodes are full because of members of this gang. filledOf are the resources that these nodes
-	// then lack.
+	// Filled is how many nodes are full because of members of this gang. filledOf are the resources that these nodes are
+	// short of.
 	Filled   int
 	filledOf map[string]bool
-	// Takes is how many nodes would take the member.
+	// Takes is how many nodes would take the next member.
 	Takes int
-	// free is the free amount of a resource on nodes that lack only that one.
+	// free is the free amount of each resource on nodes that lack only that resource.
 	free map[v1.ResourceName]free
 }
 
@@ -42,7 +42,8 @@ func newRefusals() *Refusals {
 	return &Refusals{Reasons: map[string]int{}, filledOf: map[string]bool{}, free: map[v1.ResourceName]free{}}
 }
 
-// add counts a node. A node that is short of a resource and has members of the gang is full because of them.
+// add counts a node by its reason. members reports whether it has members of the gang: such a node that is short of a
+// resource counts as filled by the gang.
 func (r *Refusals) add(reason string, node *api.NodeInfo, members bool) {
 	if short, ok := strings.CutPrefix(reason, shortOf); ok {
 		if members {
@@ -56,8 +57,8 @@ func (r *Refusals) add(reason string, node *api.NodeInfo, members bool) {
 	r.Reasons[reason]++
 }
 
-// addFragmentation adds the free amounts to reasons where the total free resources would satisfy the request, and a
-// node could be large enough.
+// addFragmentation adds the free amount of a resource to the reason of nodes that are short of it, if the total free
+// amount would satisfy the request and the cluster has a node that is large enough.
 func (r *Refusals) addFragmentation(request *api.Resource, index *nodeset.Index) *Refusals {
 	for name, free := range r.free {
 		reason, asked := shortOf+string(name), request.Get(name)
@@ -80,7 +81,7 @@ func (r *Refusals) fill(resources []string) {
 // FilledOf returns, by name, the resources that nodes filled by the gang are short of.
 func (r *Refusals) FilledOf() []string { return slices.Sorted(maps.Keys(r.filledOf)) }
 
-// ShortReason returns the short form of a filter result.
+// ShortReason returns the filter result err in few words.
 func ShortReason(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
@@ -132,7 +133,7 @@ func ofNodes(reason string) string {
 	return strings.TrimPrefix(reason, "node(s) ")
 }
 
-// reasonFor returns the reason of a node that the cached filter results refuse.
+// reasonFor returns the short form of err, a cached filter result that refuses a node.
 func (c *ClassCache) reasonFor(err error) string {
 	var fit *api.FitError
 	if !errors.As(err, &fit) {
@@ -146,8 +147,9 @@ func (c *ClassCache) reasonFor(err error) string {
 	return reason
 }
 
-// Refusals counts the nodes of the set by the reason that stops the next task of the class, after as many tasks as fit
-// are placed. Gangs that have no members on nodes yet share the result until a node of the set changes.
+// Refusals counts the nodes of the set by the reason why they take no further task of the class after as many tasks as
+// fit are placed. members are the nodes that already have members of the gang. Gangs without such nodes share the result
+// until a node of the set changes.
 func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusals {
 	r := c.Room(set)
 	shared := len(members) == 0
@@ -167,9 +169,9 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	return counted.addFragmentation(c.task.InitResreq, c.finder.index)
 }
 
-// RefusalsBeside counts the nodes of the set by the reason that stops the next task of the class, given the gang's
-// members. short returns the resources that the node at a place lacks because of members being placed there; nil if
-// there are none.
+// RefusalsBeside counts the nodes of the set by the reason that stops the next task of the class, while members of its
+// gang are being placed. member reports whether a node has members of the gang. short returns the resources that the node
+// at an index of the set's Nodes lacks because of members being placed there; nil if it lacks none.
 func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bool, short func(place int) []string) *Refusals {
 	counted := newRefusals()
 	for place, node := range set.Nodes {
@@ -184,8 +186,8 @@ func (c *ClassCache) RefusalsBeside(set *nodeset.Set, member func(node int32) bo
 	return counted.addFragmentation(c.task.InitResreq, c.finder.index)
 }
 
-// RefusalsOf counts the nodes by the reason that stops the task in the current state of a trial. member reports nodes with
-// members of its gang. It returns nil when nodes were never checked for such tasks.
+// RefusalsOf counts the nodes by the reason that stops the task in the current state of a trial. member reports whether a
+// node has members of the task's gang. RefusalsOf returns nil if no nodes were checked yet for tasks of the task's class.
 func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node int32) bool) *Refusals {
 	c := f.Class(task).cache
 	if c == nil {
@@ -220,14 +222,14 @@ func (f *Finder) RefusalsOf(task *api.TaskInfo, where Where, member func(node in
 	return counted.addFragmentation(task.InitResreq, f.index)
 }
 
-// releasedLater returns the reason of a node that has room once resources are released.
+// releasedLater returns the reason of a node that has room for the task only once resources are released.
 func (c *ClassCache) releasedLater(node *api.NodeInfo) string {
 	_, missing := c.task.InitResreq.LessEqualWithResourcesName(node.Idle, api.Zero)
 	slices.Sort(missing)
 	return shortOf + strings.Join(missing, " and ") + " until it is released"
 }
 
-// shortAfter returns the resources that the node lacks after it has taken the copies that fit.
+// shortAfter returns the resources that the node lacks for one more task of the class after it has taken copies of them.
 func (c *ClassCache) shortAfter(node *api.NodeInfo, copies int32) []string {
 	left := node.Idle.Clone()
 	for range copies {

@@ -14,7 +14,8 @@ import (
 )
 
 // takeOut removes nodes that an uncached plugin refuses to all tasks of the class, permanently or until a task is taken back, so
-// that the plugin is not called again for each of them. refused are the nodes it refused for one task.
+// that the plugin is not called again for each task. refused are the nodes that uncached plugins refused for one task, with the
+// filter result.
 func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	for node, err := range refused {
 		switch {
@@ -33,7 +34,7 @@ func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	}
 }
 
-// forgetKeptAway restores nodes that anti-affinity excluded, after tasks were taken back.
+// forgetKeptAway makes nodes candidates again that anti-affinity excluded, if tasks were taken back since.
 func (n *CandidateNodes) forgetKeptAway() {
 	if n.keptAway == nil || n.keptAwayOf == n.finder.takenBack {
 		return
@@ -55,7 +56,8 @@ func forGood(err error) bool {
 	})
 }
 
-// hasAntiAffinity reports whether the refusal is due to anti-affinity, which no further pod resolves.
+// hasAntiAffinity reports whether the refusal is due to required anti-affinity. Placing more pods does not resolve such a
+// refusal.
 func hasAntiAffinity(err error) bool {
 	return refusedBecause(err, func(reason string) bool {
 		return reason == interpodaffinity.ErrReasonAntiAffinityRulesNotMatch || reason == interpodaffinity.ErrReasonExistingAntiAffinityRulesNotMatch

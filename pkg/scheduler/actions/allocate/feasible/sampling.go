@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxRareLooks bounds how many checks of nodes beyond upstream's number a session spends on tasks of rare classes: 50
-// classes on 1,000 nodes. This takes about 0.2 s.
+// maxRareLooks bounds how many checks of nodes one session spends on tasks of rare classes (enough). It suffices for 50
+// classes on 1,000 nodes, which takes about 0.2 s.
 const maxRareLooks = 50_000
 
 // enough returns how many feasible nodes of the set to look for, for tasks of the class. It returns all, unless
@@ -65,7 +65,7 @@ func samplingWanted(defaults *options.ServerOption) bool {
 	return set.MinNodesToFind != defaults.MinNodesToFind || set.MinPercentageOfNodesToFind != defaults.MinPercentageOfNodesToFind
 }
 
-// DefaultFlags returns upstream's flags with their default values.
+// DefaultFlags returns the options of upstream's scheduler with the default values of its flags.
 func DefaultFlags() *options.ServerOption {
 	defaults := options.NewServerOption()
 	defaults.AddFlags(pflag.NewFlagSet("", pflag.ContinueOnError))

@@ -8,10 +8,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TaskClass is a set of tasks with one class key. They are equal to every plugin except for their identity and their
-// job, and the same plugins are called every time. Tasks are in the same class if and only if they have the same
-// pointer here. Members of one job or role are not necessarily equal (https://github.com/volcano-sh/volcano/issues/3527
-// and 3666).
+// TaskClass is a set of tasks with one class key. They are equal to every plugin except for their identity and their job,
+// and the same plugins are called every time. Tasks of one class, and no others, have the same pointer to a TaskClass.
+// Members of one job or role are not necessarily equal (https://github.com/volcano-sh/volcano/issues/3527 and 3666).
 type TaskClass struct {
 	number      int
 	fingerprint uint64

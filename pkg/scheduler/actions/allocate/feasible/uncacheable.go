@@ -21,8 +21,8 @@ import (
 // required pod affinity of its own, hard topology spread, or, if they check these, device claims (KEP-4381) or claims of unbound
 // volumes.
 //
-// The predicates keep, per task, the anti-affinity of pods that ran before the session; sessionAntiAffinity has that of pods
-// placed in the session.
+// Required anti-affinity of other pods against the pod is no reason. The predicates compute that of pods which ran before
+// the session once for each task, and sessionAntiAffinity has that of pods placed in the session.
 func dependsOnOtherNodes(ssn *framework.Session, pod *v1.Pod) bool {
 	if len(k8sframework.GetPodAffinityTerms(pod.Spec.Affinity)) > 0 || len(k8sframework.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0 {
 		return true
@@ -35,7 +35,7 @@ func dependsOnOtherNodes(ssn *framework.Session, pod *v1.Pod) bool {
 		claimsWait(ssn, pod) && looksFor(ssn, predicates.VolumeBindingEnable)
 }
 
-// claimsWait reports whether the pod is known to have claims without a volume.
+// claimsWait reports whether the pod may have claims that are not bound to a volume yet.
 func claimsWait(ssn *framework.Session, pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(volume v1.Volume) bool {
 		return volume.Ephemeral != nil ||
@@ -43,8 +43,8 @@ func claimsWait(ssn *framework.Session, pod *v1.Pod) bool {
 	})
 }
 
-// looksFor reports whether the conf enables the predicates plugin's check of these claims. Another plugin that checks
-// them has its own filter result.
+// looksFor reports whether the conf enables a check of claims by the predicates plugin; claims is the plugin's argument
+// that enables it. Another plugin that checks such claims has a filter result of its own.
 func looksFor(ssn *framework.Session, claims string) bool {
 	finds := true
 	if option, found := ssn.PluginOption(predicates.PluginName); found {
@@ -53,7 +53,8 @@ func looksFor(ssn *framework.Session, claims string) bool {
 	return finds
 }
 
-// deviceClassesByResource returns the device classes by their extended resource (KEP-5004).
+// deviceClassesByResource returns the names of device classes, by extended resource. Pods that request such a resource
+// get devices of the class (KEP-5004).
 func deviceClassesByResource(ssn *framework.Session) map[v1.ResourceName]string {
 	if manager := ssn.SharedDRAManager(); manager != nil && feature.DefaultFeatureGate.Enabled(features.DRAExtendedResource) {
 		classes, err := extended.DeviceClassMapping(manager)
@@ -65,7 +66,7 @@ func deviceClassesByResource(ssn *framework.Session) map[v1.ResourceName]string 
 	return nil
 }
 
-// asksFor reports whether the pod requests one of the resources.
+// asksFor reports whether the pod requests an extended resource that has a device class.
 func asksFor(pod *v1.Pod, classes map[v1.ResourceName]string) bool {
 	if len(classes) == 0 {
 		return false
@@ -90,7 +91,7 @@ func volumesScored(pod *v1.Pod) bool {
 	return framework.HasClaims(pod) && feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring)
 }
 
-// claimBound reports whether the claim has its volume; false for one that cannot be read.
+// claimBound reports whether the named claim is bound to its volume; false if the claim cannot be read.
 func claimBound(ssn *framework.Session, namespace, name string) bool {
 	factory := ssn.InformerFactory()
 	if factory == nil {

@@ -22,8 +22,9 @@ type networkRefusals struct {
 	refused map[int32]error
 }
 
-// uncachedFilterResults calls the uncached plugins for the places in order, and returns the filter results of the places that it
-// called them for.
+// uncachedFilterResults calls the uncached plugins for the nodes at the places, in order, and returns their filter results, nil
+// for accepted nodes. If plugins make network calls, it stops when as many nodes as upstream samples are accepted, and returns
+// no results for the rest.
 func (f *Finder) uncachedFilterResults(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	out := make([]error, 0, len(places))
 	if !n.cache.layers.overNetwork {
@@ -50,7 +51,8 @@ func (f *Finder) uncachedFilterResults(task *api.TaskInfo, n *CandidateNodes, pl
 	return out
 }
 
-// askConcurrently calls the uncached plugins for the places concurrently, as upstream does with all predicates.
+// askConcurrently calls the uncached plugins for the nodes at the places concurrently, as upstream does with all
+// predicates.
 func (f *Finder) askConcurrently(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	errs := make([]error, len(places))
 	for i, place := range places {
@@ -66,7 +68,8 @@ func (f *Finder) askConcurrently(task *api.TaskInfo, n *CandidateNodes, places [
 	return errs
 }
 
-// bestByScore scores the places by the uncached plugins on top of the cached scores; ties go to the first by name.
+// bestByScore returns the place whose node has the highest score: the cached score plus the scores of uncached plugins.
+// Ties go to the first node by name. A plugin with a BestNodeFn may choose another of these nodes.
 func (f *Finder) bestByScore(task *api.TaskInfo, n *CandidateNodes, places []int32) int32 {
 	if len(places) == 1 {
 		return places[0]
@@ -97,7 +100,8 @@ func (f *Finder) bestByScore(task *api.TaskInfo, n *CandidateNodes, places []int
 	return places[best]
 }
 
-// addScores adds the scores of the session's current tiers: per node, normalised over nodes, and of nodes together.
+// addScores adds to total, for each node, the scores of the plugins in the session's current tiers. These are scores of
+// single nodes, such scores as normalised by the plugin over all nodes, and scores of all nodes in one call.
 func (f *Finder) addScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []float64) {
 	mapped := map[string]k8sframework.NodeScoreList{}
 	for i, node := range nodes {
@@ -126,7 +130,7 @@ func (f *Finder) addScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []fl
 	}
 }
 
-// pluginsChoice lets a plugin choose among the scored nodes; -1 if none does.
+// pluginsChoice returns the place that a plugin with a BestNodeFn chooses among the scored places; -1 if none chooses.
 func (f *Finder) pluginsChoice(task *api.TaskInfo, n *CandidateNodes, places []int32, total []float64) int32 {
 	byScore := map[float64][]*api.NodeInfo{}
 	for i, place := range places {

@@ -18,23 +18,23 @@ import (
 type Index struct {
 	// Nodes are the session's nodes, by number. They are read-only.
 	Nodes []*api.NodeInfo
-	// All is the set of the nodes that the session schedules on.
+	// All is the set of the nodes on which the session places tasks.
 	All *Set
 
 	ssn     *framework.Session
 	numbers map[string]int32
-	// versions counts the changes of each node; it starts at 1 if the session may already have changed the node.
-	// changes lists the changed nodes, in order.
+	// versions counts the changes of each node, by number; the count starts at 1 if the session may have changed the node
+	// before the index was made. changes lists the changed nodes, in order.
 	versions []uint32
 	changes  []int32
-	// releasing are the nodes on which resources are being released; nil before they are asked for.
+	// releasing are the nodes on which resources are being released; nil before the first use.
 	releasing map[int32]bool
 	// largest is the largest amount that a node has, for each resource; nil before the first use.
 	largest *api.Resource
 
 	groups     map[*topology.Group]*Set
 	hyperNodes map[string]*Set
-	// remainders are sets of all nodes but some, by the names of the excluded nodes.
+	// remainders are sets of all nodes except some, by the names of the excluded nodes.
 	remainders    map[string]*Set
 	intersections map[[2]*Set]*Set
 }
@@ -85,7 +85,7 @@ func (x *Index) noteReleasing(node int32) {
 	}
 }
 
-// findReleasing checks all nodes, once.
+// findReleasing finds the nodes on which resources are being released, once.
 func (x *Index) findReleasing() {
 	if x.releasing != nil {
 		return
@@ -105,10 +105,11 @@ func (x *Index) Number(name string) (int32, bool) {
 // Version returns the number of changes of the node; 0 if the session has not changed it.
 func (x *Index) Version(node int32) uint32 { return x.versions[node] }
 
-// State returns the number of changes of all nodes.
+// State returns the number of changes of all nodes so far.
 func (x *Index) State() int { return len(x.changes) }
 
-// Changed lists the nodes that changed after the state, in order, each as often as it did.
+// Changed lists the nodes that changed since State returned the number after. A node that changed several times is listed
+// several times.
 func (x *Index) Changed(after int) []int32 { return x.changes[after:] }
 
 // Releases reports whether resources are being released on a node of the set, so that waiting for them may be
@@ -182,7 +183,7 @@ func (x *Index) GroupOfAll(children []*topology.Group) *topology.Group {
 	return all
 }
 
-// Without returns all nodes but the named ones, which are sorted.
+// Without returns the set of all nodes except the named ones. The names must be sorted.
 func (x *Index) Without(names []string) *Set {
 	key := strings.Join(names, ",")
 	if s, ok := x.remainders[key]; ok {
@@ -197,7 +198,8 @@ func (x *Index) Without(names []string) *Set {
 	return s
 }
 
-// Intersection returns the nodes that both sets have, under the first's name. nil as the second stands for all nodes.
+// Intersection returns the set of nodes that both sets have, under the name of s. If within is nil, it stands for all
+// nodes.
 func (x *Index) Intersection(s, within *Set) *Set {
 	if within == nil || within == x.All {
 		return s

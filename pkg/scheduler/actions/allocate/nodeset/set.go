@@ -14,7 +14,7 @@ type Set struct {
 	places map[int32]int32
 }
 
-// newSet returns the set of the nodes, which may be unsorted and contain duplicates. It takes over the slice.
+// newSet returns the set of the nodes. The slice may be unsorted and contain duplicates; the set owns it from then on.
 func newSet(name string, nodes []int32) *Set {
 	slices.Sort(nodes)
 	nodes = slices.Compact(nodes)
@@ -37,7 +37,7 @@ func (s *Set) Has(node int32) bool {
 	return ok
 }
 
-// intersect returns the nodes of both sets, under the first's name.
+// intersect returns the set of nodes that both sets have, under the name of s.
 func (s *Set) intersect(within *Set) *Set {
 	var nodes []int32
 	for _, node := range s.Nodes {

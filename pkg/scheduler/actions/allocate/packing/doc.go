@@ -14,8 +14,8 @@
 //   - a plan by repacking the one of best fit decreasing: a few random nodes at a time are emptied and filled again;
 //   - a plan by long searches.
 //
-// Where not all tasks are wanted, repacking is of the smallest tasks that suffice. The answer can be unknown although there is
-// a plan, mostly if the nodes have less than 5% more room than the plan needs.
+// If only some of the tasks are wanted, repacking uses the smallest tasks that suffice. The answer can be Unknown although a
+// plan exists, mostly if the nodes have less than 5% more room than the plan needs.
 //
 // The cost grows with the classes and with the number of different nodes, little with the tasks, and is bounded in steps.
 package packing

@@ -4,7 +4,7 @@ package packing
 
 import "slices"
 
-// filling is the problem's nodes with the tasks placed on them.
+// filling is a plan that is being made, with the remaining room of each node of the problem.
 type filling struct {
 	*Problem
 	room  [][]float64
@@ -23,7 +23,7 @@ func (p *Problem) newFilling() *filling {
 	return f
 }
 
-// takes reports whether the node has room for one more task of the class.
+// takes reports whether node n has room for one more task of class k.
 func (f *filling) takes(n, k int) bool {
 	class := &f.Classes[k]
 	return f.Nodes[n].Takes[k] && f.slots[n] > 0 && fits(class.Request, f.room[n]) &&

@@ -4,11 +4,12 @@ package packing
 
 import "slices"
 
-// loading is one node with the tasks placed on it.
+// loading is one node with the tasks that are placed on it.
 type loading struct {
 	*Problem
 	node *Node
-	// left is how many tasks of each class remain to be placed. taken is how many are on the node.
+	// left is how many tasks of each class are to be placed on this node or others. taken is how many of these are on
+	// this node.
 	left, taken []int
 	room        []float64
 	slots       int
@@ -20,7 +21,7 @@ func (p *Problem) newLoading(node *Node, left []int) loading {
 		slots: min(node.Slots, p.Tasks()), ports: map[string]bool{}}
 }
 
-// most returns how many more tasks of the class fit on the node.
+// most returns how many more tasks of class k fit on the node.
 func (l *loading) most(k int) int {
 	class := &l.Classes[k]
 	most := min(l.left[k]-l.taken[k], l.slots)
@@ -38,7 +39,7 @@ func (l *loading) most(k int) int {
 	return max(most, 0)
 }
 
-// place puts count tasks of the class on the node, or removes them when the count is negative.
+// place puts count tasks of class k on the node, or removes them if count is negative.
 func (l *loading) place(k, count int) {
 	if count == 0 {
 		return

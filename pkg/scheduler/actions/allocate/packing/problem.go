@@ -14,7 +14,8 @@ type TaskClass struct {
 	// Request is the request of one task, by resource.
 	Request []float64
 	Count   int
-	// Ports are resources that only one task on a node can have; a task with ports excludes others of its class.
+	// Ports are resources that only one task on a node can have, such as host ports. So two tasks of a class with ports
+	// exclude each other.
 	Ports []string
 	// Excludes reports, by class, whether tasks of that class may not share a node with tasks of this one; nil for none.
 	// It is symmetric.
@@ -36,7 +37,7 @@ type Node struct {
 type Problem struct {
 	Classes []TaskClass
 	Nodes   []Node
-	// Wanted is how many tasks must find room. Roles is how many of each role must.
+	// Wanted is how many tasks must find room. Roles is how many tasks of each role must find room.
 	Wanted int
 	Roles  []int
 }
@@ -47,7 +48,7 @@ type Plan [][]int
 // Answer says whether there is room.
 type Answer int
 
-// Unknown is the answer when the steps have run out.
+// The answers. Unknown means that the steps have run out before a plan or a proof was found.
 const (
 	Unknown Answer = iota
 	Fits
@@ -68,7 +69,8 @@ func fits(request, room []float64) bool {
 	return true
 }
 
-// Without returns the same problem, except that the node does not take the class.
+// Without returns the same problem, except that the node does not take tasks of the class. Both are given by their
+// indexes.
 func (p *Problem) Without(node, class int) *Problem {
 	out := *p
 	out.Nodes = slices.Clone(p.Nodes)
@@ -77,8 +79,8 @@ func (p *Problem) Without(node, class int) *Problem {
 	return &out
 }
 
-// Exclude keeps tasks of the two classes off each other's nodes. If both are the same class, any two of its tasks are kept
-// apart.
+// Exclude forbids plans in which tasks of class l and of class r share a node. If both are the same class, no two of its
+// tasks may share a node.
 func (p *Problem) Exclude(l, r int) {
 	for _, pair := range [][2]int{{l, r}, {r, l}} {
 		class := &p.Classes[pair[0]]
@@ -89,10 +91,11 @@ func (p *Problem) Exclude(l, r int) {
 	}
 }
 
-// alone reports whether any two tasks of the i-th class must be on different nodes.
+// alone reports whether any two tasks of the class, whose index is i, must be on different nodes.
 func (k *TaskClass) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
 
-// excluded reports whether the tasks on a node, given as the number of each class, exclude the class.
+// excluded reports whether tasks of the class may not be placed beside the tasks on a node, given as the number of each
+// class.
 func (k *TaskClass) excluded(taken []int) bool {
 	if k.Excludes == nil {
 		return false
@@ -110,7 +113,7 @@ func (k *TaskClass) excludes(other int) bool { return k.Excludes != nil && k.Exc
 // FitsInto reports whether the room is enough for one task.
 func (k *TaskClass) FitsInto(room []float64) bool { return fits(k.Request, room) }
 
-// copies returns how many tasks of the class the node takes if it takes no others.
+// copies returns how many tasks of class k node n takes if it takes no others.
 func (p *Problem) copies(k, n int) int {
 	class, node := &p.Classes[k], &p.Nodes[n]
 	if !node.Takes[k] {
@@ -213,7 +216,7 @@ func (p *Problem) scale() []float64 {
 	return sum
 }
 
-// size returns the largest ratio of an amount to its scale.
+// size returns the largest ratio of an amount to the scale of its resource.
 func size(amounts, scale []float64) (part float64) {
 	for r, value := range amounts {
 		part = max(part, value/scale[r])
@@ -221,7 +224,7 @@ func size(amounts, scale []float64) (part float64) {
 	return part
 }
 
-// compareClasses orders classes by their content, only for a fixed order.
+// compareClasses orders classes by their content, so that sorted classes always have the same order.
 func compareClasses(l, r *TaskClass) int {
 	return cmp.Or(slices.Compare(l.Request, r.Request), cmp.Compare(l.Count, r.Count), slices.Compare(l.Ports, r.Ports), cmp.Compare(l.Role, r.Role))
 }

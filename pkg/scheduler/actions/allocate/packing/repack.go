@@ -8,29 +8,31 @@ import (
 )
 
 const (
-	// mostEmptied bounds how many nodes a try empties. repackLooks bounds the steps spent on finding the ways to fill one of
-	// them: many tries with few ways find more than few tries with all ways.
+	// mostEmptied bounds how many nodes are emptied in one try. repackLooks bounds the steps spent on finding the ways to
+	// fill one of these nodes: many tries with few ways find more than few tries with all ways.
 	mostEmptied, repackLooks = 5, 600
 	// negligible is the difference of two sizes that is a rounding error.
 	negligible = 1e-9
 )
 
 // repacking improves a plan that does not place all tasks: ruin and recreate (Schrimpf and others, Record breaking
-// optimization results using the ruin and recreate principle, 2000). A try empties a few random nodes, and fills one
-// after the other with those of their tasks and of the missing ones that waste the least (minimum bin slack, Gupta and Ho,
-// 1999). The result replaces the plan unless it lacks more.
+// optimization results using the ruin and recreate principle, 2000). A try empties a few random nodes, and fills one after
+// the other again. For each it chooses, among their former tasks and the missing ones, the tasks that waste the least
+// (minimum bin slack, Gupta and Ho, 1999). The result replaces the plan unless it lacks more.
 type repacking struct {
 	*Problem
-	// whole has the weights of resources in the whole problem.
+	// whole is a search of the whole problem; it has the weights of the resources.
 	whole *search
 	plan  Plan
-	// lacking is how many tasks of each class have no node. waste is the unused room of each node, weighted by scarcity.
+	// lacking is how many tasks of each class are not placed by the plan. waste is the unused room of each node, weighted
+	// by scarcity.
 	lacking []int
 	waste   []float64
 	dice    *rand.Rand
 }
 
-// repack places all tasks, starting from a plan that places some; nil when the steps run out.
+// repack places all tasks, starting from a plan that places some. It takes its steps from left, and returns nil if they
+// run out.
 func (p *Problem) repack(plan Plan, left *int) Plan {
 	r := &repacking{Problem: p, whole: p.newSearch(leastWaste, 0), plan: plan, lacking: p.counts(), waste: make([]float64, len(p.Nodes)),
 		dice: rand.New(rand.NewPCG(1, 2))}
@@ -78,7 +80,7 @@ func (r *repacking) choose() (nodes []int) {
 	return nodes
 }
 
-// try empties the nodes, and fills them again.
+// try empties the nodes, and fills them again. It takes its steps from left.
 func (r *repacking) try(nodes []int, left *int) {
 	sub := &Problem{Classes: slices.Clone(r.Classes)}
 	for k := range sub.Classes {
@@ -119,7 +121,7 @@ func (r *repacking) try(nodes []int, left *int) {
 	}
 }
 
-// sizeOf returns the size of the tasks, given as the number of each class, weighted by the scarcity of what they request.
+// sizeOf returns the total size of tasks, given as the number of each class. Their requests are weighted by scarcity.
 func (r *repacking) sizeOf(tasks []int) (sum float64) {
 	for k, count := range tasks {
 		for i, value := range r.Classes[k].Request {

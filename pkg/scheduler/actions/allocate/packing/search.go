@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// strategy is the order of nodes, and of ways to fill one, in a search.
+// strategy is the order in which a search fills nodes, and tries the ways to fill a node.
 type strategy int
 
 const (
@@ -36,12 +36,13 @@ type search struct {
 	looks int
 	// cut reports whether the search is incomplete: steps have run out, or a node has more ways to fill it than are tried.
 	cut bool
-	// nodes are in the order of the search, classes the largest first. left is how many tasks of each class are to be placed.
+	// nodes are the indexes of the nodes, in the order in which they are filled. classes are the indexes of the classes, the
+	// largest tasks first. left is how many tasks of each class are to be placed.
 	nodes, classes []int
 	left           []int
 	scale, tight   []float64
 	plan           Plan
-	// rest are the totals of the nodes from each one on.
+	// rest are, for each position in nodes, the totals of the nodes from this position on.
 	rest []totals
 	// failed are the states (a node and the remaining tasks) that have no solution.
 	failed map[string]bool
@@ -116,7 +117,8 @@ func (s *search) sumUp() {
 	}
 }
 
-// from fills the nodes from the i-th on. placed is the number of tasks on the nodes before.
+// from fills the nodes from the i-th on, and reports whether the plan is complete. placed is the number of tasks on the
+// nodes before.
 func (s *search) from(i, placed int) bool {
 	if placed >= s.Wanted && s.rolesMet() {
 		return true
@@ -202,7 +204,7 @@ type fill struct {
 	waste float64
 }
 
-// fills returns ways to fill the i-th node of the search, the most promising first.
+// fills returns ways to fill the i-th node of the search, in the order in which they are tried.
 func (s *search) fills(i int) []fill {
 	e := &enumeration{s: s, loading: s.newLoading(&s.Nodes[s.nodes[i]], s.left), looks: min(s.steps, s.looks)}
 	if s.Wanted == s.Tasks() && s.rest[i].slots > s.rest[i+1].slots {
@@ -216,7 +218,7 @@ func (s *search) fills(i int) []fill {
 	return e.found
 }
 
-// spare returns how much more of each resource the nodes from the i-th on have than all remaining tasks request.
+// spare returns how much more of each resource the nodes from the i-th on have in total than all remaining tasks request.
 func (s *search) spare(i int) []float64 {
 	spare := slices.Clone(s.rest[i].supply)
 	for k, left := range s.left {
@@ -231,7 +233,7 @@ func (s *search) spare(i int) []float64 {
 type enumeration struct {
 	loading
 	s *search
-	// spare is how much of each resource may remain unused; nil for any.
+	// spare is how much of each resource may remain unused on the node; nil for any amount.
 	spare []float64
 	found []fill
 	looks int
@@ -274,8 +276,8 @@ func (e *enumeration) maximal() bool {
 	return !slices.ContainsFunc(e.s.classes, func(k int) bool { return e.most(k) > 0 })
 }
 
-// tolerable reports whether the other nodes have enough total room for the remaining tasks if this node is filled like
-// this.
+// tolerable reports whether, with this filling of the node, the later nodes have enough room in total for the remaining
+// tasks.
 func (e *enumeration) tolerable() bool {
 	for r, spare := range e.spare {
 		if e.room[r] > spare+Tolerance*float64(1+e.Wanted) {

@@ -12,14 +12,15 @@ const (
 	repackShare = 70
 	// searches is the number of strategies among which the final steps are divided.
 	searches = 3
-	// firstSteps bounds the first search, which exhausts small problems; coarseSteps bounds it for a coarser problem.
+	// firstSteps bounds the first search for a plan, which exhausts small problems. coarseSteps bounds a search of a
+	// coarser problem.
 	firstSteps  = 20_000
 	coarseSteps = 4_000
-	// mostCoarse bounds the number of classes of a coarser problem.
+	// mostCoarse bounds the number of classes of coarser problems.
 	mostCoarse = 4
 )
 
-// Solve looks for room in at most the given number of steps. A step is a look at one class on one node. It also returns
+// Solve looks for room in at most the given number of steps. A step examines one class on one node. Solve also returns
 // the number of steps taken.
 func (p *Problem) Solve(steps int) (Plan, Answer, int) {
 	left := steps
@@ -58,7 +59,7 @@ func (p *Problem) solve(left *int) (Plan, Answer) {
 	return nil, Unknown
 }
 
-// searched runs a search with at most the given number of the remaining steps.
+// searched runs a search with at most the given number of steps, which it takes from left.
 func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	share := min(steps, *left)
 	s := p.newSearch(st, share)
@@ -74,14 +75,15 @@ func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	}
 }
 
-// choose returns the problem of the smallest tasks that suffice.
+// choose returns the problem reduced to the smallest tasks that suffice.
 func (p *Problem) choose() *Problem {
 	order := p.largestFirst()
 	slices.Reverse(order)
 	return p.chooseFirst(order)
 }
 
-// chooseFirst takes the first tasks in the order of their classes: as many as each role lacks, and then others.
+// chooseFirst returns the problem reduced to the number of tasks that are wanted: first as many of each role as the role
+// needs, and then others, each time the first in the given order of classes.
 func (p *Problem) chooseFirst(order []int) *Problem {
 	chosen := &Problem{Classes: slices.Clone(p.Classes), Nodes: p.Nodes}
 	for k := range chosen.Classes {
@@ -105,7 +107,7 @@ func (p *Problem) chooseFirst(order []int) *Problem {
 	return chosen
 }
 
-// Refute only looks for a proof that there is no room.
+// Refute only looks for a proof that there is no room. It also returns the number of steps taken.
 func (p *Problem) Refute() (Answer, int) {
 	left := mostCoarse * coarseSteps
 	return p.refute(&left), mostCoarse*coarseSteps - left
@@ -118,9 +120,9 @@ func (p *Problem) refute(left *int) Answer {
 	return Unknown
 }
 
-// refuteChoice looks for a proof that no choice of the wanted number of tasks has room. For one resource it takes the
-// tasks with the smallest requests, with their other requests reduced to the smallest of any task, and allows them on
-// any node that takes some task.
+// refuteChoice looks for a proof that no choice of the wanted number of tasks has room. For each resource, it chooses the
+// tasks with the smallest requests of it. Their other requests are reduced to the smallest of any task, and they are
+// allowed on any node that takes some task.
 func (p *Problem) refuteChoice(left *int) Answer {
 	if p.Wanted >= p.Tasks() || len(p.Nodes) == 0 {
 		return Unknown
@@ -139,8 +141,8 @@ func (p *Problem) refuteChoice(left *int) Answer {
 	return Unknown
 }
 
-// alikeBut returns a relaxed problem whose tasks differ in one resource only. It has a solution whenever this problem
-// has one.
+// alikeBut returns a relaxed problem whose tasks differ only in their request of the resource. It has a solution whenever
+// problem p has one.
 func (p *Problem) alikeBut(resource int) *Problem {
 	out := &Problem{Classes: slices.Clone(p.Classes), Nodes: slices.Clone(p.Nodes), Wanted: p.Wanted, Roles: p.Roles}
 	least := slices.Clone(p.Classes[0].Request)
@@ -189,8 +191,8 @@ func (p *Problem) refuteAny(left *int) Answer {
 	return Unknown
 }
 
-// coarser returns a relaxed problem with fewer classes, which has a solution whenever this problem has one: classes that
-// are neighbors in the order of size, without a large step between them, are treated as the smallest of them.
+// coarser returns a relaxed problem with fewer classes, which has a solution whenever problem p has one. Classes that are
+// neighbors in the order of size, without a large step between them, are merged and treated as the smallest of them.
 func (p *Problem) coarser(classes int) *Problem {
 	scale := p.scale()
 	order := make([]int, len(p.Classes))
@@ -201,7 +203,7 @@ func (p *Problem) coarser(classes int) *Problem {
 	slices.SortStableFunc(order, func(l, r int) int {
 		return cmp.Or(cmp.Compare(of(r), of(l)), compareClasses(&p.Classes[l], &p.Classes[r]))
 	})
-	// A group begins with the largest class, and after each of the largest steps.
+	// A merged class begins with the largest class, and after each of the largest steps in size.
 	steps := make([]int, 0, len(order))
 	for i := 1; i < len(order); i++ {
 		steps = append(steps, i)

@@ -18,13 +18,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Members without requests are placed by backfill, after allocate, and the gang plugin counts waiting ones as ready, because
-// otherwise both would wait for each other (https://github.com/volcano-sh/volcano/issues/646). If a needed one fits nowhere the
-// gang cannot be bound, and its other members would hold their nodes against other gangs in every session, for nothing.
+// Members without requests are placed by action backfill, after allocate. The gang plugin counts them as ready while they are
+// pending, because otherwise allocate and backfill would wait for each other
+// (https://github.com/volcano-sh/volcano/issues/646). If the minimum needs such a member that fits nowhere, the gang cannot be
+// bound. Its other members would then hold their nodes in every session for nothing.
 
 // withBestEffort returns the result of place, unless the job's minimum needs a member without requests that fits nowhere beside
-// the placed tasks. Then it stops counting these members and calls place again; if that does not help, nothing is placed, and the
-// reason is recorded.
+// the placed tasks. In that case it calls place again, while the gang plugin does not count such members. If that does not help,
+// nothing is placed, and the reason is recorded.
 func withBestEffort(r *state.Attempt, opts state.Options, place func() trial.Result) trial.Result {
 	job := r.Job
 	result := place()
@@ -50,15 +51,15 @@ func withBestEffort(r *state.Attempt, opts state.Options, place func() trial.Res
 	return trial.Result{}
 }
 
-// countOn makes the gang plugin count these tasks as ready, or not.
+// countOn sets whether the gang plugin counts these pending tasks as ready. It does so for best-effort tasks.
 func countOn(job *api.JobInfo, tasks map[api.TaskID]bool, count bool) {
 	for uid := range tasks {
 		job.Tasks[uid].BestEffort = count
 	}
 }
 
-// neededBestEffort returns the job's tasks without requests that fit nowhere, if its minimum needs one of them beside the placed
-// tasks, and records the reason.
+// neededBestEffort returns the job's tasks without requests that fit nowhere, if the minimum needs one of them in addition to
+// the tasks placed in the result; else nil. It records the reason.
 func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options) (unfit map[api.TaskID]bool) {
 	job := r.Job
 	if result.Outcome == trial.NotPlaced || !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(job) {
@@ -82,8 +83,8 @@ func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options
 	return unfit
 }
 
-// short reports whether the tasks that count are too few for the minimum that the job has in the session: its PodGroup's, unless
-// a plugin has set another.
+// short reports whether too few of the job's tasks count for the job's minimum in this session. counts reports whether a task
+// counts. The minimum is the PodGroup's, unless a plugin has set another.
 func short(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	least := binding.LeastMembers(job.PodGroup)
 	if job.MinAvailable >= least && binding.ShortOf(job, &job.PodGroup.Spec, counts) != nil {
@@ -108,7 +109,8 @@ func short(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	return all < job.MinAvailable
 }
 
-// pendingBestEffort returns the job's tasks that backfill is to place, also gated ones, sorted by name.
+// pendingBestEffort returns the job's tasks that action backfill is to place, sorted by name. Tasks with scheduling gates
+// are included.
 func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -120,7 +122,8 @@ func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 	return tasks
 }
 
-// unfitBestEffort returns which of the tasks fit nowhere, each by itself, beside the placed tasks, and the reason of the first.
+// unfitBestEffort returns which of the tasks fit nowhere beside the tasks placed in the result, each checked by itself, and the
+// reason of the first.
 func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *trial.Result, opts state.Options) (unfit map[api.TaskID]bool, reason string) {
 	unfit = map[api.TaskID]bool{}
 	failed := map[*feasible.TaskClass]bool{}
@@ -144,8 +147,8 @@ func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *trial.Resu
 	return unfit, reason
 }
 
-// stopsBestEffort returns why the task fits nowhere; empty when some node takes it. Backfill does not know node groups, so it
-// asks the plugin that named them, too.
+// stopsBestEffort returns why the task fits nowhere; empty if some node takes it. All nodes are tried with all plugins,
+// because backfill does not know node groups.
 func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *trial.Result, opts state.Options) string {
 	if task.SchGated {
 		return "has a scheduling gate"
@@ -171,7 +174,7 @@ func stopsBestEffort(r *state.Attempt, task *api.TaskInfo, result *trial.Result,
 	return nowhere + brief.Cut(text, explain.MaxText)
 }
 
-// LacksBestEffort returns why backfill cannot complete a gang that counts as ready; empty when it can.
+// LacksBestEffort returns why action backfill cannot complete a gang that counts as ready; empty if it can.
 func LacksBestEffort(run *state.Run, job *api.JobInfo) string {
 	if len(pendingBestEffort(job)) == 0 {
 		return ""

@@ -22,11 +22,12 @@ const (
 	// maxGangOrders bounds how many orders of a gang group's gangs are tried. Each new order begins with the gang that found
 	// no room.
 	maxGangOrders = 6
-	// maxGangTrials bounds how many further gangs are placed in trials of a gang group, to find groups in which all have room.
+	// maxGangTrials bounds how many trials of single gangs are made to find node groups in which all gangs of a gang group
+	// have room.
 	maxGangTrials = 512
 )
 
-// Solve places all gangs, or none. If it places none, it returns a gang that found no room.
+// Solve places all gangs of the group, or none. If it places none, it returns a gang that found no room.
 func (u *GroupSearch) Solve() (PlacedGangs, *UnplacedGang) {
 	var first *UnplacedGang
 	u.idleOnlyUntil = u.run.Pauses.Until(u.Gangs...)
@@ -43,8 +44,8 @@ func (u *GroupSearch) Solve() (PlacedGangs, *UnplacedGang) {
 	return nil, first
 }
 
-// solveNow tries the gangs in a few orders, then with other groups for them, then as one packing. If explained is set,
-// the first unplaced gang is explained.
+// solveNow tries to place the gangs in a few orders, then in other node groups, then by one packing plan for all. If
+// explained is set, the explanation of the first unplaced gang is recorded.
 func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 	order := u.largestFirst()
 	var first *UnplacedGang
@@ -75,7 +76,7 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 }
 
 // acquireOrders reports whether the session has the steps to try more than one order. Otherwise gang groups take turns
-// (memory.Budget).
+// (crosssession.Budget).
 func (u *GroupSearch) acquireOrders() bool {
 	tasks := 0
 	for _, job := range u.Gangs {
@@ -96,7 +97,7 @@ func orderKey(order []*api.JobInfo) string {
 	return key
 }
 
-// largestFirst orders the gangs by the total request of their minima.
+// largestFirst sorts the gangs by the total request of the tasks that their minima lack, the largest first.
 func (u *GroupSearch) largestFirst() []*api.JobInfo {
 	order := slices.Clone(u.Gangs)
 	shares := map[api.JobID]float64{}
@@ -109,7 +110,8 @@ func (u *GroupSearch) largestFirst() []*api.JobInfo {
 	return order
 }
 
-// placeInOrder places the gangs one after the other. If one finds no room, all are taken back.
+// placeInOrder places the gangs one after the other. If one finds no room, all are taken back. If explained is set, that
+// gang's explanation is recorded.
 func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *UnplacedGang) {
 	var placed PlacedGangs
 	for _, job := range order {
@@ -124,8 +126,8 @@ func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (Placed
 	return placed, nil
 }
 
-// place places the gang beside the gangs already placed, in none of the groups that are left out. Without room it
-// returns nil, and if explained is set, a Wait with the reason.
+// place places the gang beside the gangs already placed, in none of the node groups in leftOut. If it has no room, place
+// returns nil and the reason; with explained, it also records the gang's explanation.
 func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.PendingReason) {
 	u.run.Session.SetCurrentJob(job.UID)
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
@@ -152,14 +154,15 @@ func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, 
 	return nil, reason
 }
 
-// groupBacktrack is a search beyond the orders. It counts its trials and their tasks, which may not exceed MaxFurtherLooks.
+// groupBacktrack is a search for node groups in which all gangs have room, after no order of the gangs has worked. It
+// counts its trials and the tasks in them, for the bounds maxGangTrials and MaxFurtherLooks.
 type groupBacktrack struct {
 	search        *GroupSearch
 	trials, tasks int
 }
 
-// place places the remaining gangs beside those already placed. It tries each gang in all of its groups, until the
-// others have room, too. It returns nil if there is no way, or none within the bound.
+// place places the remaining gangs (left) beside those already placed. It tries each gang in all of its node groups,
+// until the gangs after it have room, too. It returns nil if there is no way, or none within the bounds.
 func (u *groupBacktrack) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs {
 	if len(left) == 0 {
 		return placed
@@ -176,21 +179,21 @@ func (u *groupBacktrack) place(placed PlacedGangs, left []*api.JobInfo) PlacedGa
 		used := gang.candidateOf()
 		gang.takeBack()
 		if used == nil {
-			return nil // there is no other group for it
+			return nil // the gang cannot be placed elsewhere
 		}
 		leftOut[used] = true
 	}
 	return nil
 }
 
-// affords counts a trial, and reports whether the search is still within its bound.
+// affords counts a trial of the job, and reports whether the search is still within its bounds.
 func (u *groupBacktrack) affords(job *api.JobInfo) bool {
 	u.trials++
 	u.tasks += len(job.TaskStatusIndex[api.Pending])
 	return u.trials <= maxGangTrials && u.tasks <= crosssession.MaxFurtherLooks
 }
 
-// candidateOf returns the candidate group that contains the gang; nil when no single one does.
+// candidateOf returns the candidate node group that contains all placed tasks of the gang; nil if none does.
 func (p *PlacedGang) candidateOf() *topology.Group {
 	if p.Attempt.Groups == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Explain records why each of the gang group's gangs waits: the gang that found no room gets its own explanation, the others name that
-// gang.
+// Explain records why each gang of the gang group waits. failed is the gang that found no room: it gets its own explanation, and the
+// others name it. If failed is nil, why is the reason of all gangs.
 func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
 	if failed != nil {
 		why = fmt.Sprintf("gang %s does not fit: %s", failed.job.UID, brief.Part(failed.reason.Message))
@@ -38,7 +38,8 @@ func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
 	u.remember(reasons, failed)
 }
 
-// Reuse repeats the last session's explanations for the gang group's gangs, if nothing that they depend on has changed.
+// Reuse records the last session's explanations for the gang group's gangs again, if nothing that they depend on has
+// changed. It returns false if there are none.
 func (u *GroupSearch) Reuse() bool {
 	if u.fingerprint = state.FingerprintOfGangGroup(u.run, u.Gangs, u.pending); u.fingerprint == 0 {
 		return false
@@ -58,7 +59,7 @@ func (u *GroupSearch) Reuse() bool {
 	return true
 }
 
-// remember keeps the explanations for the next session.
+// remember keeps the explanations for the next session, unless the search was cut.
 func (u *GroupSearch) remember(reasons map[api.JobID]framework.PendingReason, failed *UnplacedGang) {
 	if u.cut {
 		return

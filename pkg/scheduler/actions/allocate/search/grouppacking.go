@@ -17,16 +17,16 @@ const maxAssignments = 64
 // packedGang is a gang of a gang group as part of a packing.
 type packedGang struct {
 	attempt *state.Attempt
-	// scopes are the places where it may be placed.
+	// scopes are the sets of nodes where the gang may be placed.
 	scopes []state.Scope
-	// scope is the place it is assigned to.
+	// scope is the set of nodes to which the current assignment assigns the gang.
 	scope  state.Scope
 	tasks  []*api.TaskInfo
 	needed int
 }
 
 // placeByPlan places the gangs by a plan that, in numbers, has room for all of them at once. It tries assignments of gangs
-// to groups, up to a bound. Trials of one gang after the other miss such plans if gangs share nodes.
+// to node groups, up to a bound. Trials of one gang after the other miss such plans if gangs share nodes.
 func (u *GroupSearch) placeByPlan() PlacedGangs {
 	var all []*packedGang
 	for _, job := range u.Gangs {
@@ -40,7 +40,7 @@ func (u *GroupSearch) placeByPlan() PlacedGangs {
 	return u.assign(all, 0, &left)
 }
 
-// packedGang returns nil if numbers alone do not decide on the gang.
+// packedGang returns the gang as part of a packing; nil if numbers alone do not decide where it fits.
 func (u *GroupSearch) packedGang(job *api.JobInfo) *packedGang {
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil || r.Planner != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
@@ -66,7 +66,8 @@ func (u *GroupSearch) packedGang(job *api.JobInfo) *packedGang {
 	return g
 }
 
-// assign assigns the gangs from next on to scopes, and places all of them once the last one is assigned.
+// assign assigns the gangs from index next on to each of their scopes in turn, and places all gangs once the last one is
+// assigned. left is how many more assignments may be tried.
 func (u *GroupSearch) assign(all []*packedGang, next int, left *int) PlacedGangs {
 	if next == len(all) {
 		*left--
@@ -90,7 +91,8 @@ type gangClass struct {
 	tasks []*api.TaskInfo
 }
 
-// placePacked places the gangs where they are assigned, if there is a plan and every plugin agrees with it.
+// placePacked places the gangs in the scopes to which they are assigned, if a packing plan for all of them exists and
+// every plugin accepts it.
 func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 	problem, classes, nodes := u.problemOf(all)
 	if problem == nil {
@@ -136,8 +138,8 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 	return placed
 }
 
-// problemOf returns the packing problem of the gangs where they are assigned, its classes, and its nodes; nil if numbers cannot
-// describe it.
+// problemOf returns the packing problem of the gangs in the scopes to which they are assigned, the problem's classes, and its
+// nodes; nil if numbers cannot describe it.
 func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []gangClass, []int32) {
 	var tasks []*api.TaskInfo
 	for _, g := range all {

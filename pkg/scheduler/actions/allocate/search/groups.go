@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	// maxNarrower bounds how many groups of each narrower level are tried before the candidate itself. Numbers and
-	// scores order these groups, so if the first three fail, the cause is one that only trials reveal, and the wider
-	// group is the next best choice.
+	// maxNarrower bounds, for each narrower level, how many groups inside a candidate group are tried before the
+	// candidate itself. They are ordered by numbers and scores. If the first three fail, the cause is one that only
+	// trials reveal, and the wider group is the next best choice.
 	maxNarrower = 3
-	// maxNarrowerVerdicts is the bound for tasks that are placed one by one, where numbers do not show which groups
-	// hold them. It limits the number of verdicts for each level: 20 such members are tried in all groups of 1,000
-	// nodes.
+	// maxNarrowerVerdicts replaces maxNarrower for tasks that are placed one by one, because numbers do not show which
+	// groups hold them. It limits the number of filter results for each level: 20 such members are tried in all groups of
+	// 1,000 nodes.
 	maxNarrowerVerdicts = 20_000
 )
 
-// candidateGroup is a node group a gang may be placed in.
+// candidateGroup is a node group in which a gang may be placed.
 type candidateGroup struct {
 	group *topology.Group
-	// room is how many tasks the group takes now of the class that it takes most of. spare is the room left after the
-	// needed tasks are placed. Both are in dominant shares. spare is negative if the group cannot take the needed
-	// tasks.
+	// room is the total size of the tasks that the group takes now if all are of one class, for the class with the
+	// largest total. spare is the room left after the needed tasks are placed; it is negative if the group cannot take
+	// these. Both are in dominant shares.
 	room, spare float64
 	score       float64
 }
 
-// placeInGroups places the job's minimum whole in one of the groups. It prefers groups that hold it now to groups that
-// hold it once resources are released, and among these the best by the plugins' scores. A gang that only prefers groups
-// and fits into none now is spread over as few as possible before it waits.
+// placeInGroups places the job's minimum as a whole in one of its node groups. It prefers groups that hold the minimum
+// now to groups that hold it once resources are released, and among these the group with the best score of the plugins. A
+// gang that only prefers groups, and fits into none now, is spread over as few groups as possible before it waits.
 func placeInGroups(r *state.Attempt) trial.Result {
 	d, err := r.DemandOf()
 	if err != nil {
@@ -53,7 +53,7 @@ func placeInGroups(r *state.Attempt) trial.Result {
 	return tryInOrder(r, ways...)
 }
 
-// tryGroups tries the candidates that may hold the job, the best first.
+// tryGroups tries the job in the candidate groups that may hold it, the best first.
 func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	candidates := candidates(r, r.Groups.Candidates, d, opts)
 	takeFirst := r.Run.Session.Placement.ScoredBeforeTrial()
@@ -82,10 +82,11 @@ func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Resu
 		return trial.Result{}
 	}
 	opts.Places = 1
-	return tryGroup(r, candidates[best].group, d, opts) // the trial is made again, not replayed
+	return tryGroup(r, candidates[best].group, d, opts) // a new trial, because volumes and devices of the first one were released
 }
 
-// scoreGroup asks the plugins for their score of the group; false when one fails, which excludes the group.
+// scoreGroup returns the plugins' score of the group, for the placement of a trial in it, or before a trial for nil. It
+// returns false if a plugin fails, which excludes the group.
 func scoreGroup(r *state.Attempt, c *candidateGroup, d *state.Demand, placement map[api.TaskID]string) (float64, bool) {
 	score, err := r.Run.Session.Placement.NodeGroupScore(r.Job, trialOf(c, d, placement))
 	if err != nil {
@@ -103,8 +104,8 @@ func trialOf(c *candidateGroup, d *state.Demand, placement map[api.TaskID]string
 	return &framework.NodeGroupTrial{Group: c.group, Fill: fill, Placement: placement}
 }
 
-// candidates returns the groups that may hold the needed tasks, the best by the scores that are known before a trial first.
-// Upstream spends its time on trials of groups that cannot (https://github.com/volcano-sh/volcano/issues/4899).
+// candidates returns the groups that may hold the needed tasks, the best first by the scores that are known before a trial.
+// Upstream spends its time on trials in groups that cannot hold them (https://github.com/volcano-sh/volcano/issues/4899).
 func candidates(r *state.Attempt, groups []*topology.Group, d *state.Demand, opts state.Options) []candidateGroup {
 	var out []candidateGroup
 	for _, group := range groups {
@@ -128,7 +129,7 @@ func candidates(r *state.Attempt, groups []*topology.Group, d *state.Demand, opt
 	return out
 }
 
-// roomIn computes how many tasks the group takes now.
+// roomIn computes how much room the group has now, before and after it takes the needed tasks.
 func roomIn(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) candidateGroup {
 	c := candidateGroup{group: group}
 	set := r.Run.GroupSet(group, opts.Within)
@@ -154,8 +155,8 @@ func roomIn(r *state.Attempt, group *topology.Group, d *state.Demand, opts state
 	return c
 }
 
-// tryGroup places the job in the narrowest group inside the candidate that holds it, or else in the candidate, in as
-// few of its groups as possible.
+// tryGroup places the job in the narrowest group inside the candidate that holds it, else in the candidate itself, over
+// as few groups inside it as possible.
 func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) trial.Result {
 	for _, g := range append(narrower(r, group, d, opts), group) {
 		result := placeIn(r, r.Run.GroupScope(g, opts.Within, r.Groups.Plugin), opts)
@@ -167,7 +168,7 @@ func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 	return trial.Result{}
 }
 
-// narrower returns the groups inside the group that may hold the needed tasks: the narrowest level first, and a few of
+// narrower returns groups inside the group that may hold the needed tasks: the narrowest level first, and only a few of
 // each level. Within a level the best score comes first, then the least spare room.
 func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) []*topology.Group {
 	byLevel := map[int][]candidateGroup{}
@@ -205,8 +206,9 @@ func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 	return out
 }
 
-// spread places a gang that no candidate holds over several candidates: in one of the groups around them, the narrowest
-// level first, else over as few groups of the widest level as possible. Nodes outside of groups come last.
+// spread places a gang that no candidate holds over several candidates: in one of the wider groups that contain
+// candidates, the narrowest level first, else over as few groups of the widest level as possible. Nodes outside of groups
+// come last.
 func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	around := r.Groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {
@@ -222,7 +224,8 @@ func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result 
 	return placeIn(r, r.Run.GroupScope(r.Run.Index.GroupOfAll(around), opts.Within, ""), opts)
 }
 
-// parents returns the parents of the groups, which are sorted by path; groups without a parent stay.
+// parents returns the parents of the groups, without duplicates. Groups without a parent stay. The groups must be sorted
+// by path.
 func parents(groups []*topology.Group) []*topology.Group {
 	out := slices.Clone(groups)
 	for i, g := range out {

@@ -14,24 +14,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// GroupSearch is the search for room for the gangs of a gang group, in its turn.
+// GroupSearch is one search for room for the gangs of a gang group.
 type GroupSearch struct {
 	run       *state.Run
 	gangGroup *binding.GangGroup
 	pending   map[api.JobID]*state.Pending
 	// Gangs are the gangs to be placed.
 	Gangs []*api.JobInfo
-	// idleOnly reports whether resources being released do not count.
+	// idleOnly reports whether only idle resources count, and not resources being released.
 	idleOnly bool
-	// idleOnlyUntil is the end of the pause of one of the gangs (state.Attempt); zero for none.
+	// idleOnlyUntil is the end of the pause of one of the gangs (state.Attempt.IdleOnlyUntil); zero for none.
 	idleOnlyUntil time.Time
-	// fingerprint covers everything that decides on the gang group; 0 if that cannot be named. cut reports whether the
-	// session had too few steps to try every way, or if something that the fingerprint does not cover refused a way.
+	// fingerprint is a hash of everything that the result depends on; 0 if a part of it cannot be compared between
+	// sessions. cut reports whether the session had too few steps to try every way, or whether something outside of the
+	// fingerprint refused a way.
 	fingerprint uint64
 	cut         bool
 }
 
-// NewGroupSearch begins the turn of the gang group, whose gangs have these tasks pending.
+// NewGroupSearch returns a search for the gang group. pending are the tasks to be placed, by gang.
 func NewGroupSearch(run *state.Run, gangGroup *binding.GangGroup, pending map[api.JobID]*state.Pending) *GroupSearch {
 	return &GroupSearch{run: run, gangGroup: gangGroup, pending: pending}
 }
@@ -42,10 +43,10 @@ type PlacedGang struct {
 	Result  trial.Result
 }
 
-// PlacedGangs are placed in this order.
+// PlacedGangs are gangs of a gang group in the order in which they were placed.
 type PlacedGangs []PlacedGang
 
-// discard takes all of them back, the last one first.
+// discard takes all of the gangs back, the last one first.
 func (p PlacedGangs) discard() {
 	for _, gang := range slices.Backward(p) {
 		gang.takeBack()
@@ -58,7 +59,7 @@ func (p *PlacedGang) takeBack() {
 	p.Attempt.Run.Failed.NotePlaced() // a gang that did not fit beside it may fit now
 }
 
-// Outcome returns ready if all of them are ready.
+// Outcome returns trial.Ready if all of the gangs are ready, and else trial.Pipelined.
 func (p PlacedGangs) Outcome() trial.Outcome {
 	for _, gang := range p {
 		if gang.Result.Outcome != trial.Ready || !gang.Attempt.Run.Progress.JobReady(gang.Attempt.Job) {

@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// placeIn places the job's tasks in the scope until the job is ready, provided that backfill can place the rest of its
-// minimum.
+// placeIn places the job's tasks in the scope until the job is ready. If the minimum needs members without requests, it
+// succeeds only if action backfill can place these.
 func placeIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	return withBestEffort(r, opts, func() trial.Result { return placeRequests(r, scope, opts) })
 }
@@ -31,9 +31,9 @@ func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) tria
 	return trial.ResultOf(subJob, placeSubJob(r, subJob, r.Pending.Tasks[subJob.UID], scope, opts))
 }
 
-// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and repeats the best trial of
-// the first gradient with a successful one: a ready one before a waiting one, then the highest score, then the name. The trial is
-// repeated, not replayed, because volumes and devices that it chose were taken back with it.
+// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and takes the best HyperNode of
+// the first gradient in which a trial succeeds: a ready result before a waiting one, then the highest score, then the name. The
+// best trial is made again, because volumes and devices that it chose were released with it.
 func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	top := r.Run.Session.HyperNodes[vcframework.ClusterTopHyperNode]
 	for _, gradient := range r.Run.Session.HyperNodeGradientForJobFn(r.Job, top) {
@@ -60,9 +60,9 @@ func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) 
 	return trial.Result{}
 }
 
-// placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in
-// order, until the job is ready. A sub-job without room may be blocked by an earlier one that could be placed
-// elsewhere, so it comes first in another try.
+// placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order,
+// until the job is ready. A sub-job may find no room because of an earlier sub-job that could be placed elsewhere. So the
+// sub-jobs are tried again with the one that found no room first.
 func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) trial.Result {
 	if set := r.Run.HyperNodeScope(hyperNode.Name, scope, opts).Set; r.Refuted(set, opts) {
 		r.Found.NoteTried(set)
@@ -83,8 +83,9 @@ func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Sc
 	}
 }
 
-// mayReorderSubJobs reports whether the sub-jobs may be tried in another order: the session has looks left, or it is
-// this job's turn. The try is charged with as many looks as the last order tried tasks.
+// mayReorderSubJobs reports whether the sub-jobs may be tried in another order: the session has looks left, or this
+// search has its turn (crosssession.Budget). The new order costs as many looks as the last order tried tasks (tried),
+// times the number of task classes.
 func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts state.Options, tried int) bool {
 	classes := 1
 	if r.Packing != nil {
@@ -93,8 +94,8 @@ func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts stat
 	return r.Run.CrossSession.Orders.AcquireAll(r.Run.SearchOf(r.Job, hyperNode.Name, opts.IdleOnly), tried*classes)
 }
 
-// trySubJobs tries the sub-jobs in order, the highest number in first before the others. It also returns the first one that found
-// no room.
+// trySubJobs tries the sub-jobs in order; sub-jobs in first come before others, the highest number first. It also returns the
+// first sub-job that found no room.
 func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (result trial.Result, blocked api.SubJobID) {
 	r.Job.ResetFitErr()
 	result = trial.Result{Rest: map[api.SubJobID][]*api.TaskInfo{}, HyperNode: hyperNode.Name, SubJobs: map[api.SubJobID]string{}, Former: map[api.SubJobID]string{}}
@@ -141,7 +142,8 @@ func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.Hyp
 	return result, blocked
 }
 
-// placeInBestHyperNode places the sub-job in the best of the HyperNodes in hyperNode that the plugins allow it.
+// placeInBestHyperNode places the sub-job in the best of those HyperNodes inside hyperNode that the plugins allow for it.
+// It also returns the HyperNode's name and score.
 func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (trial.PartResult, string, float64) {
 	place := func(name string) trial.PartResult {
 		return placeSubJob(r, subJob, tasks, r.Run.HyperNodeScope(name, scope, opts), opts)
@@ -173,8 +175,8 @@ func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api
 	return trial.PartResult{Rest: tasks}, "", 0
 }
 
-// bestHyperNode chooses among HyperNodes that hold the sub-job: one where it is ready before one where it waits, then the
-// highest sum of the plugins' scores, then the first name.
+// bestHyperNode chooses among HyperNodes in which a trial of the sub-job succeeded: one where the sub-job is ready before
+// one where it waits, then the highest sum of the plugins' scores, then the first name. It also returns that sum.
 func bestHyperNode(ssn *framework.Session, subJob *api.SubJobInfo, outcomes map[string]trial.Outcome) (string, float64) {
 	candidates := map[string][]*api.NodeInfo{}
 	var names []string

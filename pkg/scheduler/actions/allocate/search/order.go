@@ -8,7 +8,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// tryInOrder tries ways to place the job, each before the next one.
+// tryInOrder tries the given ways to place the job until one succeeds: all of them on idle resources, and then with
+// resources being released. Each way is tried first without the nodes that the job should avoid, and then with them.
 func tryInOrder(r *state.Attempt, ways ...func(state.Options) trial.Result) trial.Result {
 	within := []*nodeset.Set{nil}
 	if avoided := r.Run.Session.Placement.Avoided(r.Job); len(avoided) > 0 {

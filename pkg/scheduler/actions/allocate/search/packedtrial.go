@@ -9,14 +9,17 @@ import (
 )
 
 const (
-	// maxPlans bounds how many plans are tried in a place: each leaves out a node that a plugin refused in the last one. Plans
-	// after the first are charged to the session's budget for other orders (memory.Budget).
+	// maxPlans bounds how many packing plans are tried in a set of nodes. Each further plan leaves out the pair of node and
+	// class that a plugin refused in the last one. Its cost is taken from the session's budget for other orders
+	// (crosssession.Cache.Orders).
 	maxPlans = 8
-	// planLooks is the cost, in looks of a session, of a task that is placed to check whether plugins agree with a plan.
+	// planLooks is the cost of placing one task to check whether plugins accept a plan, in the looks of
+	// crosssession.MaxFurtherLooks.
 	planLooks = 4
 )
 
-// tryPacked looks for a plan for wanted of the first tasks, and places them by it if every plugin still agrees.
+// tryPacked looks for a packing plan for wanted tasks, to be chosen from the part's first tasks; their number is first.
+// It places the tasks by the plan if every plugin accepts it.
 func (s *partSearch) tryPacked(first, wanted int) trial.PartResult {
 	in := s.attempt.NewPackingInput(s.part.Tasks[:first], wanted, s.part.NeededByRole())
 	if in == nil || in.FillCaches() != nil {

@@ -19,11 +19,13 @@ type partSearch struct {
 	part    *trial.Part
 	attempt *state.Attempt
 	run     *state.Run
-	// places is the number of places where the job is still to be tried, including this one.
+	// places is the number of node groups or HyperNodes in which the job is still to be tried, including this one.
 	places int
-	// refused is how many trials of the attempt had been refused for reasons beyond numbers before this search.
+	// refused is how many trials of the attempt failed for reasons beyond numbers before this search
+	// (state.Findings.Refused).
 	refused int
-	// key names everything that decides on the part, once keyed is set; empty if that cannot be named.
+	// key is a text of everything that decides whether the part can be placed; empty if a part of it cannot be compared.
+	// keyed is set once the key is made.
 	key   string
 	keyed bool
 }
@@ -33,22 +35,23 @@ func (s *partSearch) orderSearch() crosssession.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
-// hasFailed reports whether the search is known to fail for the sub-job, because it failed in an equal situation.
+// hasFailed reports whether this way to place the part is known to fail, because it failed in an equal situation.
 func (s *partSearch) hasFailed(in crosssession.Way) bool {
 	key, known := s.failureKey()
 	return known && s.run.CrossSession.HasFailed(in, key)
 }
 
-// recordFailed records that the search fails for the sub-job.
+// recordFailed records that this way to place the part fails.
 func (s *partSearch) recordFailed(in crosssession.Way) {
 	if key, known := s.failureKey(); known {
 		s.run.CrossSession.RecordFailed(in, key)
 	}
 }
 
-// failureKey names everything that decides whether the tasks can be placed in the scope: the job, its needs, the numbers of the
-// packing problem, which include all relevant room, and the inputs of verdicts on any node. It returns false where these cannot
-// be named. It is used while no task of the sub-job is placed. Sub-groups have no key, because numbers cover only the whole job.
+// failureKey returns a text of everything that decides whether the tasks can be placed in the scope: the job and its needs, the
+// numbers of the packing problem, which include all relevant room, and the inputs of filter results on any node. It returns
+// false if a part of that cannot be compared. The key is valid while no task of the sub-job is placed. Jobs with sub-groups have
+// no key, because the numbers cover only the whole job.
 func (s *partSearch) failureKey() (string, bool) {
 	if !s.keyed {
 		s.keyed, s.key = true, s.makeFailureKey()
@@ -73,13 +76,13 @@ func (s *partSearch) makeFailureKey() string {
 	return fmt.Sprintf("%s %d %s", s.attempt.Job.UID, session, problem.Key())
 }
 
-// gangName names everything that decides whether a gang of different tasks fits into the scope: their classes in task order, the
-// number needed, their roles, and the queue. Of equal gangs only the first is then tried in every way while nothing
-// else is placed. The name is empty where that cannot be named: for gangs with placed members, a topology, nominated nodes, or
-// verdicts of their own, and where a plugin reads more of a task than its class.
+// gangName returns a text of everything that decides whether a gang of different tasks fits into the scope: the classes in task
+// order, the number needed, the roles, and the queue. While nothing else is placed, only the first of several gangs with equal
+// texts is tried in every way. The text is empty if a part of that cannot be named: for gangs with placed members, a topology,
+// nominated nodes or filter results that apply to them alone, and if a plugin reads more of a task than its class.
 func (s *partSearch) gangName() string {
 	if s.run.Finder.ReadsAnything() || len(s.attempt.Members.Nodes) > 0 || s.attempt.Job.ContainsSubJobPolicy() || s.part.SubJob.WithNetworkTopology() || s.run.SameClass(s.part.Tasks) == len(s.part.Tasks) {
-		return "" // equal tasks are known from the first one; the last condition looks at all tasks
+		return "" // if all tasks are of one class, the result for the first one decides; this condition is last because it reads all tasks
 	}
 	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.part.Scope.Set, s.part.IdleOnly, s.part.Needed, s.attempt.Job.Queue, s.part.NeededByRole(), s.part.Scope.ChosenBy)
 	for rest := s.part.Tasks; len(rest) > 0; {

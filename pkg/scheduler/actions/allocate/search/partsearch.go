@@ -62,8 +62,8 @@ func (s *partSearch) place() trial.PartResult {
 	return failed
 }
 
-// tryFirstOrders tries the tasks by rank, where a plugin knows ranks, and the largest first. It also returns the classes that
-// found no room.
+// tryFirstOrders tries the tasks by rank, if a plugin knows their ranks, and then the largest first. It also returns the
+// classes that found no room.
 func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) {
 	if first := min(s.part.Needed, len(s.part.Tasks)); s.attempt.Compare != nil && s.run.SameClass(s.part.Tasks[:first]) < first {
 		if result, _ := trial.Try(s.part, first, trial.Arrangement{ByRank: true}); result.Outcome != trial.NotPlaced {
@@ -73,7 +73,7 @@ func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) 
 	return trial.Try(s.part, s.part.Needed, trial.Arrangement{Order: trial.LargestFirst})
 }
 
-// ruledOut reports whether it is known without a trial that there is no room.
+// ruledOut reports whether it is known without a trial that the part has no room in its scope.
 func (s *partSearch) ruledOut() bool {
 	switch {
 	case s.firstTaskFitsNowhere():
@@ -89,8 +89,8 @@ func (s *partSearch) ruledOut() bool {
 	}
 }
 
-// firstTaskFitsNowhere reports whether the first task is known to fit nowhere and the sub-job cannot be ready without it. It
-// records this.
+// firstTaskFitsNowhere reports whether the first task is known to fit nowhere and the sub-job cannot be ready without it. In
+// that case it records the reason in the job's fit errors.
 func (s *partSearch) firstTaskFitsNowhere() bool {
 	task := s.part.Tasks[0]
 	cache := s.run.Finder.Class(task).Cache()

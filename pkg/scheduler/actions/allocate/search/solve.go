@@ -7,8 +7,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// Solve places the job. It prefers idle resources to resources being released, one whole group to several, and nodes
-// that the job need not avoid.
+// Solve places the job. It prefers idle resources to resources being released, one whole group to several, and nodes that
+// the job need not avoid to those it should.
 func Solve(r *state.Attempt) trial.Result {
 	switch {
 	case r.Planner != nil:

@@ -18,17 +18,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang that a plugin gathers (framework.TopologyPlanner) is placed by the plugin's plans. They are based on how many members each
-// node takes, by numbers. A trial shows whether every plugin agrees; if a node takes fewer, plans are recomputed with the actual
-// number.
+// Some gangs are placed by the plans of a plugin that places them in one domain of a network (framework.TopologyPlanner). The plans
+// are based on how many members each node takes, by numbers. A trial shows whether every plugin accepts a plan. If a node takes
+// fewer members, new plans are made with the actual number.
 
 const (
-	// maxPlanTrials bounds how many plans of a gang are tried in one place, in addition to the bound of MaxFurtherLooks on all
-	// of their tasks.
+	// maxPlanTrials bounds how many plans of a gang are tried in one set of nodes. In addition, MaxFurtherLooks bounds the
+	// tasks in all of these trials.
 	maxPlanTrials = 64
-	// maxPlanProbes bounds how many tasks of a gang are placed to find out how many a node takes, where numbers cannot show it.
+	// maxPlanProbes bounds how many tasks of a gang are placed only to find out how many of them a node takes, if numbers
+	// cannot show it.
 	maxPlanProbes = 5_000
-	// furtherAtOnce is how many members beyond the minimum a gathered gang gets in one turn: each turn recomputes the plans.
+	// furtherAtOnce is how many members beyond the minimum a gang is given in one attempt, because each attempt makes the
+	// plans again.
 	furtherAtOnce = 64
 )
 
@@ -41,13 +43,14 @@ type planRun struct {
 	atOnce int
 	// queueRefused reports whether the queue had no room for a task of a trial.
 	queueRefused bool
-	// may reports whether the session has steps left for probes, and for trials beyond the first.
+	// may reports whether the session has given the job steps for probes, and for trials beyond the first.
 	may bool
 	// tried counts the tasks that were placed and taken back.
 	tried int
 }
 
-// placeByTopology places the job's tasks by the plans of the plugin that gathers it, within the node groups of the plugin that names them.
+// placeByTopology places the job's tasks by the plans of its TopologyPlanner. If another plugin names node groups for the job, each plan
+// stays in one of these.
 func placeByTopology(r *state.Attempt) trial.Result {
 	if r.Groups == nil {
 		return tryInOrder(r, func(opts state.Options) trial.Result {
@@ -75,7 +78,8 @@ func placeByTopology(r *state.Attempt) trial.Result {
 	return tryInOrder(r, ways...)
 }
 
-// placeByTopologyIn places the job's tasks in the scope, provided that backfill can place the rest of its minimum.
+// placeByTopologyIn places the job's tasks by plans in the scope. If the minimum needs members without requests, it
+// succeeds only if action backfill can place these.
 func placeByTopologyIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	uid := r.Job.DefaultSubJobID()
 	tasks := slices.SortedStableFunc(slices.Values(r.Pending.Tasks[uid]), r.Planner.Compare)
@@ -91,8 +95,8 @@ func placeByTopologyIn(r *state.Attempt, scope state.Scope, opts state.Options) 
 	})
 }
 
-// place tries plans until one works. After each failure the slots of a node are corrected to the number of tasks that
-// it took.
+// place tries plans until one works. After each failure, the slots of nodes that took fewer tasks than planned are set to
+// the number that they took.
 func (g *planRun) place() trial.PartResult {
 	failed := trial.PartResult{Rest: g.part.Tasks}
 	if len(g.part.Tasks) == 0 || len(g.part.Scope.Set.Nodes) == 0 {
@@ -144,7 +148,7 @@ func (g *planRun) place() trial.PartResult {
 }
 
 // acquirePlans reports whether the session has the steps to continue after the first trial. Otherwise gangs take turns
-// (memory.Budget).
+// (crosssession.Budget).
 func (g *planRun) acquirePlans() bool {
 	if !g.may {
 		g.may = g.run.CrossSession.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.Scope.Set.Name, g.part.IdleOnly), 0)
@@ -156,20 +160,21 @@ func (g *planRun) acquirePlans() bool {
 	return g.may
 }
 
-// charge subtracts tasks that were placed and taken back from the remaining steps.
+// charge takes the cost of tasks that were placed and taken back from the session's remaining steps.
 func (g *planRun) charge(tasks int) {
 	g.tried += tasks
 	g.run.CrossSession.Orders.Left -= tasks * planLooks
 }
 
-// lower corrects the slots by the number of tasks that nodes took; false when they took all.
+// lower sets the slots of nodes to the number of tasks that they took. took has only nodes that took fewer than planned;
+// lower returns false if there are none.
 func lower(slots, took map[string]int) bool {
 	maps.Copy(slots, took)
 	return len(took) > 0
 }
 
-// nextPlan returns the best plan, and the tasks to place by it: the job's minimum, in a domain for all its tasks if there is one;
-// for a ready job, as many as may be placed.
+// nextPlan returns the best plan, and the tasks to place by it. For a job that is not ready, these are the tasks of its minimum,
+// if possible in a domain that has room for all of its tasks. For a ready job they are as many as may be placed at once.
 func (g *planRun) nextPlan(plans framework.TopologyPlans) ([]*api.TaskInfo, []framework.NodeShare) {
 	all := len(g.part.Tasks)
 	needed := g.attempt.NeededByJob()
@@ -189,7 +194,8 @@ func (g *planRun) nextPlan(plans framework.TopologyPlans) ([]*api.TaskInfo, []fr
 	return nil, nil
 }
 
-// chosen returns n of the tasks, by rank: tasks that the minima of roles need, then others in task order and by rank.
+// chosen returns n of the tasks, sorted by rank: first tasks that the minima of roles need, then others in task order and
+// by rank.
 func (g *planRun) chosen(n int) []*api.TaskInfo {
 	if n >= len(g.part.Tasks) {
 		return g.part.Tasks
@@ -219,8 +225,8 @@ func (g *planRun) chosen(n int) []*api.TaskInfo {
 	return out
 }
 
-// placeByShares places the tasks by the plan. If some find no place, nothing is placed, and it returns the number of tasks of the
-// nodes that took fewer than their share.
+// placeByShares places the tasks by the plan. If a task finds no place, nothing is placed. In that case placeByShares also
+// returns, for each node that took fewer tasks than planned, how many it took.
 func (g *planRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShare) (trial.PartResult, map[string]int) {
 	result, shortfall := trial.TryShares(g.part, tasks, plan)
 	if shortfall.QueueRefused {
@@ -229,14 +235,15 @@ func (g *planRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShar
 	return result, shortfall.Took
 }
 
-// plannedClass is a class of tasks of a gang.
+// plannedClass is a class of the gang's tasks, and the nodes that take its tasks.
 type plannedClass struct {
 	candidates *feasible.CandidateNodes
 	request    *api.Resource
 	count      int
 }
 
-// plannedClasses returns the classes of the tasks. exact reports whether numbers show how many of them a node takes.
+// plannedClasses returns the classes of the tasks. exact reports whether numbers alone show how many of the tasks a node
+// takes.
 func (g *planRun) plannedClasses() (classes []*plannedClass, exact bool, err error) {
 	at := map[*feasible.TaskClass]*plannedClass{}
 	exact = true
@@ -256,8 +263,8 @@ func (g *planRun) plannedClasses() (classes []*plannedClass, exact bool, err err
 	return classes, exact, nil
 }
 
-// slots returns, for each node, an upper bound computed from numbers of how many tasks it takes, one after the other;
-// for equal tasks, how many it would take if there were more.
+// slots returns, for each node, an upper bound of how many of the tasks it takes together, computed from numbers. If all
+// tasks are of one class, it is how many the node would take if there were more.
 func (g *planRun) slots(classes []*plannedClass) map[string]int {
 	slots := map[string]int{}
 	for place, node := range g.part.Scope.Set.Nodes {
@@ -268,7 +275,8 @@ func (g *planRun) slots(classes []*plannedClass) map[string]int {
 	return slots
 }
 
-// probe places tasks to find out how many a node takes, where numbers cannot show it.
+// probe places tasks on each node and takes them back, to find out how many a node takes, and corrects the slots. It is
+// used where numbers cannot show it.
 func (g *planRun) probe(slots map[string]int) {
 	for _, node := range g.part.Scope.Set.Nodes {
 		name := g.run.Index.Nodes[node].Name
@@ -279,7 +287,8 @@ func (g *planRun) probe(slots map[string]int) {
 	}
 }
 
-// slotsByNumbers computes it for the node at the place, from cached verdicts and the node's remaining resources.
+// slotsByNumbers returns how many of the tasks the node at the index place of the scope's nodes takes, from cached filter
+// results and the node's remaining resources.
 func (g *planRun) slotsByNumbers(classes []*plannedClass, place int) (n int) {
 	node := g.run.Index.Nodes[g.part.Scope.Set.Nodes[place]]
 	free := node.Idle
@@ -304,7 +313,7 @@ func (g *planRun) slotsByNumbers(classes []*plannedClass, place int) (n int) {
 	return n
 }
 
-// copiesIn returns how many such requests fit into the free resources, at most most.
+// copiesIn returns how many times the request fits into the free resources, at most most.
 func copiesIn(request, free *api.Resource, most int) int {
 	n := float64(most)
 	bound := func(request, free float64) {

@@ -12,23 +12,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Attempt is one attempt to place a job: its tasks, and the places where it may be placed.
+// Attempt is one attempt to place a job: the job's tasks, and the node groups where they may be placed.
 type Attempt struct {
 	Run     *Run
 	Job     *api.JobInfo
 	Pending *Pending
 	// Groups are the node groups where the job may be placed; nil for anywhere.
 	Groups *framework.NodeGroups
-	// Planner divides its tasks over domains; nil when no plugin gathers it.
+	// Planner divides the job's tasks over the domains of a network; nil if no plugin does.
 	Planner *framework.TopologyPlanner
-	// Compare is the rank order of the job's tasks; nil when it has none.
+	// Compare is the order of the job's tasks by rank; nil if they have no ranks.
 	Compare func(l, r *api.TaskInfo) int
 	// alone reports whether no other job is left, so that no other job waits while all of the job's tasks are placed at once.
 	alone   bool
 	Members *MemberNodes
-	// Packing is the job's demand in numbers; nil when numbers cannot describe it.
+	// Packing is the job's demand in numbers; nil if the attempt does not use it, or numbers cannot describe it.
 	Packing *PackingInput
-	// Phases are the values of IdleOnly to try, in order.
+	// Phases are the values of Options.IdleOnly to try, in order.
 	Phases []bool
 	// IdleOnlyUntil is the end of the pause in which only idle resources count, because gangs held idle resources for too long;
 	// zero for none.
@@ -38,21 +38,23 @@ type Attempt struct {
 
 // Findings are the results of an attempt, for its explanation.
 type Findings struct {
-	// Fingerprint is the fingerprint of everything that decides on the job, 0 when that cannot be named.
+	// Fingerprint is a hash of everything that the attempt's result depends on; 0 if a part of it cannot be compared
+	// between sessions.
 	Fingerprint uint64
 	// Unfinished counts the searches that continue in another session, or failed for a reason that no fingerprint
 	// covers.
 	Unfinished int
 	// Refused counts the trials in which enough tasks had room, but were refused for reasons beyond numbers.
 	Refused int
-	// SubJobTasks counts the tasks of sub-jobs that were tried, once for each place.
+	// SubJobTasks counts the tasks of all sub-jobs that were tried, once for each set of nodes where they were tried.
 	SubJobTasks int
 	// Tried are the sets of nodes in which the job was tried, and Shortfalls how far trials came there; nil before the first.
 	Tried      map[*nodeset.Set]bool
 	Shortfalls map[*nodeset.Set]Shortfall
-	// NoPlanText is why there is no plan to gather the job.
+	// NoPlanText is why the Planner has no plan for the job.
 	NoPlanText string
-	// BestEffortReason is why backfill cannot complete the job; empty otherwise.
+	// BestEffortReason is why action backfill cannot place members without requests that the job's minimum needs; empty
+	// if that does not stop the job.
 	BestEffortReason string
 }
 
@@ -68,7 +70,8 @@ func (f *Findings) NoteTried(set *nodeset.Set) { setIn(&f.Tried, set, true) }
 // NoteShortfall records how far a trial came in the set.
 func (f *Findings) NoteShortfall(set *nodeset.Set, found Shortfall) { setIn(&f.Shortfalls, set, found) }
 
-// RefusedBeyondNumbers reports whether a trial failed for a reason of a plugin or the queue beyond numbers.
+// RefusedBeyondNumbers reports whether a trial failed because a plugin or the queue refused a task that had room by
+// numbers.
 func (f *Findings) RefusedBeyondNumbers() bool {
 	for _, found := range f.Shortfalls {
 		if found.BeyondNumbers {
@@ -78,7 +81,8 @@ func (f *Findings) RefusedBeyondNumbers() bool {
 	return false
 }
 
-// NewAttempt asks the plugins where the job may be placed now. An error says why it may be placed nowhere.
+// NewAttempt asks the plugins where the job may be placed now. An error says why it may not be placed in this session.
+// pending are the tasks to place; alone reports whether no other job is left.
 func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attempt, error) {
 	groups, err := s.Session.Placement.NodeGroups(job)
 	if err != nil {
@@ -112,15 +116,15 @@ type Shortfall struct {
 	Placed   int
 	Refusals *feasible.Refusals
 	Reason   string
-	// Queue is the kind of reason if the text comes from the queue.
+	// Queue is the pending reason, such as QueueFull, if Reason is a text of the queue.
 	Queue string
-	// BeyondNumbers reports whether a task that had room was refused, by its queue or by a plugin that cannot reserve
+	// BeyondNumbers reports whether a task that had room was refused, by its queue, or by a plugin that cannot reserve
 	// for it.
 	BeyondNumbers bool
 }
 
-// RefusalsOf counts the nodes by the reason that stops the task there. placed are nodes that also have members of the
-// job.
+// RefusalsOf counts the nodes of where by the reason that stops the task there. placed are the nodes of members that are
+// placed in the current trial.
 func (r *Attempt) RefusalsOf(task *api.TaskInfo, where feasible.Where, placed map[int32]bool) *feasible.Refusals {
 	return r.Run.Finder.RefusalsOf(task, where, func(node int32) bool { return placed[node] || r.Members.Known[node] })
 }

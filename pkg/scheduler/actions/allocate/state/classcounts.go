@@ -8,8 +8,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// classCounts counts a sub-job's tasks by class, from one turn to the next. Mostly tasks are removed from the
-// beginning, so that only these need to be subtracted.
+// classCounts counts a sub-job's tasks by class, and is kept from one attempt to place the job to the next. Mostly tasks
+// are removed from the beginning of the list, so that only these need to be subtracted.
 type classCounts struct {
 	tasks  []*api.TaskInfo
 	counts map[*feasible.TaskClass]int
@@ -17,7 +17,7 @@ type classCounts struct {
 	samples map[*feasible.TaskClass]*api.TaskInfo
 }
 
-// classOf returns a task's class.
+// classOf is a function that returns a task's class.
 type classOf func(*api.TaskInfo) *feasible.TaskClass
 
 func newClassCounts(class classOf, tasks []*api.TaskInfo) *classCounts {
@@ -31,7 +31,8 @@ func newClassCounts(class classOf, tasks []*api.TaskInfo) *classCounts {
 	return c
 }
 
-// countOff updates the counts to the tasks, if they are the last of the counted ones.
+// countOff updates the counts for tasks that were removed from the beginning of the counted list. tasks is the rest. It
+// returns false if tasks is not the end of the counted list.
 func (c *classCounts) countOff(class classOf, tasks []*api.TaskInfo) bool {
 	gone := len(c.tasks) - len(tasks)
 	if gone < 0 || &c.tasks[gone] != &tasks[0] {

@@ -18,21 +18,22 @@ const (
 	// excludes a group wrongly: the room for some of the tasks is an upper bound for all.
 	maxDemandClasses = 8
 	// maxFurtherTasks bounds how many tasks besides the needed ones are considered one by one if any of them will do.
-	// This is enough to choose from, without a pass over thousands of surplus members in each turn.
+	// This is enough to choose from, without a pass over thousands of surplus members in each attempt.
 	maxFurtherTasks = 64
 )
 
 // Demand is the tasks that must be placed for a gang to be ready: their number, and the number of each known class.
 type Demand struct {
-	// caches are the caches of the tasks' classes. They are kept here because a class may lose its cache to another
-	// class.
+	// caches are the caches of the tasks' classes. They are kept here because the finder may drop a class's cache in
+	// favor of other classes.
 	caches  map[*feasible.TaskClass]*feasible.ClassCache
 	Classes []*feasible.ClassCache
-	// Counts is the number of tasks of each class: the needed ones or, if Choice is set, all from which to choose.
+	// Counts is the number of tasks of each class: of the needed tasks or, if Choice is set, of all tasks from which the
+	// needed ones are chosen.
 	Counts map[*feasible.ClassCache]int
-	// Further is how many tasks of unknown classes request as much as the tasks of a known class.
+	// Further is how many tasks of unknown classes request exactly as much as the tasks of a known class.
 	Further map[*feasible.ClassCache]int
-	// Beyond is the number of tasks of each class behind the counted ones.
+	// Beyond is how many tasks of each class follow after the counted tasks in task order.
 	Beyond map[*feasible.ClassCache]int
 	Needed int
 	// Share is the total request of the needed tasks, in dominant shares. It is estimated from the average of the
@@ -43,7 +44,7 @@ type Demand struct {
 	Choice, Unknown bool
 }
 
-// DemandOf returns the smallest demand of the job's minimum, and the tasks that can satisfy it.
+// DemandOf returns the smallest demand that makes the job ready, and the tasks that can satisfy it.
 func (r *Attempt) DemandOf() (*Demand, error) {
 	d := &Demand{caches: map[*feasible.TaskClass]*feasible.ClassCache{}, Counts: map[*feasible.ClassCache]int{}, Further: map[*feasible.ClassCache]int{}, Beyond: map[*feasible.ClassCache]int{}, Needed: r.leastNeeded()}
 	left := 0
@@ -84,7 +85,7 @@ func (r *Attempt) DemandOf() (*Demand, error) {
 	return d, nil
 }
 
-// cacheFor returns the cache of the task's class, the same one during the life of the demand.
+// cacheFor returns the cache of the task's class. For one demand it always returns the same cache.
 func (r *Attempt) cacheFor(task *api.TaskInfo, d *Demand) (*feasible.ClassCache, error) {
 	class := r.Run.Finder.Class(task)
 	if known := d.caches[class]; known != nil {
@@ -97,7 +98,8 @@ func (r *Attempt) cacheFor(task *api.TaskInfo, d *Demand) (*feasible.ClassCache,
 	return cache, err
 }
 
-// countBeyond adds to the demand the sub-job's tasks behind the first ones, if they are of few classes.
+// countBeyond adds to the demand (Beyond) the sub-job's tasks after the first ones, if the tasks are of few classes.
+// first is the number of the first ones.
 func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *Demand) {
 	known := r.Run.Progress.Job(r.Job)
 	c := known.counts[subJob]
@@ -125,7 +127,7 @@ func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first 
 	}
 }
 
-// addUnknown adds a task of a class beyond the known ones.
+// addUnknown adds a task whose class is not among the demand's known classes.
 func (d *Demand) addUnknown(task *api.TaskInfo) {
 	d.Unknown = true
 	like := func(c *feasible.ClassCache) bool { return c.Task().InitResreq.Equal(task.InitResreq, api.Zero) }
@@ -135,8 +137,8 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 }
 
 // Together returns an upper bound of how many of the needed tasks, of all classes together, the set takes now. If each
-// class requests at least as much of everything as the next, a node takes no more of them than of the class that it
-// takes most of.
+// class requests at least as much of everything as the next one, a node takes at most as many tasks of all classes
+// together as it takes of a single class, the one that it takes most of.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
 		return d.Needed // tasks of other classes may be used, or one class decides
@@ -164,13 +166,13 @@ func (d *Demand) nested() bool {
 	return true
 }
 
-// OneByOne reports whether a needed task is placed one by one.
+// OneByOne reports whether a needed task is of a class for whose tasks a plugin is called one by one.
 func (d *Demand) OneByOne() bool {
 	return slices.ContainsFunc(d.Classes, (*feasible.ClassCache).OneByOne)
 }
 
-// Countable reports whether the number of members that fit into a group can be computed node by node: they are equal
-// and do not exclude each other.
+// Countable reports whether the number of members that fit into a set can be computed node by node: the members are of
+// one class and do not exclude each other from a node.
 func (d *Demand) Countable() bool {
 	for class, count := range d.Beyond {
 		if count > 0 && d.Counts[class] == 0 {

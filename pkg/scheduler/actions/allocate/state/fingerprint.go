@@ -22,8 +22,8 @@ import (
 
 // The search for a gang of different members that fits nowhere takes long, also for thousands of small gangs together,
 // and mostly the next session has the same result. So the reason is kept from session to session, with a fingerprint of
-// everything that it depends on: the gang, the nodes where it may be placed, and the inputs of verdicts on these. If
-// that cannot be named, the fingerprint is 0 and nothing is kept.
+// everything that it depends on: the gang, the nodes where it may be placed, and the inputs of verdicts on these. If a
+// part of that cannot be compared between sessions, the fingerprint is 0 and nothing is kept.
 
 // Fingerprinter computes fingerprints.
 type Fingerprinter struct {
@@ -31,16 +31,17 @@ type Fingerprinter struct {
 	index        *nodeset.Index
 	finder       *feasible.Finder
 	crossSession *crosssession.Cache
-	// nodes are the fingerprints of nodes, by number. versions are 1 + the version of the node at the computation of
-	// its fingerprint; nil before the first use.
+	// nodes are the fingerprints of nodes, by node number. versions are 1 + the node's version in the index when its
+	// fingerprint was computed. Both are nil before the first use.
 	nodes    []uint64
 	versions []uint32
-	// all is the fingerprint of all nodes. allState is the state of the index at its computation.
+	// all is the fingerprint of all nodes. allState is the state of the index when it was computed.
 	all      uint64
 	allState int
-	// judged are the fingerprints of each plugin's keys of all nodes, by plugin.
+	// judged are, by plugin, the fingerprints of the plugin's keys of all nodes (framework.NodeSigner).
 	judged map[string]judgedNodes
-	// session is the fingerprint of the inputs of verdicts on any node; 0 when these cannot be named.
+	// session is the fingerprint of the inputs of filter results that do not belong to one node; 0 if a part of them
+	// cannot be compared. known reports whether it is computed.
 	session uint64
 	known   bool
 }
@@ -69,15 +70,14 @@ func (f *Fingerprinter) ofAll() uint64 {
 	return f.all
 }
 
-// judgedNodes is the fingerprint of a plugin's keys of all nodes, for one state of the index; 0 if the plugin has no
-// keys.
+// judgedNodes is the fingerprint of a plugin's keys of all nodes, in one state of the index; 0 if the plugin has no keys.
 type judgedNodes struct {
 	state       int
 	fingerprint uint64
 }
 
-// appendOwnFilters appends the keys of all nodes of those plugins of this project that refuse nodes to tasks of these
-// classes; nil if one of these plugins has no keys.
+// appendOwnFilters appends, for each plugin of this project that has a predicate for tasks of these classes, the plugin's
+// keys of all nodes. It returns nil if one of these plugins has no keys.
 func (f *Fingerprinter) appendOwnFilters(b []byte, classes [][]*api.TaskInfo) []byte {
 	for _, tasks := range classes {
 		for _, plugin := range f.finder.OwnFilters(tasks[0]) {
@@ -134,7 +134,7 @@ func (f *Fingerprinter) ofNode(node int32) uint64 {
 	return f.nodes[node]
 }
 
-// makeNode computes the fingerprint of a node. number identifies the node's object.
+// makeNode computes the fingerprint of a node. number identifies the Node object (crosssession.Nodes).
 func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	b := keybytes.Text(make([]byte, 0, 256), node.Name)
 	b = appendNumber(b, number)
@@ -165,8 +165,8 @@ func (f *Fingerprinter) appendResource(b []byte, r *api.Resource) []byte {
 	return appendNumber(b, scalars)
 }
 
-// OfSession returns the fingerprint of the conf, of the cluster's resources, which determine the size of tasks in
-// shares, and of the pods with required anti-affinity. It is 0 if terms of these select namespaces by label.
+// OfSession returns the fingerprint of the conf, of the pods with required anti-affinity, and of the cluster's resources,
+// on which dominant shares of tasks depend. It is 0 if anti-affinity terms of these pods select namespaces by label.
 func (f *Fingerprinter) OfSession() uint64 {
 	if f.known {
 		return f.session

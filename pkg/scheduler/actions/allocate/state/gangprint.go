@@ -12,7 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// FingerprintOf returns the fingerprint of everything that decides on the job; 0 for none.
+// FingerprintOf returns a hash of everything that decides whether the job can be placed; 0 if a part of that cannot be
+// compared between sessions.
 func (r *Attempt) FingerprintOf() uint64 {
 	if Sharded() || !(r.Run.Progress.GangDecides && r.Pending.IsShort(r.Job)) && r.Run.Progress.JobReady(r.Job) {
 		return 0
@@ -33,7 +34,7 @@ func (r *Attempt) FingerprintOf() uint64 {
 	return max(r.Run.Prints.bytes(b), 1)
 }
 
-// appendGroups appends the places where the job may be placed, and the nodes there.
+// appendGroups appends the node groups where the job may be placed, and the state of their nodes.
 func (r *Attempt) appendGroups(b []byte) []byte {
 	b = keybytes.Flag(keybytes.Text(b, r.Groups.Plugin), r.Groups.Required)
 	for _, path := range slices.Sorted(maps.Keys(r.Groups.Refused)) {
@@ -45,8 +46,8 @@ func (r *Attempt) appendGroups(b []byte) []byte {
 	return b
 }
 
-// appendGang appends every property of the gang that decides on it. classes are the classes of its tasks to be placed,
-// in task order.
+// appendGang appends every property of the gang that decides whether it fits. classes are the classes of its tasks to be
+// placed, in task order.
 func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	job := r.Job
 	b = appendNumber(keybytes.Text(b, string(job.Queue)), uint64(r.IdleOnlyUntil.Unix()))
@@ -78,13 +79,15 @@ func sortedRoles(counts map[string]int32) []string {
 	return slices.Sorted(maps.Keys(counts))
 }
 
-// QueueTakes reports whether the gang's queue has room for all of the tasks together, so that it refuses none of them.
+// QueueTakes reports whether the gang's queue has room for all of the tasks together, so that the queue refuses none of
+// them.
 func (r *Attempt) QueueTakes(tasks []*api.TaskInfo) bool {
 	use := &r.Run.Session.QueueUse
 	return use.Admits(use.Ask(r.Run.Session.Queues[r.Job.Queue], nil).With(tasks...))
 }
 
-// FingerprintOfGangGroup returns the fingerprint of everything that decides on a gang group of these gangs; 0 when that cannot be named.
+// FingerprintOfGangGroup returns a hash of everything that decides whether a gang group of these gangs can be placed; 0 if a part of
+// that cannot be compared between sessions. pending are the tasks to be placed, by gang.
 func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobID]*Pending) uint64 {
 	session := run.Prints.OfSession()
 	if session == 0 || Sharded() {
@@ -104,7 +107,8 @@ func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobI
 	return max(run.Prints.bytes(b), 1)
 }
 
-// appendGangOfGroup appends everything that decides on one of the gang group's gangs; nil when that cannot be named.
+// appendGangOfGroup appends everything about the gang and its node groups that decides whether the gang fits; nil if a
+// part of that cannot be compared. The gang may belong to a gang group.
 func (r *Attempt) appendGangOfGroup(b []byte) []byte {
 	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
 	if len(tasks) == 0 || r.Planner != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||

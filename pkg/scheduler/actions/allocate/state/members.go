@@ -17,13 +17,14 @@ type MemberNodes struct {
 	sets map[*nodeset.Set]presence
 }
 
-// presence caches whether one of the first so many nodes is in a set.
+// presence caches whether one of the first nodes of MemberNodes.Nodes is in a set. asked is how many nodes were looked
+// up.
 type presence struct {
 	asked int
 	some  bool
 }
 
-// memberNodesOf lists the nodes of the job's members that are placed.
+// memberNodesOf returns the nodes of the job's members that are placed or bound.
 func memberNodesOf(index *nodeset.Index, job *api.JobInfo) *MemberNodes {
 	m := &MemberNodes{}
 	if len(job.TaskStatusIndex[api.Pending]) == len(job.Tasks) {
@@ -52,7 +53,7 @@ func (m *MemberNodes) add(node int32) {
 	}
 }
 
-// In reports whether a member is in the set. Each node is looked up once for each set.
+// In reports whether a member is on a node of the set. Each node is looked up once for each set.
 func (m *MemberNodes) In(set *nodeset.Set) bool {
 	if m.sets == nil {
 		m.sets = map[*nodeset.Set]presence{}

@@ -9,8 +9,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// NeededAtOnce returns how many of the given number of tasks must be placed before the sub-job can be ready: 1 if that
-// is unknown, all if no other job waits meanwhile.
+// NeededAtOnce returns how many of the given number of tasks must be placed before the sub-job can be ready. It returns 1
+// if that is unknown. If the sub-job needs none, and no other job is left that would wait meanwhile, it returns all.
 func (r *Attempt) NeededAtOnce(subJob *api.SubJobInfo, tasks int) int {
 	if !r.Run.Progress.GangDecides {
 		return 1
@@ -22,7 +22,7 @@ func (r *Attempt) NeededAtOnce(subJob *api.SubJobInfo, tasks int) int {
 	return max(needed, 1)
 }
 
-// NeededBySubJob returns how many more tasks the sub-job needs to be ready for the gang plugin.
+// NeededBySubJob returns how many more tasks must be placed until the gang plugin counts the sub-job as ready.
 func (r *Attempt) NeededBySubJob(subJob *api.SubJobInfo) int {
 	if !r.Job.ContainsSubJobPolicy() {
 		return r.NeededByJob()
@@ -33,7 +33,7 @@ func (r *Attempt) NeededBySubJob(subJob *api.SubJobInfo) int {
 	return int(subJob.MinAvailable - subJob.ReadyTaskNum() - subJob.PendingBestEffortTaskNum())
 }
 
-// NeededByJob returns how many more tasks the job needs to be ready for the gang plugin.
+// NeededByJob returns how many more tasks must be placed until the gang plugin counts the job as ready.
 func (r *Attempt) NeededByJob() int {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(r.Job) {
 		return 0
@@ -58,8 +58,9 @@ func (r *Attempt) NeededByRole() map[string]int32 {
 	return needed
 }
 
-// leastNeeded returns how many tasks the job's minimum needs at least: for each policy the smallest of the sub-jobs that may
-// become ready, and no fewer than the job needs as a whole. A ready job may continue with any sub-job.
+// leastNeeded returns how many tasks the job's minimum needs at least: the sum, over the sub-group policies, of the smallest
+// needs of as many sub-jobs as must become ready, and no fewer than the job needs as a whole. A ready job may continue with
+// any sub-job.
 func (r *Attempt) leastNeeded() int {
 	if !r.Job.ContainsSubJobPolicy() {
 		subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]

@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PackingInput describes different tasks in numbers: how many tasks each class has, and how many of all are wanted. If
-// numbers refuse them, no trial can place them, because plugins only refuse more.
+// PackingInput describes tasks of different classes in numbers: how many tasks each class has, and how many of all tasks
+// are wanted. If no plan exists in numbers, no trial can place the tasks, because plugins only refuse more.
 type PackingInput struct {
 	Run     *Run
 	Classes []*feasible.TaskClass
@@ -28,7 +28,7 @@ type PackingInput struct {
 	// Tasks are the tasks of each class.
 	Tasks [][]*api.TaskInfo
 	Names []v1.ResourceName
-	// Problem has no nodes yet.
+	// Problem is the packing problem without its nodes (ProblemOn).
 	Problem packing.Problem
 }
 
@@ -40,14 +40,14 @@ const (
 	MaxRefutedClasses = 256
 )
 
-// NewPackingInput returns the input for the tasks, when wanted of them are to be placed, with the given minima of roles; nil when
-// the tasks are equal, or of too many classes.
+// NewPackingInput returns the input for a packing problem in which wanted of the tasks are to be placed, and of each role at
+// least the minimum in minima. It is nil if the tasks are of one class, or of too many.
 func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
 }
 
-// PackingInputOf returns the packing input for the tasks, when wanted of them are to be placed, with the given minima of
-// roles; nil when the tasks are equal, or of more than most classes.
+// PackingInputOf returns the input for a packing problem in which wanted of the tasks are to be placed, and of each role
+// at least the minimum in minima. It is nil if the tasks are of one class, or of more than most classes.
 func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
@@ -88,7 +88,7 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	return in
 }
 
-// jobInput returns the input for the job, which wants as many tasks as its minimum needs at least; nil for a ready job.
+// jobInput returns the input for the job, with as many wanted tasks as its minimum needs at least; nil for a ready job.
 func (r *Attempt) jobInput() *PackingInput {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
 		return nil
@@ -103,19 +103,21 @@ func (r *Attempt) jobInput() *PackingInput {
 	return r.NewPackingInput(tasks, min(r.leastNeeded(), len(tasks)), r.NeededByRole())
 }
 
-// TakesFn reports whether the node at a place of a set may take tasks of a class, given by its place in the input.
+// TakesFn reports whether a node may take tasks of a class. class is an index in PackingInput.Classes, and place an index
+// in the nodes of a set.
 type TakesFn func(class int, place int) bool
 
-// anyNode accepts every node.
+// anyNode is a TakesFn that accepts every node.
 func anyNode(int, int) bool { return true }
 
-// ByCachedFilterResults accepts nodes by the cached verdicts, except verdicts of scope PerJob.
+// ByCachedFilterResults returns a TakesFn for the set that accepts nodes by cached filter results, without results of
+// scope PerJob.
 func (in *PackingInput) ByCachedFilterResults(set *nodeset.Set) TakesFn {
 	return func(class, place int) bool { return in.Caches[class].FilterResult(set.Nodes[place]).Fits }
 }
 
-// ProblemOn returns the problem on the set, and its nodes. These are the nodes that take a task of some class. Of equal
-// nodes there are at most as many as tasks, and they are adjacent.
+// ProblemOn returns the packing problem on the set, and the numbers of the problem's nodes: the nodes that take a task of
+// some class. Equal nodes are adjacent, and there are at most as many of them as tasks.
 func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn) (*packing.Problem, []int32) {
 	type keyed struct {
 		packing.Node
@@ -154,8 +156,8 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 	return &problem, nodes
 }
 
-// FillCaches makes sure that all classes have their caches. They are kept here, because a class may lose its cache to
-// another.
+// FillCaches makes sure that Caches has the caches of all classes. They are kept here, because the finder may drop a
+// class's cache in favor of other classes.
 func (in *PackingInput) FillCaches() error {
 	if in.Caches != nil {
 		return nil
@@ -172,7 +174,7 @@ func (in *PackingInput) FillCaches() error {
 	return nil
 }
 
-// BySize returns the places of the classes, the smallest first.
+// BySize returns the indexes of the classes, the smallest tasks first.
 func (in *PackingInput) BySize() []int {
 	order := make([]int, len(in.Classes))
 	for class := range order {
@@ -189,8 +191,8 @@ func (r *Attempt) Refuted(set *nodeset.Set, opts Options) bool {
 	return r.RefutedAs(r.Packing, set, opts.IdleOnly)
 }
 
-// RefutedAs reports whether, by numbers alone, the set has no room for the input, of tasks of the job. It does not apply to jobs
-// with members that already wait for resources being released.
+// RefutedAs reports whether, by numbers alone, the set has no room for the input, which has tasks of the job. It returns false
+// for a job with members that already wait for resources being released, unless idleOnly is set.
 func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) bool {
 	if in == nil || !idleOnly && len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return false
@@ -199,8 +201,8 @@ func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) b
 	return r.Run.CrossSession.Refute(problem) == packing.Impossible
 }
 
-// Packable returns whether the set has room for the job's demand on nodes that the cached verdicts accept. The answer
-// is unknown for a job with sub-groups.
+// Packable returns whether the set has room for the job's demand on nodes that the cached filter results accept. places
+// is the number of sets where the job is still to be tried. The answer is Unknown for a job with sub-groups.
 func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	if r.Packing == nil || r.Job.ContainsSubJobPolicy() || r.Packing.FillCaches() != nil {
 		return packing.Unknown
@@ -209,7 +211,8 @@ func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	return r.FindPlan(problem, set, true, places).Answer
 }
 
-// FindPlan looks for a plan for a problem that was made for the set.
+// FindPlan looks for a plan for a problem that was made for the set. The search shares the session's steps with the job's
+// searches in other sets; places is the number of sets that are still to be tried.
 func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool, places int) crosssession.Solution {
 	found, done := r.Run.CrossSession.Solve(problem, r.Run.SearchOf(r.Job, set.Name, idleOnly), places)
 	if !done {
@@ -218,7 +221,7 @@ func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly 
 	return found
 }
 
-// allAddresses is the host IP of ports that specify none.
+// allAddresses is the host IP of host ports that specify none: all addresses of the node.
 const allAddresses = "0.0.0.0"
 
 // ResourceNames returns the scalar resources that the tasks request.
@@ -258,9 +261,9 @@ func hostPorts(pod *v1.Pod) map[hostPort][]string {
 // HasHostPorts reports whether the pod requests host ports.
 func HasHostPorts(pod *v1.Pod) bool { return len(hostPorts(pod)) > 0 }
 
-// exclusivePorts returns, for each of the pods, names of ports that no two tasks on a node can share: its host ports by
-// address. A port requested for all addresses is listed with all addresses that any pod requests. The result is empty
-// if no plugin checks ports.
+// exclusivePorts returns, for each of the pods, names of its host ports by address. No two tasks on a node can share such
+// a name. A port requested for all addresses is listed with all addresses that any of the pods requests. The lists are
+// empty if no plugin checks ports.
 func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	if !s.Finder.ChecksPorts() {
 		return make([][]string, len(pods))
@@ -287,7 +290,7 @@ func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	return out
 }
 
-// Vector returns the amounts of cpu, memory and the named resources.
+// Vector returns the amounts of cpu, memory and the named resources, in this order.
 func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
 	out := []float64{r.MilliCPU, r.Memory}
 	for _, name := range names {
@@ -296,15 +299,15 @@ func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
 	return out
 }
 
-// DecidedByNumbers reports whether only numbers and the cached verdicts decide where the tasks are placed, in groups
-// named by the plugin: no task is placed one by one, has claims or devices, or is nominated to a node, and no pod
-// placed in the session excludes it.
+// DecidedByNumbers reports whether only numbers and the cached filter results decide where the tasks are placed, in node
+// groups named by plugin chosenBy. That is so if no task is placed one by one, has claims or devices, or is nominated to
+// a node, and no pod placed in the session excludes a task.
 func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
 	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
 }
 
-// decidedBy reports whether decided holds for the first task of each class, and no task has claims, requests devices or
-// is nominated to a node.
+// decidedBy reports whether decided returns true for the first task of each class, and no task has claims, requests
+// devices or is nominated to a node.
 func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy string) bool, chosenBy string) bool {
 	for _, tasks := range in.Tasks {
 		if !decided(tasks[0], chosenBy) || framework.HasClaims(tasks[0].Pod) || in.Run.asksDevices(tasks[0]) {

@@ -12,7 +12,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Pauses decides when jobs of a session may not hold idle resources. Actions that run before allocate ask it, too.
+// Pauses decides when jobs may not hold idle resources, because their namespaces have held some for too long
+// (crosssession.Holds). Actions that run before allocate ask it, too.
 type Pauses struct {
 	session *framework.Session
 	holds   *crosssession.Holds
@@ -42,7 +43,7 @@ func (p Pauses) Until(jobs ...*api.JobInfo) time.Time {
 	return last
 }
 
-// ends returns when the last pause of a namespace of the jobs ends; zero if none is paused.
+// ends returns when the last pause of the jobs' namespaces ends; zero if none of them is paused.
 func (p Pauses) ends(jobs []*api.JobInfo) (last time.Time) {
 	for _, job := range jobs {
 		if until := p.holds.PausedUntil(job.Namespace, time.Now()); until.After(last) {

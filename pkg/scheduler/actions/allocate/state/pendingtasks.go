@@ -18,11 +18,11 @@ import (
 // Pending is the part of a job that is to be placed: sub-jobs and their tasks.
 type Pending struct {
 	SubJobs []*api.SubJobInfo
-	// Tasks are a sub-job's tasks to be placed, in task order.
+	// Tasks are the tasks to be placed, by sub-job, in task order.
 	Tasks map[api.SubJobID][]*api.TaskInfo
 	// needed are the sub-jobs that the job's minimum needs.
 	needed map[api.SubJobID]bool
-	// fitErrors are the fit errors of tasks that wait while other tasks of the job are tried again.
+	// fitErrors are the fit errors of tasks that wait while further tasks of the job are tried.
 	fitErrors map[api.TaskID]*api.FitErrors
 	// IdleOnly reports whether members of the job already wait for resources being released. No more such resources are
 	// then reserved for it.
@@ -42,8 +42,8 @@ func (p *Pending) First() *api.TaskInfo {
 	return nil
 }
 
-// IsShort reports whether the job is certainly short of its minimum, because it has too few other tasks, whatever their
-// status. It may return false for a job that is short.
+// IsShort reports whether the job is certainly short of its minimum: its tasks that are not to be placed here are fewer
+// than the minimum, whatever their status. It may return false for a job that is short.
 func (p *Pending) IsShort(job *api.JobInfo) bool {
 	others := len(job.Tasks)
 	for _, subJob := range p.SubJobs {
@@ -52,7 +52,7 @@ func (p *Pending) IsShort(job *api.JobInfo) bool {
 	return others < int(job.MinAvailable)
 }
 
-// RememberFitErrors saves the fit errors of the job's tasks before its next turn resets them.
+// RememberFitErrors saves the fit errors of the job's tasks before the next attempt to place the job resets them.
 func (p *Pending) RememberFitErrors(job *api.JobInfo) {
 	if p.fitErrors == nil && len(job.NodesFitErrors) > 0 {
 		p.fitErrors = map[api.TaskID]*api.FitErrors{}
@@ -69,7 +69,7 @@ func (p *Pending) RestoreFitErrors(job *api.JobInfo) {
 	}
 }
 
-// KeepOnly leaves, in the named sub-jobs, only the given tasks.
+// KeepOnly sets the tasks that remain to be placed, for the sub-jobs in rest.
 func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	done := false
 	for uid, tasks := range rest {
@@ -85,8 +85,8 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside leaves only the given tasks to be placed, and returns the previous Pending for PutBack; nil if no tasks were
-// removed, or if only is nil.
+// SetAside removes all tasks that are not in only, and returns the former Pending for PutBack. It returns nil if no tasks
+// were removed, or if only is nil.
 func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
@@ -104,7 +104,7 @@ func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	return whole
 }
 
-// PutBack restores the tasks of the whole that still wait.
+// PutBack restores the tasks of whole, which SetAside returned, if they are still pending.
 func (p *Pending) PutBack(whole *Pending) {
 	p.SubJobs, p.Tasks = whole.SubJobs, whole.Tasks
 	rest := map[api.SubJobID][]*api.TaskInfo{}
@@ -135,9 +135,9 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 	return p
 }
 
-// sortTasks sorts tasks by the session's task order. Upstream's fallback order is slow for each pair, and inconsistent
-// if only some names end in a number. So tasks are sorted by its first criteria, and plugins compare them only where
-// these may disagree.
+// sortTasks sorts tasks by the session's task order. The fallback of this order in upstream is slow for each pair of
+// tasks, and inconsistent if only some names end in a number. So tasks are first sorted by priority, number and creation
+// time. Plugins compare them only where they may disagree with that.
 func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return
@@ -189,8 +189,8 @@ func indexOf(name string) (int, bool) {
 	return number, err == nil
 }
 
-// neededSubJobs returns the sub-jobs that the job's minimum needs: for each policy the first ones in order that are not ready, up
-// to the number it needs. With a single sub-job there is no order to decide, and the map is nil.
+// neededSubJobs returns the sub-jobs that the job's minimum needs: for each sub-group policy, the first sub-jobs in order that
+// are not ready, as many as the policy still needs. With a single sub-job there is nothing to choose, and the map is nil.
 func neededSubJobs(s *Progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
 	if len(subJobs) < 2 {
 		return nil
@@ -208,7 +208,7 @@ func neededSubJobs(s *Progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map
 	return needed
 }
 
-// readySubJobs counts the sub-jobs of each policy that are ready.
+// readySubJobs returns how many sub-jobs of each sub-group policy are ready.
 func (p *Progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 	ready := map[api.SubJobGID]int32{}
 	for _, subJob := range job.SubJobs {
@@ -219,8 +219,8 @@ func (p *Progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 	return ready
 }
 
-// SubJobQueue returns the sub-jobs in order of placement: by the number in first, highest first, then sub-jobs that the minimum
-// needs, then the session's order, which changes for a sub-job once more of it is placed.
+// SubJobQueue returns the sub-jobs in order of placement: by their number in first, the highest first, then sub-jobs that the
+// minimum needs, then in the session's order. The session's order changes for a sub-job when tasks of it are placed.
 func SubJobQueue(ssn *framework.Session, p *Pending, first map[api.SubJobID]int) *util.PriorityQueue {
 	queue := util.NewPriorityQueue(func(l, r any) bool {
 		left, right := l.(*api.SubJobInfo), r.(*api.SubJobInfo)
@@ -233,7 +233,8 @@ func SubJobQueue(ssn *framework.Session, p *Pending, first map[api.SubJobID]int)
 	return queue
 }
 
-// ByOrder returns a comparison from one of the session's order functions, which report whether the left one comes first.
+// ByOrder returns a comparison made from one of the session's order functions, which reports whether the left value comes
+// first.
 func ByOrder[T any](first func(l, r any) bool) func(l, r T) int {
 	return func(l, r T) int {
 		switch {

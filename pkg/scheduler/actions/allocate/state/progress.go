@@ -11,13 +11,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Progress is how far jobs have come, from one turn to the next, so that further tasks of a job are placed without counting all
-// of its tasks again. It asks the plugins what is ready.
+// Progress is how far jobs have come in the session. It is kept from one attempt to place a job to the next, so that further
+// tasks are placed without counting all tasks of the job again. Progress asks the plugins which jobs are ready.
 type Progress struct {
 	ssn   *framework.Session
 	index *nodeset.Index
-	// GangDecides reports whether the gang plugin decides on readiness. NotGang are the session's tiers without that
-	// plugin.
+	// GangDecides reports whether the conf lets the gang plugin decide which jobs are ready. NotGang are the session's
+	// tiers without that plugin.
 	GangDecides bool
 	NotGang     []conf.Tier
 	// taskOrder are the tiers whose plugins may order tasks by other criteria than priority.
@@ -27,11 +27,12 @@ type Progress struct {
 
 // JobProgress is how far a job has come.
 type JobProgress struct {
-	// ready is set once the job's minimum is handed over to be bound. subJobs has the sub-jobs whose minimum is.
+	// ready is set once the job's minimum is handed over to be bound. subJobs has the sub-jobs whose minimum is handed
+	// over.
 	ready   bool
 	subJobs map[api.SubJobID]bool
 	Members *MemberNodes
-	// counts are the class counts of the sub-jobs' tasks to be placed.
+	// counts are the numbers of tasks to be placed of each class, by sub-job.
 	counts map[api.SubJobID]*classCounts
 }
 
@@ -53,10 +54,11 @@ func (p *Progress) Job(job *api.JobInfo) *JobProgress {
 	return known
 }
 
-// Forget drops the progress of the job: it has no other turn, or everything is counted again.
+// Forget drops the progress of the job, because the job is not tried again, or everything is to be counted again.
 func (p *Progress) Forget(job *api.JobInfo) { delete(p.of, job.UID) }
 
-// Advance adds the tasks of a ready job that were handed over. If some were refused, everything is counted again.
+// Advance adds tasks of a ready job that were handed over to be bound. If some of them were refused, the progress is
+// dropped, so that everything is counted again.
 func (p *Progress) Advance(job *api.JobInfo, placed []*api.TaskInfo) {
 	of := p.of[job.UID]
 	for _, task := range placed {
@@ -88,8 +90,9 @@ func (p *Progress) subJobPlaced(job *api.JobInfo, subJob *api.SubJobInfo) bool {
 	return known != nil && known.subJobs[subJob.UID]
 }
 
-// JobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks, and its answer stays true
-// when more are placed. Where it decides, a job that is short of its minimum is not ready, whatever other plugins say.
+// JobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks for its answer, and its
+// answer stays true when more tasks are placed, so it is not called again. If that plugin decides, a job that is short of its
+// minimum is not ready, whatever other plugins say.
 func (p *Progress) JobReady(job *api.JobInfo) (ready bool) {
 	if !p.MinimumPlaced(job) {
 		return (!p.GangDecides || job.IsReady()) && p.ssn.JobReady(job)
@@ -110,7 +113,8 @@ func (p *Progress) SubJobReady(job *api.JobInfo, subJob *api.SubJobInfo) (ready 
 	return ready
 }
 
-// JobOrder orders jobs as the plugins do. The gang plugin treats jobs that are both ready as equal.
+// JobOrder reports whether job l goes before job r by the plugins. The gang plugin is not called for two jobs that are
+// both ready, because it treats them as equal.
 func (p *Progress) JobOrder(l, r any) (first bool) {
 	if !p.MinimumPlaced(l.(*api.JobInfo)) || !p.MinimumPlaced(r.(*api.JobInfo)) {
 		return p.ssn.JobOrderFn(l, r)
@@ -119,7 +123,7 @@ func (p *Progress) JobOrder(l, r any) (first bool) {
 	return first
 }
 
-// setIn sets the value in the map, which it creates if needed.
+// setIn sets the key's value in the map, which it creates if it is nil.
 func setIn[K comparable, V any](values *map[K]V, key K, value V) {
 	if *values == nil {
 		*values = map[K]V{}

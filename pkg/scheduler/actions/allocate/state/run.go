@@ -24,13 +24,13 @@ type Run struct {
 	Pauses       Pauses
 	Observe      func(result string)
 	Now          func() time.Time
-	// Progress is the progress of the jobs that have had a turn.
+	// Progress is the progress of the jobs that were tried so far.
 	Progress *Progress
-	// Failed are the gangs that fit nowhere.
+	// Failed are the gangs that are known to fit nowhere.
 	Failed Failures
 	// Probed counts the tasks placed for explanations alone.
 	Probed int
-	// devicesOn is, for each vendor, a node with its devices; nil before the first use. prints computes fingerprints.
+	// devicesOn is, for each vendor, a node with its devices; nil before the first use. Prints computes fingerprints.
 	devicesOn map[string]*api.NodeInfo
 	Prints    *Fingerprinter
 }
@@ -50,7 +50,8 @@ func (s *Run) SetPendingReason(job *api.JobInfo, reason framework.PendingReason)
 	s.Session.SetPendingReason(job.UID, reason)
 }
 
-// SearchOf returns the key of the search for room for tasks of the job in the named set.
+// SearchOf returns the key of a search for room for tasks of the job. set is the name of the set of nodes or of the kind
+// of search.
 func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) crosssession.Search {
 	of := crosssession.Search{GangGroup: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
 	if gangGroup := s.Session.Placement.GangGroup(job); gangGroup != nil && len(gangGroup.Gangs) > 1 {
@@ -59,7 +60,7 @@ func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) crosssession
 	return of
 }
 
-// ClassesOf lists the classes of the tasks.
+// ClassesOf returns the classes of the tasks, without duplicates.
 func (s *Run) ClassesOf(tasks []*api.TaskInfo) []*feasible.TaskClass {
 	var classes []*feasible.TaskClass
 	known := map[*feasible.TaskClass]bool{}
@@ -101,7 +102,7 @@ func (s *Run) asksDevices(task *api.TaskInfo) bool {
 	return false
 }
 
-// Devices names the kinds of devices of the node that the task requests.
+// Devices returns the kinds of devices that the node has and the task requests.
 func Devices(task *api.TaskInfo, node *api.NodeInfo) []string {
 	var names []string
 	for _, name := range api.RegisteredDevices {

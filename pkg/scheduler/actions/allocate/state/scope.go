@@ -13,7 +13,7 @@ type Scope struct {
 	feasible.Where
 	// Group is the set's node group, over whose children tasks are distributed; nil for a set without division.
 	Group *topology.Group
-	// Within restricts the sets of the groups in it to these nodes; nil restricts nothing.
+	// Within restricts the sets of Group and of the groups inside it to these nodes; nil restricts nothing.
 	Within *nodeset.Set
 }
 
@@ -22,13 +22,13 @@ func (s *Run) Anywhere(opts Options) Scope {
 	return Scope{Where: feasible.Where{Set: s.Index.Intersection(s.Index.All, opts.Within)}}
 }
 
-// GroupScope returns the nodes that both the group and within contain, as a scope. chosenBy is the plugin that named
-// the group.
+// GroupScope returns the scope with the nodes that are in the group and in within. chosenBy is the plugin that named the
+// group.
 func (s *Run) GroupScope(g *topology.Group, within *nodeset.Set, chosenBy string) Scope {
 	return Scope{Where: feasible.Where{Set: s.GroupSet(g, within), ChosenBy: chosenBy}, Group: g, Within: within}
 }
 
-// GroupSet returns the nodes that both the group and within contain. A nil within restricts nothing.
+// GroupSet returns the set of nodes that are in the group and in within; a nil within restricts nothing.
 func (s *Run) GroupSet(g *topology.Group, within *nodeset.Set) *nodeset.Set {
 	return s.Index.Intersection(s.Index.Group(g), within)
 }
@@ -56,11 +56,11 @@ func cmpBool(l, r bool) int {
 
 // Options restrict where a job is tried.
 type Options struct {
-	// IdleOnly leaves out nodes whose resources are still being released.
+	// IdleOnly leaves out nodes that have room only once resources are released.
 	IdleOnly bool
-	// Within are the nodes on which it is tried: all but the nodes that it should avoid. nil is all.
+	// Within are the nodes on which the job is tried: all nodes except nodes that the job should avoid; nil for all.
 	Within *nodeset.Set
-	// Places is the number of node groups or HyperNodes where the job is still to be tried, including this one. They
-	// share the steps that searches for plans may take.
+	// Places is the number of node groups or HyperNodes in which the job is still to be tried, including the current one.
+	// Searches for packing plans in them share the steps of the session.
 	Places int
 }

@@ -16,24 +16,24 @@ import (
 type Batch struct {
 	Class *feasible.TaskClass
 	tasks []*api.TaskInfo
-	// size is the dominant share of one task in the cluster's resources.
+	// size is the dominant share of the cluster's resources that one task requests.
 	size float64
-	// following is how many such tasks would have the total size of all tasks placed after the batch.
+	// following is how many tasks of the batch's size would have the total size of all tasks placed after the batch.
 	following int
 }
 
 // Arrangement is the order in which a trial places batches.
 type Arrangement struct {
-	// Order orders batches; nil leaves them in task order.
+	// Order is a comparison that sorts the batches; nil leaves them in task order.
 	Order func(l, r Batch) int
-	// AnyOrder lets Order move tasks before others that precede them in task order.
+	// AnyOrder allows Order to move tasks before tasks that precede them in task order.
 	AnyOrder bool
-	// ByRank places tasks that are equal in task order by rank, instead of class by class.
+	// ByRank places tasks that are equal in task order by rank, and not class by class.
 	ByRank bool
 }
 
-// batches divides tasks into batches. Tasks that plugins order keep that order, unless AnyOrder is set; batches of equal
-// tasks are arranged as given. Tasks of a batch are in order of rank.
+// batches divides tasks into batches. Tasks that plugins order keep that order, unless AnyOrder is set. Among tasks that
+// are equal in task order, the batches are sorted as arranged says. The tasks in a batch are in order of rank.
 func (s *Part) batches(tasks []*api.TaskInfo, arranged Arrangement) []Batch {
 	var out []Batch
 	for start := 0; start < len(tasks); {
@@ -96,5 +96,5 @@ func (s *Part) batchPerStretch(tasks []*api.TaskInfo) []Batch {
 // LargestFirst orders batches by the share of the cluster that one task requests, largest first.
 func LargestFirst(l, r Batch) int { return cmp.Compare(r.size, l.size) }
 
-// SmallestFirst is the reverse order.
+// SmallestFirst orders batches by the share of the cluster that one task requests, smallest first.
 func SmallestFirst(l, r Batch) int { return cmp.Compare(l.size, r.size) }

@@ -11,15 +11,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// share is the number of tasks that go to a set of nodes.
+// share is a set of nodes, and how many tasks are to be placed on them.
 type share struct {
 	set   *nodeset.Set
 	tasks int
 }
 
 // distribute divides tasks of a class over the scope: over as few groups of each level as possible, with the last tasks
-// in the tightest group that takes them. Groups that already hold members of the job come first. Neighboring groups are
-// visited one after the other, so that tasks assigned in rank order are close to the next ranks.
+// in the tightest group that takes them. Groups that already hold members of the job come first. Groups inside one wider
+// group are filled one after the other, so that tasks with neighboring ranks are close to each other.
 func (p *placer) distribute(c *feasible.ClassCache, tasks int) []share {
 	if p.part.Scope.Group == nil || len(p.part.Scope.Group.Children) == 0 {
 		return []share{{p.part.Scope.Set, tasks}}
@@ -55,7 +55,8 @@ type groupPart struct {
 	used bool
 }
 
-// partsOf returns the children of the group that have room: used ones first, then by room, most first.
+// partsOf returns the children of the group that have room: first groups that hold members of the job, then by room, most
+// first. placed are the nodes of members placed in this trial.
 func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[int32]bool) []groupPart {
 	var parts []groupPart
 	for _, child := range g.Children {
@@ -83,8 +84,8 @@ func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[i
 	return parts
 }
 
-// nextPart returns the index of the part that takes the next tasks: a used one; else the tightest that takes all
-// remaining tasks, the first of equal ones; else the one with the most room.
+// nextPart returns the index of the part that takes the next tasks: one that holds members of the job; else the one with
+// the least room for all remaining tasks, the first of equal ones; else the one with the most room.
 func nextPart(parts []groupPart, tasks int) int {
 	next := 0
 	if parts[0].used {

@@ -23,7 +23,7 @@ type Part struct {
 	Retrying bool
 }
 
-// NewPart returns the part of the attempt that has these tasks of the sub-job, in the scope.
+// NewPart returns a part of the attempt: these tasks of the sub-job, in the scope.
 func NewPart(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, scope state.Scope, idleOnly bool) *Part {
 	return &Part{attempt: r, SubJob: subJob, Tasks: tasks, Scope: scope, IdleOnly: idleOnly, Needed: r.NeededAtOnce(subJob, len(tasks))}
 }

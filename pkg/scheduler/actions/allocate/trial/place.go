@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxReserveFailures bounds how many nodes are tried for a task if plugins accept a node and then fail to reserve on
-// it. Each failed reservation is undone; after four failures the plugin is the cause and not the nodes.
+// maxReserveFailures bounds on how many further nodes a task is tried when plugins accept a node and then fail to reserve
+// on it. Each failed reservation is undone. After four failures, the cause is the plugin and not the nodes.
 const maxReserveFailures = 3
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
@@ -59,8 +59,8 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 	return p.noteNonePlaced(tasks, errs)
 }
 
-// noteNonePlaced records that equal tasks fit nowhere. It reports whether the sub-job cannot be ready without them, by
-// upstream's rule (https://github.com/volcano-sh/volcano/pull/3430).
+// noteNonePlaced records that these tasks, which are of one class, fit nowhere. It reports whether the trial is to stop,
+// because the sub-job cannot be ready without them by upstream's rule (https://github.com/volcano-sh/volcano/pull/3430).
 func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
 	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
 	p.noteNotPlaced(tasks[0], errs)
@@ -73,14 +73,14 @@ func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (sto
 	return false
 }
 
-// firstAllocatable returns the index of the first task that its queue has room for; -1 if there is none.
+// firstAllocatable returns the index of the first task that is still wanted; -1 if there is none.
 func (p *placer) firstAllocatable(tasks []*api.TaskInfo) int {
 	return slices.IndexFunc(tasks, p.wanted)
 }
 
-// fill places tasks of the class on the share's nodes, up to the share's number. It returns how many tasks it handled
-// and, if the next one fits nowhere, the verdicts on it. It stops at a task whose pre-predicate fails and without which
-// the sub-job cannot be ready.
+// fill places tasks of one class on the nodes of the share, at most as many as the share says. dealt is how many tasks it
+// handled. errs are the filter results of the next task, if that task fits nowhere. It stops at a task whose
+// pre-predicate fails and without which the sub-job cannot be ready.
 func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
 	where := feasible.Where{Set: to.set, ChosenBy: p.part.Scope.ChosenBy}
 	placed := 0
@@ -142,7 +142,7 @@ func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where
 	}
 }
 
-// placeOn places the task on the chosen node. An error says why a plugin still refuses the node.
+// placeOn places the task on the chosen node. An error says why a plugin refuses the node nevertheless.
 func (p *placer) placeOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	err := p.verify(task, cache, c)
 	if err == nil {
@@ -161,8 +161,8 @@ func (p *placer) placeOn(task *api.TaskInfo, cache *feasible.ClassCache, c feasi
 	return err
 }
 
-// verify calls the cached predicates again for the task itself, if the task has claims or devices: some plugins choose,
-// in that call, the devices that they then reserve.
+// verify calls the plugins with cached filter results again for the task itself, if the task has claims or devices. In
+// that call, some plugins choose the devices that they then reserve.
 func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasible.Choice) error {
 	if !framework.HasClaims(task.Pod) && len(state.Devices(task, p.run.Index.Nodes[c.Node])) == 0 {
 		return nil
@@ -170,8 +170,9 @@ func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasib
 	return p.run.Finder.AskCachedAgain(task, cache, c.Node)
 }
 
-// followHyperNode updates the HyperNode that contains the placed tasks. Upstream scores nodes for the next task by it,
-// so that a gang that only prefers proximity stays together (https://github.com/volcano-sh/volcano/issues/4343).
+// followHyperNode updates the HyperNode that contains the placed tasks. Upstream's scores of nodes for the next task
+// depend on it, so that a gang that only prefers proximity stays together
+// (https://github.com/volcano-sh/volcano/issues/4343).
 func (p *placer) followHyperNode(task *api.TaskInfo) {
 	if !p.part.SubJob.WithNetworkTopology() {
 		return
@@ -187,7 +188,8 @@ func (p *placer) followHyperNode(task *api.TaskInfo) {
 	}
 }
 
-// noteNotPlaced records why a task fits nowhere. Without errors, an earlier reason stays.
+// noteNotPlaced records why the task fits nowhere, and that its role has failed. Nil errs mean that nodes have room only
+// once resources are released.
 func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
 	NoteNotPlaced(p.job, task, errs)
 	if task.TaskRole != "" {
@@ -195,7 +197,8 @@ func (p *placer) noteNotPlaced(task *api.TaskInfo, errs *api.FitErrors) {
 	}
 }
 
-// NoteNotPlaced records in the job why the task fits nowhere.
+// NoteNotPlaced records in the job why the task fits nowhere. Nil errs mean that nodes have room only once resources are
+// released.
 func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 	if errs == nil {
 		errs = api.NewFitErrors()
@@ -204,7 +207,7 @@ func NoteNotPlaced(job *api.JobInfo, task *api.TaskInfo, errs *api.FitErrors) {
 	job.NodesFitErrors[task.UID] = errs
 }
 
-// everywhere returns a pre-predicate's error as every node's verdict.
+// everywhere returns the error of a pre-predicate as the filter result of every node.
 func (p *placer) everywhere(err error) *api.FitErrors {
 	p.reason = err.Error()
 	errs := api.NewFitErrors()

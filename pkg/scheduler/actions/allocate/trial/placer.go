@@ -19,19 +19,21 @@ type placer struct {
 	job     *api.JobInfo
 	queue   *api.QueueInfo
 	changes *Changes
-	// minimum is how many tasks must be placed before the sub-job can be ready; until then the plugins are not asked.
+	// minimum is how many tasks must be placed before the sub-job can be ready. Until then, plugins are not asked whether
+	// it is.
 	minimum int
 	// hyperNode is the lowest HyperNode that contains all placed tasks, for tasks with network topology.
 	hyperNode string
 	done      bool
-	// blocked are the classes that found no room, in order.
+	// blocked are the classes whose tasks found no room, in order.
 	blocked []*feasible.TaskClass
 	// refused are the tasks that their queue has no room for. failed are the roles of tasks that fit nowhere.
 	refused map[api.TaskID]bool
 	failed  map[string]bool
 	// unreserved counts, for each task, the nodes that passed the predicates but refused the placement, by reason.
 	unreserved map[api.TaskID]map[string]int
-	// patient reports whether further classes are tried although the sub-job cannot be ready without a task that fits nowhere.
+	// patient reports whether the trial continues with other classes after a task fits nowhere without which the sub-job
+	// cannot be ready.
 	patient bool
 	// reason is why a pre-predicate refused a task.
 	reason string
@@ -46,7 +48,7 @@ func newPlacer(s *Part) *placer {
 	}
 }
 
-// ready reports whether enough tasks are placed.
+// ready reports whether enough tasks are placed for the sub-job to be ready.
 func (p *placer) ready() bool {
 	return len(p.changes.Placed) >= p.minimum && p.run.Progress.SubJobReady(p.job, p.part.SubJob)
 }

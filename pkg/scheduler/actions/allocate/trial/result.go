@@ -29,7 +29,7 @@ func (o Outcome) String() string {
 type PartResult struct {
 	Changes *Changes
 	Outcome Outcome
-	// Rest are the tasks that were not tried.
+	// Rest are the tasks that were not tried, and are to be tried later.
 	Rest      []*api.TaskInfo
 	hyperNode string
 }
@@ -38,13 +38,13 @@ type PartResult struct {
 type Result struct {
 	Outcome Outcome
 	Changes []*Changes
-	// Rest are the remaining tasks of sub-jobs with placed tasks.
+	// Rest are the tasks that remain to be placed, for sub-jobs that have placed tasks.
 	Rest map[api.SubJobID][]*api.TaskInfo
-	// HyperNode is where the job was placed. SubJobs is where its sub-jobs were. Both are for jobs that choose among
-	// HyperNodes.
+	// HyperNode is the HyperNode in which the job was placed. SubJobs are the HyperNodes in which its sub-jobs were
+	// placed. Both are set only for jobs that choose among HyperNodes.
 	HyperNode string
 	SubJobs   map[api.SubJobID]string
-	// Former are the previous HyperNodes of the sub-jobs.
+	// Former are the HyperNodes that the sub-jobs had before, for Discard.
 	Former map[api.SubJobID]string
 	Score  float64
 }
@@ -63,7 +63,7 @@ func ResultOf(subJob *api.SubJobInfo, placed PartResult) Result {
 	return result
 }
 
-// Discard takes all placements back.
+// Discard takes all placed tasks of the job back.
 func (r *Result) Discard(job *api.JobInfo) {
 	for _, t := range slices.Backward(r.Changes) {
 		t.Discard()
@@ -123,7 +123,8 @@ func (r *Result) RecordHyperNodes(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-// BetterThan reports whether the result is better than the other: ready before waiting, then the higher score.
+// BetterThan reports whether the result is better than the other: a ready one before a waiting one, then the higher
+// score.
 func (r *Result) BetterThan(other *Result) bool {
 	return cmp.Or(cmp.Compare(r.Outcome, other.Outcome), cmp.Compare(r.Score, other.Score)) > 0
 }

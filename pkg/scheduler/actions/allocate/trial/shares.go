@@ -9,9 +9,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// SharesShortfall is how far a trial by shares came that failed to place all tasks.
+// SharesShortfall says how far a trial came that failed to place all tasks by the shares of a plan.
 type SharesShortfall struct {
-	// Took is the number of tasks that nodes took, for nodes that took fewer than their share.
+	// Took is, for each node that took fewer tasks than planned, how many it took.
 	Took map[string]int
 	// Placed is how many tasks found a place.
 	Placed int
@@ -19,8 +19,8 @@ type SharesShortfall struct {
 	QueueRefused bool
 }
 
-// TryShares places the tasks by the shares: on each node the first tasks that it accepts. If some find no place,
-// nothing is placed.
+// TryShares places the tasks by a plan that says how many tasks each node gets: on each node the first tasks that it
+// accepts. If some tasks find no place, nothing is placed.
 func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (PartResult, SharesShortfall) {
 	p := newPlacer(s)
 	p.minimum = len(tasks)
@@ -49,8 +49,8 @@ func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (Part
 	return p.end(stillPending(s.attempt.Pending.Tasks[s.SubJob.UID])), SharesShortfall{}
 }
 
-// CountOnNode places up to most of the tasks on the node and takes them back, to find out how many it takes: some plugins'
-// verdicts depend on the other tasks of the node.
+// CountOnNode returns how many of the tasks the node takes, at most most. It places them and takes them back, because some
+// plugins' filter results depend on the other tasks of the node.
 func CountOnNode(s *Part, node int32, most int) int {
 	p := newPlacer(s)
 	left, _ := p.fillNode(s.Tasks, node, most)
@@ -58,7 +58,8 @@ func CountOnNode(s *Part, node int32, most int) int {
 	return len(s.Tasks) - len(left)
 }
 
-// fillNode places up to most of the tasks on the node, and returns the others. It stops at a task that the queue refuses.
+// fillNode places up to most of the tasks on the node, and returns the tasks that it did not place. It stops at a task
+// that the queue refuses.
 func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo, queueRefused bool) {
 	refused := map[*feasible.TaskClass]bool{}
 	for i, task := range tasks {
@@ -81,7 +82,7 @@ func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*
 	return left, false
 }
 
-// placeAsked runs the pre-predicates for the task and places it on the node.
+// placeAsked runs the pre-predicates for the task, places the task on the node, and reports whether that succeeded.
 func (p *placer) placeAsked(task *api.TaskInfo, node int32) bool {
 	cache, err := p.run.Finder.Cache(task)
 	if err == nil {

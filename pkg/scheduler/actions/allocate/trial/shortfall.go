@@ -8,7 +8,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// noteShortfall records, for the explanation, the trial that placed most tasks in the set; of equal trials, the first.
+// noteShortfall records, for the explanation, how far this trial came in its set of nodes, unless an earlier trial there
+// placed at least as many tasks, or was refused for reasons beyond numbers.
 func (p *placer) noteShortfall() {
 	if p.part.Retrying {
 		return
@@ -24,8 +25,9 @@ func (p *placer) noteShortfall() {
 	p.attempt.Found.NoteShortfall(set, found)
 }
 
-// noteRefusal records, for the explanation, why the task was refused although a plan had room for it. Only the first
-// such refusal in the set is recorded. It explains more than the numbers of a trial in which members filled the nodes.
+// noteRefusal records, for the explanation, why the task was refused although a plan had room for it. Only the first such
+// refusal in the set is recorded. Such a refusal explains more than a trial in which members of the gang filled the
+// nodes.
 func (p *placer) noteRefusal(task *api.TaskInfo) {
 	if p.attempt.Found.Shortfalls[p.part.Scope.Set].BeyondNumbers {
 		return
@@ -41,7 +43,8 @@ func (p *placer) noteRefusal(task *api.TaskInfo) {
 	}
 }
 
-// findShortfall finds the reason that stops the next task: the nodes, if none takes it, or its queue.
+// findShortfall sets, in found, the reason that stops the next task: the nodes if none takes the task, else the task's
+// queue.
 func (p *placer) findShortfall(found *state.Shortfall) {
 	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
 		p.findNodeShortfall(found, task)
@@ -53,7 +56,7 @@ func (p *placer) findShortfall(found *state.Shortfall) {
 	}
 }
 
-// findNodeShortfall counts the nodes by their reason to refuse the task.
+// findNodeShortfall counts, in found, the nodes by the reason why they refuse the task.
 func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes())
 	if found.Refusals == nil {
@@ -65,7 +68,7 @@ func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	}
 }
 
-// findQueueShortfall explains a task that its queue refused: by the nodes if none takes it, else by the queue.
+// findQueueShortfall explains a task that its queue refused: by the nodes if no node takes it either, else by the queue.
 func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	if p.run.ExceedsNodes(task) != nil { // no nodes were searched for the task
 		_, _ = p.run.Finder.Cache(task) // on an error the queue's reason is reported
@@ -77,7 +80,8 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = reason.Message, reason.Reason, nil, true
 }
 
-// firstOf returns the first, by name, of the job's tasks that match; nil when none does.
+// firstOf returns the first, by name, of the job's tasks for whose ID the function such returns true; nil if there is
+// none.
 func (p *placer) firstOf(such func(api.TaskID) bool) *api.TaskInfo {
 	var first *api.TaskInfo
 	for uid, task := range p.job.Tasks {

@@ -18,19 +18,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// Changes are the changes of the session by one trial. They are committed, kept or discarded as a whole.
+// Changes are the placements that one trial made in the session. They are committed, kept or discarded as a whole.
 type Changes struct {
 	run    *state.Run
 	Placed []placement
 }
 
-// placement is one placed task with a statement of its own that undoes it.
+// placement is a placed task, with a statement of its own that can undo it.
 type placement struct {
 	task *api.TaskInfo
 	stmt *vcframework.Statement
 }
 
-// assign places the task on the node. An error leaves the session unchanged.
+// assign places the task on the chosen node. After an error the session is unchanged.
 func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 	node := t.run.Index.Nodes[c.Node]
 	p := placement{task, vcframework.NewStatement(t.run.Session.Session)}
@@ -57,7 +57,7 @@ func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 // errByHandler stands for the error of an event handler, which upstream's statement logs and does not return.
 var errByHandler = errors.New("refused by an event handler of a plugin (see the scheduler's log)")
 
-// whyRefused returns why the plugins refused a task that was just placed.
+// whyRefused returns why a plugin could not reserve for a task that was just placed.
 func whyRefused(s *state.Run, task *api.TaskInfo) error {
 	if err := s.Session.WhyUnreserved(task); err != nil {
 		return err
@@ -65,7 +65,8 @@ func whyRefused(s *state.Run, task *api.TaskInfo) error {
 	return errByHandler
 }
 
-// resetTask resets fields that upstream leaves set in a task that was taken back.
+// resetTask resets fields that upstream leaves set in a task that was taken back. err is the error of taking it back,
+// which is logged.
 func resetTask(s *state.Run, task *api.TaskInfo, err error) {
 	if err != nil {
 		klog.ErrorS(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
@@ -98,8 +99,8 @@ func (t *Changes) Discard() {
 	t.Placed = nil
 }
 
-// commit hands the placed tasks over to be bound, except tasks that wait for resources being released. These hold their
-// place against others until the session closes, which releases their reservations.
+// commit hands the placed tasks over to be bound, except tasks that wait for resources being released. The latter keep
+// their nodes until the session closes, which undoes their placements.
 func (t *Changes) commit(job *api.JobInfo) {
 	for _, p := range t.Placed {
 		p.stmt.Commit()

@@ -10,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// Try makes a trial: it places the first tasks together, arranged as given, and then the others one batch after the
-// other. It also returns the classes that found no room.
+// Try makes a trial. It places the part's first tasks together, arranged as given, and then the other tasks batch by
+// batch; first is the number of the first ones. Try also returns the classes that found no room.
 func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.TaskClass) {
 	p := newPlacer(s)
 	first = min(first, len(s.Tasks))
@@ -25,7 +25,7 @@ func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.Task
 	return p.end(p.untouched(tried)), p.blocked
 }
 
-// TryAll makes a trial that tries further classes although the sub-job cannot be ready without a task that fits nowhere.
+// TryAll makes a trial that does not stop at a task that fits nowhere, although the sub-job cannot be ready without it.
 func TryAll(s *Part, arranged Arrangement) PartResult {
 	p := newPlacer(s)
 	p.patient = true
@@ -33,7 +33,8 @@ func TryAll(s *Part, arranged Arrangement) PartResult {
 	return p.end(nil)
 }
 
-// end asks the plugins whether the placed tasks are enough. If not, it takes them back.
+// end asks the plugins whether the placed tasks are enough. If not, it takes them back. rest are the tasks that were not
+// tried.
 func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	result := PartResult{Changes: p.changes, Rest: rest, hyperNode: p.hyperNode}
 	switch {
@@ -53,9 +54,9 @@ func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	return result
 }
 
-// untouched returns the tasks that were neither placed nor found to fit nowhere: those after the first tried tasks. In
-// a node group, tasks that found no room are added at the end, because a wider group may have room. The slice is not
-// copied unless it has to be.
+// untouched returns the tasks that were neither placed nor found to fit nowhere: those after the first ones, which were
+// tried and whose number is tried. In a node group, tasks that found no room are added at the end, because a wider group
+// may have room. The slice is not copied unless it has to be.
 func (p *placer) untouched(tried int) []*api.TaskInfo {
 	if len(p.changes.Placed) == tried {
 		return p.part.Tasks[tried:]
