@@ -54,8 +54,6 @@ type Session struct {
 
 // Pauses decides when jobs may not hold idle resources.
 type Pauses interface {
-	// IdleOnly reports whether allocate may place the job on idle resources only.
-	IdleOnly(job *api.JobInfo) bool
 	// Paused reports whether gangs of the job's namespace, or of a job that is placed together with it, have held idle resources for too
 	// long. No pods are evicted for the job then if it would hold more.
 	Paused(job *api.JobInfo) bool

@@ -18,11 +18,13 @@ const (
 	graceSlack   = time.Minute
 )
 
-// claim holds the victims evicted for a gang, by their gangs, and the nominees: the gang's tasks to place once the victims have
-// terminated. The tasks that must be placed together with one that replaces a victim are nominees, too.
+// claim holds the victims evicted for a gang, by their gangs, and the nominees: the tasks to place once the victims have
+// terminated. The tasks of the gang and its group that must be placed together with one that replaces a victim are nominees, too.
 type claim struct {
 	nominees map[api.TaskID]bool
 	victims  map[api.TaskID]api.JobID
+	// nodes are the victims' nodes.
+	nodes map[string]bool
 	// until is when the victims should have terminated.
 	until time.Time
 	// open reports whether a victim existed when the last session opened, or was evicted since.
@@ -30,7 +32,7 @@ type claim struct {
 }
 
 func newClaim() *claim {
-	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}}
+	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
 }
 
 // closeClaims closes claims that are met or no longer valid, and computes the tasks to place first. A gang keeps its
@@ -94,16 +96,19 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 			p.claims[job.UID] = newClaim()
 			p.gangs.Failed(job.UID, "pods were evicted for the gang, and it is not placed yet")
 		}
-		p.claims[job.UID].add(job, e.Task)
+		companions, _ := framework.Companions(ssn.Jobs, ssn.Placement.Unit(job))
+		p.claims[job.UID].add(append(companions, job), e.Task)
 	}
 }
 
-// add adds a victim and the gang's nominees.
-func (c *claim) add(job *api.JobInfo, victim *api.TaskInfo) {
+// add adds a victim and the nominees of the gangs.
+func (c *claim) add(gangs []*api.JobInfo, victim *api.TaskInfo) {
 	c.open = true
-	c.victims[victim.UID] = victim.Job
-	for uid := range job.TaskStatusIndex[api.Pipelined] {
-		c.nominees[uid] = true
+	c.victims[victim.UID], c.nodes[victim.NodeName] = victim.Job, true
+	for _, gang := range gangs {
+		for uid := range gang.TaskStatusIndex[api.Pipelined] {
+			c.nominees[uid] = true
+		}
 	}
 	if until := time.Now().Add(graceOf(victim) + graceSlack); until.After(c.until) {
 		c.until = until

@@ -3,16 +3,19 @@
 package evictionbackoff
 
 import (
+	"maps"
+
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pauses keep the gangs that allocate places on idle resources only off nodes where resources are being released.
-// allocate would not place their members there, and other gangs would get the resources of pods that are evicted for
-// the gang's other members.
+// pauses keep paused gangs off nodes where resources are being released, except nodes of their own victims. allocate
+// would not place their members there, and other gangs would get the resources of pods that are evicted for the gang's
+// other members. And a member that evicted a pod there would keep the resources of other pods until that pod terminates.
 type pauses struct {
 	ssn *framework.Session
+	of  *plugin
 	// avoided are the nodes that the current search's gang cannot use; nil for none.
 	avoided map[string]bool
 	// releasing are the nodes where resources were being released before the first search for such a gang; nil before
@@ -24,7 +27,7 @@ type pauses struct {
 func (p *pauses) begin(task *api.TaskInfo) {
 	p.avoided = nil
 	job := p.ssn.Jobs[task.Job]
-	if job == nil || !evicts(p.ssn.Action) || p.ssn.Pauses == nil || !p.ssn.Pauses.IdleOnly(job) {
+	if job == nil || !evicts(p.ssn.Action) || p.ssn.Pauses == nil || !p.ssn.Pauses.Paused(job) {
 		return
 	}
 	if p.releasing == nil {
@@ -36,6 +39,12 @@ func (p *pauses) begin(task *api.TaskInfo) {
 		}
 	}
 	p.avoided = p.releasing
+	if len(p.of.promised[job.UID]) > 0 {
+		p.avoided = maps.Clone(p.releasing)
+		for node := range p.of.claims[job.UID].nodes {
+			delete(p.avoided, node)
+		}
+	}
 }
 
 // accepts is the predicate.
