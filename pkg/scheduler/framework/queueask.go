@@ -91,7 +91,7 @@ func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 // least, and Admits checks the capability of each queue itself. Plugins that do not count by requests call Asked.
 func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	levels := u.Levels(ask.Queue.UID)
-	if u.nested && slices.ContainsFunc(levels, func(id api.QueueID) bool { return u.exceeds(id, ask) }) {
+	if u.nested && u.Exceeds(ask) {
 		return false
 	}
 	one := *ask.Tasks[0]
@@ -121,6 +121,11 @@ func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 		}
 	}
 	return least
+}
+
+// Exceeds reports whether the ask exceeds the capability of one of the queues that count the tasks.
+func (u *QueueUse) Exceeds(ask *QueueAsk) bool {
+	return slices.ContainsFunc(u.Levels(ask.Queue.UID), func(id api.QueueID) bool { return u.exceeds(id, ask) })
 }
 
 // exceeds reports whether the ask exceeds the capability of the queue itself.

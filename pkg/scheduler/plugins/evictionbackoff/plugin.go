@@ -82,6 +82,7 @@ func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
 		Name: Name, EnabledPreemptable: &yes, EnabledReclaimable: &yes, EnabledNodeOrder: &yes, EnabledPredicate: &yes, EnabledAllocatable: &yes,
+		EnabledJobReady: &yes,
 	}}}
 }
 

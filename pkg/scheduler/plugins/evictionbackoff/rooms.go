@@ -16,7 +16,8 @@ import (
 
 // rooms are of gangs that wait for their victims to terminate, in queues. A gang may hold resources of its queue that its victims still use, so that it
 // need not wait for the last of them. For all others victims count until they are gone: otherwise a tenant could run any number of pods in its
-// queue by evicting each with the next. Others see the larger of what the victims use and what the gang holds already.
+// queue by evicting each with the next. Others see the larger of what the victims use and what the gang holds already. The gang may hold them, but
+// is bound beside its victims only if the queue has room for both.
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room
@@ -27,6 +28,8 @@ type rooms struct {
 	// tiers are all plugins. An explanation asks them one by one. asking is true while they are asked about a task beside rooms.
 	tiers  []conf.Tier
 	asking bool
+	// binding is true while they are asked whether a gang may be bound: its victims have not left then.
+	binding bool
 }
 
 // room is of one gang, or of gangs that evicted a victim together. All is counted by each queue that the plugins count it in.
@@ -64,6 +67,7 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 	}
 	ssn.QueueUse.LeaveFor(r.leaving)
 	ssn.AddAllocatableFn(Name, r.allocatable)
+	ssn.AddJobReadyFn(Name, func(job any) bool { return r.ready(job.(*api.JobInfo)) })
 	ssn.AddEventHandler(&vcframework.EventHandler{
 		AllocateFunc:   func(e *vcframework.Event) { r.note(e.Task, (*api.Resource).Add) },
 		DeallocateFunc: func(e *vcframework.Event) { r.note(e.Task, (*api.Resource).SubWithoutAssert) },
@@ -182,6 +186,30 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	return admits
 }
 
+// ready reports whether the capability of the queue has room for the job's placed tasks beside the job's own victims, and the rooms of other gangs.
+// Without that a tenant could run a gang on other nodes while its victims run on, and use up to twice the capability.
+func (r *rooms) ready(job *api.JobInfo) (admits bool) {
+	queue, own, placed := r.ssn.Queues[job.Queue], r.own(job), slices.Collect(maps.Values(job.TaskStatusIndex[api.Allocated]))
+	if len(own) == 0 || len(placed) == 0 || queue == nil {
+		return true
+	}
+	beside := r.others(queue, job)
+	for _, room := range own {
+		for id, victims := range room.victims {
+			sumOf(beside, id).Add(victims)
+		}
+	}
+	ask := r.ssn.QueueUse.Ask(queue, placed).With(placed...)
+	if r.ssn.QueueUse.Exceeds(ask.Beside(beside)) {
+		return false
+	}
+	asking := r.asking
+	r.asking, r.binding = true, true
+	defer func() { r.asking, r.binding = asking, false }()
+	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) }) // for plugins that do not count by requests
+	return admits
+}
+
 // own returns the rooms of the job and the gangs that are placed together with it.
 func (r *rooms) own(job *api.JobInfo) (own []*room) {
 	companions, _ := framework.Companions(r.ssn.Jobs, r.ssn.Placement.GangGroup(job))
@@ -195,7 +223,7 @@ func (r *rooms) own(job *api.JobInfo) (own []*room) {
 
 // leaving returns the victims of the task's gang and the gangs that are placed together with it.
 func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
-	if job := r.ssn.Jobs[task.Job]; job != nil {
+	if job := r.ssn.Jobs[task.Job]; job != nil && !r.binding {
 		for _, room := range r.own(job) {
 			victims = append(victims, room.leaving...)
 		}
