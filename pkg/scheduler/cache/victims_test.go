@@ -451,7 +451,11 @@ func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
 					if w.cluster.Pod("victim-0").DeletionTimestamp == nil {
 						t.Fatal("the pod is not evicted")
 					}
-					w.add(schedtest.MakeQueue().Name("q").Capability(schedtest.Resources{"cpu": capability}).Obj())
+					queue := schedtest.MakeQueue().Name("q")
+					if plugin != "podlimit" {
+						queue.Capability(schedtest.Resources{"cpu": capability})
+					}
+					w.add(queue.Obj())
 					cordoned := nodeOf8(0).Label(v1.LabelHostname, "n00").Obj()
 					cordoned.Spec.Unschedulable = true
 					w.add(cordoned, nodeOf8(1).Label(v1.LabelHostname, "n00").Obj()) // the gang has to run on another node

@@ -126,8 +126,13 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 		"it has grown since the evictions": {world: func(t *testing.T) *counting { return promising(two(t), "a-1") }, want: []int{20}, served: [2]int{35, 80}},
 		"it goes first for another reason": {world: func(t *testing.T) *counting { return prioritizing(two(t), first{}) }, want: bounded, served: [2]int{80, 80}},
 		"evictions are for its group":      {world: func(t *testing.T) *counting { return promising(group(t), "b-0", "a-0") }, served: [2]int{0, 40}},
-		"its group has grown since":        {world: func(t *testing.T) *counting { return promising(group(t), "b-0") }, served: [2]int{45, 80}},
-		"only what is released is held":    {world: alone("4", node("n2", "ib-a", "4"))},
+		"so they are, and it has further members": {served: [2]int{0, 40}, world: func(t *testing.T) *counting {
+			c := promising(group(t), "b-0", "a-0")
+			c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("b-1").Group("b").Req(schedtest.Resources{"cpu": "4"}).Obj())
+			return c
+		}},
+		"its group has grown since":     {world: func(t *testing.T) *counting { return promising(group(t), "b-0") }, served: [2]int{45, 80}},
+		"only what is released is held": {world: alone("4", node("n2", "ib-a", "4"))},
 		"its queue changes": {world: queues, want: bounded, served: [2]int{80, 80}, change: func(c *counting, minute int) {
 			c.world.PodGroups[0] = c.world.PodGroups[0].DeepCopy()
 			c.world.PodGroups[0].Spec.Queue = fmt.Sprintf("a%d", minute/4)

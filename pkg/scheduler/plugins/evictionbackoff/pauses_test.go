@@ -144,6 +144,9 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 			if got := s.pods["ns/gang-0"].Status.NominatedNodeName; got != "n1" {
 				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
 			}
+			if other := map[bool]api.TaskID{false: "ns-gang-1", true: "ns-y-0"}[grouped]; !s.plugin.claims["ns/gang"].nominees[other] {
+				t.Errorf("%s does not keep its place in a pause", other)
+			}
 		})
 	}
 }
@@ -367,6 +370,28 @@ func TestAPausedGangThatEvictedTakesNoRoomOfOthers(t *testing.T) {
 					if s.session(); len(s.last) > 0 {
 						t.Fatalf("evicted are %v, want none", s.last)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestAPausedGangWaitsForItsVictim: a pod is evicted for a gang that is paused, and no other while that pod ends.
+func TestAPausedGangWaitsForItsVictim(t *testing.T) {
+	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
+		t.Run(order, func(t *testing.T) {
+			w := evicting(map[string]string{"n0": "4", "n1": "4"}, []runs{{"n0", "low", 1, "4"}, {"n1", "also", 2, "4"}}, 100, []wants{{"", "4"}})
+			s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+			s.inOrder(order)
+			synctest.Test(t, func(t *testing.T) {
+				s.start = time.Now()
+				s.paused = true
+				for range 7 {
+					s.session()
+					time.Sleep(10 * time.Second)
+				}
+				if diff := cmp.Diff([]time.Duration{0}, s.evictions); diff != "" {
+					t.Errorf("pods are evicted at (-want +got):\n%s", diff)
 				}
 			})
 		})
