@@ -96,7 +96,7 @@ func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 // not count by requests call Asked.
 func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	levels := u.Levels(ask.Queue.UID)
-	if u.nested && slices.ContainsFunc(levels, func(id api.QueueID) bool { return u.exceeds(id, ask) }) {
+	if u.nested && u.Exceeds(ask) {
 		return false
 	}
 	one := *ask.Tasks[0]
@@ -127,6 +127,11 @@ func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 		}
 	}
 	return least
+}
+
+// Exceeds reports whether one of the queues that count the tasks would exceed its own capability if it admitted them.
+func (u *QueueUse) Exceeds(ask *QueueAsk) bool {
+	return slices.ContainsFunc(u.Levels(ask.Queue.UID), func(id api.QueueID) bool { return u.exceeds(id, ask) })
 }
 
 // exceeds reports whether the queue's use would exceed its own capability if it admitted the tasks.

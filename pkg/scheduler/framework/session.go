@@ -56,8 +56,6 @@ type Session struct {
 
 // Pauses decides which jobs may not hold idle resources while they wait for others to be released.
 type Pauses interface {
-	// IdleOnly reports whether allocate may place the job on idle resources only.
-	IdleOnly(job *api.JobInfo) bool
 	// Paused reports whether gangs of the namespace of the job, or of a job that is placed together with it, have held idle resources
 	// for too long. No pods are evicted for a paused job if it would hold further idle resources then.
 	Paused(job *api.JobInfo) bool

@@ -46,6 +46,7 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	if len(u.Gangs) == 0 {
 		return groupPlaced
 	}
+	defer s.run.Pauses.KeepNominees(s.waiting.pending, u.Gangs)()
 	defer s.run.Finder.ForgetJob()
 	if u.Reuse() {
 		return groupWaits

@@ -53,17 +53,18 @@ func (c *counting) served(t *testing.T, minutes int, change func(minute int)) (c
 	return changes, served, text
 }
 
-// promises names the task for which a pod was evicted.
-type promises string
+// promises names the tasks to place when the pod that was evicted for the first one has terminated.
+type promises []string
 
 func (p promises) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
-	only := map[api.TaskID]bool{}
-	for id, task := range job.Tasks {
-		if task.Name == string(p) {
-			only[id] = true
-		}
+	only, urgent := map[api.TaskID]bool{}, false
+	for _, name := range p {
+		only[api.TaskID(schedtest.Namespace+"-"+name)] = true
 	}
-	return only, len(only) > 0
+	for _, task := range job.Tasks {
+		urgent = urgent || task.Name == p[0]
+	}
+	return only, urgent
 }
 
 // first are plugins for which all tasks of all gangs go first.
@@ -76,8 +77,8 @@ func leaver(node, cpu string) *v1.Pod {
 	return schedtest.MakePod().Name("leaves-" + node).Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": cpu}).Terminating().Obj()
 }
 
-// promising has pods evicted for the named task.
-func promising(c *counting, task string) *counting { return prioritizing(c, promises(task)) }
+// promising has pods evicted for the first of the named tasks.
+func promising(c *counting, tasks ...string) *counting { return prioritizing(c, promises(tasks)) }
 
 func prioritizing(c *counting, by framework.Prioritizer) *counting {
 	c.registry.RegisterPlugin(plugin("promises", func(*framework.Session) {}, by))
@@ -121,10 +122,17 @@ func TestAGangHoldsIdleNodesForAWhile(t *testing.T) {
 		"a gang":                           {world: two, want: bounded, served: [2]int{80, 80}},
 		"a group of gangs":                 {world: group, want: bounded[:1], served: [2]int{70, 85}},
 		"the idle rest of a node":          {world: alone("10m", node("n2", "ib-a", "4")), want: bounded, served: [2]int{80, 80}},
-		"evictions are for it":             {world: func(t *testing.T) *counting { return promising(two(t), "a-1") }},
+		"evictions are for it":             {world: func(t *testing.T) *counting { return promising(two(t), "a-1", "a-0") }},
+		"it has grown since the evictions": {world: func(t *testing.T) *counting { return promising(two(t), "a-1") }, want: []int{20}, served: [2]int{35, 80}},
 		"it goes first for another reason": {world: func(t *testing.T) *counting { return prioritizing(two(t), first{}) }, want: bounded, served: [2]int{80, 80}},
-		"evictions are for its group":      {world: func(t *testing.T) *counting { return promising(group(t), "b-0") }, served: [2]int{0, 40}},
-		"only what is released is held":    {world: alone("4", node("n2", "ib-a", "4"))},
+		"evictions are for its group":      {world: func(t *testing.T) *counting { return promising(group(t), "b-0", "a-0") }, served: [2]int{0, 40}},
+		"so they are, and it has further members": {served: [2]int{0, 40}, world: func(t *testing.T) *counting {
+			c := promising(group(t), "b-0", "a-0")
+			c.world.Pods = append(c.world.Pods, schedtest.MakePod().Name("b-1").Group("b").Req(schedtest.Resources{"cpu": "4"}).Obj())
+			return c
+		}},
+		"its group has grown since":     {world: func(t *testing.T) *counting { return promising(group(t), "b-0") }, served: [2]int{45, 80}},
+		"only what is released is held": {world: alone("4", node("n2", "ib-a", "4"))},
 		"its queue changes": {world: queues, want: bounded, served: [2]int{80, 80}, change: func(c *counting, minute int) {
 			c.world.PodGroups[0] = c.world.PodGroups[0].DeepCopy()
 			c.world.PodGroups[0].Spec.Queue = fmt.Sprintf("a%d", minute/4)
@@ -191,8 +199,8 @@ func TestOnlyTheGangOfAGroupThatHoldsIsPaused(t *testing.T) {
 						t.Errorf("another gang of the namespace holds %d nodes, want %d", got, want)
 					}
 					for gang, want := range map[string]bool{"waits/b": true, namespace + "/late": want == 0} {
-						if got := ssn.Pauses.IdleOnly(ssn.Jobs[api.JobID(gang)]); got != want || got != ssn.Pauses.Paused(ssn.Jobs[api.JobID(gang)]) {
-							t.Errorf("actions that evict see that %s may use idle resources only: %t, want %t", gang, got, want)
+						if got := ssn.Pauses.Paused(ssn.Jobs[api.JobID(gang)]); got != want {
+							t.Errorf("actions that evict see that %s is paused: %t, want %t", gang, got, want)
 						}
 					}
 				})

@@ -198,6 +198,23 @@ func TestAQueueThatIsOverGetsNoFurtherDevices(t *testing.T) {
 	}
 }
 
+// TestAPodCountsForWhatItRequests, also if its annotation, which its owner may have written, lists fewer devices.
+func TestAPodCountsForWhatItRequests(t *testing.T) {
+	for requested, want := range map[string]int{"100": 1, "200": 0} {
+		nodes, devices := machines("n1", "n2")
+		holds, running := runs("running", schedtest.Resources{"koordinator.sh/gpu": requested}, 0)
+		holds.Spec.Queue = "bounded"
+		podGroup, pods := gang("g", 1, schedtest.Resources{"koordinator.sh/gpu": "100"})
+		podGroup.Spec.Queue = "bounded"
+		w := newWorld(t, sessiontest.ClusterSpec{Nodes: numbered(nodes), Devices: devices, Queues: []*v1beta1.Queue{bounded(twoGPUs["core"])},
+			PodGroups: []*v1beta1.PodGroup{holds, podGroup}, Pods: append(pods, running)})
+		w.conf += "  - name: capacity\n"
+		if got := w.allocate(t).decided; len(got) != want {
+			t.Errorf("beside a pod that requests %s placed %v, want %d", requested, got, want)
+		}
+	}
+}
+
 // TestDeletedPodsFillTheLimitUntilTheyAreGone, also those that the session counts nowhere else for the gang that they were evicted for.
 func TestDeletedPodsFillTheLimitUntilTheyAreGone(t *testing.T) {
 	for standIn, want := range map[bool]int{true: 0, false: 2} {

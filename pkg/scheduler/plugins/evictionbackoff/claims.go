@@ -25,6 +25,8 @@ const (
 type claim struct {
 	nominees map[api.TaskID]bool
 	victims  map[api.TaskID]api.JobID
+	// nodes are the victims' nodes.
+	nodes map[string]bool
 	// until is when the victims should have terminated.
 	until time.Time
 	// open reports whether a victim still existed when the last session opened, or was evicted since then.
@@ -32,7 +34,7 @@ type claim struct {
 }
 
 func newClaim() *claim {
-	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}}
+	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
 }
 
 // closeClaims ends the claims of gangs that no longer exist or have no pending nominees, and computes the tasks that are
@@ -96,16 +98,19 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 			p.claims[job.UID] = newClaim()
 			p.gangs.Failed(job.UID, "pods were evicted for the gang, and it is not placed yet")
 		}
-		p.claims[job.UID].add(job, e.Task)
+		companions, _ := framework.Companions(ssn.Jobs, ssn.Placement.Unit(job))
+		p.claims[job.UID].add(append(companions, job), e.Task)
 	}
 }
 
-// add adds the victim to the claim, and the pipelined tasks of the job to its nominees.
-func (c *claim) add(job *api.JobInfo, victim *api.TaskInfo) {
+// add adds the victim to the claim, and the pipelined tasks of the gangs to its nominees.
+func (c *claim) add(gangs []*api.JobInfo, victim *api.TaskInfo) {
 	c.open = true
-	c.victims[victim.UID] = victim.Job
-	for uid := range job.TaskStatusIndex[api.Pipelined] {
-		c.nominees[uid] = true
+	c.victims[victim.UID], c.nodes[victim.NodeName] = victim.Job, true
+	for _, gang := range gangs {
+		for uid := range gang.TaskStatusIndex[api.Pipelined] {
+			c.nominees[uid] = true
+		}
 	}
 	if until := time.Now().Add(graceOf(victim) + graceSlack); until.After(c.until) {
 		c.until = until

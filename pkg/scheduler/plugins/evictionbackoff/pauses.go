@@ -3,16 +3,20 @@
 package evictionbackoff
 
 import (
+	"maps"
+
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pauses keeps preempt and reclaim from nodes where resources are being released, for gangs that allocate currently
-// places on idle resources only (framework.Pauses). allocate would not place the gang's members on such nodes, so that
-// other gangs would get the resources of pods evicted for the gang's other members.
+// pauses keeps preempt and reclaim from nodes where resources are being released, except nodes of the gang's own victims, for gangs
+// that allocate currently places on idle resources only (framework.Pauses). allocate would not place the gang's members on such
+// nodes, so that other gangs would get the resources of pods evicted for the gang's other members. And a member that evicted a pod
+// there would hold the resources of other pods until that pod has terminated.
 type pauses struct {
 	ssn *framework.Session
+	of  *plugin
 	// avoided are the nodes that the gang of the current search cannot use; nil for none.
 	avoided map[string]bool
 	// releasing are the nodes where resources were being released before the session's first search for such a gang; nil
@@ -24,7 +28,7 @@ type pauses struct {
 func (p *pauses) begin(task *api.TaskInfo) {
 	p.avoided = nil
 	job := p.ssn.Jobs[task.Job]
-	if job == nil || !evicts(p.ssn.Action) || p.ssn.Pauses == nil || !p.ssn.Pauses.IdleOnly(job) {
+	if job == nil || !evicts(p.ssn.Action) || p.ssn.Pauses == nil || !p.ssn.Pauses.Paused(job) {
 		return
 	}
 	if p.releasing == nil {
@@ -36,6 +40,12 @@ func (p *pauses) begin(task *api.TaskInfo) {
 		}
 	}
 	p.avoided = p.releasing
+	if len(p.of.promised[job.UID]) > 0 {
+		p.avoided = maps.Clone(p.releasing)
+		for node := range p.of.claims[job.UID].nodes {
+			delete(p.avoided, node)
+		}
+	}
 }
 
 // accepts is the plugin's predicate. It refuses the avoided nodes.

@@ -18,6 +18,7 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
@@ -75,6 +76,11 @@ func TestAPausedGangEvictsOnlyForRoomThatItGets(t *testing.T) {
 		})
 	}
 }
+
+// always pauses all gangs for the actions that evict.
+type always struct{ framework.Pauses }
+
+func (always) Paused(*api.JobInfo) bool { return true }
 
 // inOrder has the sessions run their actions in the order.
 func (s *repeatedEvictions) inOrder(order string) {
@@ -137,6 +143,9 @@ func TestAGangThatEvictsKeepsItsNodes(t *testing.T) {
 			}
 			if got := s.pods["ns/gang-0"].Status.NominatedNodeName; got != "n1" {
 				t.Errorf("the member for which a pod was evicted is nominated to %q, want n1", got)
+			}
+			if other := map[bool]api.TaskID{false: "ns-gang-1", true: "ns-y-0"}[grouped]; !s.plugin.claims["ns/gang"].nominees[other] {
+				t.Errorf("%s does not keep its place in a pause", other)
 			}
 		})
 	}
@@ -255,5 +264,136 @@ func TestATenantHoldsNoIdleNodesByEvictingItsOwnPods(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestAGangThatGrowsHoldsNoIdleNodes: a gang of one pod evicts a pod of the tenant that takes ten minutes to end, and holds only the room of that pod.
+// Then its minimum rises, or another gang joins it, so that it needs an idle node, too. Ten minutes later the tenant does that with the next gang,
+// and then deletes this one. A pod of another namespace needs the idle node.
+func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
+	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
+		for _, grouped := range []bool{false, true} {
+			t.Run(fmt.Sprint(order, ", grouped ", grouped), func(t *testing.T) {
+				w := evicting(map[string]string{"n0": "4", "n1": "4", "n2": "4"}, nil, 100, nil)
+				w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p1", 1))
+				w.PodGroups = []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("low").MinMember(0).PriorityClass("p1").Obj()}
+				units := map[string]*binding.Unit{}
+				s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
+				s.registry.RegisterPlugin(helper{Part: sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit { return units[job.Name] })}.spec())
+				s.inOrder(order)
+				add := func(pod *v1.Pod) {
+					s.cluster.Cache().AddPod(pod)
+					s.pods[pod.Namespace+"/"+pod.Name] = pod
+				}
+				remove := func(prefix string) {
+					for name, pod := range s.pods {
+						if strings.HasPrefix(name, "ns/"+prefix) {
+							s.cluster.Cache().DeletePod(pod)
+							delete(s.pods, name)
+						}
+					}
+				}
+				submit := func(group string, member int32, nodes ...string) {
+					s.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name(group).MinMember(member).PriorityClass("p100").Obj())
+					for _, node := range nodes {
+						add(schedtest.MakePod().Name(fmt.Sprintf("%s-%s-1", group, node)).Group(group).Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", node).Obj())
+					}
+				}
+				grow := func(gang string) {
+					if !grouped {
+						submit(gang, 2, "n2")
+						return
+					}
+					other := gang + "other"
+					submit(other, 1, "n2")
+					unit := &binding.Unit{ID: gang, Gangs: []binding.GangTerms{{Gang: api.JobID("ns/" + gang)}, {Gang: api.JobID("ns/" + other)}}}
+					units[gang], units[other] = unit, unit
+				}
+				synctest.Test(t, func(t *testing.T) {
+					s.start = time.Now()
+					for round := 0; s.running("other") == 0 && round < 12; round++ {
+						gang, low, node := fmt.Sprintf("gang%dx", round), fmt.Sprintf("low-%dx", round), fmt.Sprint("n", round%2)
+						grace := int64(600)
+						victim := schedtest.MakePod().Name(low).Group("low").Priority(1).Node(node).Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "4"}).Obj()
+						victim.Spec.TerminationGracePeriodSeconds = &grace
+						remove(fmt.Sprintf("low-%dx", round-2))
+						add(victim)
+						submit(gang, 1, node)
+						for step := range 60 {
+							switch step {
+							case 2:
+								grow(gang)
+							case 4:
+								if remove(fmt.Sprintf("gang%dx", round-1)); round == 0 {
+									s.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("other").Namespace("elsewhere").MinMember(1).Obj())
+									add(schedtest.MakePod().Name("other-0").Namespace("elsewhere").Group("other").Req(schedtest.Resources{"cpu": "3"}).NodeSelector("name", "n2").Obj())
+								}
+							}
+							s.session()
+							time.Sleep(10 * time.Second)
+						}
+					}
+					if len(s.evictions) < 2 {
+						t.Errorf("pods are evicted at %v, want at least two", s.evictions)
+					}
+					if waited := time.Since(s.start); s.running("other") == 0 || waited > 45*time.Minute {
+						t.Errorf("another namespace's pod is placed after %s: %t, want at most 45 minutes; evicted at %v", waited, s.running("other") > 0, s.evictions)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAPausedGangThatEvictedTakesNoRoomOfOthers: in a pause, a gang evicts a pod of the tenant that takes ten minutes to end. Its next member
+// would evict a small pod on a node where a pod of another namespace ends soon, and hold that pod's room for as long.
+func TestAPausedGangThatEvictedTakesNoRoomOfOthers(t *testing.T) {
+	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
+		t.Run(order, func(t *testing.T) {
+			w := evicting(map[string]string{"n0": "4", "n1": "4"}, []runs{{"n0", "low", 1, "4"}, {"n1", "tiny", 1, "1"}}, 100, []wants{{"n0", "4"}})
+			w.Pods = append(w.Pods, schedtest.MakePod().Name("ends").Namespace("elsewhere").Node("n1").Phase(v1.PodRunning).Req(schedtest.Resources{"cpu": "3"}).Terminating().Obj())
+			s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+			s.inOrder(order)
+			synctest.Test(t, func(t *testing.T) {
+				s.start = time.Now()
+				s.paused = true
+				s.session()
+				if diff := cmp.Diff([]string{"ns/low-0"}, s.last); diff != "" {
+					t.Fatalf("evicted (-want +got):\n%s", diff)
+				}
+				pod := schedtest.MakePod().Name("gang-1").Group("gang").Priority(100).Req(schedtest.Resources{"cpu": "4"}).NodeSelector("name", "n1").Obj()
+				s.cluster.Cache().AddPod(pod)
+				s.pods["ns/gang-1"] = pod
+				s.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("gang").MinMember(2).PriorityClass("p100").Obj())
+				for range 6 {
+					time.Sleep(10 * time.Second)
+					if s.session(); len(s.last) > 0 {
+						t.Fatalf("evicted are %v, want none", s.last)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAPausedGangWaitsForItsVictim: a pod is evicted for a gang that is paused, and no other while that pod ends.
+func TestAPausedGangWaitsForItsVictim(t *testing.T) {
+	for _, order := range []string{"allocate, preempt, reclaim", "preempt, allocate, reclaim"} {
+		t.Run(order, func(t *testing.T) {
+			w := evicting(map[string]string{"n0": "4", "n1": "4"}, []runs{{"n0", "low", 1, "4"}, {"n1", "also", 2, "4"}}, 100, []wants{{"", "4"}})
+			s := brew(t, w, fmt.Sprintf(tiers, Name, true))
+			s.inOrder(order)
+			synctest.Test(t, func(t *testing.T) {
+				s.start = time.Now()
+				s.paused = true
+				for range 7 {
+					s.session()
+					time.Sleep(10 * time.Second)
+				}
+				if diff := cmp.Diff([]time.Duration{0}, s.evictions); diff != "" {
+					t.Errorf("pods are evicted at (-want +got):\n%s", diff)
+				}
+			})
+		})
 	}
 }

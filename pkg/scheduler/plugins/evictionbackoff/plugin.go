@@ -12,7 +12,7 @@
 //   - a gang whose group would not fit as a whole, or that would hold idle resources in a pause, pauses in the same way, and its evictions
 //     are cancelled;
 //   - victims count in their queue for all but the gang that they were evicted for: see [rooms];
-//   - a gang that allocate places on idle resources only uses no node where resources are being released: see [pauses].
+//   - a paused gang uses no node where resources are being released, except for its own victims' nodes: see [pauses].
 //
 // An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one gang's search.
 // The gangs of a namespace take turns: see [turns].
@@ -85,6 +85,7 @@ func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
 		Name: Name, EnabledPreemptable: &yes, EnabledReclaimable: &yes, EnabledNodeOrder: &yes, EnabledPredicate: &yes, EnabledAllocatable: &yes,
+		EnabledJobReady: &yes,
 	}}}
 }
 
@@ -124,7 +125,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	(&victims{ssn: ssn}).register()
 	p.openRooms(ssn)
 	p.searches = newSearches(ssn, p.turns)
-	paused := &pauses{ssn: ssn}
+	paused := &pauses{ssn: ssn, of: p}
 	ssn.AddPrePredicateFn(Name, func(task *api.TaskInfo) error {
 		paused.begin(task)
 		return p.searches.admit(task)

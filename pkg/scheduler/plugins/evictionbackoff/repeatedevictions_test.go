@@ -60,6 +60,8 @@ type repeatedEvictions struct {
 	pods    map[string]*v1.Pod
 	gone    map[string]time.Time
 	made    int
+	// paused reports whether all gangs are paused for the actions that evict.
+	paused bool
 	// taken is told of a node on which a pod that was evicted is gone.
 	taken func(node string)
 	// evictions are the times of all of them, since the start; last is what the last session evicted.
@@ -86,6 +88,9 @@ func brew(t *testing.T, w sessiontest.ClusterSpec, conf string) *repeatedEvictio
 // session runs one session and lets its decisions come true.
 func (s *repeatedEvictions) session() {
 	ssn := s.cluster.Open(s.registry, s.conf)
+	if s.paused {
+		ssn.Pauses = always{ssn.Pauses}
+	}
 	ssn.Run(s.actions...)
 	binds := ssn.Binds()
 	nominations := map[string]string{}

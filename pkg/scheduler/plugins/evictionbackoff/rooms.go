@@ -18,6 +18,7 @@ import (
 // victims still use, so that it need not wait for the last victim. For all other gangs, the victims count in their queue until they have terminated.
 // Otherwise a tenant could run any number of pods in its queue by evicting each of them with the next. In a room, other gangs see the larger of two
 // amounts: the one that the victims use, and the one that the gang already holds.
+// The gang is bound beside its victims only if the queue has room for both.
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room
@@ -29,6 +30,8 @@ type rooms struct {
 	// called for a task and the rooms of other gangs.
 	tiers  []conf.Tier
 	asking bool
+	// binding is true while they are asked whether a gang may be bound: its victims have not left then.
+	binding bool
 }
 
 // room has the resources of one gang, or of gangs that evicted a victim together. Each amount is kept for each queue in whose
@@ -69,6 +72,7 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 	}
 	ssn.QueueUse.LeaveFor(r.leaving)
 	ssn.AddAllocatableFn(Name, r.allocatable)
+	ssn.AddJobReadyFn(Name, func(job any) bool { return r.ready(job.(*api.JobInfo)) })
 	ssn.AddEventHandler(&vcframework.EventHandler{
 		AllocateFunc:   func(e *vcframework.Event) { r.note(e.Task, (*api.Resource).Add) },
 		DeallocateFunc: func(e *vcframework.Event) { r.note(e.Task, (*api.Resource).SubWithoutAssert) },
@@ -189,6 +193,30 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	return admits
 }
 
+// ready reports whether the capability of the queue has room for the job's placed tasks beside the job's own victims, and the rooms of other gangs.
+// Without that a tenant could run a gang on other nodes while its victims run on, and use up to twice the capability.
+func (r *rooms) ready(job *api.JobInfo) (admits bool) {
+	queue, own, placed := r.ssn.Queues[job.Queue], r.own(job), slices.Collect(maps.Values(job.TaskStatusIndex[api.Allocated]))
+	if len(own) == 0 || len(placed) == 0 || queue == nil {
+		return true
+	}
+	beside := r.others(queue, job)
+	for _, room := range own {
+		for id, victims := range room.victims {
+			sumOf(beside, id).Add(victims)
+		}
+	}
+	ask := r.ssn.QueueUse.Ask(queue, placed).With(placed...)
+	if r.ssn.QueueUse.Exceeds(ask.Beside(beside)) {
+		return false
+	}
+	asking := r.asking
+	r.asking, r.binding = true, true
+	defer func() { r.asking, r.binding = asking, false }()
+	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) }) // for plugins that do not count by requests
+	return admits
+}
+
 // own returns the rooms of the job and of the gangs that are placed together with it.
 func (r *rooms) own(job *api.JobInfo) (own []*room) {
 	companions, _ := framework.Companions(r.ssn.Jobs, r.ssn.Placement.GangGroup(job))
@@ -202,7 +230,7 @@ func (r *rooms) own(job *api.JobInfo) (own []*room) {
 
 // leaving returns the victims of the task's gang and of the gangs that are placed together with it.
 func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
-	if job := r.ssn.Jobs[task.Job]; job != nil {
+	if job := r.ssn.Jobs[task.Job]; job != nil && !r.binding {
 		for _, room := range r.own(job) {
 			victims = append(victims, room.leaving...)
 		}

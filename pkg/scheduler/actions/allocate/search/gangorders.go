@@ -30,7 +30,7 @@ const (
 // Solve places all gangs of the group, or none. If it places none, it returns a gang that found no room.
 func (u *GroupSearch) Solve() (PlacedGangs, *UnplacedGang) {
 	var first *UnplacedGang
-	u.idleOnlyUntil = u.run.Pauses.Until(u.Gangs...)
+	u.idleOnlyUntil = u.run.Pauses.Until(u.pending, u.Gangs...)
 	for _, u.idleOnly = range []bool{true, false} {
 		if !u.idleOnly && (!u.idleOnlyUntil.IsZero() || !u.run.Index.Releases(u.run.Index.All)) {
 			break

@@ -96,7 +96,7 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 		Run: s, Job: job, Pending: pending, Groups: groups, Planner: planner, alone: alone,
 		Members: s.Progress.Job(job).Members, Phases: []bool{true, false},
 	}
-	r.IdleOnlyUntil = s.Pauses.Until(job)
+	r.IdleOnlyUntil = s.Pauses.Until(map[api.JobID]*Pending{job.UID: pending}, job)
 	if pending.IdleOnly || !r.IdleOnlyUntil.IsZero() {
 		r.Phases = []bool{true}
 	}

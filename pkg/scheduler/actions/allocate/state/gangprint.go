@@ -93,7 +93,7 @@ func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobI
 	if session == 0 || Sharded() {
 		return 0
 	}
-	b := appendNumber(appendNumber(nil, session), uint64(run.Pauses.Until(gangs...).Unix()))
+	b := appendNumber(appendNumber(nil, session), uint64(run.Pauses.Until(pending, gangs...).Unix()))
 	for _, job := range gangs {
 		r, err := NewAttempt(run, job, pending[job.UID], false)
 		if err != nil {

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -24,23 +25,53 @@ var _ framework.Pauses = Pauses{}
 // NewPauses returns the pauses of the session.
 func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pauses{ssn, &m.Holds} }
 
-// IsPromised reports whether the jobs, which are placed together, may hold idle resources even in a pause: resources
-// are being released for a task of one of them, and a plugin limits how long. Otherwise the evictions for that task
-// would be useless.
-func (p Pauses) IsPromised(jobs []*api.JobInfo) bool {
-	return slices.ContainsFunc(jobs, func(job *api.JobInfo) bool {
-		precedence, first := p.session.Placement.Precedence(job)
-		return first && len(precedence.Only) > 0
-	})
+// Nominees returns the tasks that may hold idle resources even in a pause, of jobs that are placed together: resources
+// are being released for one of them, and a plugin limits how long. Otherwise the evictions would be useless. Tasks that
+// were added since may not: a gang that evicts pods in a pause holds no idle resources, and could grow afterwards.
+func (p Pauses) Nominees(jobs []*api.JobInfo) map[api.TaskID]bool {
+	nominees := map[api.TaskID]bool{}
+	for _, job := range jobs {
+		if precedence, first := p.session.Placement.Precedence(job); first {
+			maps.Copy(nominees, precedence.Only)
+		}
+	}
+	return nominees
 }
 
-// Until returns until when the jobs, which are placed together, may not hold idle resources; zero if they may.
-func (p Pauses) Until(jobs ...*api.JobInfo) time.Time {
+// IsPromised reports whether resources are being released for a task of the jobs, which are placed together.
+func (p Pauses) IsPromised(jobs []*api.JobInfo) bool { return len(p.Nominees(jobs)) > 0 }
+
+// Until returns until when the pending tasks of the jobs, which are placed together, may not hold idle resources; zero
+// if they may.
+func (p Pauses) Until(pending map[api.JobID]*Pending, jobs ...*api.JobInfo) time.Time {
 	last := p.ends(jobs)
-	if !last.IsZero() && p.IsPromised(jobs) {
-		return time.Time{}
+	if last.IsZero() {
+		return last
 	}
-	return last
+	nominees := p.Nominees(jobs)
+	for _, job := range jobs {
+		if !pending[job.UID].within(nominees) {
+			return last
+		}
+	}
+	return time.Time{}
+}
+
+// KeepNominees leaves, in a pause, only the nominees of the jobs pending, if each job has one. It returns a function that
+// restores the other tasks that still wait.
+func (p Pauses) KeepNominees(pending map[api.JobID]*Pending, jobs []*api.JobInfo) (restore func()) {
+	restore = func() {}
+	nominees := p.Nominees(jobs)
+	if p.ends(jobs).IsZero() || slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !pending[job.UID].has(nominees) }) {
+		return restore
+	}
+	for _, job := range jobs {
+		if whole := pending[job.UID].SetAside(nominees); whole != nil {
+			others := restore
+			restore = func() { pending[job.UID].PutBack(whole); others() }
+		}
+	}
+	return restore
 }
 
 // ends returns when the last pause of the jobs' namespaces ends; zero if none of them is paused.
@@ -51,11 +82,6 @@ func (p Pauses) ends(jobs []*api.JobInfo) (last time.Time) {
 		}
 	}
 	return last
-}
-
-// IdleOnly reports whether the job, or a job that is placed together with it, may not hold idle resources now.
-func (p Pauses) IdleOnly(job *api.JobInfo) bool {
-	return !p.Until(Together(p.session, job)...).IsZero()
 }
 
 // Paused reports whether the namespace of the job, or of a job that is placed together with it, is paused.

@@ -32,6 +32,24 @@ type Pending struct {
 // Empty reports whether nothing is to be placed.
 func (p *Pending) Empty() bool { return len(p.Tasks) == 0 }
 
+// has reports whether one of the given tasks is to be placed, and within whether only such tasks are.
+func (p *Pending) has(some map[api.TaskID]bool) bool {
+	return p.any(func(task *api.TaskInfo) bool { return some[task.UID] })
+}
+
+func (p *Pending) within(some map[api.TaskID]bool) bool {
+	return !p.any(func(task *api.TaskInfo) bool { return !some[task.UID] })
+}
+
+func (p *Pending) any(is func(*api.TaskInfo) bool) bool {
+	for _, tasks := range p.Tasks {
+		if slices.ContainsFunc(tasks, is) {
+			return true
+		}
+	}
+	return false
+}
+
 // First returns the first task to be placed.
 func (p *Pending) First() *api.TaskInfo {
 	for _, subJob := range p.SubJobs {
