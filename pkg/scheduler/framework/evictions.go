@@ -32,9 +32,9 @@ type deferredEviction struct {
 
 // evictions are the evictions of one session.
 type evictions struct {
-	// upstream is upstream's session; it is set once that is open. placement knows its groups of gangs.
-	upstream  *vcframework.Session
-	placement *Placement
+	// upstream is upstream's session; it is set once that is open. placements knows its gang groups.
+	upstream   *vcframework.Session
+	placements *Placements
 	// paused reports whether a job may hold no idle resources until its victims have terminated.
 	paused    func(job *api.JobInfo) bool
 	observers []ofPlugin[EvictionObserver]
@@ -91,7 +91,7 @@ func (e *evictions) defersAll() bool {
 }
 
 func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
-	return Companions(e.upstream.Jobs, e.placement.GangGroup(job))
+	return Companions(e.upstream.Jobs, e.placements.GangGroup(job))
 }
 
 // flush sends the deferred evictions, except useless ones. On nodes where members of gangs whose group has no room

@@ -8,9 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// NodeGroups is a PlacementGenerator's answer: where a gang may be placed.
+// NodeGroups are the groups of nodes where a gang may be placed.
 type NodeGroups struct {
-	// Plugin is the plugin that answered; Placement.NodeGroups sets it. Its predicate must accept every node of every
+	// Plugin is the plugin that answered; Placements.Of sets it. Its predicate must accept every node of every
 	// candidate for the gang, as long as all members placed in the session are in that candidate: allocate does not
 	// call it for these nodes.
 	Plugin string

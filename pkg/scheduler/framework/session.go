@@ -26,10 +26,10 @@ type Session struct {
 	currentJob *currentJob
 
 	chain chain
-	// Placement combines the plugins' answers on where gangs are placed.
-	Placement Placement
-	// Verdicts describes the plugins' predicates and node scores.
-	Verdicts  Verdicts
+	// Placements combines the plugins' answers on where gangs are placed.
+	Placements Placements
+	// Signers describes the plugins' predicates and node scores.
+	Signers   Signers
 	reservers reservers
 	// stagedAnnotations are the values that annotations had before StageAnnotation; nil where there was none.
 	stagedAnnotations map[api.TaskID]map[string]*string
@@ -64,7 +64,7 @@ type Pauses interface {
 func newSession(order []string) *Session {
 	ssn := &Session{
 		currentJob:        &currentJob{begins: func() {}},
-		Verdicts:          newVerdicts(),
+		Signers:           newSigners(),
 		stagedAnnotations: map[api.TaskID]map[string]*string{},
 
 		explained:      map[api.JobID]GangExplanation{},
@@ -75,7 +75,7 @@ func newSession(order []string) *Session {
 		chain:          newChain(order),
 	}
 	paused := func(job *api.JobInfo) bool { return ssn.Pauses != nil && ssn.Pauses.Paused(job) }
-	ssn.evictions = evictions{placement: &ssn.Placement, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
+	ssn.evictions = evictions{placements: &ssn.Placements, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
 	return ssn
 }
 
@@ -103,7 +103,7 @@ func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOpt
 // AddPredicateFn adds a predicate. A panic in it counts as a refusal of that node, with the plugin's name, and does not
 // end the cycle.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
-	ssn.Verdicts.recordAdded(plugin, added{predicate: true})
+	ssn.Signers.recordAdded(plugin, added{predicate: true})
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -120,7 +120,7 @@ func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
 
 // AddNodeOrderFn adds a node score; a panic in it is an error with the plugin's name.
 func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true})
+	ssn.Signers.recordAdded(plugin, added{score: true})
 	ssn.Session.AddNodeOrderFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (score float64, err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -130,7 +130,7 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 // AddBatchNodeOrderFn adds a score of all candidate nodes at once; a panic in it is an error with the plugin's name. The
 // map it returns is only read.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true})
+	ssn.Signers.recordAdded(plugin, added{score: true})
 	ssn.AddEvictionNodeOrderFn(plugin, fn)
 }
 
@@ -146,19 +146,19 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 // AddBestNodeFn adds a plugin's choice among the scored nodes. It is called for every task: the plugin counts as Uncached,
 // whatever it signs.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
+	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddBestNodeFn(plugin, fn)
 }
 
 // AddNodeMapFn adds a score of a node that the plugin's NodeReduceFn scales. The plugin counts as Uncached.
 func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
+	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeMapFn(plugin, fn)
 }
 
 // AddNodeReduceFn adds a function that scales the scores of the plugin's NodeMapFn. The plugin counts as Uncached.
 func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
+	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeReduceFn(plugin, fn)
 }
 

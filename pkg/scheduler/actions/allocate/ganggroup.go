@@ -19,7 +19,7 @@ import (
 // scheduleGangGroup gives the job's turn to its gang group, if that has several gangs and is not placed yet. It returns false when the
 // job is to have its turn by itself.
 func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
-	gangGroup := s.run.Session.Placement.GangGroup(job)
+	gangGroup := s.run.Session.Placements.GangGroup(job)
 	if gangGroup == nil || len(gangGroup.Gangs) < 2 {
 		return false
 	}

@@ -45,7 +45,7 @@ const (
 )
 
 type plugin struct {
-	framework.NoVerdicts // its scores are for the actions that evict
+	framework.NoFilter // its scores are for the actions that evict
 
 	// gangs pause after they evicted, queues after they lost pods. Both outlive sessions, and are kept by name.
 	gangs, queues *binding.Backoff

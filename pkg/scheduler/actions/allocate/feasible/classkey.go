@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
-// claimKeys are the plugins' keys of equivalent claims: framework.Verdicts.VolumeKey and ClaimKey.
+// claimKeys are the plugins' keys of equivalent claims: framework.Signers.VolumeKey and ClaimKey.
 type claimKeys struct {
 	volume func(pod *v1.Pod, volume *v1.Volume) (string, bool)
 	device func(pod *v1.Pod, claim *v1.PodResourceClaim) (string, bool)

@@ -11,8 +11,8 @@ import (
 // tryInOrder tries ways to place the job, each before the next one.
 func tryInOrder(r *state.Attempt, ways ...func(state.Options) trial.Result) trial.Result {
 	within := []*nodeset.Set{nil}
-	if avoided := r.Run.Session.Placement.Avoided(r.Job); len(avoided) > 0 {
-		within = []*nodeset.Set{r.Run.Index.Without(avoided), nil}
+	if len(r.Avoid) > 0 {
+		within = []*nodeset.Set{r.Run.Index.Without(r.Avoid), nil}
 	}
 	for _, idleOnly := range r.Phases {
 		if !idleOnly && !r.Run.Index.Releases(r.Run.Index.All) {

@@ -103,7 +103,7 @@ func (f *Fingerprinter) ofJudged(plugin string) uint64 {
 func (f *Fingerprinter) makeJudged(plugin string) uint64 {
 	b := make([]byte, 0, 8*len(f.index.Nodes))
 	for _, node := range f.index.Nodes {
-		key, ok := f.ssn.Verdicts.NodeKey(plugin, node)
+		key, ok := f.ssn.Signers.NodeKey(plugin, node)
 		if !ok {
 			return 0
 		}

@@ -28,7 +28,7 @@ func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pa
 // would be useless.
 func (p Pauses) IsPromised(jobs []*api.JobInfo) bool {
 	return slices.ContainsFunc(jobs, func(job *api.JobInfo) bool {
-		precedence, first := p.session.Placement.Precedence(job)
+		precedence, first := p.session.Placements.Precedence(job)
 		return first && len(precedence.Only) > 0
 	})
 }
@@ -62,7 +62,7 @@ func (p Pauses) Paused(job *api.JobInfo) bool { return !p.ends(Together(p.sessio
 
 // Together returns the job and the jobs that are placed together with it.
 func Together(ssn *framework.Session, job *api.JobInfo) []*api.JobInfo {
-	if jobs, _ := framework.Companions(ssn.Jobs, ssn.Placement.GangGroup(job)); jobs != nil {
+	if jobs, _ := framework.Companions(ssn.Jobs, ssn.Placements.GangGroup(job)); jobs != nil {
 		return jobs
 	}
 	return []*api.JobInfo{job}

@@ -7,9 +7,9 @@ import (
 	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
 )
 
-// verdictInputs describes the inputs of the verdicts and scores of an upstream plugin.
-type verdictInputs struct {
-	scope VerdictScope
+// upstreamSignature describes the inputs of the verdicts and scores of an upstream plugin.
+type upstreamSignature struct {
+	scope CacheScope
 	reads PodKeys
 	// ofQueue reports whether verdicts are PerJob and equal for all jobs of a queue.
 	ofQueue bool
@@ -25,13 +25,13 @@ type verdictInputs struct {
 
 // perTaskClass describes a plugin with equal verdicts for all tasks of a class, which reads only these labels and
 // annotations.
-func perTaskClass(keys ...string) verdictInputs {
-	return verdictInputs{scope: PerTaskClass, reads: SomePodKeys(keys...)}
+func perTaskClass(keys ...string) upstreamSignature {
+	return upstreamSignature{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
-// upstreamInputs describes upstream's plugins. Plugins without predicate or score are PerTaskClass: they have nothing to
+// upstreamSignatures describes upstream's plugins. Plugins without predicate or score are PerTaskClass: they have nothing to
 // cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and reads everything.
-var upstreamInputs = map[string]verdictInputs{
+var upstreamSignatures = map[string]upstreamSignature{
 	"binpack":                perTaskClass(),
 	"capacity":               perTaskClass(),
 	"cdp":                    perTaskClass(),
@@ -58,4 +58,4 @@ var upstreamInputs = map[string]verdictInputs{
 }
 
 // CallsServer reports whether the upstream plugin makes a call to a server for each verdict.
-func CallsServer(plugin string) bool { return upstreamInputs[plugin].callsServer }
+func CallsServer(plugin string) bool { return upstreamSignatures[plugin].callsServer }
