@@ -34,7 +34,7 @@ type NodeGroupTrial struct {
 	// Group is the candidate, or the group inside it in which the gang would be placed.
 	Group *topology.Group
 	// Fill is the part of the group's current room that the tasks to be placed take, in [0, 1]. Room is measured in dominant
-	// shares of the cluster, for the shape of task that the group can take most of, with every plugin's verdict on each node. It
+	// shares of the cluster, for the task class that the group can take most of, with every plugin's filter result on each node. It
 	// is 1 for a group with less room than the tasks need, and 0 for a group without any room for them.
 	Fill float64
 	// Placement is the node of each task placed in the trial. It is nil for scorers that are BeforeTrial.

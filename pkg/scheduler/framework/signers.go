@@ -100,7 +100,7 @@ func (v *Signers) recordAdded(plugin string, one added) {
 // Signs reports whether the plugin is a Signer.
 func (v *Signers) Signs(plugin string) bool { return v.ours[plugin] != nil }
 
-// Scope returns the scope of the plugin's verdicts and scores for the task.
+// Scope returns the scope of the plugin's filter results and scores for the task.
 func (v *Signers) Scope(plugin string, task *api.TaskInfo) CacheScope {
 	scope, fixed := v.FixedScope(plugin)
 	if !fixed {
@@ -122,7 +122,7 @@ func (v *Signers) FixedScope(plugin string) (scope CacheScope, fixed bool) {
 	}
 }
 
-// PodKeys returns the labels and annotations of pods that the plugin's verdicts and scores depend on.
+// PodKeys returns the labels and annotations of pods that the plugin's filter results and scores depend on.
 func (v *Signers) PodKeys(plugin string) (keys PodKeys) {
 	signer, ours := v.ours[plugin]
 	switch {
@@ -214,7 +214,7 @@ func (v *Signers) HasFilter(plugin string) bool {
 	return ours || !upstreamSignatures[plugin].onlyScores
 }
 
-// TimeDependent reports whether the plugin's verdicts may differ in the next session although nothing has changed.
+// TimeDependent reports whether the plugin's filter results may differ in the next session although nothing has changed.
 func (v *Signers) TimeDependent(plugin string) bool {
 	_, ours := v.ours[plugin]
 	return !ours && upstreamSignatures[plugin].timeDependent

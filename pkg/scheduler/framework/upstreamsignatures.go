@@ -7,23 +7,23 @@ import (
 	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
 )
 
-// upstreamSignature describes the inputs of the verdicts and scores of an upstream plugin.
+// upstreamSignature describes the inputs of the filter results and scores of an upstream plugin.
 type upstreamSignature struct {
 	scope CacheScope
 	reads PodKeys
-	// ofQueue reports whether verdicts are PerJob and equal for all jobs of a queue.
+	// ofQueue reports whether filter results are PerJob and equal for all jobs of a queue.
 	ofQueue bool
 	// onlyScores reports whether the plugin has no predicate.
 	onlyScores bool
 	// timeDependent reports whether the plugin's refusals depend on the time of day, or on the age of its measurements.
 	timeDependent bool
-	// callsServer reports whether the plugin makes a call to a server for each verdict.
+	// callsServer reports whether the plugin makes a call to a server for each filter result.
 	callsServer bool
 	// ordersTasks reports whether the plugin orders tasks by anything but their priorities.
 	ordersTasks bool
 }
 
-// perTaskClass describes a plugin with equal verdicts for all tasks of a class, which reads only these labels and
+// perTaskClass describes a plugin with equal filter results for all tasks of a class, which reads only these labels and
 // annotations.
 func perTaskClass(keys ...string) upstreamSignature {
 	return upstreamSignature{scope: PerTaskClass, reads: SomePodKeys(keys...)}
@@ -57,5 +57,5 @@ var upstreamSignatures = map[string]upstreamSignature{
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},
 }
 
-// CallsServer reports whether the upstream plugin makes a call to a server for each verdict.
+// CallsServer reports whether the upstream plugin makes a call to a server for each filter result.
 func CallsServer(plugin string) bool { return upstreamSignatures[plugin].callsServer }

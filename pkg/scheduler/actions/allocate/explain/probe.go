@@ -12,7 +12,7 @@ import (
 // explanations use upper bounds, which need no placement.
 const maxProbed = 2_000
 
-// maxProbedOfJob bounds it for one job whose misfit is proved by numbers: eight members in 32 node groups.
+// maxProbedOfJob bounds it for one job for which numbers prove that it does not fit: eight members in 32 node groups.
 const maxProbedOfJob = 256
 
 // probeGroup places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to record the
