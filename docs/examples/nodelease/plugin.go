@@ -53,7 +53,7 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 }
 
 type plugin struct {
-	framework.NoVerdicts // it judges no nodes, so allocate need not ask it
+	framework.NoFilter // it filters and scores no nodes, so allocate need not call it
 
 	claims claims
 }

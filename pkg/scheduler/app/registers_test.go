@@ -39,14 +39,14 @@ func TestPluginsRegisterInOurSession(t *testing.T) {
 	looked := 0
 	look := action{"look", func(ssn *framework.Session) {
 		for _, name := range names {
-			if !ssn.Verdicts.Signs(name) {
+			if !ssn.Signers.Signs(name) {
 				t.Errorf("plugin %s does not sign its verdicts", name)
 			}
 			predicate, score := has(ssn, name, "predicateFns"), has(ssn, name, "nodeOrderFns", "nodeMapFns", "bestNodeFns")
-			if predicate && !ssn.Verdicts.HasOwnFilter(name) && name != evictionbackoff.Name {
+			if predicate && !ssn.Signers.HasOwnFilter(name) && name != evictionbackoff.Name {
 				t.Errorf("plugin %s has a predicate in upstream's session that ours has not seen", name)
 			}
-			if score && !ssn.Verdicts.HasScore(name) {
+			if score && !ssn.Signers.HasScore(name) {
 				t.Errorf("plugin %s has a score in upstream's session that ours has not seen", name)
 			}
 			if predicate || score {

@@ -44,7 +44,7 @@ func TestSessionsTellPodGroupsOnce(t *testing.T) {
 		session := func() {
 			ssn := registry.OpenSession(w.Cache, profile)
 			defer registry.CloseSession(ssn)
-			if _, err := ssn.Placement.NodeGroups(ssn.Jobs[schedtest.Namespace+"/split"]); err != nil {
+			if _, err := ssn.Placements.Of(ssn.Jobs[schedtest.Namespace+"/split"]); err != nil {
 				t.Error(err)
 			}
 		}

@@ -43,14 +43,10 @@ func (c *chain) add(plugin string, step preBindStep) {
 // step's rollback runs even if the step has not begun.
 func (c *chain) addPreBinder(plugin string, pb PreBinder, reserves bool) {
 	step := preBindStep{preBind: pb.PreBind, rollback: pb.Rollback, rollbackIfNotRun: reserves, timeout: DefaultStepTimeout}
-	if timed, ok := pb.(TimedPreBinder); ok {
-		step.timeout = timed.PreBindTimeout()
-	}
-	if looker, ok := pb.(PreCommitChecker); ok {
-		step.preCommitCheck = looker.PreCommitCheck
-	}
-	if observer, ok := pb.(BoundObserver); ok {
-		step.bound = observer.Bound
+	if optioner, ok := pb.(PreBindOptioner); ok {
+		for _, opt := range optioner.PreBindOptions() {
+			opt(&step)
+		}
 	}
 	c.add(plugin, step)
 }

@@ -4,7 +4,6 @@ package framework
 
 import (
 	"context"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -67,7 +66,7 @@ type Closer interface {
 }
 
 // PreBinder is a plugin's pre-bind step with a deadline and a rollback. It is looked for on the plugin itself, which outlives the
-// session. The step has DefaultStepTimeout unless the plugin is a TimedPreBinder. A step without deadline or rollback of its own
+// session. The step has DefaultStepTimeout unless the plugin is a PreBindOptioner. A step without deadline or rollback of its own
 // may be a function: Session.AddPreBindFn.
 //
 // Steps of a task run one after the other in the order of plugins in the conf, after its gang was allocated and before any member
@@ -83,29 +82,12 @@ type PreBinder interface {
 	Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error
 }
 
-// TimedPreBinder is a PreBinder with a deadline of its own.
-type TimedPreBinder interface {
+// PreBindOptioner is a PreBinder whose step has options: a deadline of its own (WithTimeout), a check before the gang is bound
+// (WithPreCommitCheck), or a function that is notified of each task that is bound (WithBound).
+type PreBindOptioner interface {
 	PreBinder
-	// PreBindTimeout bounds one run of PreBind and one of Rollback.
-	PreBindTimeout() time.Duration
-}
-
-// PreCommitChecker is a PreBinder that checks a passed task again when its whole gang has passed and is about to be bound. It covers
-// changes made while other members were prepared, which may take minutes.
-type PreCommitChecker interface {
-	PreBinder
-	// PreCommitCheck fails the task with an error, as PreBind does. It must be quick and make no remote calls. It is called for one
-	// member after the other, and may be called several times.
-	PreCommitCheck(task *api.TaskInfo, nodeName string) error
-}
-
-// BoundObserver is a PreBinder that is notified of each task that is bound.
-type BoundObserver interface {
-	PreBinder
-	// Bound is called once, off the session loop, after the write that binds the task has succeeded. A task that was handed over
-	// to be bound ends with Bound or with a successful Rollback, so the plugin can then forget its state for the task. Other
-	// members of its gang wait for the method; its context has a deadline.
-	Bound(ctx context.Context, task *api.TaskInfo, nodeName string)
+	// PreBindOptions returns the options. It is called in each session.
+	PreBindOptions() []PreBindOption
 }
 
 // Reserver reserves the resources that tasks will need on their nodes, for one plugin in one session. It is called from the
@@ -121,7 +103,7 @@ type BoundObserver interface {
 //	   │
 //	   └──────► handed over to be bound   from here on it is the PreBinder's
 //	               ├──► Rollback          whether PreBind has begun or not
-//	               └──► bound             which a BoundObserver is notified of
+//	               └──► bound             which WithBound reports
 type Reserver interface {
 	// Reserve is called when the session has placed the task on the node, or has nominated it there to wait for resources being
 	// released. After an error nothing is reserved, and the placement is undone.
@@ -131,65 +113,47 @@ type Reserver interface {
 	Unreserve(task *api.TaskInfo)
 }
 
-// Signer is a plugin whose predicate and node scores allocate may cache: it says which tasks have equal verdicts. A Signer adds
-// its predicate and scores with the methods of framework.Session. Any other plugin is assumed to have a predicate and scores that
-// cannot be cached, and is called for each task on each node, which makes allocate slow. A plugin that has neither embeds
-// NoVerdicts.
+// Signer is a plugin whose predicate and node scores allocate may cache: it says which tasks have equal results. It embeds
+// DefaultSigner, whose answers are the most careful, and adds its predicate and scores with the methods of framework.Session. Any
+// plugin that is not a Signer is assumed to have a predicate and scores that cannot be cached, and is called for each task on each
+// node, which makes allocate slow. A plugin that has neither embeds NoFilter.
 //
-// A cached verdict on a node expires when the node changes. The interfaces below refine what a Signer declares.
+// A cached result on a node expires when the node changes. A panic counts as the answer of DefaultSigner, except that one of
+// SignJob ends the cycle.
 type Signer interface {
-	// SignTask returns which other tasks the plugin's verdicts and scores for this task also apply to. A panic counts as
-	// Uncached.
-	SignTask(task *api.TaskInfo) VerdictScope
+	// SignTask returns which other tasks the plugin's filter results and scores for this task also apply to.
+	SignTask(task *api.TaskInfo) CacheScope
 	// PodKeys returns the labels and annotations of pods that the predicate and the scores read. Pods that differ in others only
-	// share cached verdicts.
+	// share cached results.
 	PodKeys() PodKeys
-}
-
-// JobSigner is a Signer with verdicts that are PerJob: jobs with equal keys share them. Without it a verdict is cached for one
-// job.
-type JobSigner interface {
-	// SignJob returns a key of all properties of the job that the verdicts currently depend on. An empty key stands for jobs to
-	// which the plugin refuses no node. It is called for each verdict, so it must be quick. A verdict that depends on placements
-	// on other nodes, such as of the job's members, may be cached if the key changes with them. A panic ends the cycle.
+	// SignJob returns a key of all properties of the job that PerJob results currently depend on: jobs with equal keys share them.
+	// An empty key stands for jobs to which the plugin refuses no node. It is called for each result, so it must be quick. A
+	// result that depends on placements on other nodes, such as of the job's members, may be cached if the key changes with them.
 	SignJob(job *api.JobInfo) string
-}
-
-// NodeSigner is a Signer that lets allocate reuse in the next session why gangs fit nowhere. Without it, gangs on which the
-// plugin has verdicts are tried in each session.
-type NodeSigner interface {
-	// SignNode returns a key of everything that the verdicts on the node depend on, except inputs that allocate compares itself:
-	// the conf, the class of the task, and the node's object, resources and pods by UID. If all these are equal in two sessions,
-	// the verdicts and their reasons must be equal.
-	SignNode(node *api.NodeInfo) uint64
-}
-
-// VolumeSigner decides which volumes are equivalent, so that pods that differ only in equivalent volumes are of one task class.
-// Without it each pod with a claim of its own is a class of its own, because of the claim's name. The plugin's verdict on a pod
-// must hold for all pods with the same key, unless it is Uncached. The first plugin that implements it is used.
-type VolumeSigner interface {
-	// SignVolume returns a key of a volume with a claim: no verdict may depend on which of two volumes with equal keys a pod has.
+	// SignNode returns a key of everything that the filter results on the node depend on, except inputs that allocate compares
+	// itself: the conf, the class of the task, and the node's object, resources and pods by UID. If all these are equal in two
+	// sessions, the results and their reasons must be equal. With it allocate can reuse in the next session why gangs fit nowhere;
+	// false keeps it from that.
+	SignNode(node *api.NodeInfo) (key uint64, ok bool)
+	// SignVolume returns a key of a volume with a claim: no filter result may depend on which of two volumes with equal keys a pod
+	// has. Pods that differ only in such volumes are of one task class. The first plugin that returns a key decides; without one,
+	// each pod with a claim of its own is a class of its own, because of the claim's name.
 	SignVolume(pod *v1.Pod, volume *v1.Volume) string
-}
-
-// ClaimSigner decides which resource claims of pods are equivalent, so that pods that differ only in equivalent claims
-// are of one task class.
-type ClaimSigner interface {
+	// SignClaim returns such a key of a resource claim.
 	SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string
+	// Reach returns the only nodes that the plugin's predicate can accept for the task, for example the node of its local volume;
+	// nil for any node. The task's pre-predicate has run. The first plugin that returns nodes decides: allocate calls the
+	// predicates of all plugins for no other node.
+	Reach(task *api.TaskInfo) *Reach
 }
 
-// ShortageExplainer is a plugin that explains shortages of some resources better than sums can: allocate calls its predicate for
-// nodes that lack only these resources.
-type ShortageExplainer interface {
-	ExplainedShortages() []v1.ResourceName
-}
-
-// PlacementGenerator names the node groups that may hold a gang. The first plugin that names some for a job decides.
+// PlacementGenerator names the nodes that a gang may, or should, be placed on: node groups, plans for the domains of a network, nodes
+// to avoid.
 type PlacementGenerator interface {
-	// NodeGroups returns the groups for the job's tasks that are still to be placed; nil when the plugin has no preference. It is
-	// called each time allocate takes up the job, and sees the members placed so far in the session. An error keeps the job from
-	// being placed in this session and is the message of the job's PodGroup.
-	NodeGroups(job *api.JobInfo) (*NodeGroups, error)
+	// Placement returns where the job's tasks that are still to be placed may go; the zero value when the plugin has no preference.
+	// It is called each time allocate takes up the job, and sees the members placed so far in the session. An error, or a panic,
+	// keeps the job from being placed in this session and is the message of the job's PodGroup.
+	Placement(job *api.JobInfo) (Placement, error)
 }
 
 // PlacementScorer scores trial placements of gangs in node groups; the highest sum over all plugins wins, ties are broken by the group's path.
@@ -201,36 +165,12 @@ type PlacementScorer interface {
 	BeforeTrial() bool
 }
 
-// TopologyPlanGenerator divides a gang over the domains of a network. The first plugin that returns a TopologyPlanner for a job decides. Node groups
-// restrict it further: a gang that has both is gathered in one of its groups.
-type TopologyPlanGenerator interface {
-	// TopologyPlanner returns how to divide the job's tasks that are still to be placed over domains; nil when the gang does not ask
-	// for it. It is called each time allocate takes up the job, and sees the members placed so far in the session. An error keeps
-	// the job from being placed in this session and is the message of its PodGroup.
-	TopologyPlanner(job *api.JobInfo) (*TopologyPlanner, error)
-}
-
 // GangGrouper forms gang groups: gangs that are placed and bound together. The first plugin that returns a gang group for a job decides.
 type GangGrouper interface {
 	// GangGroup returns the gangs that are placed and bound together with the job's, and the terms; nil when the gang has no terms
 	// beside its minimum. All gangs of a gang group must get the same GangGroup. A panic ends the cycle: a gang must not be placed without
 	// the others of its gang group.
 	GangGroup(job *api.JobInfo) *binding.GangGroup
-}
-
-// Avoider names nodes that a job should avoid.
-type Avoider interface {
-	// Avoid returns nodes that the job's tasks are placed on only if they cannot be placed without them. It is a preference:
-	// allocate first tries without these nodes, and then with them.
-	Avoid(job *api.JobInfo) []string
-}
-
-// Reacher bounds the nodes that a task can go to, for example to the node of its local volume. The first plugin that implements
-// it is used.
-type Reacher interface {
-	// Reach returns the only nodes that the plugin's predicate can accept for the task; nil for any node. The task's
-	// pre-predicate has run. Allocate calls the predicates of all plugins for no other node.
-	Reach(task *api.TaskInfo) *Reach
 }
 
 // Prioritizer selects jobs that allocate places first, before the order of queues, and of jobs in them, applies. The job is

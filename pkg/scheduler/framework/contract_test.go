@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -38,23 +39,18 @@ func (a answering) speak() bool {
 	return !a.silent
 }
 
-func (a answering) SignTask(*api.TaskInfo) VerdictScope { a.speak(); return PerJob }
-func (a answering) PodKeys() PodKeys                    { a.speak(); return SomePodKeys(a.name) }
-func (a answering) SignJob(*api.JobInfo) string         { return a.name }
-func (a answering) SignNode(*api.NodeInfo) uint64       { a.speak(); return uint64(a.name[0]) }
+func (a answering) SignTask(*api.TaskInfo) CacheScope     { a.speak(); return PerJob }
+func (a answering) PodKeys() PodKeys                      { a.speak(); return SomePodKeys(a.name) }
+func (a answering) SignJob(*api.JobInfo) string           { return a.name }
+func (a answering) SignNode(*api.NodeInfo) (uint64, bool) { a.speak(); return uint64(a.name[0]), true }
 
 func (a answering) SignVolume(*v1.Pod, *v1.Volume) string          { a.speak(); return a.name }
 func (a answering) SignClaim(*v1.Pod, *v1.PodResourceClaim) string { a.speak(); return a.name }
-func (a answering) ExplainedShortages() []v1.ResourceName {
-	a.speak()
-	return []v1.ResourceName{v1.ResourceName(a.name)}
-}
-
-func (a answering) NodeGroups(*api.JobInfo) (*NodeGroups, error) {
+func (a answering) Placement(*api.JobInfo) (Placement, error) {
 	if !a.speak() {
-		return nil, nil
+		return Placement{}, nil
 	}
-	return &NodeGroups{Refused: map[string]string{"by": a.name}}, nil
+	return Placement{NodeGroups: &NodeGroups{Refused: map[string]string{"by": a.name}}, Planner: &TopologyPlanner{}, Avoid: []string{a.name, "n"}}, nil
 }
 
 func (a answering) ScoreNodeGroup(*api.JobInfo, *NodeGroupTrial) (float64, error) {
@@ -63,21 +59,12 @@ func (a answering) ScoreNodeGroup(*api.JobInfo, *NodeGroupTrial) (float64, error
 }
 func (a answering) BeforeTrial() bool { return a.speak() }
 
-func (a answering) TopologyPlanner(*api.JobInfo) (*TopologyPlanner, error) {
-	if !a.speak() {
-		return nil, nil
-	}
-	return &TopologyPlanner{}, nil
-}
-
 func (a answering) GangGroup(*api.JobInfo) *binding.GangGroup {
 	if a.silent {
 		return nil
 	}
 	return &binding.GangGroup{ID: a.name}
 }
-
-func (a answering) Avoid(*api.JobInfo) []string { a.speak(); return []string{a.name, "n"} }
 
 func (a answering) Reach(*api.TaskInfo) *Reach {
 	if !a.speak() {
@@ -100,20 +87,13 @@ func (a answering) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 func (a answering) Unreserve(task *api.TaskInfo) { a.trace.add("%s: not %s", a.name, task.Name) }
 
 var (
-	_ JobSigner             = answering{}
-	_ NodeSigner            = answering{}
-	_ VolumeSigner          = answering{}
-	_ ClaimSigner           = answering{}
-	_ ShortageExplainer     = answering{}
-	_ PlacementGenerator    = answering{}
-	_ PlacementScorer       = answering{}
-	_ TopologyPlanGenerator = answering{}
-	_ GangGrouper           = answering{}
-	_ Avoider               = answering{}
-	_ Reacher               = answering{}
-	_ Prioritizer           = answering{}
-	_ EvictionObserver      = answering{}
-	_ Reserver              = answering{}
+	_ Signer             = answering{}
+	_ PlacementGenerator = answering{}
+	_ PlacementScorer    = answering{}
+	_ GangGrouper        = answering{}
+	_ Prioritizer        = answering{}
+	_ EvictionObserver   = answering{}
+	_ Reserver           = answering{}
 )
 
 // whole is a plugin that answers itself; scoped has a value for the session instead, and both has both.
@@ -165,42 +145,40 @@ func answersOf(t *testing.T, ssn *Session, tr *trace) map[string]string {
 	job, task, node := ssn.Jobs["ns/g"], taskNamed(ssn, "p0"), ssn.Nodes["n"]
 	got := map[string]string{}
 	note := func(what string, format string, args ...any) { got[what] = fmt.Sprintf(format, args...) }
-	if groups, err := ssn.Placement.NodeGroups(job); groups != nil || err != nil {
-		note("groups", "%v", err)
-		if groups != nil {
-			note("groups", "%s by %s", groups.Refused["by"], groups.Plugin)
-		}
+	placement, err := ssn.Placements.Of(job)
+	if err != nil {
+		note("placement", "%v", err)
 	}
-	if planner, err := ssn.Placement.TopologyPlanner(job); planner != nil || err != nil {
-		note("gathering", "%v", err)
-		if planner != nil {
-			note("gathering", "by %s", planner.Plugin)
-		}
+	if groups := placement.NodeGroups; groups != nil {
+		note("groups", "%s by %s", groups.Refused["by"], groups.Plugin)
 	}
-	score, err := ssn.Placement.NodeGroupScore(job, &NodeGroupTrial{Group: &topology.Group{}, Placement: map[api.TaskID]string{}})
+	if planner := placement.Planner; planner != nil {
+		note("planner", "by %s", planner.Plugin)
+	}
+	note("avoided", "%v", placement.Avoid)
+	score, err := ssn.Placements.NodeGroupScore(job, &NodeGroupTrial{Group: &topology.Group{}, Placement: map[api.TaskID]string{}})
 	note("score", "%v %v", score, err)
-	score, err = ssn.Placement.NodeGroupScore(job, &NodeGroupTrial{Group: &topology.Group{}})
-	note("score before the trial", "%v %v, all %t", score, err, ssn.Placement.ScoredBeforeTrial())
-	if gangGroup := ssn.Placement.GangGroup(job); gangGroup != nil {
+	score, err = ssn.Placements.NodeGroupScore(job, &NodeGroupTrial{Group: &topology.Group{}})
+	note("score before the trial", "%v %v, all %t", score, err, ssn.Placements.ScoredBeforeTrial())
+	if gangGroup := ssn.Placements.GangGroup(job); gangGroup != nil {
 		note("gang group", "%s", gangGroup.ID)
 	}
-	note("avoided", "%v", ssn.Placement.Avoided(job))
-	if reach := ssn.Placement.Reach(task); reach != nil {
+	if reach := ssn.Signers.Reach(task); reach != nil {
 		note("reach", "%v", reach.Nodes)
 	}
-	if precedence, placeFirst := ssn.Placement.Precedence(job); placeFirst {
-		note("urgency", "%v of rank %d", slices.Collect(maps.Keys(precedence.Only)), precedence.Rank)
+	if precedence, placeFirst := ssn.Placements.Precedence(job); placeFirst {
+		note("precedence", "%v of rank %d", slices.Collect(maps.Keys(precedence.Only)), precedence.Rank)
 	}
-	note("volume", "%s", keyOf(ssn.Verdicts.VolumeKey(&v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})))
-	note("claim", "%s", keyOf(ssn.Verdicts.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{})))
+	note("volume", "%s", keyOf(ssn.Signers.VolumeKey(&v1.Pod{}, &v1.Volume{VolumeSource: v1.VolumeSource{Ephemeral: &v1.EphemeralVolumeSource{}}})))
+	note("claim", "%s", keyOf(ssn.Signers.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{})))
 	note("never fits", "%t", ssn.Infeasible(job))
 	for _, name := range []string{"a", "b"} {
 		if _, there := ssn.PluginOption(name); !there {
 			continue
 		}
-		key, ok := ssn.Verdicts.NodeKey(name, node)
-		note("verdicts of "+name, "scope %d, keys %v, job %s, node %c %t, explains itself %t", ssn.Verdicts.Scope(name, task), ssn.Verdicts.PodKeys(name).keys,
-			ssn.Verdicts.JobKey(name, job), rune(key), ok, ssn.Verdicts.IsShortageExplained(name))
+		key, ok := ssn.Signers.NodeKey(name, node)
+		note("verdicts of "+name, "scope %d, keys %v, job %s, node %c %t", ssn.Signers.Scope(name, task), ssn.Signers.PodKeys(name).keys,
+			ssn.Signers.JobKey(name, job), rune(key), ok)
 	}
 	tr.list = nil
 	statement := vcframework.NewStatement(ssn.Session)
@@ -224,13 +202,13 @@ func TestAnswersOfPlugins(t *testing.T) {
 	called := func(name string) *fake { return &fake{name, func(*Session) {}} }
 	says := func(name string) answering { return answering{name: name, trace: tr} }
 	ofA := map[string]string{
-		"groups": "a by a", "gathering": "by a", "score": "97 <nil>", "score before the trial": "97 <nil>, all true", "gang group": "a", "avoided": "[a n]",
-		"reach": "[a]", "urgency": "[a] of rank 0", "volume": `"a" true`, "claim": `"a" true`, "never fits": "true",
-		"verdicts of a": "scope 1, keys [a], job a, node a true, explains itself true", "calls": "a: p0 on n, a: not p0, a: victim evicted",
+		"groups": "a by a", "planner": "by a", "score": "97 <nil>", "score before the trial": "97 <nil>, all true", "gang group": "a", "avoided": "[a n]",
+		"reach": "[a]", "precedence": "[a] of rank 0", "volume": `"a" true`, "claim": `"a" true`, "never fits": "true",
+		"verdicts of a": "scope 1, keys [a], job a, node a true", "calls": "a: p0 on n, a: not p0, a: victim evicted",
 	}
 	ofNone := map[string]string{
 		"score": "0 <nil>", "score before the trial": "0 <nil>, all true", "avoided": "[]", "volume": `"" false`, "claim": `"" false`, "never fits": "false",
-		"verdicts of a": "scope 0, keys [], job ns/g, node \x00 false, explains itself false", "calls": "",
+		"verdicts of a": "scope 0, keys [], job ns/g, node \x00 false", "calls": "",
 	}
 	but := func(of map[string]string, with ...string) map[string]string {
 		of = maps.Clone(of)
@@ -256,12 +234,6 @@ func TestAnswersOfPlugins(t *testing.T) {
 		"its value is made when the session opens": {
 			plugins: map[string]Plugin{"a": late}, want: but(ofA, "never fits", "false"),
 		},
-		"a plugin that signs jobs and nodes, and no tasks": {
-			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, struct {
-				JobSigner
-				NodeSigner
-			}{says("a"), says("a")}}}, want: ofNone,
-		},
 		"a plugin without value for this session": {
 			plugins: map[string]Plugin{"a": scoped{called("a"), preBinder{tr}, nil}}, want: ofNone,
 		},
@@ -274,30 +246,30 @@ func TestAnswersOfPlugins(t *testing.T) {
 		"the first of two decides, and all are asked where all count": {
 			plugins: map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
 			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]",
-				"verdicts of b", "scope 1, keys [b], job b, node b true, explains itself true",
+				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
 		"the second decides where the first has no answer": {
 			plugins: map[string]Plugin{
 				"a": whole{called("a"), answering{name: "a", trace: tr, silent: true}, preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}},
 			},
-			want: but(ofA, "groups", "b by b", "gathering", "by b", "gang group", "b", "urgency", "[b] of rank 1", "reach", "",
-				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[a b n]",
-				"verdicts of b", "scope 1, keys [b], job b, node b true, explains itself true",
+			want: but(ofA, "groups", "b by b", "planner", "by b", "gang group", "b", "precedence", "[b] of rank 1", "reach", "[b]",
+				"score", "195 <nil>", "score before the trial", "98 <nil>, all false", "avoided", "[b n]",
+				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
 		"a plugin whose predicate is switched off bounds no nodes": {
 			plugins:      map[string]Plugin{"a": whole{called("a"), says("a"), preBinder{tr}}, "b": whole{called("b"), says("b"), preBinder{tr}}},
 			unpredicated: []string{"a"},
 			want: but(ofA, "score", "195 <nil>", "score before the trial", "195 <nil>, all true", "avoided", "[a b n]", "reach", "[b]",
-				"verdicts of b", "scope 1, keys [b], job b, node b true, explains itself true",
+				"verdicts of b", "scope 1, keys [b], job b, node b true",
 				"calls", "a: p0 on n, b: p0 on n, b: not p0, a: not p0, a: victim evicted, b: victim evicted"),
 		},
 		"a plugin that panics has no answer, or an error with its name": {
 			plugins: map[string]Plugin{"a": whole{called("a"), answering{name: "a", trace: tr, panics: true}, preBinder{tr}}},
-			want: but(ofNone, "groups", "plugin a: plugin a panicked: oh no", "gathering", "plugin a: plugin a panicked: oh no", "gang group", "a",
+			want: but(ofNone, "placement", "plugin a: plugin a panicked: oh no", "gang group", "a",
 				"score", "0 plugin a: plugin a panicked: oh no", "score before the trial", "0 <nil>, all false",
-				"verdicts of a", "scope 0, keys [], job a, node \x00 false, explains itself false", "calls", "a: p0 on n, a: not p0"),
+				"verdicts of a", "scope 0, keys [], job a, node \x00 false", "calls", "a: p0 on n, a: not p0"),
 		},
 	}
 	for name, tc := range cases {
@@ -311,32 +283,52 @@ func TestAnswersOfPlugins(t *testing.T) {
 	}
 }
 
-// stepping is a PreBinder with each of the refinements.
+// TestExplainedShortages are those of the plugins that the conf names.
+func TestExplainedShortages(t *testing.T) {
+	r := NewRegistry()
+	for _, name := range []string{"a", "b"} {
+		r.RegisterPlugin(PluginSpec{
+			Name: name, ExplainsShortages: []v1.ResourceName{v1.ResourceName("of-" + name)},
+			New: func(Arguments, Handle) (Plugin, error) { return &fake{name, func(*Session) {}}, nil },
+		})
+	}
+	ssn := open(t, r, newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier("a")}})
+	defer r.CloseSession(ssn)
+	for resource, want := range map[string]bool{"of-a": true, "of-b": false, "cpu": false} {
+		if got := ssn.Signers.IsShortageExplained(resource); got != want {
+			t.Errorf("a shortage of %s is explained: %t, want %t", resource, got, want)
+		}
+	}
+}
+
+// stepping is a PreBinder with options.
 type stepping struct {
 	timed
 	trace *trace
 }
 
-func (s stepping) PreCommitCheck(*api.TaskInfo, string) error   { return errors.New("changed") }
-func (s stepping) Bound(context.Context, *api.TaskInfo, string) { s.trace.add("bound") }
+func (s stepping) PreBindOptions() []PreBindOption {
+	return append(s.timed.PreBindOptions(),
+		WithPreCommitCheck(func(*api.TaskInfo, string) error { return errors.New("changed") }),
+		WithBound(func(context.Context, *api.TaskInfo, string) { s.trace.add("bound") }))
+}
 
-var (
-	_ PreCommitChecker = stepping{}
-	_ BoundObserver    = stepping{}
-	_ TimedPreBinder   = stepping{}
-)
+var _ PreBindOptioner = stepping{}
 
-// TestAStepHasWhatItsPlugin implements beside PreBinder.
-func TestAStepHasWhatItsPluginImplements(t *testing.T) {
+// TestAStepHasTheOptionsOfItsPlugin, and a plugin without options has the defaults.
+func TestAStepHasTheOptionsOfItsPlugin(t *testing.T) {
 	tr := &trace{}
 	ssn := newSession([]string{"p", "plain"})
 	ssn.chain.addPreBinder("plain", preBinder{tr}, false)
 	ssn.chain.addPreBinder("p", stepping{timed{preBinder{tr}}, tr}, false)
 	steps := ssn.chain.of(nil)
 	if plain := steps[1]; plain.PreCommitCheck != nil || plain.Bound != nil || plain.Timeout != DefaultStepTimeout {
-		t.Errorf("a step has what its plugin does not implement: %+v", plain)
+		t.Errorf("a step has options that its plugin does not have: %+v", plain)
 	}
 	step := steps[0]
+	if step.Timeout != time.Hour {
+		t.Errorf("the time-out is %s, want the plugin's", step.Timeout)
+	}
 	if err := step.PreCommitCheck(nil, ""); err == nil || err.Error() != "changed" {
 		t.Errorf("the last look returns %v, want the plugin's error", err)
 	}
@@ -418,7 +410,7 @@ func TestAPluginOfUpstreamsStyle(t *testing.T) {
 	if score, err := ssn.NodeOrderFn(task, node); score != 7 || err != nil {
 		t.Errorf("the score is %v, %v, want 7", score, err)
 	}
-	if v := &ssn.Verdicts; v.Scope("ported", task) != Uncached || !v.ReadsAnything("ported") || !v.HasOwnFilter("ported") || !v.HasScore("ported") || !v.HasFilter("ported") {
+	if v := &ssn.Signers; v.Scope("ported", task) != Uncached || !v.ReadsAnything("ported") || !v.HasOwnFilter("ported") || !v.HasScore("ported") || !v.HasFilter("ported") {
 		t.Error("verdicts of a plugin that signs none may be cached")
 	}
 }

@@ -4,7 +4,7 @@
 // upstream's extension points, and the registry of plugins and actions by their conf names.
 //
 // It imports no action and no plugin of this project. Its knowledge of upstream's plugins is limited to three things: how long
-// their verdicts on a task stay valid and which labels and annotations these depend on (upstreaminputs.go), which of them
+// their verdicts on a task stay valid and which labels and annotations these depend on (upstreamsignatures.go), which of them
 // report that a queue is full (queuepending.go), and that the kinds of devices which deviceshare enables cannot change
 // (registry.go).
 //

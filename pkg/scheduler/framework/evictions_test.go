@@ -28,7 +28,7 @@ func TestWhatActionsEvictIsHeldWhereGangsAreGrouped(t *testing.T) {
 		t.Run("action "+action, func(t *testing.T) {
 			r := NewRegistry()
 			ssn := open(t, r, newKeeper(t), ProfileInput{})
-			ssn.Placement.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
+			ssn.Placements.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil)
 			sent := 0
 			ssn.evictions.observers = appendFound(ssn.evictions.observers, "p", evicted(func(Eviction) { sent++ }), nil)
 			ssn.Action = action
@@ -59,7 +59,7 @@ func TestAHeldEvictionThatFailsLeavesThePodRunning(t *testing.T) {
 			k.AddPod(schedtest.MakePod().Name("victim").Group("g").Node("n").Phase(v1.PodRunning).Obj())
 			k.keeps = c.err
 			ssn := open(t, r, k, ProfileInput{})
-			ssn.Placement.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil, false)
+			ssn.Placements.add("p", oneGangGroup{&binding.GangGroup{ID: "u", Gangs: []binding.GangTerms{{Gang: "ns/g"}, {Gang: "ns/h"}}}}, nil)
 			job, node := ssn.Jobs["ns/g"], ssn.Nodes["n"]
 			ssn.Action = "preempt"
 			var uid api.TaskID

@@ -8,9 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// NodeGroups is a PlacementGenerator's answer: where a gang may be placed.
+// NodeGroups are the groups of nodes where a gang may be placed.
 type NodeGroups struct {
-	// Plugin is the plugin that answered; Placement.NodeGroups sets it. Its predicate must accept every node of every
+	// Plugin is the plugin that answered; Placements.Of sets it. Its predicate must accept every node of every
 	// candidate for the gang, as long as all members placed in the session are in that candidate: allocate does not
 	// call it for these nodes.
 	Plugin string
@@ -34,7 +34,7 @@ type NodeGroupTrial struct {
 	// Group is the candidate, or the group inside it in which the gang would be placed.
 	Group *topology.Group
 	// Fill is the part of the group's current room that the tasks to be placed take, in [0, 1]. Room is measured in dominant
-	// shares of the cluster, for the shape of task that the group can take most of, with every plugin's verdict on each node. It
+	// shares of the cluster, for the task class that the group can take most of, with every plugin's filter result on each node. It
 	// is 1 for a group with less room than the tasks need, and 0 for a group without any room for them.
 	Fill float64
 	// Placement is the node of each task placed in the trial. It is nil for scorers that are BeforeTrial.

@@ -116,7 +116,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	}
 	var gangGroup *binding.GangGroup
 	if job := c.session.Jobs[bindCtx.TaskInfo.Job]; job != nil {
-		gangGroup = c.session.Placement.GangGroup(job)
+		gangGroup = c.session.Placements.GangGroup(job)
 	}
 	if err := c.AddToTransaction(bindCtx, gangGroup, c.decided(bindCtx.TaskInfo), steps); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (c *sessionCache) OnSessionClose() {
 // OpenSession opens a session of the profile on a snapshot of the cache.
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
-	ssn.cache, ssn.infeasibilityCheckers = cache, p.infeasibilityCheckers()
+	ssn.cache, ssn.infeasibilityCheckers, ssn.Signers.explained = cache, p.infeasibilityCheckers(), p.explained
 	ssn.pendingTimers, ssn.observer, ssn.pendingCategories, ssn.currentJob.begins = r.pendingTimers, r.observer, r.pendingCategories, r.jobBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send = cache.Evict
@@ -308,9 +308,9 @@ func (ssn *Session) find(name string, plugin Plugin) {
 		}
 	}
 	ssn.evictions.observers = appendFound(ssn.evictions.observers, name, plugin, inSession)
-	ssn.Verdicts.add(name, plugin, inSession)
 	option, _ := ssn.PluginOption(name)
-	ssn.Placement.add(name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
+	ssn.Signers.add(name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
+	ssn.Placements.add(name, plugin, inSession)
 }
 
 // actionAdapter is an action of this project as upstream calls it.

@@ -287,12 +287,12 @@ func (fn placeFirst) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) { 
 func TestUrgentIsWhatAnyPluginCallsSo(t *testing.T) {
 	ssn := bare()
 	job := jobOf(t, 1, 0)
-	ssn.Placement.add("a", placeFirst(func(*api.JobInfo) bool { panic("oh no") }), nil, false)
-	if ssn.Placement.IsPlacedFirst(job) {
+	ssn.Placements.add("a", placeFirst(func(*api.JobInfo) bool { panic("oh no") }), nil)
+	if ssn.Placements.IsPlacedFirst(job) {
 		t.Error("a job is urgent although no plugin says so")
 	}
-	ssn.Placement.add("b", placeFirst(func(*api.JobInfo) bool { return true }), nil, false)
-	if !ssn.Placement.IsPlacedFirst(job) {
+	ssn.Placements.add("b", placeFirst(func(*api.JobInfo) bool { return true }), nil)
+	if !ssn.Placements.IsPlacedFirst(job) {
 		t.Error("a job is not urgent although a plugin says so")
 	}
 }

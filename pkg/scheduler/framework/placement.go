@@ -15,13 +15,23 @@ import (
 // Placement combines the answers of the session's plugins on gangs: where a gang is placed, with which other gangs, and
 // whether it is placed first. The zero value has no plugins.
 type Placement struct {
-	generators     []ofPlugin[PlacementGenerator]
-	scorers        []ofPlugin[PlacementScorer]
-	planGenerators []ofPlugin[TopologyPlanGenerator]
-	gangGroupers   []ofPlugin[GangGrouper]
-	avoiders       []ofPlugin[Avoider]
-	prioritizers   []ofPlugin[Prioritizer]
-	reacher        ofPlugin[Reacher]
+	// NodeGroups are the groups that may hold the gang; nil for any nodes. The first plugin that names some decides.
+	NodeGroups *NodeGroups
+	// Planner divides the gang over the domains of a network; nil when the gang does not ask for it. The first plugin that has one
+	// decides.
+	Planner *TopologyPlanner
+	// Avoid are nodes that the tasks are placed on only if they cannot be placed without them. It is a preference: allocate first
+	// tries without the nodes that any plugin avoids, and then with them.
+	Avoid []string
+}
+
+// Placements combines the answers of the session's plugins: where gangs are placed, with which other gangs, and which
+// gangs go first. The zero value has no plugins.
+type Placements struct {
+	generators   []ofPlugin[PlacementGenerator]
+	scorers      []ofPlugin[PlacementScorer]
+	gangGroupers []ofPlugin[GangGrouper]
+	prioritizers []ofPlugin[Prioritizer]
 }
 
 // ofPlugin is a plugin's implementation of an interface, and the plugin's name.
@@ -30,18 +40,12 @@ type ofPlugin[T any] struct {
 	is     T
 }
 
-// add adds the plugin for each of the interfaces above that it implements. predicateOn reports whether the conf enables
-// the plugin's predicate; if not, it is not used as a Reacher.
-func (p *Placement) add(name string, plugin, inSession any, predicateOn bool) {
+// add finds the plugin's interfaces.
+func (p *Placements) add(name string, plugin, inSession any) {
 	p.generators = appendFound(p.generators, name, plugin, inSession)
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
-	p.planGenerators = appendFound(p.planGenerators, name, plugin, inSession)
 	p.gangGroupers = appendFound(p.gangGroupers, name, plugin, inSession)
-	p.avoiders = appendFound(p.avoiders, name, plugin, inSession)
 	p.prioritizers = appendFound(p.prioritizers, name, plugin, inSession)
-	if reacher, ok := find[Reacher](plugin, inSession); ok && p.reacher.is == nil && predicateOn {
-		p.reacher = ofPlugin[Reacher]{name, reacher}
-	}
 }
 
 func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) []ofPlugin[T] {
@@ -51,30 +55,37 @@ func appendFound[T any](list []ofPlugin[T], name string, plugin, inSession any) 
 	return list
 }
 
-// NodeGroups returns the node groups where the job may be placed, as the first plugin that names some says; nil if no
-// plugin does.
-func (p *Placement) NodeGroups(job *api.JobInfo) (*NodeGroups, error) {
+// Of returns where the job may be placed.
+func (p *Placements) Of(job *api.JobInfo) (Placement, error) {
+	var all Placement
 	for _, g := range p.generators {
-		groups, err := groupsOf(g, job)
+		one, err := placementBy(g, job)
 		if err != nil {
-			return nil, fmt.Errorf("plugin %s: %w", g.plugin, err)
+			return Placement{}, fmt.Errorf("plugin %s: %w", g.plugin, err)
 		}
-		if groups != nil {
-			groups.Plugin = g.plugin
-			return groups, nil
+		if all.NodeGroups == nil && one.NodeGroups != nil {
+			all.NodeGroups = one.NodeGroups
+			all.NodeGroups.Plugin = g.plugin
 		}
+		if all.Planner == nil && one.Planner != nil {
+			all.Planner = one.Planner
+			all.Planner.Plugin = g.plugin
+		}
+		all.Avoid = append(all.Avoid, one.Avoid...)
 	}
-	return nil, nil
+	slices.Sort(all.Avoid)
+	all.Avoid = slices.Compact(all.Avoid)
+	return all, nil
 }
 
-func groupsOf(g ofPlugin[PlacementGenerator], job *api.JobInfo) (_ *NodeGroups, err error) {
+func placementBy(g ofPlugin[PlacementGenerator], job *api.JobInfo) (_ Placement, err error) {
 	defer recoverAs(g.plugin, &err)
-	return g.is.NodeGroups(job)
+	return g.is.Placement(job)
 }
 
-// NodeGroupScore returns the sum of the plugins' scores of a trial. If the trial has no placement, only plugins whose scores
-// do not depend on it are called.
-func (p *Placement) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (float64, error) {
+// NodeGroupScore sums the plugins' scores of a trial. Without a placement, only plugins whose scores do not depend on it are
+// called.
+func (p *Placements) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (float64, error) {
 	var sum float64
 	for _, s := range p.scorers {
 		if trial.Placement == nil && !beforeTrial(s) {
@@ -94,8 +105,8 @@ func scoreOf(s ofPlugin[PlacementScorer], job *api.JobInfo, trial *NodeGroupTria
 	return s.is.ScoreNodeGroup(job, trial)
 }
 
-// ScoredBeforeTrial reports whether the score of no plugin depends on the placement in a trial.
-func (p *Placement) ScoredBeforeTrial() bool {
+// ScoredBeforeTrial reports whether every node group score is known before the trial.
+func (p *Placements) ScoredBeforeTrial() bool {
 	return !slices.ContainsFunc(p.scorers, func(s ofPlugin[PlacementScorer]) bool { return !beforeTrial(s) })
 }
 
@@ -104,29 +115,8 @@ func beforeTrial(s ofPlugin[PlacementScorer]) (before bool) {
 	return before
 }
 
-// TopologyPlanner returns the planner that divides the job's tasks over the domains of a network; nil if no plugin
-// returns one.
-func (p *Placement) TopologyPlanner(job *api.JobInfo) (*TopologyPlanner, error) {
-	for _, g := range p.planGenerators {
-		planner, err := plannerOf(g, job)
-		if err != nil {
-			return nil, fmt.Errorf("plugin %s: %w", g.plugin, err)
-		}
-		if planner != nil {
-			planner.Plugin = g.plugin
-			return planner, nil
-		}
-	}
-	return nil, nil
-}
-
-func plannerOf(g ofPlugin[TopologyPlanGenerator], job *api.JobInfo) (_ *TopologyPlanner, err error) {
-	defer recoverAs(g.plugin, &err)
-	return g.is.TopologyPlanner(job)
-}
-
-// GangGroup returns the gang group of the job; nil for a gang that is placed alone, with no terms beside its minimum.
-func (p *Placement) GangGroup(job *api.JobInfo) *binding.GangGroup {
+// GangGroup returns the gang group of the job's gang; nil for a gang alone, with no terms beside its minimum.
+func (p *Placements) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	for _, f := range p.gangGroupers {
 		if gangGroup := f.is.GangGroup(job); gangGroup != nil {
 			return gangGroup
@@ -150,25 +140,7 @@ func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) (
 	return gangs, true
 }
 
-// Avoided returns the names of the nodes that plugins want the job to avoid, sorted.
-func (p *Placement) Avoided(job *api.JobInfo) []string {
-	var nodes []string
-	for _, a := range p.avoiders {
-		guarded(a.plugin, func() { nodes = append(nodes, a.is.Avoid(job)...) })
-	}
-	slices.Sort(nodes)
-	return slices.Compact(nodes)
-}
-
-// Reach returns the only nodes on which the task can be placed, as a Reacher says; nil for any node.
-func (p *Placement) Reach(task *api.TaskInfo) (reach *Reach) {
-	if p.reacher.is != nil {
-		guarded(p.reacher.plugin, func() { reach = p.reacher.is.Reach(task) })
-	}
-	return reach
-}
-
-// Precedence is the position of a job among the jobs that allocate places before all others.
+// Precedence is the position of a job among the jobs that allocate places first.
 type Precedence struct {
 	// Rank is lower for the jobs of a plugin that comes earlier in the conf.
 	Rank int
@@ -176,8 +148,8 @@ type Precedence struct {
 	Only map[api.TaskID]bool
 }
 
-// Precedence returns the job's position among the jobs that are placed first; false if no plugin selects the job.
-func (p *Placement) Precedence(job *api.JobInfo) (Precedence, bool) {
+// Precedence returns the job's place among the jobs that go first; false if no plugin selects it.
+func (p *Placements) Precedence(job *api.JobInfo) (Precedence, bool) {
 	for rank, one := range p.prioritizers {
 		var only map[api.TaskID]bool
 		first := false
@@ -189,8 +161,8 @@ func (p *Placement) Precedence(job *api.JobInfo) (Precedence, bool) {
 	return Precedence{}, false
 }
 
-// IsPlacedFirst reports whether a plugin selects the job to be placed first.
-func (p *Placement) IsPlacedFirst(job *api.JobInfo) bool {
+// PlaceFirst reports whether a plugin wants the job placed first.
+func (p *Placements) IsPlacedFirst(job *api.JobInfo) bool {
 	_, first := p.Precedence(job)
 	return first
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	"volcano.sh/volcano/pkg/scheduler/conf"
@@ -113,6 +114,8 @@ type Profile struct {
 	// NodeInfo.
 	known        bool
 	preBindOrder []string
+	// explained are the resources whose shortages a plugin explains.
+	explained map[v1.ResourceName]bool
 }
 
 // ProfileInput is the configuration from which Build makes a Profile.
@@ -133,7 +136,7 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 			return nil, err
 		}
 	}
-	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}}
+	p := &Profile{Tiers: in.Tiers, Configurations: in.Configurations, plugins: map[string]Plugin{}, explained: map[v1.ResourceName]bool{}}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -162,6 +165,9 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 			}
 			p.plugins[option.Name] = plugin
 			p.TimeDriven = p.TimeDriven || spec.TimeDriven
+			for _, resource := range spec.ExplainsShortages {
+				p.explained[resource] = true
+			}
 		}
 	}
 	r.built, r.switches = true, switches

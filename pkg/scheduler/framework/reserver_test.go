@@ -62,8 +62,8 @@ func (*reserver) OnSessionClose(*Session) {}
 // observer is a reserver that is notified of bound tasks.
 type observer struct{ *reserver }
 
-func (o observer) Bound(_ context.Context, task *api.TaskInfo, node string) {
-	o.trace.add("%s is on %s", task.Name, node)
+func (o observer) PreBindOptions() []PreBindOption {
+	return []PreBindOption{WithBound(func(_ context.Context, task *api.TaskInfo, node string) { o.trace.add("%s is on %s", task.Name, node) })}
 }
 
 // reserving opens a session with the reservers a and b.
@@ -233,7 +233,7 @@ func TestReservationsOfASessionThatPanickedAreGivenBack(t *testing.T) {
 	}
 }
 
-// TestBoundIsPartOfTheStep: what a BoundObserver has for bound tasks reaches the transaction.
+// TestBoundIsPartOfTheStep: what a plugin has for bound tasks reaches the transaction.
 func TestBoundIsPartOfTheStep(t *testing.T) {
 	tr, registry, k := &trace{}, NewRegistry(), newKeeper(t)
 	registry.RegisterPlugin(PluginSpec{Name: "a", New: func(Arguments, Handle) (Plugin, error) { return observer{&reserver{trace: tr, name: "a"}}, nil }})

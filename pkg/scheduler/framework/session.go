@@ -27,10 +27,10 @@ type Session struct {
 	currentJob *currentJob
 
 	chain chain
-	// Placement combines the plugins' answers on where gangs are placed.
-	Placement Placement
-	// Verdicts describes the plugins' predicates and node scores.
-	Verdicts  Verdicts
+	// Placements combines the plugins' answers on where gangs are placed.
+	Placements Placements
+	// Signers describes the plugins' predicates and node scores.
+	Signers   Signers
 	reservers reservers
 	// stagedAnnotations are, for annotations that StageAnnotation has set, the values that they had before; nil for an
 	// annotation that did not exist.
@@ -64,7 +64,7 @@ type Pauses interface {
 func newSession(order []string) *Session {
 	ssn := &Session{
 		currentJob:        &currentJob{begins: func() {}},
-		Verdicts:          newVerdicts(),
+		Signers:           newSigners(),
 		stagedAnnotations: map[api.TaskID]map[string]*string{},
 
 		explained:      map[api.JobID]GangExplanation{},
@@ -75,7 +75,7 @@ func newSession(order []string) *Session {
 		chain:          newChain(order),
 	}
 	paused := func(job *api.JobInfo) bool { return ssn.Pauses != nil && ssn.Pauses.Paused(job) }
-	ssn.evictions = evictions{placement: &ssn.Placement, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
+	ssn.evictions = evictions{placements: &ssn.Placements, paused: paused, cancelled: map[api.JobID][]*api.TaskInfo{}}
 	return ssn
 }
 
@@ -103,7 +103,7 @@ func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOpt
 // AddPredicateFn adds a predicate. A panic in it counts as a refusal of that node, with the plugin's name, and does not
 // end the cycle.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
-	ssn.Verdicts.recordAdded(plugin, added{predicate: true})
+	ssn.Signers.recordAdded(plugin, added{predicate: true})
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -120,7 +120,7 @@ func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
 
 // AddNodeOrderFn adds a node score; a panic in it is an error with the plugin's name.
 func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true})
+	ssn.Signers.recordAdded(plugin, added{score: true})
 	ssn.Session.AddNodeOrderFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (score float64, err error) {
 		defer recoverAs(plugin, &err)
 		return fn(task, node)
@@ -130,7 +130,7 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 // AddBatchNodeOrderFn adds a function that scores all candidate nodes in one call. A panic in it is an error with the
 // plugin's name. Callers only read the returned map.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true})
+	ssn.Signers.recordAdded(plugin, added{score: true})
 	ssn.AddEvictionNodeOrderFn(plugin, fn)
 }
 
@@ -146,20 +146,20 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 // AddBestNodeFn adds a function that chooses among nodes that are scored. It is called for every task. So the plugin
 // counts as Uncached, whatever its SignTask returns.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
+	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddBestNodeFn(plugin, fn)
 }
 
 // AddNodeMapFn adds a function that scores a node; the plugin's NodeReduceFn scales its scores. The plugin counts as
 // Uncached.
 func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
+	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeMapFn(plugin, fn)
 }
 
 // AddNodeReduceFn adds a function that scales the scores of the plugin's NodeMapFn. The plugin counts as Uncached.
 func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
-	ssn.Verdicts.recordAdded(plugin, added{score: true, choice: true})
+	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeReduceFn(plugin, fn)
 }
 

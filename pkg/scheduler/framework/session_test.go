@@ -80,7 +80,7 @@ func (p preBinder) PreBind(context.Context, *api.TaskInfo, string) error {
 
 type timed struct{ preBinder }
 
-func (timed) PreBindTimeout() time.Duration { return time.Hour }
+func (timed) PreBindOptions() []PreBindOption { return []PreBindOption{WithTimeout(time.Hour)} }
 
 func (p preBinder) Rollback(context.Context, *api.TaskInfo, string) error {
 	p.trace.add("undo")

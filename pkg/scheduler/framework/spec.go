@@ -3,6 +3,7 @@
 package framework
 
 import (
+	v1 "k8s.io/api/core/v1"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
@@ -80,6 +81,9 @@ type PluginSpec struct {
 	// PendingCategories maps the reasons of the plugin's JobValid verdicts to categories; reasons that are not listed
 	// map to PendingOther.
 	PendingCategories map[string]PendingCategory
+	// ExplainsShortages are resources whose shortages the plugin's predicate explains better than sums can: allocate calls the
+	// predicates for nodes that lack only such resources.
+	ExplainsShortages []v1.ResourceName
 	// LeavesTasks reports whether the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs
 	// and of nodes. After sessions with only such plugins, the next snapshot has less to compare. False is safe for any plugin.
 	LeavesTasks bool

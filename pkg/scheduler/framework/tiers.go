@@ -17,10 +17,10 @@ func (ssn *Session) WithTiers(tiers []conf.Tier, fn func()) {
 	fn()
 }
 
-// TiersWithout returns the session's tiers without the named plugins.
-func (ssn *Session) TiersWithout(plugins ...string) []conf.Tier {
+// TiersWithout returns the tiers without the named plugins.
+func TiersWithout(tiers []conf.Tier, plugins ...string) []conf.Tier {
 	var out []conf.Tier
-	for _, tier := range ssn.Tiers {
+	for _, tier := range tiers {
 		out = append(out, conf.Tier{Plugins: slices.DeleteFunc(slices.Clone(tier.Plugins), func(o conf.PluginOption) bool {
 			return slices.Contains(plugins, o.Name)
 		})})
@@ -28,16 +28,15 @@ func (ssn *Session) TiersWithout(plugins ...string) []conf.Tier {
 	return out
 }
 
-// TaskOrderTiers returns the session's tiers without those upstream plugins that do not order tasks, or order them only by
-// priority.
-func (ssn *Session) TaskOrderTiers() []conf.Tier {
+// TaskOrderTiers returns the tiers without the upstream plugins that order tasks by their priorities, or not at all.
+func (v *Signers) TaskOrderTiers(tiers []conf.Tier) []conf.Tier {
 	var not []string
-	for name, inputs := range upstreamInputs {
-		if _, ours := ssn.Verdicts.ours[name]; !ours && !inputs.ordersTasks {
+	for name, inputs := range upstreamSignatures {
+		if _, ours := v.ours[name]; !ours && !inputs.ordersTasks {
 			not = append(not, name)
 		}
 	}
-	return ssn.TiersWithout(not...)
+	return TiersWithout(tiers, not...)
 }
 
 // PluginOption returns the conf's options for the named plugin; false when the conf does not name it.

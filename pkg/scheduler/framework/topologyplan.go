@@ -8,9 +8,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TopologyPlanner is a TopologyPlanGenerator's answer: it divides a gang's tasks over the domains of a network, such as blocks and spines.
+// TopologyPlanner divides a gang's tasks over the domains of a network, such as blocks and spines.
 type TopologyPlanner struct {
-	// Plugin is the plugin that answered; Placement.TopologyPlanner sets it. Its predicate must accept every node of every
+	// Plugin is the plugin that answered; Placements.Of sets it. Its predicate must accept every node of every
 	// plan for the gang, as long as all members placed in the session follow that plan: allocate does not call it for
 	// these nodes.
 	Plugin string

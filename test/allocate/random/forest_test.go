@@ -26,7 +26,7 @@ const (
 // groups is a plugin that makes allocate keep gangs in groups read from the nodes' labels. A gang with members somewhere
 // has their group as its only candidate.
 type groups struct {
-	framework.NoVerdicts
+	framework.NoFilter
 	forest *topology.Forest
 }
 
@@ -49,10 +49,10 @@ func (g *groups) OnSessionOpen(ssn *framework.Session) {
 	g.forest = topology.NewLabels(levels...).Forest(nodes)
 }
 
-func (g *groups) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
+func (g *groups) Placement(job *api.JobInfo) (framework.Placement, error) {
 	wish := job.PodGroup.Annotations[wishAnnotation]
 	if wish == "" {
-		return nil, nil
+		return framework.Placement{}, nil
 	}
 	candidates := g.forest.At(0)
 	for _, task := range job.Tasks {
@@ -60,7 +60,7 @@ func (g *groups) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 			candidates = []*topology.Group{home}
 		}
 	}
-	return &framework.NodeGroups{Required: wish == required, Candidates: candidates}, nil
+	return framework.Placement{NodeGroups: &framework.NodeGroups{Required: wish == required, Candidates: candidates}}, nil
 }
 
 func (*groups) OnSessionClose(*framework.Session) {}

@@ -12,7 +12,7 @@ import (
 
 // rooms is a plugin that prefers groups of nodes for every gang: groups that go across those of ibcluster.
 type rooms struct {
-	framework.NoVerdicts
+	framework.NoFilter
 	forest *topology.Forest
 }
 
@@ -38,8 +38,8 @@ func (r *rooms) OnSessionOpen(ssn *framework.Session) {
 	r.forest = topology.NewLabels(room).Forest(nodes)
 }
 
-func (r *rooms) NodeGroups(*api.JobInfo) (*framework.NodeGroups, error) {
-	return &framework.NodeGroups{Candidates: r.forest.At(0)}, nil
+func (r *rooms) Placement(*api.JobInfo) (framework.Placement, error) {
+	return framework.Placement{NodeGroups: &framework.NodeGroups{Candidates: r.forest.At(0)}}, nil
 }
 
 func (*rooms) OnSessionClose(*framework.Session) {}

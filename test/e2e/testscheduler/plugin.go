@@ -67,7 +67,7 @@ func spec(name string) framework.PluginSpec {
 
 // plugin makes a ConfigMap beside each pod that it prepared and stages an annotation.
 type plugin struct {
-	framework.NoVerdicts
+	framework.NoFilter
 
 	name    string
 	kube    kubernetes.Interface
@@ -80,16 +80,18 @@ type plugin struct {
 }
 
 var (
-	_ framework.TimedPreBinder = (*plugin)(nil)
-	_ framework.Recoverer      = (*plugin)(nil)
+	_ framework.PreBindOptioner = (*plugin)(nil)
+	_ framework.Recoverer       = (*plugin)(nil)
 )
 
 func (p *plugin) Name() string { return p.name }
 
 func (p *plugin) OnSessionOpen(*framework.Session) {}
 
-// PreBindTimeout implements framework.TimedPreBinder.
-func (p *plugin) PreBindTimeout() time.Duration { return p.timeout }
+// PreBindOptions implements framework.PreBindOptioner.
+func (p *plugin) PreBindOptions() []framework.PreBindOption {
+	return []framework.PreBindOption{framework.WithTimeout(p.timeout)}
+}
 
 func (p *plugin) OnSessionClose(*framework.Session) {}
 

@@ -49,7 +49,7 @@
 //
 // A rule about a task and a node is a plugin's predicate or score, whose Signer says for which other tasks the result
 // holds; this package needs no change for it. Plugins also decide where a job may be placed and which groups are better
-// (PlacementGenerator, PlacementScorer, Avoider). The search for a placement is changed in package search: another way
+// (PlacementGenerator, PlacementScorer). The search for a placement is changed in package search: another way
 // to arrange a gang's tasks is a step of retryRearranged, another order of places is a step of tryInOrder. A cheaper
 // reason to leave a group out belongs in candidates; it must never refuse a group in which a trial could succeed. A new field
 // of pods that affects filter results must be added to the class key of package feasible, whose test fails until it is added.

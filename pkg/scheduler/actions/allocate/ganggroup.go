@@ -19,7 +19,7 @@ import (
 // scheduleGangGroup places the job's gang group, if the group has several gangs and was not tried in this session yet. It returns
 // false if the caller is to schedule the job by itself: the job has no such group, or its group is placed.
 func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
-	gangGroup := s.run.Session.Placement.GangGroup(job)
+	gangGroup := s.run.Session.Placements.GangGroup(job)
 	if gangGroup == nil || len(gangGroup.Gangs) < 2 {
 		return false
 	}

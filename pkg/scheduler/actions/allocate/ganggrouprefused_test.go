@@ -98,7 +98,7 @@ func TestMembersBeyondTheMinimaOfAPackedGroupFollow(t *testing.T) {
 				t.Errorf("%s is placed in the turn of %s, whose panic that would be", e.Task.Name, turn)
 			}
 		}})
-	}, sessiontest.Signer{Reads: framework.SomePodKeys(), Scope: func(task *api.TaskInfo) framework.VerdictScope {
+	}, sessiontest.Signer{Reads: framework.SomePodKeys(), Scope: func(task *api.TaskInfo) framework.CacheScope {
 		if task.Name == "b-2" {
 			return framework.Uncached
 		}

@@ -102,7 +102,7 @@ func TestVerdictsDependOnNoMoreOfAJobThanDeclared(t *testing.T) {
 
 // answer is what a plugin says of a task on each node.
 type answer struct {
-	scope    framework.VerdictScope
+	scope    framework.CacheScope
 	key      string
 	verdicts map[string]string
 }
@@ -133,9 +133,9 @@ func askPlugin(t *testing.T, cluster *sessiontest.Cluster, plugin string, podGro
 	defer ssn.Close()
 	got := answer{verdicts: map[string]string{}}
 	for _, job := range ssn.Jobs {
-		got.key = ssn.Verdicts.JobKey(plugin, job)
+		got.key = ssn.Signers.JobKey(plugin, job)
 		for _, task := range job.TaskStatusIndex[api.Pending] {
-			got.scope = ssn.Verdicts.Scope(plugin, task)
+			got.scope = ssn.Signers.Scope(plugin, task)
 			if err := ssn.PrePredicateFn(task); err != nil {
 				got.verdicts["all"] = err.Error()
 			}

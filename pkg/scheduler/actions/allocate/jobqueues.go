@@ -53,7 +53,7 @@ func newJobQueues(s *state.Run) *jobQueues {
 		if q.jobs[job.Queue] == nil {
 			q.jobs[job.Queue] = &jobQueue{first: s.Progress.JobOrder, ask: func(jobs []*api.JobInfo, sort func()) { q.askJobOrder(s, jobs, sort) }}
 		}
-		if precedence, first := s.Session.Placement.Precedence(job); first {
+		if precedence, first := s.Session.Placements.Precedence(job); first {
 			q.first = append(q.first, firstJob{job, precedence})
 		} else {
 			q.jobs[job.Queue].push(job)

@@ -9,7 +9,6 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
-	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
 )
 
 // TestANodeKeySaysWhatAPluginKnows: while it is the same the plugin is not asked again, and when it is another, or there is none, the gang is tried.
@@ -42,20 +41,20 @@ func TestANodeKeySaysWhatAPluginKnows(t *testing.T) {
 						return nil
 					})
 				}
-				var part any
+				var nodeKey func(*api.NodeInfo) uint64
 				if keyed {
-					part = sessiontest.NodeSignFn(func(node *api.NodeInfo) uint64 {
+					nodeKey = func(node *api.NodeInfo) uint64 {
 						if node.Name == "n0-1" {
 							return step.key
 						}
 						return 0
-					})
+					}
 				}
 				c := newCounting(t, w)
 				c.registry.RegisterPlugin(framework.PluginSpec{
 					Name: "helper",
 					New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-						return helper{open: open, part: part}, nil
+						return helper{open: open, nodeKey: nodeKey}, nil
 					},
 				})
 				c.conf += "  - name: helper\n"

@@ -35,7 +35,7 @@ func (s *scheduler) placeJobs() {
 func (s *scheduler) scheduleFirstJob(job firstJob) {
 	pending := s.waiting.pending[job.UID]
 	var others *state.Pending
-	if gangs, all := framework.Companions(s.run.Session.Jobs, s.run.Session.Placement.GangGroup(job.JobInfo)); gangs == nil && all {
+	if gangs, all := framework.Companions(s.run.Session.Jobs, s.run.Session.Placements.GangGroup(job.JobInfo)); gangs == nil && all {
 		others = pending.SetAside(job.Only)
 	}
 	if others == nil {

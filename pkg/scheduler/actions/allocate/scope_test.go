@@ -96,7 +96,7 @@ tiers:
 
 // rooms is a plugin that prefers a group of nodes for every gang: one that goes across clusters.
 type rooms struct {
-	framework.NoVerdicts
+	framework.NoFilter
 	required bool
 	forest   *topology.Forest
 }
@@ -111,8 +111,8 @@ func (r *rooms) OnSessionOpen(ssn *framework.Session) {
 	r.forest = topology.NewLabels("room").Forest(list)
 }
 
-func (r *rooms) NodeGroups(*api.JobInfo) (*framework.NodeGroups, error) {
-	return &framework.NodeGroups{Required: r.required, Candidates: r.forest.At(0)}, nil
+func (r *rooms) Placement(*api.JobInfo) (framework.Placement, error) {
+	return framework.Placement{NodeGroups: &framework.NodeGroups{Required: r.required, Candidates: r.forest.At(0)}}, nil
 }
 
 func (*rooms) OnSessionClose(*framework.Session) {}

@@ -19,12 +19,15 @@ import (
 
 // helper is a plugin made for a test. It declares that its verdicts depend on the task's shape only.
 type helper struct {
+	framework.DefaultSigner
 	open func(*framework.Session)
 	// part implements interfaces of the plugin; it may be nil.
 	part any
 	// reads are the labels and annotations that it signs; all without them. scope is how far its verdicts hold, by task; nil for PerTaskClass.
 	reads framework.PodKeys
-	scope func(*api.TaskInfo) framework.VerdictScope
+	scope func(*api.TaskInfo) framework.CacheScope
+	// nodeKey signs nodes; it may be nil.
+	nodeKey func(*api.NodeInfo) uint64
 }
 
 func (helper) Name() string                           { return "helper" }
@@ -32,7 +35,13 @@ func (h helper) OnSessionOpen(ssn *framework.Session) { h.open(ssn) }
 func (helper) OnSessionClose(*framework.Session)      {}
 func (h helper) InSession() any                       { return h.part }
 func (h helper) PodKeys() framework.PodKeys           { return h.reads }
-func (h helper) SignTask(task *api.TaskInfo) framework.VerdictScope {
+func (h helper) SignNode(node *api.NodeInfo) (uint64, bool) {
+	if h.nodeKey == nil {
+		return 0, false
+	}
+	return h.nodeKey(node), true
+}
+func (h helper) SignTask(task *api.TaskInfo) framework.CacheScope {
 	if h.scope == nil {
 		return framework.PerTaskClass
 	}
@@ -211,7 +220,7 @@ func asksAboutNodes(t *testing.T, open func(*framework.Session), want map[string
 	got := runWith(t, w, askedFirst, func(ssn *framework.Session) {
 		open(ssn)
 		ssn.AddPredicateFn("helper", func(_ *api.TaskInfo, node *api.NodeInfo) error { asked[node.Name]++; return nil })
-	}, sessiontest.Signer{Scope: func(*api.TaskInfo) framework.VerdictScope { return framework.Uncached }})
+	}, sessiontest.Signer{Scope: func(*api.TaskInfo) framework.CacheScope { return framework.Uncached }})
 	if len(got) != 3 {
 		t.Errorf("bound %v, there is a node for each of the three", got)
 	}

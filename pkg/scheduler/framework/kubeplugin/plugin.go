@@ -31,37 +31,37 @@ func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight 
 // framework.DefaultStepTimeout.
 func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
 
-// WithVerdicts lets allocate cache the results of Filter and Score, for all tasks of a class or for tasks of a class in
-// one job, as scope says. reads are the only labels and annotations of pods that Filter and Score read. The plugin must
-// give equal pods equal results, regardless of placements on other nodes. Its Reserve must need nothing that Filter left
-// in the CycleState.
-func WithVerdicts(scope framework.VerdictScope, reads framework.PodKeys) Option {
-	return func(p *plugin) { p.verdicts = &verdicts{scope, reads} }
+// WithCaching lets allocate cache the results of Filter and Score: for all tasks of a class, or of a class and a job.
+// reads are the only labels and annotations of pods that they read. It requires that equal pods have equal results
+// regardless of placements on other nodes, and that Reserve needs nothing that Filter left in the CycleState.
+func WithCaching(scope framework.CacheScope, reads framework.PodKeys) Option {
+	return func(p *plugin) { p.caching = &caching{scope: scope, reads: reads} }
 }
 
-// verdicts holds the settings of WithVerdicts, as a framework.Signer.
-type verdicts struct {
-	scope framework.VerdictScope
+// caching is a framework.Signer.
+type caching struct {
+	framework.DefaultSigner
+	scope framework.CacheScope
 	reads framework.PodKeys
 }
 
 // SignTask implements framework.Signer.
-func (v *verdicts) SignTask(*api.TaskInfo) framework.VerdictScope { return v.scope }
+func (c *caching) SignTask(*api.TaskInfo) framework.CacheScope { return c.scope }
 
 // PodKeys implements framework.Signer.
-func (v *verdicts) PodKeys() framework.PodKeys { return v.reads }
+func (c *caching) PodKeys() framework.PodKeys { return c.reads }
 
 // signing is the session's value of a plugin whose results are cached.
 type signing struct {
 	*session
-	*verdicts
+	*caching
 }
 
 // New builds a plugin of kube-scheduler's framework and adapts it to this project, under its name in the conf. Call it in
 // PluginSpec.New. If the adapted plugin has a method Recover(ctx) error, it is a framework.Recoverer. If it is an
 // io.Closer, it is closed when a reload replaces the configuration.
 //
-// Filter and Score are called for each task, unless WithVerdicts allows caching.
+// Filter and Score are called for each task, unless WithCaching allows caching.
 func New(name string, h framework.Handle, build Factory, opts ...Option) (framework.Plugin, error) {
 	p := &plugin{name: name, handle: newHandle(h), weight: 1, timeout: framework.DefaultStepTimeout, held: map[types.UID]*taskState{}}
 	for _, opt := range opts {
@@ -105,9 +105,9 @@ type plugin struct {
 	handle  *handle
 	weight  int
 	timeout time.Duration
-	// verdicts are the settings of WithVerdicts; nil without it.
-	verdicts *verdicts
-	// session is the plugin's value for the open session; nil if none is open.
+	// caching has the settings of WithCaching; nil without it.
+	caching *caching
+	// session is the open session.
 	session *session
 	// closer is the plugin that is adapted; nil if it is not an io.Closer.
 	closer io.Closer
@@ -127,14 +127,13 @@ type recovering struct {
 }
 
 var (
-	_ framework.SessionScoped  = (*plugin)(nil)
-	_ framework.TimedPreBinder = transacting{}
-	_ framework.BoundObserver  = transacting{}
-	_ framework.Closer         = (*plugin)(nil)
-	_ framework.Reserver       = (*session)(nil)
-	_ framework.Reserver       = signing{}
-	_ framework.Signer         = signing{}
-	_ framework.Recoverer      = recovering{}
+	_ framework.SessionScoped   = (*plugin)(nil)
+	_ framework.PreBindOptioner = transacting{}
+	_ framework.Closer          = (*plugin)(nil)
+	_ framework.Reserver        = (*session)(nil)
+	_ framework.Reserver        = signing{}
+	_ framework.Signer          = signing{}
+	_ framework.Recoverer       = recovering{}
 )
 
 // Name implements framework.Plugin.
@@ -162,10 +161,10 @@ func (p *plugin) OnSessionClose(*framework.Session) {
 
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any {
-	if p.verdicts == nil {
+	if p.caching == nil {
 		return p.session
 	}
-	return signing{p.session, p.verdicts}
+	return signing{p.session, p.caching}
 }
 
 // Close implements framework.Closer.

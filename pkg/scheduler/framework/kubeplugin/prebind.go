@@ -5,15 +5,18 @@ package kubeplugin
 import (
 	"context"
 	"errors"
-	"time"
 
 	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 var errReserved = errors.New("nothing is reserved for the pod")
 
-// PreBindTimeout implements framework.TimedPreBinder.
-func (p transacting) PreBindTimeout() time.Duration { return p.timeout }
+// PreBindOptions implements framework.PreBindOptioner.
+func (p transacting) PreBindOptions() []framework.PreBindOption {
+	return []framework.PreBindOption{framework.WithTimeout(p.timeout), framework.WithBound(p.bound)}
+}
 
 // PreBind implements framework.PreBinder.
 func (p transacting) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
@@ -51,8 +54,8 @@ func (p transacting) Rollback(ctx context.Context, task *api.TaskInfo, nodeName 
 	return nil
 }
 
-// Bound implements framework.BoundObserver. It drops the task's state.
-func (p transacting) Bound(ctx context.Context, task *api.TaskInfo, nodeName string) {
+// bound calls PostBind, and drops the task's state.
+func (p transacting) bound(ctx context.Context, task *api.TaskInfo, nodeName string) {
 	defer p.forget(task.Pod.UID)
 	if state := p.heldFor(task.Pod.UID); state != nil && p.points.postBind != nil {
 		p.points.postBind.PostBind(ctx, state, task.Pod, nodeName)

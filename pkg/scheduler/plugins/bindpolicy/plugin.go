@@ -90,7 +90,7 @@ func load(args framework.Arguments) (settings, error) {
 }
 
 // idle is the plugin without policies. It has no step.
-type idle struct{ framework.NoVerdicts }
+type idle struct{ framework.NoFilter }
 
 // Name implements framework.Plugin.
 func (idle) Name() string { return Name }
@@ -109,12 +109,14 @@ type plugin struct {
 }
 
 var (
-	_ framework.Plugin         = idle{}
-	_ framework.TimedPreBinder = (*plugin)(nil)
+	_ framework.Plugin          = idle{}
+	_ framework.PreBindOptioner = (*plugin)(nil)
 )
 
-// PreBindTimeout implements framework.TimedPreBinder.
-func (p *plugin) PreBindTimeout() time.Duration { return p.timeout + verdictGrace }
+// PreBindOptions implements framework.PreBindOptioner.
+func (p *plugin) PreBindOptions() []framework.PreBindOption {
+	return []framework.PreBindOption{framework.WithTimeout(p.timeout + verdictGrace)}
+}
 
 // PreBind implements framework.PreBinder. It returns the refusal of the first policy, in the order of the
 // configuration, that refuses the task.

@@ -10,30 +10,33 @@ import (
 )
 
 // answers implements the framework's interfaces for one session.
-type answers struct{ session *session }
+type answers struct {
+	framework.DefaultSigner
+	session *session
+}
 
 var (
-	_ framework.GangGrouper           = answers{}
-	_ framework.TopologyPlanGenerator = answers{}
-	_ framework.Signer                = answers{}
-	_ framework.JobSigner             = answers{}
+	_ framework.GangGrouper        = answers{}
+	_ framework.PlacementGenerator = answers{}
+	_ framework.Signer             = answers{}
 )
 
 // GangGroup implements framework.GangGrouper.
 func (a answers) GangGroup(job *api.JobInfo) *binding.GangGroup { return a.session.gangGroup(job) }
 
-// TopologyPlanner implements framework.TopologyPlanGenerator.
-func (a answers) TopologyPlanner(job *api.JobInfo) (*framework.TopologyPlanner, error) {
+// Placement implements framework.PlacementGenerator.
+func (a answers) Placement(job *api.JobInfo) (framework.Placement, error) {
 	if a.session.network == nil {
-		return nil, nil
+		return framework.Placement{}, nil
 	}
-	return a.session.network.topologyPlanner(job)
+	planner, err := a.session.network.topologyPlanner(job)
+	return framework.Placement{Planner: planner}, err
 }
 
 // SignTask implements framework.Signer.
-func (a answers) SignTask(task *api.TaskInfo) framework.VerdictScope {
+func (a answers) SignTask(task *api.TaskInfo) framework.CacheScope {
 	if a.SignJob(a.session.Jobs[task.Job]) == "" {
-		return framework.NoVerdict
+		return framework.Unaffected
 	}
 	return framework.PerJob
 }
@@ -41,7 +44,7 @@ func (a answers) SignTask(task *api.TaskInfo) framework.VerdictScope {
 // PodKeys implements framework.Signer.
 func (a answers) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// SignJob implements framework.JobSigner.
+// SignJob implements framework.Signer.
 func (a answers) SignJob(job *api.JobInfo) string {
 	return a.session.reserved.jobKey(job) + a.session.network.jobKey(job)
 }

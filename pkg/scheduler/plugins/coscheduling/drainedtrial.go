@@ -27,13 +27,14 @@ type place struct {
 // places returns the sets of nodes that the gang may be placed in: the domains of its topology rule, each required or preferred
 // group, or else all nodes.
 func (s *session) places(job *api.JobInfo) ([]place, error) {
-	groups, err := s.Placement.NodeGroups(job)
-	if err != nil {
-		return nil, err
-	}
 	if err := s.network.invalidTopology(job); err != nil {
 		return nil, err
 	}
+	placement, err := s.Placements.Of(job)
+	if err != nil {
+		return nil, err
+	}
+	groups := placement.NodeGroups
 	domains := s.network.domainsFor(job)
 	if len(domains) > 0 && (groups == nil || !groups.Required) {
 		return domains, nil

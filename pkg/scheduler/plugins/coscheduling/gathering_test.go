@@ -309,7 +309,7 @@ func TestNothingIsAskedForGangsThatAreNotGathered(t *testing.T) {
 	ssn := gatherSession(t, sessiontest.ClusterSpec{
 		Nodes: tree(), Pods: waiting("g", 0, 3), PodGroups: []*v1beta1.PodGroup{gangNamed("g", 3, says(gangs.ModeAnnotation, "Strict"))},
 	}, gatherConf, nil, true)
-	if ssn.Verdicts.HasOwnFilter(Name) {
+	if ssn.Signers.HasOwnFilter(Name) {
 		t.Error("there is a predicate")
 	}
 	for pod, bind := range ssn.Handed() {

@@ -132,12 +132,12 @@ func TestCompanyThatIsTakenBackIsNone(t *testing.T) {
 	ssn := gatherSession(t, sessiontest.ClusterSpec{Nodes: tree(), Pods: pods, PodGroups: []*v1beta1.PodGroup{gangNamed("g", 2, asks("Block must"), affinityCounts), gangNamed("x", 1)}}, judgesConf, spines, false)
 	job := ssn.Jobs["ns/g"]
 	companies := func() map[string]int {
-		found, err := ssn.Placement.TopologyPlanner(job)
+		found, err := ssn.Placements.Of(job)
 		if err != nil {
 			t.Fatal(err)
 		}
 		first := map[string]int{}
-		for plan := range found.On(map[string]int{"a1": 1, "b1x": 1, "c1": 1}, 1).Plans(1, 1) {
+		for plan := range found.Planner.On(map[string]int{"a1": 1, "b1x": 1, "c1": 1}, 1).Plans(1, 1) {
 			first[plan[0].Node] = plan[0].Members
 			break
 		}

@@ -207,7 +207,7 @@ func observerOf(ssn *framework.Session) gangs.ReservationObserver {
 }
 
 // InSession implements framework.SessionScoped.
-func (p *plugin) InSession() any { return answers{p.session} }
+func (p *plugin) InSession() any { return answers{session: p.session} }
 
 // addPredicates registers the plugin's predicates: for reserved nodes first, then for nodes outside of the domain that a gang must be in.
 func (s *session) addPredicates() {

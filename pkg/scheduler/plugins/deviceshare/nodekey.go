@@ -10,16 +10,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// SignNode implements framework.NodeSigner. The key covers the node's Device object, the devices that pods use, the free
+// SignNode implements framework.Signer. The key covers the node's Device object, the devices that pods use, the free
 // CPUs by NUMA node, and the inputs of strategies. Each version of a Device object has its own number, so the key changes
 // when the object changes while a session runs.
-func (s *session) SignNode(node *api.NodeInfo) uint64 {
+func (s *session) SignNode(node *api.NodeInfo) (uint64, bool) {
 	if node.Node == nil {
-		return 0
+		return 0, true
 	}
 	inventory := s.plugin.inventories.of(node.Node)
 	if inventory == nil {
-		return maphash.String(s.plugin.verdicts.seed, s.plugin.inventories.devices.byNumbers(node.Name, podsOf(node)))
+		return maphash.String(s.plugin.verdicts.seed, s.plugin.inventories.devices.byNumbers(node.Name, podsOf(node))), true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,5 +34,5 @@ func (s *session) SignNode(node *api.NodeInfo) uint64 {
 	for _, id := range slices.Sorted(maps.Keys(free)) {
 		key = s.contextOf(key, uint64(id), uint64(free[id]))
 	}
-	return key
+	return key, true
 }

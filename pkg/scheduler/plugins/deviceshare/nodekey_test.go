@@ -82,7 +82,7 @@ func TestANodeHasAnotherKeyOnceVerdictsMayDiffer(t *testing.T) {
 			key := func() uint64 {
 				ssn := w.next(t)
 				defer ssn.Close()
-				key, ok := ssn.Verdicts.NodeKey(deviceshare.Name, ssn.Nodes["n1"])
+				key, ok := ssn.Signers.NodeKey(deviceshare.Name, ssn.Nodes["n1"])
 				if !ok {
 					t.Fatal("the node has no key")
 				}

@@ -42,9 +42,10 @@ const Name = upstream.PluginName
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*clusterDevices]{}
 	return framework.PluginSpec{
-		Name:      Name,
-		Doc:       "Allocates GPUs, NICs and FPGAs to pods by the Device objects of nodes, with their topology, and shares devices by upstream's backends.",
-		Arguments: arguments(),
+		Name:              Name,
+		Doc:               "Allocates GPUs, NICs and FPGAs to pods by the Device objects of nodes, with their topology, and shares devices by upstream's backends.",
+		Arguments:         arguments(),
+		ExplainsShortages: countedNames,
 		Validate: func(args framework.Arguments) error {
 			_, err := load(args)
 			return err
@@ -93,13 +94,10 @@ type plugin struct {
 }
 
 var (
-	_ framework.SessionScoped     = (*plugin)(nil)
-	_ framework.ShortageExplainer = (*plugin)(nil)
-	_ framework.PreBinder         = (*plugin)(nil)
-	_ framework.Reserver          = (*session)(nil)
-	_ framework.Signer            = (*session)(nil)
-	_ framework.JobSigner         = (*session)(nil)
-	_ framework.NodeSigner        = (*session)(nil)
+	_ framework.SessionScoped = (*plugin)(nil)
+	_ framework.PreBinder     = (*plugin)(nil)
+	_ framework.Reserver      = (*session)(nil)
+	_ framework.Signer        = (*session)(nil)
 )
 
 func newPlugin(settings settings, inventories *inventories, templates *templates) *plugin {
@@ -135,9 +133,6 @@ func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
 
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return p.session }
-
-// ExplainedShortages implements framework.ShortageExplainer.
-func (p *plugin) ExplainedShortages() []v1.ResourceName { return countedNames }
 
 // noDevices is the value of the annotation device-allocated for a pod without devices.
 const noDevices = "{}"

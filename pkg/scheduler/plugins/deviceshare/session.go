@@ -23,6 +23,7 @@ import (
 
 // session is the plugin's state in one session.
 type session struct {
+	framework.DefaultSigner
 	plugin *plugin
 	ssn    *framework.Session
 
@@ -122,9 +123,9 @@ func (s *session) skip(task *api.TaskInfo) bool {
 // on the members already on the node, because their devices are allocated again if that makes room. Members with equal
 // requests leave room for one another (reserveBeside), so the verdict is the same for all. Upstream's backends choose the
 // devices that they later reserve while they compute the verdict, so their verdicts are not cached in such gangs.
-func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	if s.skip(task) {
-		return framework.NoVerdict
+		return framework.Unaffected
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +144,7 @@ func (s *session) PodKeys() framework.PodKeys {
 	return framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...)
 }
 
-// SignJob implements framework.JobSigner. The key is the job, and the number of its members that were handed over, because
+// SignJob implements framework.Signer. The key is the job, and the number of its members that were handed over, because
 // handed over members keep their devices.
 func (s *session) SignJob(job *api.JobInfo) string {
 	return string(job.UID) + "/" + strconv.Itoa(len(job.TaskStatusIndex[api.Binding]))

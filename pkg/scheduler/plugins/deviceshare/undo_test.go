@@ -194,10 +194,10 @@ func TestMembersThatDifferAreAskedAboutForTheirJob(t *testing.T) {
 	ssn := w.next(t)
 	defer ssn.Close()
 	tasks := tasksOf(ssn)
-	for name, want := range map[string]framework.VerdictScope{
+	for name, want := range map[string]framework.CacheScope{
 		"alike-0": framework.PerTaskClass, "without-0": framework.PerTaskClass, "differ-0": framework.PerJob, "differ-1": framework.PerJob,
 	} {
-		if got := ssn.Verdicts.Scope("deviceshare", tasks[name]); got != want {
+		if got := ssn.Signers.Scope("deviceshare", tasks[name]); got != want {
 			t.Errorf("verdicts on %s have scope %d, want %d", name, got, want)
 		}
 	}

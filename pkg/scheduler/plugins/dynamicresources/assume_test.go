@@ -117,7 +117,7 @@ func TestASharedClaimIsNotMoved(t *testing.T) {
 		"who else has it is bound": func(w *world, p0, p1 *api.TaskInfo) {
 			w.mustPlace(p1, "n")
 			w.mustPreBind(p0)
-			w.plugin.Bound(w.t.Context(), p0, "n")
+			w.plugin.bound(w.t.Context(), p0, "n")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func TestDevicesThatSeveralClaimsHave(t *testing.T) {
 		if got := w.fits(p3, "n"); got != "" {
 			t.Errorf("what is written counts twice: %s", got)
 		}
-		w.plugin.Bound(t.Context(), p0, "n")
+		w.plugin.bound(t.Context(), p0, "n")
 		if got := w.fits(p2, "n"); got == "" {
 			t.Error("what was written is counted no more")
 		}

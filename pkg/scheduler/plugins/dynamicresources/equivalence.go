@@ -33,7 +33,7 @@ func (s *session) unshared(claim *podClaim) bool {
 	return claim.own && claim.Status.Allocation == nil && len(claim.Status.ReservedFor) == 0 && s.devices.held[claim.UID] == nil
 }
 
-// SignClaim implements framework.ClaimSigner. Claims without state are equal if their specs are; all others are
+// SignClaim implements framework.Signer. Claims without state are equal if their specs are; all others are
 // distinguished by name.
 func (s *session) SignClaim(pod *v1.Pod, of *v1.PodResourceClaim) string {
 	if tooMany(pod) {

@@ -99,7 +99,7 @@ func TestWhatWasWrittenCountsBeforeInformersTell(t *testing.T) {
 				defer end()
 				w.mustPlace(p0, "n")
 				w.mustPreBind(p0)
-				w.plugin.Bound(w.t.Context(), p0, "n")
+				w.plugin.bound(w.t.Context(), p0, "n")
 				w.open()
 				meanwhile(w, p1)
 				w.mustPlace(p2, "n")
@@ -123,7 +123,7 @@ func TestTheOtherMemberIsRolledBackAfterTheFirstIsBound(t *testing.T) {
 		w.mustPlace(p1, "n")
 		w.mustPreBind(p0)
 		w.mustPreBind(p1)
-		w.plugin.Bound(w.t.Context(), p0, "n")
+		w.plugin.bound(w.t.Context(), p0, "n")
 		w.rollBack(p1)
 		w.mustPlace(p2, "n")
 		if diff := cmp.Diff([]string{"gpu-1"}, w.devicesOf("p2-t")); diff != "" {

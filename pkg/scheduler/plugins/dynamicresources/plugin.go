@@ -76,13 +76,11 @@ type plugin struct {
 }
 
 var (
-	_ framework.SessionScoped  = (*plugin)(nil)
-	_ framework.Reserver       = (*session)(nil)
-	_ framework.Signer         = (*session)(nil)
-	_ framework.ClaimSigner    = (*session)(nil)
-	_ framework.TimedPreBinder = (*plugin)(nil)
-	_ framework.BoundObserver  = (*plugin)(nil)
-	_ framework.Recoverer      = (*plugin)(nil)
+	_ framework.SessionScoped   = (*plugin)(nil)
+	_ framework.Reserver        = (*session)(nil)
+	_ framework.Signer          = (*session)(nil)
+	_ framework.PreBindOptioner = (*plugin)(nil)
+	_ framework.Recoverer       = (*plugin)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -99,17 +97,19 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
 
-// PreBindTimeout implements framework.TimedPreBinder.
-func (p *plugin) PreBindTimeout() time.Duration { return p.bindingTimeout + stepGrace }
+// PreBindOptions implements framework.PreBindOptioner.
+func (p *plugin) PreBindOptions() []framework.PreBindOption {
+	return []framework.PreBindOption{framework.WithTimeout(p.bindingTimeout + stepGrace), framework.WithBound(p.bound)}
+}
 
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return p.session }
 
 // SignTask implements framework.Signer.
-func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	switch {
 	case len(task.Pod.Spec.ResourceClaims) == 0:
-		return framework.NoVerdict
+		return framework.Unaffected
 	case s.uncacheable(task):
 		return framework.Uncached
 	default:

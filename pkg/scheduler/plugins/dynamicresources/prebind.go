@@ -165,8 +165,8 @@ func (d *devices) tries(held *assumedClaim, pod types.UID) {
 	}
 }
 
-// Bound implements framework.BoundObserver: the written state is final.
-func (p *plugin) Bound(_ context.Context, task *api.TaskInfo, _ string) {
+// bound drops the state of a bound pod: the written state is final.
+func (p *plugin) bound(_ context.Context, task *api.TaskInfo, _ string) {
 	p.devices.drop(task.Pod.UID)
 }
 

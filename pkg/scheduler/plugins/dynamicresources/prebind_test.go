@@ -54,7 +54,7 @@ func TestWhatIsWritten(t *testing.T) {
 		if diff := cmp.Diff([]string{}, w.calls()); diff != "" {
 			t.Errorf("calls of a step that is repeated (-want +got):\n%s", diff)
 		}
-		w.plugin.Bound(w.t.Context(), w.tasks["p"], "n")
+		w.plugin.bound(w.t.Context(), w.tasks["p"], "n")
 		w.nothingAssumed()
 	})
 }
@@ -69,7 +69,7 @@ func TestDevicesOfABoundPodAreNotFree(t *testing.T) {
 		before := written.DeepCopy()
 		before.Status, before.ResourceVersion = resourceapi.ResourceClaimStatus{}, "1"
 		w.plugin.devices.claimShown(before)
-		w.plugin.Bound(w.t.Context(), p, "n")
+		w.plugin.bound(w.t.Context(), p, "n")
 		if got := w.fits(q, "n"); got == "" {
 			t.Error("devices are given twice while the informer is late")
 		}

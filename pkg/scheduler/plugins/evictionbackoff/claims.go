@@ -98,7 +98,7 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 			p.claims[job.UID] = newClaim()
 			p.gangs.Failed(job.UID, "pods were evicted for the gang, and it is not placed yet")
 		}
-		companions, _ := framework.Companions(ssn.Jobs, ssn.Placement.GangGroup(job))
+		companions, _ := framework.Companions(ssn.Jobs, ssn.Placements.GangGroup(job))
 		p.claims[job.UID].add(append(companions, job), e.Task)
 	}
 }

@@ -55,7 +55,7 @@ func TestAClaimEndsWhenItsVictimShouldHaveGone(t *testing.T) {
 				urgent := func() bool {
 					ssn := s.cluster.Open(s.registry, s.conf)
 					defer ssn.Close()
-					return ssn.Placement.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/wants"])
+					return ssn.Placements.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/wants"])
 				}
 				time.Sleep(c.want - time.Nanosecond)
 				if !urgent() {
@@ -155,7 +155,7 @@ tiers:
   - name: predicates
 `)
 	defer ssn.Close()
-	if !ssn.Placement.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/crippled"]) {
+	if !ssn.Placements.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/crippled"]) {
 		t.Fatal("the gang of low priority is not bound in part")
 	}
 	ssn.Run(vcpreempt.New())

@@ -277,9 +277,9 @@ func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
 				w := evicting(map[string]string{"n0": "4", "n1": "4", "n2": "4"}, nil, 100, nil)
 				w.PriorityClasses = append(w.PriorityClasses, schedtest.PriorityClass("p1", 1))
 				w.PodGroups = []*v1beta1.PodGroup{schedtest.MakePodGroup().Name("low").MinMember(0).PriorityClass("p1").Obj()}
-				units := map[string]*binding.Unit{}
+				groups := map[string]*binding.GangGroup{}
 				s := brew(t, w, strings.Replace(fmt.Sprintf(tiers, Name, true), "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
-				s.registry.RegisterPlugin(helper{Part: sessiontest.UnitFn(func(job *api.JobInfo) *binding.Unit { return units[job.Name] })}.spec())
+				s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup { return groups[job.Name] })}.spec())
 				s.inOrder(order)
 				add := func(pod *v1.Pod) {
 					s.cluster.Cache().AddPod(pod)
@@ -306,8 +306,8 @@ func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
 					}
 					other := gang + "other"
 					submit(other, 1, "n2")
-					unit := &binding.Unit{ID: gang, Gangs: []binding.GangTerms{{Gang: api.JobID("ns/" + gang)}, {Gang: api.JobID("ns/" + other)}}}
-					units[gang], units[other] = unit, unit
+					unit := &binding.GangGroup{ID: gang, Gangs: []binding.GangTerms{{Gang: api.JobID("ns/" + gang)}, {Gang: api.JobID("ns/" + other)}}}
+					groups[gang], groups[other] = unit, unit
 				}
 				synctest.Test(t, func(t *testing.T) {
 					s.start = time.Now()

@@ -46,7 +46,7 @@ const (
 )
 
 type plugin struct {
-	framework.NoVerdicts // allocate does not call its predicate and scores
+	framework.NoFilter // its scores are for the actions that evict
 
 	// gangs has the pauses of gangs that evicted pods, queues the pauses of queues that lost pods. Both outlive sessions.
 	gangs, queues *binding.Backoff

@@ -412,7 +412,7 @@ func TestClaim(t *testing.T) {
 		urgent := func() bool {
 			ssn := s.cluster.Open(s.registry, s.conf)
 			defer ssn.Close()
-			return ssn.Placement.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/wants"])
+			return ssn.Placements.IsPlacedFirst(ssn.Jobs[schedtest.Namespace+"/wants"])
 		}
 		if urgent() {
 			t.Error("the gang is placed first before anything was evicted for it")

@@ -219,7 +219,7 @@ func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 
 // own returns the rooms of the job and of the gangs that are placed together with it.
 func (r *rooms) own(job *api.JobInfo) (own []*room) {
-	companions, _ := framework.Companions(r.ssn.Jobs, r.ssn.Placement.GangGroup(job))
+	companions, _ := framework.Companions(r.ssn.Jobs, r.ssn.Placements.GangGroup(job))
 	for _, gang := range append(companions, job) {
 		if room := r.of[gang.UID]; room != nil && !slices.Contains(own, room) {
 			own = append(own, room)

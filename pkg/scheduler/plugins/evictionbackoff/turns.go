@@ -38,7 +38,7 @@ func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 
 // searchKey returns the gang's key in the searches of a round; gangs that are placed together share one.
 func searchKey(ssn *framework.Session, job *api.JobInfo) string {
-	if gangGroup := ssn.Placement.GangGroup(job); gangGroup != nil {
+	if gangGroup := ssn.Placements.GangGroup(job); gangGroup != nil {
 		return gangGroup.ID
 	}
 	return string(job.UID)

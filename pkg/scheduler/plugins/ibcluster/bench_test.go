@@ -66,7 +66,7 @@ func BenchmarkSession(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			clear(s.scopes)
-			if _, err := s.NodeGroups(ssn.Jobs[tasks[i%len(tasks)].Job]); err != nil {
+			if _, err := s.nodeGroups(ssn.Jobs[tasks[i%len(tasks)].Job]); err != nil {
 				b.Fatal(err)
 			}
 			i++

@@ -14,8 +14,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ranks"
 )
 
-// NodeGroups implements framework.PlacementGenerator.
-func (s *session) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
+// Placement implements framework.PlacementGenerator.
+func (s *session) Placement(job *api.JobInfo) (framework.Placement, error) {
+	groups, err := s.nodeGroups(job)
+	return framework.Placement{NodeGroups: groups}, err
+}
+
+// nodeGroups returns the groups that may hold the job's tasks; nil without a preference.
+func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	if s.requests[job.UID] == nil {
 		return nil, nil
 	}

@@ -173,7 +173,8 @@ func (f *fixture) admitted(name string) string {
 
 // groups shows what the plugin says of the gang's node groups, one line each.
 func (f *fixture) groups(group string) []string {
-	groups, err := f.Placement.NodeGroups(f.job(group))
+	placement, err := f.Placements.Of(f.job(group))
+	groups := placement.NodeGroups
 	switch {
 	case err != nil:
 		return []string{"error: " + err.Error()}

@@ -80,7 +80,6 @@ var (
 	_ framework.PlacementGenerator   = (*session)(nil)
 	_ framework.PlacementScorer      = (*session)(nil)
 	_ framework.Signer               = (*session)(nil)
-	_ framework.JobSigner            = (*session)(nil)
 )
 
 // Name implements framework.Plugin.

@@ -250,7 +250,7 @@ func TestJobKey(t *testing.T) {
 		},
 		Pods: members("free/0", "preferred/0", "required/0", "required/1", "required/2", "listing/0", "other/0"),
 	})
-	key := func(name string) string { return f.Verdicts.JobKey(Name, f.job(name)) }
+	key := func(name string) string { return f.Signers.JobKey(Name, f.job(name)) }
 	for _, name := range []string{"free", "preferred"} {
 		if got := key(name); got != "" {
 			t.Errorf("the key of gang %s is %q, want none", name, got)

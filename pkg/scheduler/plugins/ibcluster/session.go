@@ -17,6 +17,7 @@ import (
 
 // session is the plugin's state in one session.
 type session struct {
+	framework.DefaultSigner
 	plugin *plugin
 	ssn    *framework.Session
 	forest *topology.Forest
@@ -160,12 +161,12 @@ func (s *session) valid(obj any) *api.ValidateResult {
 }
 
 // SignTask implements framework.Signer.
-func (s *session) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.PerJob }
+func (s *session) SignTask(*api.TaskInfo) framework.CacheScope { return framework.PerJob }
 
 // PodKeys implements framework.Signer.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// SignJob implements framework.JobSigner. All jobs without a restriction share their verdicts. For others the key is the scope's,
+// SignJob implements framework.Signer. All jobs without a restriction share their verdicts. For others the key is the scope's,
 // which changes when a member is placed.
 func (s *session) SignJob(job *api.JobInfo) string {
 	if w := s.requests[job.UID]; w == nil || !w.binds() {

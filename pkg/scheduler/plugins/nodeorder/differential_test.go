@@ -157,7 +157,7 @@ func TestScoresAreUpstreams(t *testing.T) {
 					t.Fatalf("seed %d, conf:\n%s\nscores of %s/%s (-upstream +ours):\n%s", seed, conf, task.Namespace, name, diff)
 				}
 				compared++
-				if s.ours.Verdicts.Scope(nodeorder.Name, task) == framework.Uncached {
+				if s.ours.Signers.Scope(nodeorder.Name, task) == framework.Uncached {
 					uncacheable++
 				} else {
 					free[name] = got
@@ -165,7 +165,7 @@ func TestScoresAreUpstreams(t *testing.T) {
 			}
 			changed := s.change(t, d, all)
 			for name, before := range free {
-				if task := ours[name]; task.Status == api.Pending && s.ours.Verdicts.Scope(nodeorder.Name, task) != framework.Uncached {
+				if task := ours[name]; task.Status == api.Pending && s.ours.Signers.Scope(nodeorder.Name, task) != framework.Uncached {
 					after := scoresOf(s.ours, task, candidates)
 					delete(before.Node, changed)
 					delete(after.Node, changed)

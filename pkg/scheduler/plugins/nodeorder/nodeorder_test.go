@@ -100,7 +100,7 @@ func TestTasksThatAreUncacheable(t *testing.T) {
 			cluster.Load(worldOf(append(tt.others, tt.pod), tt.zones...))
 			ssn := openOurs(cluster, confOf(true, tt.weights...))
 			defer ssn.Close()
-			if got := ssn.Verdicts.Scope(nodeorder.Name, tasks(ssn, api.Pending)["p"]) == framework.Uncached; got != tt.want {
+			if got := ssn.Signers.Scope(nodeorder.Name, tasks(ssn, api.Pending)["p"]) == framework.Uncached; got != tt.want {
 				t.Errorf("uncacheable is %v, want %v", got, tt.want)
 			}
 		})

@@ -131,7 +131,7 @@ func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
 func (p *plugin) InSession() any { return p.session }
 
 // SignTask implements framework.Signer.
-func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	if s.uncacheable(task) {
 		return framework.Uncached
 	}

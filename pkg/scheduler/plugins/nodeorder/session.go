@@ -19,6 +19,7 @@ import (
 // session is the plugin's state in one session. Upstream's actions may score nodes from several goroutines; everything
 // else is called on the scheduling goroutine.
 type session struct {
+	framework.DefaultSigner
 	weights
 	args framework.Arguments
 	// nodes are the session's nodes with the tasks placed on them, kept current by the predicates plugin.

@@ -80,7 +80,7 @@ func TestWhichGangsAreBoundInPart(t *testing.T) {
 			}
 			sessions(t, c, 0)(func(ssn *framework.Session) {
 				job := ssn.Jobs["ns/g"]
-				if got := ssn.Placement.IsPlacedFirst(job); got != tt.want {
+				if got := ssn.Placements.IsPlacedFirst(job); got != tt.want {
 					t.Errorf("the gang goes first: %t, want %t", got, tt.want)
 				}
 				if told := conditionOf(job) != nil; told != tt.want {

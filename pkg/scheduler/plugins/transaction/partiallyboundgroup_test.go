@@ -60,7 +60,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 			}
 			sessions(t, c, 0)(func(ssn *framework.Session) {
 				job := ssn.Jobs["ns/y"]
-				if got := ssn.Placement.IsPlacedFirst(job); got != tt.want {
+				if got := ssn.Placements.IsPlacedFirst(job); got != tt.want {
 					t.Errorf("the gang goes first: %t, want %t", got, tt.want)
 				}
 				if told := conditionOf(job) != nil; told != tt.want {
@@ -80,7 +80,7 @@ func TestGroupsBoundInPart(t *testing.T) {
 			c.AddPod(pod.Obj())
 		}
 		urgent := false
-		sessions(t, c, 0, conf.PluginOption{Name: gangs.Plugin})(func(ssn *framework.Session) { urgent = ssn.Placement.IsPlacedFirst(ssn.Jobs["ns/y"]) })
+		sessions(t, c, 0, conf.PluginOption{Name: gangs.Plugin})(func(ssn *framework.Session) { urgent = ssn.Placements.IsPlacedFirst(ssn.Jobs["ns/y"]) })
 		return urgent
 	}
 	for condition, want := range map[string]bool{gangs.SatisfiedCondition: false, gangs.WholeCondition: false, "Other": true} {

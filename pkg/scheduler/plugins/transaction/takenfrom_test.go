@@ -43,7 +43,7 @@ func TestAGangThatWasTakenFromWaitsInItsOrder(t *testing.T) {
 					c.DeletePod(runs(strings.TrimPrefix(name, "g-")))
 				}
 				urgent := func() (urgent bool) {
-					session(func(ssn *framework.Session) { urgent = ssn.Placement.IsPlacedFirst(ssn.Jobs["ns/g"]) })
+					session(func(ssn *framework.Session) { urgent = ssn.Placements.IsPlacedFirst(ssn.Jobs["ns/g"]) })
 					return urgent
 				}
 				evict("g-1")
@@ -129,7 +129,7 @@ func TestANewLeaderCompletesWhatACrashLeft(t *testing.T) {
 			}
 			for range 2 {
 				session(func(ssn *framework.Session) {
-					if got := ssn.Placement.IsPlacedFirst(ssn.Jobs["ns/g"]); got != tt.want {
+					if got := ssn.Placements.IsPlacedFirst(ssn.Jobs["ns/g"]); got != tt.want {
 						t.Errorf("the gang goes first: %t, want %t", got, tt.want)
 					}
 				})

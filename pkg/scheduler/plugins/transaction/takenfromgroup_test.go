@@ -41,7 +41,7 @@ func TestANewLeaderCompletesTheGroupThatACrashLeft(t *testing.T) {
 			session := sessions(t, c, 0)
 			for range 2 {
 				session(func(ssn *framework.Session) {
-					if got := ssn.Placement.IsPlacedFirst(ssn.Jobs["ns/y"]); got != tt.want {
+					if got := ssn.Placements.IsPlacedFirst(ssn.Jobs["ns/y"]); got != tt.want {
 						t.Errorf("the gang goes first: %t, want %t", got, tt.want)
 					}
 				})

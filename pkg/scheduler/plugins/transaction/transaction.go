@@ -31,7 +31,7 @@ type Gate interface {
 }
 
 type plugin struct {
-	framework.NoVerdicts // its only function is a pre-predicate that refuses nothing
+	framework.NoFilter // its only function is a pre-predicate that refuses nothing
 
 	gate Gate
 	// evictAfter is 0 if partially bound gangs are never evicted.
@@ -89,16 +89,18 @@ func Tier(limit time.Duration) conf.Tier {
 }
 
 var (
-	_ framework.Avoider          = (*plugin)(nil)
-	_ framework.EvictionObserver = (*plugin)(nil)
-	_ framework.Prioritizer      = (*plugin)(nil)
-	_ framework.Starter          = (*plugin)(nil)
+	_ framework.PlacementGenerator = (*plugin)(nil)
+	_ framework.EvictionObserver   = (*plugin)(nil)
+	_ framework.Prioritizer        = (*plugin)(nil)
+	_ framework.Starter            = (*plugin)(nil)
 )
 
 func (p *plugin) Name() string { return Name }
 
-// Avoid implements framework.Avoider: a gang avoids the nodes on which it failed.
-func (p *plugin) Avoid(job *api.JobInfo) []string { return p.gate.Avoid(job.UID) }
+// Placement implements framework.PlacementGenerator: a gang avoids the nodes on which it failed.
+func (p *plugin) Placement(job *api.JobInfo) (framework.Placement, error) {
+	return framework.Placement{Avoid: p.gate.Avoid(job.UID)}, nil
+}
 
 // PlaceFirst implements framework.Prioritizer: partially bound gangs go first, unless their members were evicted.
 func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {

@@ -137,7 +137,7 @@ func TestHalfBoundGangComesFirst(t *testing.T) {
 			jobs = append(jobs, job)
 		}
 		for _, job := range jobs {
-			if urgent := ssn.Placement.IsPlacedFirst(job); urgent != (job.Name == "half") {
+			if urgent := ssn.Placements.IsPlacedFirst(job); urgent != (job.Name == "half") {
 				t.Errorf("gang %s is urgent: %t", job.Name, urgent)
 			}
 		}
@@ -207,8 +207,12 @@ func TestGangAvoidsTheNodesItFailedOn(t *testing.T) {
 	sessions(t, c, 0)(func(ssn *framework.Session) {
 		got := map[api.JobID][]string{}
 		for uid, job := range ssn.Jobs {
-			if nodes := ssn.Placement.Avoided(job); nodes != nil {
-				got[uid] = nodes
+			placement, err := ssn.Placements.Of(job)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if placement.Avoid != nil {
+				got[uid] = placement.Avoid
 			}
 		}
 		if diff := cmp.Diff(c.avoid, got); diff != "" {

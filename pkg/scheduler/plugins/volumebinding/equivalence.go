@@ -48,7 +48,7 @@ func (s *volumeInventory) unshared(claim *v1.PersistentVolumeClaim) bool {
 		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
-// SignVolume implements framework.VolumeSigner. Claims without state are equal if their specs are. Bound claims with
+// SignVolume implements framework.Signer. Claims without state are equal if their specs are. Bound claims with
 // one user are equal if their volumes are. All others are distinguished by name.
 func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
@@ -113,7 +113,7 @@ func asIs(pv *v1.PersistentVolume) bool {
 		source.AzureFile == nil && source.VsphereVolume == nil && source.PortworxVolume == nil
 }
 
-// Reach implements framework.Reacher: the nodes that reach the bound volumes of the task's claims, if these are few.
+// Reach implements framework.Signer: the nodes that reach the bound volumes of the task's claims, if these are few.
 func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	if !hasClaims(task.Pod) {
 		return nil

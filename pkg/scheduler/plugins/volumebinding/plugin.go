@@ -57,13 +57,11 @@ type plugin struct {
 }
 
 var (
-	_ framework.SessionScoped  = (*plugin)(nil)
-	_ framework.Reserver       = (*session)(nil)
-	_ framework.Reacher        = (*session)(nil)
-	_ framework.Signer         = (*session)(nil)
-	_ framework.VolumeSigner   = (*session)(nil)
-	_ framework.TimedPreBinder = (*plugin)(nil)
-	_ framework.Recoverer      = (*plugin)(nil)
+	_ framework.SessionScoped   = (*plugin)(nil)
+	_ framework.Reserver        = (*session)(nil)
+	_ framework.Signer          = (*session)(nil)
+	_ framework.PreBindOptioner = (*plugin)(nil)
+	_ framework.Recoverer       = (*plugin)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -81,10 +79,10 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 }
 
 // SignTask implements framework.Signer.
-func (s *session) SignTask(task *api.TaskInfo) framework.VerdictScope {
+func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	switch {
 	case hasNoVolumes(task):
-		return framework.NoVerdict
+		return framework.Unaffected
 	case s.uncacheable(task):
 		return framework.Uncached
 	default:
@@ -104,8 +102,10 @@ func hasNoVolumes(task *api.TaskInfo) bool {
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
 
-// PreBindTimeout implements framework.TimedPreBinder.
-func (p *plugin) PreBindTimeout() time.Duration { return p.bindTimeout + stepGrace }
+// PreBindOptions implements framework.PreBindOptioner.
+func (p *plugin) PreBindOptions() []framework.PreBindOption {
+	return []framework.PreBindOption{framework.WithTimeout(p.bindTimeout + stepGrace)}
+}
 
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return p.session }

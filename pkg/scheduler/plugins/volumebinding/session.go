@@ -16,10 +16,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // session is the plugin's state in one session.
 type session struct {
+	framework.DefaultSigner
 	settings
 	volumes *volumes
 	users   *users

@@ -37,41 +37,38 @@ func (p *Plugin) OnSessionClose(*framework.Session) {}
 // InSession implements framework.SessionScoped.
 func (p *Plugin) InSession() any { return p.Part }
 
-// Signed is a Plugin that is also a framework.Signer: its results apply to all tasks of a class, and depend on all labels
-// and annotations.
-type Signed struct{ *Plugin }
+// Signed is the plugin with results that hold for all tasks of a class, by all labels and annotations.
+type Signed struct {
+	framework.DefaultSigner
+	*Plugin
+}
 
 var _ framework.Signer = Signed{}
 
 // SignTask implements framework.Signer.
-func (Signed) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.PerTaskClass }
-
-// PodKeys implements framework.Signer.
-func (Signed) PodKeys() framework.PodKeys { return framework.PodKeys{} }
+func (Signed) SignTask(*api.TaskInfo) framework.CacheScope { return framework.PerTaskClass }
 
 // Signer is a framework.Signer, for Plugin.Part.
 type Signer struct {
+	framework.DefaultSigner
 	Reads framework.PodKeys
-	Scope func(task *api.TaskInfo) framework.VerdictScope
+	Scope func(task *api.TaskInfo) framework.CacheScope
 }
 
 // SignTask implements framework.Signer.
-func (s Signer) SignTask(task *api.TaskInfo) framework.VerdictScope { return s.Scope(task) }
+func (s Signer) SignTask(task *api.TaskInfo) framework.CacheScope { return s.Scope(task) }
 
 // PodKeys implements framework.Signer.
 func (s Signer) PodKeys() framework.PodKeys { return s.Reads }
 
-// NodeSignFn is a framework.NodeSigner.
-type NodeSignFn func(node *api.NodeInfo) uint64
-
-// SignNode implements framework.NodeSigner.
-func (fn NodeSignFn) SignNode(node *api.NodeInfo) uint64 { return fn(node) }
-
-// NodeGroupsFn is a framework.PlacementGenerator.
+// NodeGroupsFn is a framework.PlacementGenerator of node groups.
 type NodeGroupsFn func(job *api.JobInfo) (*framework.NodeGroups, error)
 
-// NodeGroups implements framework.PlacementGenerator.
-func (fn NodeGroupsFn) NodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) { return fn(job) }
+// Placement implements framework.PlacementGenerator.
+func (fn NodeGroupsFn) Placement(job *api.JobInfo) (framework.Placement, error) {
+	groups, err := fn(job)
+	return framework.Placement{NodeGroups: groups}, err
+}
 
 // NodeGroupScoreFn is a framework.PlacementScorer whose scores depend on the placement of a trial.
 type NodeGroupScoreFn func(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error)
@@ -84,12 +81,13 @@ func (fn NodeGroupScoreFn) ScoreNodeGroup(job *api.JobInfo, trial *framework.Nod
 // BeforeTrial implements framework.PlacementScorer.
 func (fn NodeGroupScoreFn) BeforeTrial() bool { return false }
 
-// TopologyPlannerFn is a framework.TopologyPlanGenerator.
+// TopologyPlannerFn is a framework.PlacementGenerator of topology plans.
 type TopologyPlannerFn func(job *api.JobInfo) (*framework.TopologyPlanner, error)
 
-// TopologyPlanner implements framework.TopologyPlanGenerator.
-func (fn TopologyPlannerFn) TopologyPlanner(job *api.JobInfo) (*framework.TopologyPlanner, error) {
-	return fn(job)
+// Placement implements framework.PlacementGenerator.
+func (fn TopologyPlannerFn) Placement(job *api.JobInfo) (framework.Placement, error) {
+	planner, err := fn(job)
+	return framework.Placement{Planner: planner}, err
 }
 
 // GangGroupFn is a framework.GangGrouper; a nil function forms no gang groups.
@@ -103,17 +101,13 @@ func (fn GangGroupFn) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	return fn(job)
 }
 
-// AvoidFn is a framework.Avoider.
+// AvoidFn is a framework.PlacementGenerator of nodes to avoid.
 type AvoidFn func(job *api.JobInfo) []string
 
-// Avoid implements framework.Avoider.
-func (fn AvoidFn) Avoid(job *api.JobInfo) []string { return fn(job) }
-
-// ReachFn is a framework.Reacher.
-type ReachFn func(task *api.TaskInfo) *framework.Reach
-
-// Reach implements framework.Reacher.
-func (fn ReachFn) Reach(task *api.TaskInfo) *framework.Reach { return fn(task) }
+// Placement implements framework.PlacementGenerator.
+func (fn AvoidFn) Placement(job *api.JobInfo) (framework.Placement, error) {
+	return framework.Placement{Avoid: fn(job)}, nil
+}
 
 // PlaceFirstFn is a framework.Prioritizer that selects jobs with all tasks that their minima need.
 type PlaceFirstFn func(job *api.JobInfo) bool

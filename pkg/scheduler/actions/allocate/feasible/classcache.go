@@ -52,7 +52,7 @@ func newClassCache(f *Finder, class *TaskClass, task *api.TaskInfo) *ClassCache 
 		rooms:           map[*nodeset.Set]*Room{},
 		reasons:         map[*api.FitError]string{},
 	}
-	if reach := f.ssn.Placement.Reach(task); reach != nil && !f.layering.nothingCached {
+	if reach := f.ssn.Signers.Reach(task); reach != nil && !f.layering.nothingCached {
 		c.reached, c.unreached = make([]bool, len(f.index.Nodes)), &NodeFilterResult{err: reach.Refusal}
 		for _, name := range reach.Nodes {
 			if node, ok := f.index.In(f.index.All, name); ok {
@@ -113,7 +113,7 @@ func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 // explain shortages of all these resources (framework.ShortageExplainer), or if the node would not take the tasks even with enough
 // resources, so that its free resources are of no use to them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
-	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Verdicts.IsShortageExplained(name) })
+	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Signers.IsShortageExplained(name) })
 	if !unexplained || c.excluded(node.Node) {
 		if err := c.finder.predicate(c.layers.cached, c.task, node); err != nil {
 			return err

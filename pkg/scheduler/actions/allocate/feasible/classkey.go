@@ -14,7 +14,7 @@ import (
 )
 
 // claimKeys are functions that return a plugin's key of a claim; claims with equal keys are equivalent. They are the
-// methods VolumeKey and ClaimKey of framework.Verdicts.
+// methods VolumeKey and ClaimKey of framework.Signers.
 type claimKeys struct {
 	volume func(pod *v1.Pod, volume *v1.Volume) (string, bool)
 	device func(pod *v1.Pod, claim *v1.PodResourceClaim) (string, bool)

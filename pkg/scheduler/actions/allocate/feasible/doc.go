@@ -19,7 +19,7 @@
 // The caller reports each placement by Placed, and each placement that is undone by TakenBack, because required
 // anti-affinity of pods placed in the session keeps other pods away (antiaffinity.go). ForgetJob drops results that apply to one job only.
 //
-// How long a plugin's filter result is cached follows from its framework.VerdictScope, and from the task: layers.go divides
+// How long a plugin's filter result is cached follows from its framework.CacheScope, and from the task: layers.go divides
 // the conf's plugins into cached, cachedPerJob and uncached, and uncacheable.go finds the tasks that need a call of the
 // Kubernetes predicates every time. A new reason why a filter result may change with placements elsewhere belongs there.
 //

@@ -69,9 +69,9 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		index:        index,
 		layering:     newLayering(ssn, !caching),
 		antiAffinity: newSessionAntiAffinity(ssn),
-		// The pre-predicates of these plugins copy every queue, only for the simulations of preempt and reclaim. These
-		// actions call them again.
-		prePredicates: ssn.TiersWithout(proportion.PluginName, capacity.PluginName),
+		// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim,
+		// which ask it again.
+		prePredicates: framework.TiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName),
 		facts:         facts,
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
 		sampled:       samplingWanted(defaults),
@@ -158,7 +158,7 @@ func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
 
 func (f *Finder) perJobBut(layers *layers, task *api.TaskInfo, plugin string) bool {
 	return slices.ContainsFunc(layers.perJobPlugins, func(p string) bool {
-		return p != plugin && f.ssn.Verdicts.JobKey(p, f.ssn.Jobs[task.Job]) != ""
+		return p != plugin && f.ssn.Signers.JobKey(p, f.ssn.Jobs[task.Job]) != ""
 	})
 }
 

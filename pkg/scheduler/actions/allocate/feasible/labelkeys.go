@@ -39,8 +39,8 @@ type mentionedValues struct {
 func newSelectorLabelKeys(ssn *framework.Session, plugins []string) (k *selectorLabelKeys, pending int) {
 	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
 	for _, plugin := range plugins {
-		if !ssn.Verdicts.ReadsAnything(plugin) {
-			k.read = k.read.And(ssn.Verdicts.PodKeys(plugin))
+		if !ssn.Signers.ReadsAnything(plugin) {
+			k.read = k.read.And(ssn.Signers.PodKeys(plugin))
 		}
 	}
 	for _, node := range ssn.NodeMap {

@@ -78,7 +78,7 @@ type layering struct {
 
 // fixedScope is the scope of a plugin's filter results, if it is the same for all tasks; otherwise fixed is false.
 type fixedScope struct {
-	framework.VerdictScope
+	framework.CacheScope
 	fixed bool
 }
 
@@ -89,10 +89,10 @@ func newLayering(ssn *framework.Session, nothingCached bool) *layering {
 			if !takesPart(option) {
 				continue
 			}
-			scope, fixed := ssn.Verdicts.FixedScope(option.Name)
+			scope, fixed := ssn.Signers.FixedScope(option.Name)
 			l.plugins, l.scopes = append(l.plugins, option.Name), append(l.scopes, fixedScope{scope, fixed})
-			l.readsAnything = l.readsAnything || ssn.Verdicts.ReadsAnything(option.Name)
-			l.onTheClock = l.onTheClock || ssn.Verdicts.TimeDependent(option.Name)
+			l.readsAnything = l.readsAnything || ssn.Signers.ReadsAnything(option.Name)
+			l.onTheClock = l.onTheClock || ssn.Signers.TimeDependent(option.Name)
 		}
 	}
 	return l
@@ -110,16 +110,16 @@ func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
 	preferring := !plain && prefersByOtherNodes(task.Pod)
 	l.buffer = l.buffer[:0]
 	for i, plugin := range l.plugins {
-		scope := l.scopes[i].VerdictScope
+		scope := l.scopes[i].CacheScope
 		if !l.scopes[i].fixed {
-			scope = l.ssn.Verdicts.Scope(plugin, task)
+			scope = l.ssn.Signers.Scope(plugin, task)
 		}
 		of := cached
 		switch {
-		case scope == framework.NoVerdict:
+		case scope == framework.Unaffected:
 			of = skipped
 		case scope == framework.Uncached, dependent && plugin == predicates.PluginName,
-			preferring && plugin == nodeorder.PluginName && !l.ssn.Verdicts.Signs(plugin):
+			preferring && plugin == nodeorder.PluginName && !l.ssn.Signers.Signs(plugin):
 			of = uncached
 		case scope == framework.PerJob:
 			of = cachedPerJob
@@ -147,7 +147,7 @@ func (l *layering) make(signature string) *layers {
 			if layer == skipped {
 				continue
 			}
-			if layer == cached && l.ssn.Verdicts.HasOwnFilter(option.Name) {
+			if layer == cached && l.ssn.Signers.HasOwnFilter(option.Name) {
 				made.ownFilters = append(made.ownFilters, option.Name)
 			}
 			if layer == scoreCached && !l.nothingCached {
@@ -181,8 +181,8 @@ func (l *layering) make(signature string) *layers {
 
 // noteUncached records in the layers which extension points the uncached plugin has.
 func (l *layering) noteUncached(made *layers, plugin string) {
-	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Verdicts.HasScore(plugin)
-	made.uncachedFilterResults = made.uncachedFilterResults || l.ssn.Verdicts.HasFilter(plugin)
+	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Signers.HasScore(plugin)
+	made.uncachedFilterResults = made.uncachedFilterResults || l.ssn.Signers.HasFilter(plugin)
 	made.overNetwork = made.overNetwork || framework.CallsServer(plugin)
 }
 
@@ -202,7 +202,7 @@ func (l *layers) forJob(ssn *framework.Session, job *vcapi.JobInfo, without stri
 	var keys []string
 	for _, plugin := range l.perJobPlugins {
 		if plugin != without {
-			keys = append(keys, ssn.Verdicts.JobKey(plugin, job))
+			keys = append(keys, ssn.Signers.JobKey(plugin, job))
 		}
 	}
 	if len(keys) == len(l.perJobPlugins) {

@@ -16,15 +16,14 @@ import (
 )
 
 // tenants is a plugin with filter results that hold for one job each, but for the job any, of which it says the same as of all that have no key.
-type tenants struct{}
+type tenants struct{ framework.DefaultSigner }
 
 func (tenants) Name() string { return "tenants" }
 func (tenants) OnSessionOpen(ssn *framework.Session) {
 	ssn.AddPredicateFn("tenants", func(*api.TaskInfo, *api.NodeInfo) error { return nil })
 }
-func (tenants) OnSessionClose(*framework.Session)             {}
-func (tenants) PodKeys() framework.PodKeys                    { return framework.PodKeys{} }
-func (tenants) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.PerJob }
+func (tenants) OnSessionClose(*framework.Session)           {}
+func (tenants) SignTask(*api.TaskInfo) framework.CacheScope { return framework.PerJob }
 func (tenants) SignJob(job *api.JobInfo) string {
 	if job.Name == "any" {
 		return ""

@@ -21,7 +21,10 @@ import (
 )
 
 // homely has pods with a label go to the node of that name.
-type homely struct{ asked map[string]bool }
+type homely struct {
+	framework.DefaultSigner
+	asked map[string]bool
+}
 
 func (*homely) Name() string                      { return "homely" }
 func (*homely) OnSessionClose(*framework.Session) {}
@@ -35,8 +38,8 @@ func (h *homely) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-func (h *homely) PodKeys() framework.PodKeys                    { return framework.SomePodKeys("home") }
-func (h *homely) SignTask(*api.TaskInfo) framework.VerdictScope { return framework.PerTaskClass }
+func (h *homely) PodKeys() framework.PodKeys                  { return framework.SomePodKeys("home") }
+func (h *homely) SignTask(*api.TaskInfo) framework.CacheScope { return framework.PerTaskClass }
 
 func (h *homely) Reach(task *api.TaskInfo) *framework.Reach {
 	home := task.Pod.Labels["home"]

@@ -20,7 +20,10 @@ import (
 )
 
 // choosy has no say on pods but those of one label, and refuses these all nodes.
-type choosy struct{ asked map[string]bool }
+type choosy struct {
+	framework.DefaultSigner
+	asked map[string]bool
+}
 
 func (*choosy) Name() string                          { return "choosy" }
 func (*choosy) OnSessionClose(ssn *framework.Session) {}
@@ -31,9 +34,9 @@ func (c *choosy) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 func (c *choosy) PodKeys() framework.PodKeys { return framework.SomePodKeys("ask") }
-func (c *choosy) SignTask(task *api.TaskInfo) framework.VerdictScope {
+func (c *choosy) SignTask(task *api.TaskInfo) framework.CacheScope {
 	if task.Pod.Labels["ask"] == "" {
-		return framework.NoVerdict
+		return framework.Unaffected
 	}
 	return framework.PerTaskClass
 }

@@ -32,7 +32,7 @@ func (f *Finder) Class(task *api.TaskInfo) *TaskClass {
 func (f *Finder) classify(task *api.TaskInfo) *TaskClass {
 	facts := f.facts.factsOf(task)
 	layers := f.layering.of(task, facts.plain) // the layers may also depend on the task's identity
-	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Verdicts.VolumeKey, f.ssn.Verdicts.ClaimKey}, facts), layers.signature...)
+	f.keyBuffer = append(appendClassKey(f.keyBuffer[:0], task, f.labelKeys, claimKeys{f.ssn.Signers.VolumeKey, f.ssn.Signers.ClaimKey}, facts), layers.signature...)
 	class, ok := f.classes[string(f.keyBuffer)]
 	if !ok {
 		class = &TaskClass{number: len(f.classes), fingerprint: maphash.Bytes(f.facts.Seed, f.keyBuffer), layers: layers}

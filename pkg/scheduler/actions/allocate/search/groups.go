@@ -56,7 +56,7 @@ func placeInGroups(r *state.Attempt) trial.Result {
 // tryGroups tries the job in the candidate groups that may hold it, the best first.
 func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	candidates := candidates(r, r.Groups.Candidates, d, opts)
-	takeFirst := r.Run.Session.Placement.ScoredBeforeTrial()
+	takeFirst := r.Run.Session.Placements.ScoredBeforeTrial()
 	best := -1
 	for i := range candidates {
 		c := &candidates[i]
@@ -88,7 +88,7 @@ func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Resu
 // scoreGroup returns the plugins' score of the group, for the placement of a trial in it, or before a trial for nil. It
 // returns false if a plugin fails, which excludes the group.
 func scoreGroup(r *state.Attempt, c *candidateGroup, d *state.Demand, placement map[api.TaskID]string) (float64, bool) {
-	score, err := r.Run.Session.Placement.NodeGroupScore(r.Job, trialOf(c, d, placement))
+	score, err := r.Run.Session.Placements.NodeGroupScore(r.Job, trialOf(c, d, placement))
 	if err != nil {
 		r.Found.Unfinished++
 		klog.ErrorS(err, "Scoring a node group failed, ignoring the group", "podGroup", klog.KRef(r.Job.Namespace, r.Job.Name), "group", c.group.Path())

@@ -12,8 +12,8 @@ import (
 // resources being released. Each way is tried first without the nodes that the job should avoid, and then with them.
 func tryInOrder(r *state.Attempt, ways ...func(state.Options) trial.Result) trial.Result {
 	within := []*nodeset.Set{nil}
-	if avoided := r.Run.Session.Placement.Avoided(r.Job); len(avoided) > 0 {
-		within = []*nodeset.Set{r.Run.Index.Without(avoided), nil}
+	if len(r.Avoid) > 0 {
+		within = []*nodeset.Set{r.Run.Index.Without(r.Avoid), nil}
 	}
 	for _, idleOnly := range r.Phases {
 		if !idleOnly && !r.Run.Index.Releases(r.Run.Index.All) {

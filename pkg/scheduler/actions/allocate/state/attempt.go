@@ -21,7 +21,9 @@ type Attempt struct {
 	Groups *framework.NodeGroups
 	// Planner divides the job's tasks over the domains of a network; nil if no plugin does.
 	Planner *framework.TopologyPlanner
-	// Compare is the order of the job's tasks by rank; nil if they have no ranks.
+	// Avoid are nodes on which it is placed only if it fits nowhere without them.
+	Avoid []string
+	// Compare is the rank order of the job's tasks; nil when it has none.
 	Compare func(l, r *api.TaskInfo) int
 	// alone reports whether no other job is left, so that no other job waits while all of the job's tasks are placed at once.
 	alone   bool
@@ -84,16 +86,13 @@ func (f *Findings) RefusedBeyondNumbers() bool {
 // NewAttempt asks the plugins where the job may be placed now. An error says why it may not be placed in this session.
 // pending are the tasks to place; alone reports whether no other job is left.
 func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attempt, error) {
-	groups, err := s.Session.Placement.NodeGroups(job)
+	placement, err := s.Session.Placements.Of(job)
 	if err != nil {
 		return nil, err
 	}
-	planner, err := s.Session.Placement.TopologyPlanner(job)
-	if err != nil {
-		return nil, err
-	}
+	groups := placement.NodeGroups
 	r := &Attempt{
-		Run: s, Job: job, Pending: pending, Groups: groups, Planner: planner, alone: alone,
+		Run: s, Job: job, Pending: pending, Groups: groups, Planner: placement.Planner, Avoid: placement.Avoid, alone: alone,
 		Members: s.Progress.Job(job).Members, Phases: []bool{true, false},
 	}
 	r.IdleOnlyUntil = s.Pauses.Until(map[api.JobID]*Pending{job.UID: pending}, job)

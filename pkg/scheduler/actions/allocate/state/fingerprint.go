@@ -38,7 +38,7 @@ type Fingerprinter struct {
 	// all is the fingerprint of all nodes. allState is the state of the index when it was computed.
 	all      uint64
 	allState int
-	// judged are, by plugin, the fingerprints of the plugin's keys of all nodes (framework.NodeSigner).
+	// judged are, by plugin, the fingerprints of the plugin's keys of all nodes (Signer.SignNode).
 	judged map[string]judgedNodes
 	// session is the fingerprint of the inputs of filter results that do not belong to one node; 0 if a part of them
 	// cannot be compared. known reports whether it is computed.
@@ -103,7 +103,7 @@ func (f *Fingerprinter) ofJudged(plugin string) uint64 {
 func (f *Fingerprinter) makeJudged(plugin string) uint64 {
 	b := make([]byte, 0, 8*len(f.index.Nodes))
 	for _, node := range f.index.Nodes {
-		key, ok := f.ssn.Verdicts.NodeKey(plugin, node)
+		key, ok := f.ssn.Signers.NodeKey(plugin, node)
 		if !ok {
 			return 0
 		}

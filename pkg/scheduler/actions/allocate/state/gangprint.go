@@ -112,7 +112,7 @@ func FingerprintOfGangGroup(run *Run, gangs []*api.JobInfo, pending map[api.JobI
 func (r *Attempt) appendGangOfGroup(b []byte) []byte {
 	tasks := r.Pending.Tasks[r.Job.DefaultSubJobID()]
 	if len(tasks) == 0 || r.Planner != nil || r.DividesItself() || len(r.Members.Nodes) > 0 || len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 ||
-		len(r.Run.Session.Placement.Avoided(r.Job)) > 0 {
+		len(r.Avoid) > 0 {
 		return nil
 	}
 	in := &PackingInput{Run: r.Run}

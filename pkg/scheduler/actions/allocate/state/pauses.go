@@ -31,7 +31,7 @@ func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pa
 func (p Pauses) Nominees(jobs []*api.JobInfo) map[api.TaskID]bool {
 	nominees := map[api.TaskID]bool{}
 	for _, job := range jobs {
-		if precedence, first := p.session.Placement.Precedence(job); first {
+		if precedence, first := p.session.Placements.Precedence(job); first {
 			maps.Copy(nominees, precedence.Only)
 		}
 	}
@@ -89,7 +89,7 @@ func (p Pauses) Paused(job *api.JobInfo) bool { return !p.ends(Together(p.sessio
 
 // Together returns the job and the jobs that are placed together with it.
 func Together(ssn *framework.Session, job *api.JobInfo) []*api.JobInfo {
-	if jobs, _ := framework.Companions(ssn.Jobs, ssn.Placement.GangGroup(job)); jobs != nil {
+	if jobs, _ := framework.Companions(ssn.Jobs, ssn.Placements.GangGroup(job)); jobs != nil {
 		return jobs
 	}
 	return []*api.JobInfo{job}

@@ -39,7 +39,7 @@ type JobProgress struct {
 func newProgress(ssn *framework.Session, index *nodeset.Index) *Progress {
 	option, found := ssn.PluginOption(gang.PluginName)
 	return &Progress{
-		ssn: ssn, index: index, NotGang: ssn.TiersWithout(gang.PluginName), taskOrder: ssn.TaskOrderTiers(), of: map[api.JobID]*JobProgress{},
+		ssn: ssn, index: index, NotGang: framework.TiersWithout(ssn.Tiers, gang.PluginName), taskOrder: ssn.Signers.TaskOrderTiers(ssn.Tiers), of: map[api.JobID]*JobProgress{},
 		GangDecides: found && option.EnabledJobReady != nil && *option.EnabledJobReady,
 	}
 }

@@ -54,7 +54,7 @@ func (s *Run) SetPendingReason(job *api.JobInfo, reason framework.PendingReason)
 // of search.
 func (s *Run) SearchOf(job *api.JobInfo, set string, idleOnly bool) crosssession.Search {
 	of := crosssession.Search{GangGroup: string(job.UID), Job: job.UID, Set: set, IdleOnly: idleOnly}
-	if gangGroup := s.Session.Placement.GangGroup(job); gangGroup != nil && len(gangGroup.Gangs) > 1 {
+	if gangGroup := s.Session.Placements.GangGroup(job); gangGroup != nil && len(gangGroup.Gangs) > 1 {
 		of.GangGroup = gangGroup.ID
 	}
 	return of

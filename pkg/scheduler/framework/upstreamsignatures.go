@@ -7,9 +7,9 @@ import (
 	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
 )
 
-// verdictInputs describes on which inputs the filter results and scores of an upstream plugin depend.
-type verdictInputs struct {
-	scope VerdictScope
+// upstreamSignature describes the inputs of the filter results and scores of an upstream plugin.
+type upstreamSignature struct {
+	scope CacheScope
 	reads PodKeys
 	// ofQueue reports whether the filter results are the same for all jobs of a queue; their scope is then PerJob.
 	ofQueue bool
@@ -23,16 +23,15 @@ type verdictInputs struct {
 	ordersTasks bool
 }
 
-// perTaskClass returns the inputs of a plugin whose results are the same for all tasks of a class. keys are the only
-// labels and annotations that it reads.
-func perTaskClass(keys ...string) verdictInputs {
-	return verdictInputs{scope: PerTaskClass, reads: SomePodKeys(keys...)}
+// perTaskClass describes a plugin with equal filter results for all tasks of a class, which reads only these labels and
+// annotations.
+func perTaskClass(keys ...string) upstreamSignature {
+	return upstreamSignature{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
-// upstreamInputs describes upstream's plugins. Plugins that have neither a predicate nor scores are PerTaskClass, because
-// they have no results to cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and
-// may read everything.
-var upstreamInputs = map[string]verdictInputs{
+// upstreamSignatures describes upstream's plugins. Plugins without predicate or score are PerTaskClass: they have nothing to
+// cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and reads everything.
+var upstreamSignatures = map[string]upstreamSignature{
 	"binpack":                perTaskClass(),
 	"capacity":               perTaskClass(),
 	"cdp":                    perTaskClass(),
@@ -58,5 +57,5 @@ var upstreamInputs = map[string]verdictInputs{
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},
 }
 
-// CallsServer reports whether the upstream plugin calls a server for each filter result.
-func CallsServer(plugin string) bool { return upstreamInputs[plugin].callsServer }
+// CallsServer reports whether the upstream plugin makes a call to a server for each filter result.
+func CallsServer(plugin string) bool { return upstreamSignatures[plugin].callsServer }

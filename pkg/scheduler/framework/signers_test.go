@@ -16,7 +16,7 @@ import (
 
 // TestUpstreamsPluginsAreListedByTheirNames: a plugin that is not listed by the name that confs use is taken for one that reads everything of a pod.
 func TestUpstreamsPluginsAreListedByTheirNames(t *testing.T) {
-	for name := range upstreamInputs {
+	for name := range upstreamSignatures {
 		if _, known := vcframework.GetPluginBuilder(name); !known {
 			t.Errorf("%s is no plugin of upstream's", name)
 		}
@@ -25,12 +25,13 @@ func TestUpstreamsPluginsAreListedByTheirNames(t *testing.T) {
 
 // signer is a plugin that signs its verdicts: for all tasks of a class unless scope says otherwise.
 type signer struct {
+	DefaultSigner
 	fake
-	scope func() VerdictScope
+	scope func() CacheScope
 }
 
 func (s *signer) PodKeys() PodKeys { return SomePodKeys("k") }
-func (s *signer) SignTask(*api.TaskInfo) VerdictScope {
+func (s *signer) SignTask(*api.TaskInfo) CacheScope {
 	if s.scope == nil {
 		return PerTaskClass
 	}
@@ -56,19 +57,19 @@ func opened(t *testing.T, name string, signs bool, open func(ssn *Session)) *Ses
 
 // TestScope: what a plugin signs counts, and what is listed of upstream's. All else cannot be remembered.
 func TestScope(t *testing.T) {
-	v := newVerdicts()
-	for name, scope := range map[string]func() VerdictScope{
-		"per job": func() VerdictScope { return PerJob }, "skips": func() VerdictScope { return NoVerdict }, "panics": func() VerdictScope { panic("oh no") },
-		"chooses": func() VerdictScope { return PerTaskClass }, "class": nil,
+	v := newSigners()
+	for name, scope := range map[string]func() CacheScope{
+		"per job": func() CacheScope { return PerJob }, "skips": func() CacheScope { return Unaffected }, "panics": func() CacheScope { panic("oh no") },
+		"chooses": func() CacheScope { return PerTaskClass }, "class": nil,
 	} {
-		v.add(name, &signer{scope: scope}, nil)
+		v.add(name, &signer{scope: scope}, nil, true)
 	}
-	v.add("ported", &fake{}, nil)
-	v.add("binpack", &fake{}, nil)
+	v.add("ported", &fake{}, nil, true)
+	v.add("binpack", &fake{}, nil, true)
 	v.recordAdded("chooses", added{choice: true})
 	task := api.NewTaskInfo(schedtest.MakePod().Name("p").Obj())
-	for plugin, want := range map[string]VerdictScope{
-		"per job": PerJob, "skips": NoVerdict, "panics": Uncached, "chooses": Uncached, "class": PerTaskClass,
+	for plugin, want := range map[string]CacheScope{
+		"per job": PerJob, "skips": Unaffected, "panics": Uncached, "chooses": Uncached, "class": PerTaskClass,
 		"ported": Uncached, "binpack": Uncached, "unheard of": Uncached, "predicates": PerTaskClass, "nodegroup": PerJob,
 	} {
 		if got := v.Scope(plugin, task); got != want {
@@ -82,8 +83,8 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// TestMayScore: a Signer that has added no score has no say in which node is best. Of any other plugin that is not known.
-func TestMayScore(t *testing.T) {
+// TestHasScore: a Signer that has added no score has no say in which node is best. Of any other plugin that is not known.
+func TestHasScore(t *testing.T) {
 	cases := map[string]struct {
 		open func(ssn *Session)
 		// elsewhere is true of a plugin that may register in upstream's session, as it is no Signer.
@@ -101,19 +102,19 @@ func TestMayScore(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			ssn := opened(t, "p", !tc.elsewhere, tc.open)
-			if got := ssn.Verdicts.HasScore("p"); got != tc.want {
-				t.Errorf("MayScore is %v, want %v", got, tc.want)
+			if got := ssn.Signers.HasScore("p"); got != tc.want {
+				t.Errorf("HasScore is %v, want %v", got, tc.want)
 			}
-			if !ssn.Verdicts.HasScore("binpack") {
+			if !ssn.Signers.HasScore("binpack") {
 				t.Error("a plugin of upstream's may score")
 			}
 		})
 	}
 }
 
-// TestJudges: a plugin that was ported from upstream may add its predicate through the embedded session, and what it refuses is not
+// TestHasOwnFilter: a plugin that was ported from upstream may add its predicate through the embedded session, and what it refuses is not
 // remembered from one session to the next either.
-func TestJudges(t *testing.T) {
+func TestHasOwnFilter(t *testing.T) {
 	cases := map[string]struct {
 		open            func(ssn *Session)
 		elsewhere, want bool
@@ -128,23 +129,23 @@ func TestJudges(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			ssn := opened(t, "p", !tc.elsewhere, tc.open)
-			if got := ssn.Verdicts.HasOwnFilter("p"); got != tc.want {
-				t.Errorf("Judges is %v, want %v", got, tc.want)
+			if got := ssn.Signers.HasOwnFilter("p"); got != tc.want {
+				t.Errorf("HasOwnFilter is %v, want %v", got, tc.want)
 			}
-			if ssn.Verdicts.HasOwnFilter("predicates") {
+			if ssn.Signers.HasOwnFilter("predicates") {
 				t.Error("a plugin of upstream's is taken for one of this project")
 			}
 		})
 	}
 }
 
-// TestMayRefuse: what is listed of upstream's plugins as only scoring has no predicate in upstream's session, and all others may have one.
-func TestMayRefuse(t *testing.T) {
-	for name := range upstreamInputs {
+// TestHasFilter: what is listed of upstream's plugins as only scoring has no predicate in upstream's session, and all others may have one.
+func TestHasFilter(t *testing.T) {
+	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
 			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			has := reflect.ValueOf(ssn.Session).Elem().FieldByName("predicateFns").MapIndex(reflect.ValueOf(name)).IsValid()
-			if has && !ssn.Verdicts.HasFilter(name) {
+			if has && !ssn.Signers.HasFilter(name) {
 				t.Error("it has a predicate and is listed as only scoring")
 			}
 			if name == "predicates" && !has {
@@ -156,11 +157,11 @@ func TestMayRefuse(t *testing.T) {
 
 // TestTaskOrderTiers has the plugins of upstream's that order tasks, but for priority, and those that are not listed.
 func TestTaskOrderTiers(t *testing.T) {
-	for name := range upstreamInputs {
+	for name := range upstreamSignatures {
 		t.Run(name, func(t *testing.T) {
 			ssn := open(t, NewRegistry(), newKeeper(t), ProfileInput{Tiers: []conf.Tier{tier(name)}})
 			orders := reflect.ValueOf(ssn.Session).Elem().FieldByName("taskOrderFns").MapIndex(reflect.ValueOf(name)).IsValid()
-			if asked := len(ssn.TaskOrderTiers()[0].Plugins) > 0; asked != (orders && name != "priority") {
+			if asked := len(ssn.Signers.TaskOrderTiers(ssn.Tiers)[0].Plugins) > 0; asked != (orders && name != "priority") {
 				t.Errorf("it is asked for the order of tasks: %t, and it orders them: %t", asked, orders)
 			}
 			if name == "priority" && !orders {
@@ -168,7 +169,7 @@ func TestTaskOrderTiers(t *testing.T) {
 			}
 		})
 	}
-	if ssn := opened(t, "p", false, func(*Session) {}); len(ssn.TaskOrderTiers()[0].Plugins) != 1 {
-		t.Errorf("asked for the order of tasks are %v, want a plugin of which nothing is known alone", ssn.TaskOrderTiers())
+	if ssn := opened(t, "p", false, func(*Session) {}); len(ssn.Signers.TaskOrderTiers(ssn.Tiers)[0].Plugins) != 1 {
+		t.Errorf("asked for the order of tasks are %v, want a plugin of which nothing is known alone", ssn.Signers.TaskOrderTiers(ssn.Tiers))
 	}
 }

@@ -8,13 +8,20 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-type volumeKey func(*v1.Pod, *v1.Volume) string
+type (
+	volumeKey func(*v1.Pod, *v1.Volume) string
+	claimKey  func(*v1.Pod, *v1.PodResourceClaim) string
+)
 
-func (fn volumeKey) SignVolume(pod *v1.Pod, volume *v1.Volume) string { return fn(pod, volume) }
+// keyed is a Signer with keys of volumes and claims.
+type keyed struct {
+	DefaultSigner
+	volume volumeKey
+	claim  claimKey
+}
 
-type claimKey func(*v1.Pod, *v1.PodResourceClaim) string
-
-func (fn claimKey) SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string { return fn(pod, claim) }
+func (k keyed) SignVolume(pod *v1.Pod, volume *v1.Volume) string         { return k.volume(pod, volume) }
+func (k keyed) SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string { return k.claim(pod, claim) }
 
 // TestVolumeKeys: the first plugin tells volumes with claims apart; a panic leaves that to the claims' names.
 func TestVolumeKeys(t *testing.T) {
@@ -36,9 +43,9 @@ func TestVolumeKeys(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			v := newVerdicts()
+			v := newSigners()
 			for _, fn := range tc.fns {
-				v.add("p", fn, nil)
+				v.add("p", keyed{volume: fn}, nil, true)
 			}
 			if key, ok := v.VolumeKey(&v1.Pod{}, &tc.volume); key != tc.want || ok != tc.ok {
 				t.Errorf("got %q, %v, want %q, %v", key, ok, tc.want, tc.ok)
@@ -62,9 +69,9 @@ func TestResourceClaimKeys(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			v := newVerdicts()
+			v := newSigners()
 			for _, fn := range tc.fns {
-				v.add("p", fn, nil)
+				v.add("p", keyed{claim: fn}, nil, true)
 			}
 			if key, ok := v.ClaimKey(&v1.Pod{}, &v1.PodResourceClaim{}); key != tc.want || ok != tc.ok {
 				t.Errorf("got %q, %v, want %q, %v", key, ok, tc.want, tc.ok)

@@ -18,10 +18,14 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	vcclient "volcano.sh/apis/pkg/client/clientset/versioned"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
 
-// Methods of upstream's cache interface that are one line long, or that only upstream's other programs call. The
-// methods that sessions call are in session.go.
+// This file adapts the Cache to upstream's cache interface (vccache.Cache): it has the methods that upstream's sessions, plugins
+// and actions cannot do without, and nothing else. They pass calls on to the parts of the cache, and keep no state. The methods
+// of the interface that are about the snapshot and the results of a session are in session.go.
+
+var _ vccache.Cache = (*Cache)(nil)
 
 // forwardTimeout bounds BindPodGroup.
 const forwardTimeout = 15 * time.Second

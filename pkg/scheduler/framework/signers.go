@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+)
+
+// CacheScope is the set of tasks that a plugin's filter results and scores for one task also apply to. Allocate caches them
+// accordingly. The zero value is the most careful.
+type CacheScope int
+
+const (
+	// Uncached results are requested for every task on every node: they may depend on placements on other nodes.
+	Uncached CacheScope = iota
+	// PerJob results apply to tasks of one class (see PerTaskClass) in one job, or in the jobs with the same key
+	// (Signer.SignJob). They are cached for these, and requested again for a node that has changed.
+	PerJob
+	// PerTaskClass results apply to all tasks of a class: tasks with equal requests, constraints, priority and role, and with
+	// equal labels and annotations as far as the plugin reads them. They are cached for the tasks of a class in all jobs of the
+	// session, and requested again for a node that has changed.
+	PerTaskClass
+	// Unaffected means that the plugin does not affect the task: its predicate accepts every node, and its scores are the same on
+	// all. It is not called.
+	Unaffected
+)
+
+// DefaultSigner has the most careful answer to each question of a Signer. A Signer embeds it and answers what it knows.
+type DefaultSigner struct{}
+
+// SignTask implements Signer: nothing is cached.
+func (DefaultSigner) SignTask(*api.TaskInfo) CacheScope { return Uncached }
+
+// PodKeys implements Signer: all labels and annotations are read.
+func (DefaultSigner) PodKeys() PodKeys { return PodKeys{} }
+
+// SignJob implements Signer: no other job has equal results.
+func (DefaultSigner) SignJob(job *api.JobInfo) string { return string(job.UID) }
+
+// SignNode implements Signer: gangs are tried in each session.
+func (DefaultSigner) SignNode(*api.NodeInfo) (uint64, bool) { return 0, false }
+
+// SignVolume implements Signer: the plugin knows of no equivalent volumes.
+func (DefaultSigner) SignVolume(*v1.Pod, *v1.Volume) string { return "" }
+
+// SignClaim implements Signer: the plugin knows of no equivalent claims.
+func (DefaultSigner) SignClaim(*v1.Pod, *v1.PodResourceClaim) string { return "" }
+
+// Reach implements Signer: the predicate may accept any node.
+func (DefaultSigner) Reach(*api.TaskInfo) *Reach { return nil }
+
+// NoFilter is the Signer of a plugin that has neither a predicate nor node scores.
+type NoFilter struct{ DefaultSigner }
+
+// SignTask implements Signer.
+func (NoFilter) SignTask(*api.TaskInfo) CacheScope { return Unaffected }
+
+// PodKeys implements Signer.
+func (NoFilter) PodKeys() PodKeys { return SomePodKeys() }
+
+// Signers describes the predicates and node scores of a session's plugins: which plugins have them, and the inputs that they
+// depend on.
+type Signers struct {
+	// ours are the opened plugins that were written for this framework, by name; nil for one that is not a Signer. All others
+	// are upstream's.
+	ours map[string]Signer
+	// signing are the Signers among them, and filtering those with an enabled predicate, in conf order.
+	signing, filtering []ofPlugin[Signer]
+	// added records the functions that plugins have added with methods of the Session.
+	added map[string]added
+	// explained are the resources whose shortage a plugin explains (PluginSpec.ExplainsShortages).
+	explained map[v1.ResourceName]bool
+}
+
+// added records the functions that a plugin has added. A plugin with a choice, or with scaled scores, is called for each task.
+type added struct{ predicate, score, choice bool }
+
+func newSigners() Signers { return Signers{ours: map[string]Signer{}, added: map[string]added{}} }
+
+// add adds a plugin that has opened. predicateOn reports whether the conf enables its predicate.
+func (v *Signers) add(name string, plugin, inSession any, predicateOn bool) {
+	signer, signs := find[Signer](plugin, inSession)
+	v.ours[name] = signer
+	if !signs {
+		return
+	}
+	v.signing = append(v.signing, ofPlugin[Signer]{name, signer})
+	if predicateOn {
+		v.filtering = append(v.filtering, ofPlugin[Signer]{name, signer})
+	}
+}
+
+// recordAdded records a function that a plugin has added.
+func (v *Signers) recordAdded(plugin string, one added) {
+	known := v.added[plugin]
+	v.added[plugin] = added{known.predicate || one.predicate, known.score || one.score, known.choice || one.choice}
+}
+
+// Signs reports whether the plugin is a Signer.
+func (v *Signers) Signs(plugin string) bool { return v.ours[plugin] != nil }
+
+// Scope returns the scope of the plugin's filter results and scores for the task.
+func (v *Signers) Scope(plugin string, task *api.TaskInfo) CacheScope {
+	scope, fixed := v.FixedScope(plugin)
+	if !fixed {
+		guarded(plugin, func() { scope = v.ours[plugin].SignTask(task) })
+	}
+	return scope
+}
+
+// FixedScope returns the Scope of the plugin and true if it is the same for all tasks, once all plugins have opened.
+func (v *Signers) FixedScope(plugin string) (scope CacheScope, fixed bool) {
+	signer, ours := v.ours[plugin]
+	switch {
+	case v.added[plugin].choice:
+		return Uncached, true
+	case !ours:
+		return upstreamSignatures[plugin].scope, true
+	default:
+		return Uncached, signer == nil
+	}
+}
+
+// PodKeys returns the labels and annotations of pods that the plugin's filter results and scores depend on.
+func (v *Signers) PodKeys(plugin string) (keys PodKeys) {
+	signer, ours := v.ours[plugin]
+	switch {
+	case signer != nil:
+		guarded(plugin, func() { keys = signer.PodKeys() })
+		return keys
+	case ours:
+		return PodKeys{}
+	}
+	return upstreamSignatures[plugin].reads
+}
+
+// ReadsAnything reports whether the plugin may read any property of a task. It is then called for every task.
+func (v *Signers) ReadsAnything(plugin string) bool {
+	if v.Signs(plugin) && !v.added[plugin].choice {
+		return false
+	}
+	return v.Scope(plugin, nil) == Uncached && v.PodKeys(plugin).All()
+}
+
+// JobKey returns the plugin's key of the job.
+func (v *Signers) JobKey(plugin string, job *api.JobInfo) string {
+	signer, ours := v.ours[plugin]
+	switch {
+	case signer != nil:
+		return signer.SignJob(job)
+	case !ours && upstreamSignatures[plugin].ofQueue:
+		return string(job.Queue)
+	}
+	return string(job.UID)
+}
+
+// NodeKey returns the plugin's key of the node; false when it has none, or panics.
+func (v *Signers) NodeKey(plugin string, node *api.NodeInfo) (key uint64, ok bool) {
+	if signer := v.ours[plugin]; signer != nil {
+		guarded(plugin, func() { key, ok = signer.SignNode(node) })
+	}
+	return key, ok
+}
+
+// VolumeKey returns the key of a volume with a claim; false when no plugin has one.
+func (v *Signers) VolumeKey(pod *v1.Pod, volume *v1.Volume) (key string, ok bool) {
+	if volume.PersistentVolumeClaim == nil && volume.Ephemeral == nil {
+		return "", false
+	}
+	return v.firstKey(func(signer Signer) string { return signer.SignVolume(pod, volume) })
+}
+
+// ClaimKey returns the key of a pod's claim; false when no plugin has one.
+func (v *Signers) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string, ok bool) {
+	return v.firstKey(func(signer Signer) string { return signer.SignClaim(pod, claim) })
+}
+
+// firstKey returns the key of the first plugin that has one.
+func (v *Signers) firstKey(of func(Signer) string) (key string, ok bool) {
+	for _, one := range v.signing {
+		if guarded(one.plugin, func() { key = of(one.is) }); key != "" {
+			return key, true
+		}
+	}
+	return "", false
+}
+
+// Reach returns the only nodes that can take the task; nil for any node.
+func (v *Signers) Reach(task *api.TaskInfo) (reach *Reach) {
+	for _, one := range v.filtering {
+		if guarded(one.plugin, func() { reach = one.is.Reach(task) }); reach != nil {
+			return reach
+		}
+	}
+	return nil
+}
+
+// HasOwnFilter reports whether a plugin written for this framework may refuse nodes for reasons that only it knows. Only
+// Signers declare whether they have a predicate.
+func (v *Signers) HasOwnFilter(plugin string) bool {
+	signer, ours := v.ours[plugin]
+	return ours && (signer == nil || v.added[plugin].predicate)
+}
+
+// HasScore reports whether the plugin may affect which of the feasible nodes is best. Only a Signer is known not to.
+func (v *Signers) HasScore(plugin string) bool {
+	return !v.Signs(plugin) || v.added[plugin].score
+}
+
+// HasFilter reports whether the plugin may refuse a node.
+func (v *Signers) HasFilter(plugin string) bool {
+	_, ours := v.ours[plugin]
+	return ours || !upstreamSignatures[plugin].onlyScores
+}
+
+// TimeDependent reports whether the plugin's filter results may differ in the next session although nothing has changed.
+func (v *Signers) TimeDependent(plugin string) bool {
+	_, ours := v.ours[plugin]
+	return !ours && upstreamSignatures[plugin].timeDependent
+}
+
+// IsShortageExplained reports whether a plugin explains shortages of the resource.
+func (v *Signers) IsShortageExplained(resource string) bool {
+	return v.explained[v1.ResourceName(resource)]
+}
