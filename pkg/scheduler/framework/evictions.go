@@ -32,10 +32,10 @@ type deferredEviction struct {
 
 // evictions are the evictions of one session.
 type evictions struct {
-	// upstream is upstream's session; it is set once that is open. placements knows its gang groups.
+	// upstream is upstream's session; nil until it is open. placements knows its gang groups.
 	upstream   *vcframework.Session
 	placements *Placements
-	// paused reports whether a job may hold no idle resources until its victims have terminated.
+	// paused reports whether the job is paused: it may hold no idle resources until its victims have terminated.
 	paused    func(job *api.JobInfo) bool
 	observers []ofPlugin[EvictionObserver]
 	// send is the cache's method that evicts a task.

@@ -12,8 +12,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Placement combines the answers of the session's plugins on gangs: where a gang is placed, with which other gangs, and
-// whether it is placed first. The zero value has no plugins.
+// Placement says where the tasks of a gang may be placed. With node groups and a planner, the gang is gathered in one of its groups.
 type Placement struct {
 	// NodeGroups are the groups that may hold the gang; nil for any nodes. The first plugin that names some decides.
 	NodeGroups *NodeGroups
@@ -25,8 +24,8 @@ type Placement struct {
 	Avoid []string
 }
 
-// Placements combines the answers of the session's plugins: where gangs are placed, with which other gangs, and which
-// gangs go first. The zero value has no plugins.
+// Placements combines the answers of the session's plugins on gangs: where a gang is placed, with which other gangs, and
+// whether it is placed first. The zero value has no plugins.
 type Placements struct {
 	generators   []ofPlugin[PlacementGenerator]
 	scorers      []ofPlugin[PlacementScorer]
@@ -40,7 +39,7 @@ type ofPlugin[T any] struct {
 	is     T
 }
 
-// add finds the plugin's interfaces.
+// add adds the plugin for each of the interfaces above that it implements.
 func (p *Placements) add(name string, plugin, inSession any) {
 	p.generators = appendFound(p.generators, name, plugin, inSession)
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
@@ -83,8 +82,8 @@ func placementBy(g ofPlugin[PlacementGenerator], job *api.JobInfo) (_ Placement,
 	return g.is.Placement(job)
 }
 
-// NodeGroupScore sums the plugins' scores of a trial. Without a placement, only plugins whose scores do not depend on it are
-// called.
+// NodeGroupScore returns the sum of the plugins' scores of a trial. If the trial has no placement, only plugins whose scores
+// do not depend on it are called.
 func (p *Placements) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (float64, error) {
 	var sum float64
 	for _, s := range p.scorers {
@@ -105,7 +104,7 @@ func scoreOf(s ofPlugin[PlacementScorer], job *api.JobInfo, trial *NodeGroupTria
 	return s.is.ScoreNodeGroup(job, trial)
 }
 
-// ScoredBeforeTrial reports whether every node group score is known before the trial.
+// ScoredBeforeTrial reports whether the score of no plugin depends on the placement in a trial.
 func (p *Placements) ScoredBeforeTrial() bool {
 	return !slices.ContainsFunc(p.scorers, func(s ofPlugin[PlacementScorer]) bool { return !beforeTrial(s) })
 }
@@ -115,7 +114,7 @@ func beforeTrial(s ofPlugin[PlacementScorer]) (before bool) {
 	return before
 }
 
-// GangGroup returns the gang group of the job's gang; nil for a gang alone, with no terms beside its minimum.
+// GangGroup returns the gang group of the job; nil for a gang that is placed alone, with no terms beside its minimum.
 func (p *Placements) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	for _, f := range p.gangGroupers {
 		if gangGroup := f.is.GangGroup(job); gangGroup != nil {
@@ -140,7 +139,7 @@ func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) (
 	return gangs, true
 }
 
-// Precedence is the position of a job among the jobs that allocate places first.
+// Precedence is the position of a job among the jobs that allocate places before all others.
 type Precedence struct {
 	// Rank is lower for the jobs of a plugin that comes earlier in the conf.
 	Rank int
@@ -148,7 +147,7 @@ type Precedence struct {
 	Only map[api.TaskID]bool
 }
 
-// Precedence returns the job's place among the jobs that go first; false if no plugin selects it.
+// Precedence returns the job's position among the jobs that are placed first; false if no plugin selects the job.
 func (p *Placements) Precedence(job *api.JobInfo) (Precedence, bool) {
 	for rank, one := range p.prioritizers {
 		var only map[api.TaskID]bool
@@ -161,7 +160,7 @@ func (p *Placements) Precedence(job *api.JobInfo) (Precedence, bool) {
 	return Precedence{}, false
 }
 
-// PlaceFirst reports whether a plugin wants the job placed first.
+// IsPlacedFirst reports whether a plugin selects the job to be placed first.
 func (p *Placements) IsPlacedFirst(job *api.JobInfo) bool {
 	_, first := p.Precedence(job)
 	return first

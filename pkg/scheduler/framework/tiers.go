@@ -28,7 +28,8 @@ func TiersWithout(tiers []conf.Tier, plugins ...string) []conf.Tier {
 	return out
 }
 
-// TaskOrderTiers returns the tiers without the upstream plugins that order tasks by their priorities, or not at all.
+// TaskOrderTiers returns the tiers without those upstream plugins that do not order tasks, or order them only by
+// priority.
 func (v *Signers) TaskOrderTiers(tiers []conf.Tier) []conf.Tier {
 	var not []string
 	for name, inputs := range upstreamSignatures {

@@ -7,7 +7,7 @@ import (
 	resourcestrategyfit "volcano.sh/volcano/pkg/scheduler/plugins/resource-strategy-fit"
 )
 
-// upstreamSignature describes the inputs of the filter results and scores of an upstream plugin.
+// upstreamSignature describes on which inputs the filter results and scores of an upstream plugin depend.
 type upstreamSignature struct {
 	scope CacheScope
 	reads PodKeys
@@ -23,14 +23,15 @@ type upstreamSignature struct {
 	ordersTasks bool
 }
 
-// perTaskClass describes a plugin with equal filter results for all tasks of a class, which reads only these labels and
-// annotations.
+// perTaskClass returns the inputs of a plugin whose results are the same for all tasks of a class. keys are the only
+// labels and annotations that it reads.
 func perTaskClass(keys ...string) upstreamSignature {
 	return upstreamSignature{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
-// upstreamSignatures describes upstream's plugins. Plugins without predicate or score are PerTaskClass: they have nothing to
-// cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and reads everything.
+// upstreamSignatures describes upstream's plugins. Plugins that have neither a predicate nor scores are PerTaskClass, because
+// they have no results to cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and
+// may read everything.
 var upstreamSignatures = map[string]upstreamSignature{
 	"binpack":                perTaskClass(),
 	"capacity":               perTaskClass(),
@@ -57,5 +58,5 @@ var upstreamSignatures = map[string]upstreamSignature{
 	"usage":                  {scope: PerTaskClass, reads: SomePodKeys(), timeDependent: true},
 }
 
-// CallsServer reports whether the upstream plugin makes a call to a server for each filter result.
+// CallsServer reports whether the upstream plugin calls a server for each filter result.
 func CallsServer(plugin string) bool { return upstreamSignatures[plugin].callsServer }

@@ -31,14 +31,15 @@ func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight 
 // framework.DefaultStepTimeout.
 func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
 
-// WithCaching lets allocate cache the results of Filter and Score: for all tasks of a class, or of a class and a job.
-// reads are the only labels and annotations of pods that they read. It requires that equal pods have equal results
-// regardless of placements on other nodes, and that Reserve needs nothing that Filter left in the CycleState.
+// WithCaching lets allocate cache the results of Filter and Score, for all tasks of a class or for tasks of a class in
+// one job, as scope says. reads are the only labels and annotations of pods that Filter and Score read. The plugin must
+// give equal pods equal results, regardless of placements on other nodes. Its Reserve must need nothing that Filter left
+// in the CycleState.
 func WithCaching(scope framework.CacheScope, reads framework.PodKeys) Option {
 	return func(p *plugin) { p.caching = &caching{scope: scope, reads: reads} }
 }
 
-// caching is a framework.Signer.
+// caching holds the settings of WithCaching, as a framework.Signer.
 type caching struct {
 	framework.DefaultSigner
 	scope framework.CacheScope
@@ -107,7 +108,7 @@ type plugin struct {
 	timeout time.Duration
 	// caching has the settings of WithCaching; nil without it.
 	caching *caching
-	// session is the open session.
+	// session is the plugin's value for the open session; nil if none is open.
 	session *session
 	// closer is the plugin that is adapted; nil if it is not an io.Closer.
 	closer io.Closer

@@ -306,8 +306,8 @@ func TestAGangThatGrowsHoldsNoIdleNodes(t *testing.T) {
 					}
 					other := gang + "other"
 					submit(other, 1, "n2")
-					unit := &binding.GangGroup{ID: gang, Gangs: []binding.GangTerms{{Gang: api.JobID("ns/" + gang)}, {Gang: api.JobID("ns/" + other)}}}
-					groups[gang], groups[other] = unit, unit
+					gangGroup := &binding.GangGroup{ID: gang, Gangs: []binding.GangTerms{{Gang: api.JobID("ns/" + gang)}, {Gang: api.JobID("ns/" + other)}}}
+					groups[gang], groups[other] = gangGroup, gangGroup
 				}
 				synctest.Test(t, func(t *testing.T) {
 					s.start = time.Now()

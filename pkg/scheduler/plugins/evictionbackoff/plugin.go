@@ -46,7 +46,7 @@ const (
 )
 
 type plugin struct {
-	framework.NoFilter // its scores are for the actions that evict
+	framework.NoFilter // allocate does not call its predicate and scores
 
 	// gangs has the pauses of gangs that evicted pods, queues the pauses of queues that lost pods. Both outlive sessions.
 	gangs, queues *binding.Backoff

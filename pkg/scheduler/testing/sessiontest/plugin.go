@@ -37,7 +37,8 @@ func (p *Plugin) OnSessionClose(*framework.Session) {}
 // InSession implements framework.SessionScoped.
 func (p *Plugin) InSession() any { return p.Part }
 
-// Signed is the plugin with results that hold for all tasks of a class, by all labels and annotations.
+// Signed is a Plugin that is also a framework.Signer: its results apply to all tasks of a class, and depend on all labels
+// and annotations.
 type Signed struct {
 	framework.DefaultSigner
 	*Plugin

@@ -27,7 +27,7 @@ type ClassCache struct {
 	expected int
 	// results are the filter results and scores of the cached plugins, by node number.
 	results []NodeFilterResult
-	// reached marks, by node number, the only nodes that the tasks can be placed on (framework.Reacher); nil if they can be placed on
+	// reached marks, by node number, the only nodes that the tasks can be placed on (Signer.Reach); nil if they can be placed on
 	// all. unreached is the filter result on all other nodes.
 	reached    []bool
 	unreached  *NodeFilterResult
@@ -110,7 +110,7 @@ func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 }
 
 // shortage returns the filter result on a node that has too little of the named resources. It is the plugins' own result if plugins
-// explain shortages of all these resources (framework.ShortageExplainer), or if the node would not take the tasks even with enough
+// explain shortages of all these resources (PluginSpec.ExplainsShortages), or if the node would not take the tasks even with enough
 // resources, so that its free resources are of no use to them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Signers.IsShortageExplained(name) })

@@ -69,8 +69,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		index:        index,
 		layering:     newLayering(ssn, !caching),
 		antiAffinity: newSessionAntiAffinity(ssn),
-		// Upstream's plugins that copy every queue in their pre-predicate do so for the simulations of preempt and reclaim,
-		// which ask it again.
+		// The pre-predicates of these plugins copy every queue, only for the simulations of preempt and reclaim. These
+		// actions call them again.
 		prePredicates: framework.TiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName),
 		facts:         facts,
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),

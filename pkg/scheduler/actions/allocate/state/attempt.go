@@ -21,9 +21,9 @@ type Attempt struct {
 	Groups *framework.NodeGroups
 	// Planner divides the job's tasks over the domains of a network; nil if no plugin does.
 	Planner *framework.TopologyPlanner
-	// Avoid are nodes on which it is placed only if it fits nowhere without them.
+	// Avoid are nodes on which the job is placed only if it fits nowhere without them.
 	Avoid []string
-	// Compare is the rank order of the job's tasks; nil when it has none.
+	// Compare is the order of the job's tasks by rank; nil if they have no ranks.
 	Compare func(l, r *api.TaskInfo) int
 	// alone reports whether no other job is left, so that no other job waits while all of the job's tasks are placed at once.
 	alone   bool
