@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// alarm wakes the scheduler at a given time. Without it, a long schedule period could pass before the next session.
+// alarm calls wake at a given time, which starts a session. Without it, a long schedule period could pass before the next
+// session.
 type alarm struct {
 	wake func()
 
@@ -16,7 +17,7 @@ type alarm struct {
 	closed bool
 }
 
-// set replaces the time of the alarm; the zero time clears it.
+// set replaces the time at which the alarm calls wake. The zero time means never.
 func (a *alarm) set(at time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling"
 )
 
-// setCondition sets the condition on the gang's PodGroup, and reports whether its reason or message changed. Its time has the API
-// server's precision.
+// setCondition sets the condition on the gang's PodGroup, and reports whether its reason or message changed. The condition's time
+// is in whole seconds, as the API server stores it.
 func (s *session) setCondition(g *gang, kind scheduling.PodGroupConditionType, reason, message string) (news bool) {
 	condition := scheduling.PodGroupCondition{
 		Type: kind, Status: v1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.Now().Rfc3339Copy(), TransitionID: string(s.UID),

@@ -15,19 +15,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Satisfied is the type of the condition of a PodGroup whose gang has reached its minimum once. The next leader reads
-// it.
+// Satisfied is the type of the condition of a PodGroup with match policy once-satisfied whose gang has reached its minimum once.
+// The next leader reads the condition.
 const Satisfied scheduling.PodGroupConditionType = gangs.SatisfiedCondition
 
-// Whole is the type of the condition of a PodGroup with another match policy whose gang, together with its group, has
-// reached its minimum once. If such a gang lacks members now, they were lost, and not left unbound by a crash.
+// Whole is the type of the condition of a PodGroup with a match policy other than once-satisfied whose gang, and all gangs of its
+// group, have reached their minima once. If such a gang lacks members now, they were lost, and not left unbound by a crash.
 const Whole scheduling.PodGroupConditionType = gangs.WholeCondition
 
-// wholeReasons are the condition's reasons.
+// wholeReasons are the reasons of the condition Whole by match policy.
 var wholeReasons = map[gangs.MatchPolicy]string{gangs.OnlyWaiting: gangs.WholeOnlyWaiting, gangs.WaitingAndRunning: "WaitingAndRunning"}
 
-// noteSatisfied records which gangs have reached their minimum together with their group. It removes the record when
-// the gang's last member is deleted: a gang that was lost and is created again starts from the beginning
+// noteSatisfied records in conditions which gangs have reached their minima together with their groups. It removes a gang's
+// condition when none of its members is bound or running: a gang that was lost and is created again starts from the beginning
 // (https://github.com/koordinator-sh/koordinator/issues/2244).
 func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
@@ -59,7 +59,7 @@ func (s *session) noteSatisfied() {
 	}
 }
 
-// groupReached reports whether the gang and all others of its group have reached their minima.
+// groupReached reports whether the gang and all other gangs of its group have reached their minima.
 func (s *session) groupReached(g *gang) bool {
 	if len(g.Group) == 0 {
 		return g.reached()
@@ -72,18 +72,18 @@ func (s *session) groupReached(g *gang) bool {
 	return true
 }
 
-// reached reports whether enough members are placed.
+// reached reports whether the gang has enough placed members for its minimum.
 func (g *gang) reached() bool {
 	return g.alive() > 0 && binding.ShortOfPlaced(g.JobInfo) == nil
 }
 
-// alive returns the number of members that hold nodes. Terminating members do not count: their replacements belong to another run
-// of the gang.
+// alive returns the number of members that are bound or running. Terminating members do not count: their replacements belong to
+// another run of the gang.
 func (g *gang) alive() int {
 	return len(g.TaskStatusIndex[api.Bound]) + len(g.TaskStatusIndex[api.Running])
 }
 
-// ended reports whether the gang has completed and no further members are expected.
+// ended reports whether the gang has completed and has no pending members.
 func (g *gang) ended() bool {
 	return g.PodGroup.Status.Phase == scheduling.PodGroupCompleted && len(g.TaskStatusIndex[api.Pending]) == 0
 }
@@ -117,13 +117,13 @@ func (g *gang) isNewRun() bool {
 	return owned || g.waiting() >= g.minimum
 }
 
-// inPart reports whether the gang, or its group, is only partially bound, for example because of a crash while it was
-// being bound. It is then completed together with the members that hold nodes.
+// inPart reports whether the gang, or its group, is only partially bound, for example because of a crash while it was being
+// bound. Members that already hold nodes then count for the minimum.
 func (g *gang) inPart() bool {
 	return g.alive() > 0 && !g.hasCondition(Whole) && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
 }
 
-// count returns which members count for the minimum beside the waiting ones.
+// count returns which members, besides the pending members, count for the gang's minimum in this session.
 func (g *gang) count() binding.Count {
 	switch {
 	case g.satisfied:
@@ -135,7 +135,8 @@ func (g *gang) count() binding.Count {
 	}
 }
 
-// setMinimum sets the smallest number of members that the session may place the gang with.
+// setMinimum sets MinAvailable: the number of members that must be placed, or have a node already, before the session binds the
+// gang.
 func (g *gang) setMinimum() {
 	ready := g.ReadyTaskNum()
 	switch g.count() {
@@ -153,7 +154,7 @@ func (g *gang) setMinimum() {
 	}
 }
 
-// waiting returns the number of members that wait for a node and have no scheduling gates.
+// waiting returns the number of pending members without scheduling gates.
 func (g *gang) waiting() (n int32) {
 	for _, task := range g.TaskStatusIndex[api.Pending] {
 		if !task.SchGated {
@@ -163,13 +164,13 @@ func (g *gang) waiting() (n int32) {
 	return n
 }
 
-// dropMinima drops the minima of roles and of sub-groups.
+// dropMinima removes the minima of the gang's roles and sub-groups.
 func (g *gang) dropMinima() {
 	g.TaskMinAvailable, g.TaskMinAvailableTotal, g.MinSubJobs = map[string]int32{}, 0, map[api.SubJobGID]int32{}
 }
 
-// addRoles adds, to the minima of roles, the existing members that do not count for the minimum. The total stays below
-// MinAvailable, because upstream considers roles only then.
+// addRoles raises the minimum of each role by the role's members that have a node or have succeeded, because these do not count
+// for it. TaskMinAvailableTotal stays unchanged, and so below MinAvailable: only then does upstream check the minima of roles.
 func (g *gang) addRoles() {
 	for status, tasks := range g.TaskStatusIndex {
 		if !api.AllocatedStatus(status) && status != api.Succeeded {

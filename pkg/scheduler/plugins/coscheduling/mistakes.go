@@ -14,7 +14,7 @@ import (
 // InvalidSettings is the type of the condition of a PodGroup with invalid settings.
 const InvalidSettings scheduling.PodGroupConditionType = "InvalidGangSettings"
 
-// invalidReason is the reason of that condition, and of the event.
+// invalidReason is the reason of the condition InvalidSettings, and of the event on the PodGroup.
 const invalidReason = string(InvalidSettings)
 
 // reportMistakes reports on the PodGroup which settings are invalid, and what applies instead.

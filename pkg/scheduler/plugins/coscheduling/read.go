@@ -9,18 +9,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// reading holds the parsed settings of one version of a PodGroup. It is cached, because a tenant's list of gangs may be
-// long, and there are many sessions.
+// reading holds the parsed settings of one version of a PodGroup. It is cached, because parsing a long list of gangs in each
+// session would take too long.
 type reading struct {
 	uid     types.UID
 	version string
-	// id names the group.
+	// id identifies the gang's group of gangs.
 	id       string
 	settings gangs.Settings
 	mistakes []gangs.InvalidSetting
 }
 
-// hasSettings reports whether the gang's PodGroup has one of the annotations.
+// hasSettings reports whether the gang's PodGroup has one of the annotations that this plugin reads.
 func hasSettings(job *api.JobInfo) bool {
 	return job.PodGroup != nil && gangs.Said(job.PodGroup.Annotations)
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pathOf returns the domain of the node that must hold the whole gang, and the domains around it, the widest first.
+// pathOf returns the path of the domain around the node in which the whole gang must be placed: the names of this domain and of
+// the wider domains around it, the widest first. must is the number of names in the path.
 func pathOf(domains []string, node string, must int) []string {
 	if must > len(domains) {
 		return append(slices.Clip(domains), node)
@@ -24,13 +25,13 @@ func pathOf(domains []string, node string, must int) []string {
 	return domains[:must]
 }
 
-// domainOf returns the name of that domain.
+// domainOf returns the path of pathOf as one name.
 func domainOf(domains []string, node string, must int) string {
 	return strings.Join(pathOf(domains, node, must), "/")
 }
 
-// requiredDomain returns the domain that holds the gang's members, or most of them; empty if it has none. Among equals it is the first by
-// path, as in package topologyplan.
+// requiredDomain returns the domain that holds the gang's placed members, or most of them; empty if no member is placed. Of
+// several domains with equally many members it returns the first by path, as package topologyplan does.
 func (n *network) requiredDomain(job *api.JobInfo, a *gathered) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,7 +58,7 @@ func (n *network) requiredDomain(job *api.JobInfo, a *gathered) string {
 	return a.requiredDomain
 }
 
-// domainsFor returns the domains that can hold the gang; none if the gang is not restricted.
+// domainsFor returns the domains in which the gang may be placed; none if the gang need not be in one domain.
 func (n *network) domainsFor(job *api.JobInfo) []place {
 	if n == nil || n.asking[job.UID] == nil || n.asking[job.UID].must == 0 {
 		return nil
@@ -77,8 +78,8 @@ func (n *network) domainsFor(job *api.JobInfo) []place {
 	return out
 }
 
-// predicate keeps actions without support for topology rules from placing a member outside of the domain that its gang must be in.
-// It also keeps evicting actions from making room for members that could not be bound.
+// predicate refuses a node outside of the domain in which the member's gang must be placed, for actions that do not support
+// topology rules. It also refuses nodes to evicting actions if the evictions would not let the gang be bound.
 func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if n == nil || n.asking[task.Job] == nil {
 		return nil
@@ -87,11 +88,12 @@ func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if reason == "" {
 		return nil
 	}
-	// No eviction helps: members placed in this session may decide the domain and may be reverted, while an eviction is final.
+	// No eviction resolves the refusal: the domain may follow from members that were placed in this session and may be reverted,
+	// while an eviction is final.
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: reason})
 }
 
-// refusal returns why the node is not allowed for the gang's member; empty if it is allowed.
+// refusal returns the reason why the gang's member may not be placed on the node; empty if it may.
 func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) string {
 	switch {
 	case a.err != nil:
@@ -108,7 +110,8 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	return fmt.Sprintf("node(s) outside of %s %s, where the gang's pods are", a.rules[a.must].Name, required)
 }
 
-// jobKey returns a key that changes when members are placed in another domain.
+// jobKey returns a key of the gang and its required domain; empty if all nodes are open to the gang. The key changes when the
+// members are placed in another domain.
 func (n *network) jobKey(job *api.JobInfo) string {
 	if n == nil || job == nil || !n.asking[job.UID].binds() {
 		return ""
@@ -116,7 +119,8 @@ func (n *network) jobKey(job *api.JobInfo) string {
 	return string(job.UID) + " " + n.requiredDomain(job, n.asking[job.UID])
 }
 
-// leftDomain is the pre-bind step of one session. It outlives the session, so it holds only data that does not change.
+// leftDomain is a pre-bind step that checks whether the nodes of a gang are still in its domain. It outlives its session, so it
+// holds only data that does not change.
 type leftDomain struct {
 	layers  []layer
 	domains map[string][]string
@@ -124,7 +128,7 @@ type leftDomain struct {
 	nodes   corelisters.NodeLister
 }
 
-// addPreBind adds the step if a gang must be in one domain of a layer that node labels define.
+// addPreBind adds the pre-bind step of leftDomain if a gang must be placed in one domain of a layer that node labels define.
 func (n *network) addPreBind(p *plugin) {
 	step := &leftDomain{layers: n.layers, domains: n.domains, asking: map[api.JobID]int{}}
 	for uid, a := range n.asking {
@@ -139,7 +143,8 @@ func (n *network) addPreBind(p *plugin) {
 	n.AddPreBindFn(Name, step.preBind, framework.WithPreCommitCheck(step.preBind))
 }
 
-// preBind refuses a node whose labels changed after the gang was placed, so that it is no longer in the gang's domain.
+// preBind returns an error if the node's labels changed after the gang was placed, so that the node is no longer in the gang's
+// domain.
 func (l *leftDomain) preBind(task *api.TaskInfo, name string) error {
 	must, asks := l.asking[task.Job]
 	if !asks {

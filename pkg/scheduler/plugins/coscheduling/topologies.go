@@ -18,10 +18,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// topologyLabel is the name of the object in messages.
+// topologyLabel is how messages name the ClusterNetworkTopology that the plugin reads.
 const topologyLabel = "ClusterNetworkTopology " + v1alpha1.DefaultTopologyName
 
-// topologies reads the ClusterNetworkTopology, once a gang has a topology rule.
+// topologies watches the ClusterNetworkTopology. The watch starts once a gang has a topology rule.
 type topologies struct {
 	watch framework.Kept[*topologyWatch]
 }
@@ -31,7 +31,7 @@ type topologyWatch struct {
 	synced func() bool
 }
 
-// of returns the topology, or an error if it does not exist.
+// of returns the ClusterNetworkTopology, or an error if it does not exist or has not been read yet.
 func (t *topologies) of(h framework.Handle) (*v1alpha1.ClusterNetworkTopology, error) {
 	watch, err := t.watch.Of(h, watchTopology)
 	if err != nil {
@@ -58,7 +58,8 @@ func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInfor
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, now any) { h.Wake() }}); err != nil {
 		return nil, nil, fmt.Errorf("watching %s: %w", topologyLabel, err)
 	}
-	// Every session reads the topology again, so a reload need not wait for a kind that the API server may not serve.
+	// This does not wait for the initial list, because the API server may not serve the kind. The next sessions read the topology
+	// again.
 	if err := h.StartInformers(informer); err != nil {
 		return nil, nil, err
 	}
@@ -66,18 +67,20 @@ func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInfor
 }
 
 const (
-	// maxLayers and maxLayerKeys limit the part of the topology that is used, because it is applied to each node.
+	// maxLayers and maxLayerKeys limit the layers of a topology and the label keys of a layer, because these are checked for each
+	// node.
 	maxLayers    = 16
 	maxLayerKeys = 16
 )
 
-// layer is a layer of the network, other than the cluster and the nodes.
+// layer is a layer of the network between the cluster and the nodes. keys are the node labels whose values name its domains.
 type layer struct {
 	name string
 	keys []string
 }
 
-// layersOf returns the topology's layers, the widest first: a chain from the layer without a parent down to the nodes.
+// layersOf returns the topology's layers between the cluster and the nodes, the widest first. The layers must form one chain,
+// which begins with a layer without a parent.
 func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 	wrong := func(format string, args ...any) ([]layer, error) {
 		return nil, fmt.Errorf("%s: spec.networkTopologySpec: "+format, append([]any{topologyLabel}, args...)...)
@@ -122,8 +125,8 @@ func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 	return layers, nil
 }
 
-// domainsOf returns the names of the node's domains, the widest first. A node without any of a layer's labels is a domain of its
-// own in it.
+// domainsOf returns the names of the node's domains, one for each layer. If a node has none of a layer's labels, it is a domain
+// of its own in that layer.
 func domainsOf(layers []layer, node *v1.Node) []string {
 	domains := make([]string, len(layers))
 	for i, l := range layers {

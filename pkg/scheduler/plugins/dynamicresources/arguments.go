@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The arguments of the plugin. Upstream's predicates plugin has the first, under the same name.
+// The names of the plugin's arguments. Upstream's plugin predicates has an argument with the name of the first.
 const (
 	filterTimeoutArgument  = "dynamicresources.filterTimeoutSeconds"
 	searchArgument         = "dynamicresources.searchSeconds"
@@ -21,9 +21,9 @@ const (
 	defaultFilterTimeoutSeconds  = 1
 	defaultSearchSeconds         = 1
 	defaultBindingTimeoutSeconds = 600
-	// maxSearchSeconds is a minute, because no other pod is placed during a search.
+	// maxSearchSeconds is one minute, because no other pod is placed while devices are searched for a pod.
 	maxSearchSeconds = 60
-	// maxBindingTimeoutSeconds is a day, more than any device needs, and fits into a time.Duration.
+	// maxBindingTimeoutSeconds is one day: longer than any device needs to be prepared, and short enough for a time.Duration.
 	maxBindingTimeoutSeconds = 24 * 60 * 60
 )
 
@@ -46,12 +46,13 @@ func arguments() []framework.Argument {
 
 // settings are the plugin's parsed arguments.
 type settings struct {
-	// filterTimeout bounds one search. search bounds all slow searches of a session for a namespace.
+	// filterTimeout is the time limit of one search for devices. search is the time limit of all slow searches for one namespace
+	// in a session.
 	filterTimeout, search time.Duration
 	bindingTimeout        time.Duration
 }
 
-// load parses the arguments. It reports all errors at once.
+// load parses the plugin's arguments, and returns the errors of all invalid arguments together.
 func load(args framework.Arguments) (settings, error) {
 	filter, filterErr := seconds(args, filterTimeoutArgument, defaultFilterTimeoutSeconds, maxSearchSeconds)
 	search, searchErr := seconds(args, searchArgument, defaultSearchSeconds, maxSearchSeconds)

@@ -18,25 +18,26 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// assumedPod is the state assumed for a pod on a node: the claims that it holds.
+// assumedPod records the claims that a placed pod holds, and the pod's node.
 type assumedPod struct {
 	node string
 	held []*assumedClaim
 }
 
-// assumedClaim is a claim on which placements of pods rely. Pods that share it hold it together. The mutex of devices
-// guards the fields that change.
+// assumedClaim is a claim that placed pods hold. Pods that share the claim hold it together. The mutex of devices guards the
+// fields that change.
 type assumedClaim struct {
 	claim *resourceapi.ResourceClaim
-	// allocation is the allocation chosen for it; nil if the claim was already allocated. It no longer changes once a
-	// holder's step has begun.
+	// allocation is the allocation that this plugin chose for the claim; nil if the claim was already allocated. The allocation
+	// no longer changes once the pre-bind step of a holder has begun.
 	allocation *resourceapi.AllocationResult
-	// selector matches the nodes that reach it; nil for all nodes.
+	// selector matches the nodes that reach the claim's devices; nil for all nodes.
 	selector *nodeaffinity.NodeSelector
-	// home is the node of the first pod that held it.
+	// home is the node of the first pod that held the claim.
 	home    string
 	holders map[types.UID]*holder
-	// round is the session in which the allocation was chosen. begun reports whether a holder's step has begun.
+	// round is the number of the session in which the allocation was chosen. begun reports whether the pre-bind step of a holder
+	// has begun.
 	round int64
 	begun bool
 
@@ -46,27 +47,28 @@ type assumedClaim struct {
 // holder is a pod that holds a claim.
 type holder struct {
 	node string
-	// begun reports whether the pod's step has begun. leaving reports whether its rollback has.
+	// begun reports whether the pod's pre-bind step has begun, and leaving whether its rollback has begun.
 	begun, leaving bool
-	// tried reports whether the API server may have accepted a write that names the pod, whatever it answered.
+	// tried reports whether the API server may have accepted a reservation of the claim for the pod, even if it returned an
+	// error.
 	tried bool
 }
 
-// writes is the state of the writes for a claim.
+// writes records the writes for a claim.
 type writes struct {
-	// scheduler is the name with which the claim is marked.
+	// scheduler is the value of SchedulerAnnotation on the claim.
 	scheduler string
 
-	// mu serializes writes. It guards the fields below.
+	// mu is held during a write, and guards the fields below.
 	mu sync.Mutex
-	// tried reports whether the API server may have accepted a write of the allocation, whatever it answered.
+	// tried reports whether the API server may have accepted a write of the allocation, even if it returned an error.
 	tried bool
 	// last is the last written version of the claim.
 	last *resourceapi.ResourceClaim
 }
 
-// heldByOthers returns the claim if other pods hold it, or if the pod itself is being rolled back; nil otherwise. The
-// mutex is held.
+// heldByOthers returns the claim if pods other than this one hold it, or if this pod holds it and is being rolled back; nil
+// otherwise. The caller holds the mutex.
 func (d *devices) heldByOthers(pod types.UID, claim types.UID) *assumedClaim {
 	held := d.held[claim]
 	if held == nil || len(held.holders) == 1 && held.holders[pod] != nil && !held.holders[pod].leaving {
@@ -75,10 +77,11 @@ func (d *devices) heldByOthers(pod types.UID, claim types.UID) *assumedClaim {
 	return held
 }
 
-// errChanged is the error of a plan that is no longer valid.
+// errChanged is the error of a plan that is no longer valid, because devices or claims have changed since it was made.
 var errChanged = errors.New("the devices were allocated to another pod in the meantime")
 
-// assume records that the pod holds its claims as planned. After an error nothing has changed.
+// assume records that the pod holds its claims with the devices of the plan. If it returns an error, nothing has changed. round
+// is the number of the session.
 func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,8 +120,8 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	return nil
 }
 
-// assumeClaim records that the pod holds the claim, with the allocation chosen for it, or the one it already has; revert undoes
-// it. The mutex is held.
+// assumeClaim adds the claim to the held claims, with the allocation chosen for it; nil if the claim is already allocated. revert
+// undoes this. The caller holds the mutex.
 func (d *devices) assumeClaim(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *assumedClaim {
 	held := &assumedClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: framework.OwnershipMark(pod.Spec.SchedulerName)}}
 	d.held[claim.UID] = held
@@ -141,21 +144,22 @@ func (d *devices) revert(held *assumedClaim) {
 	}
 }
 
-// countsParts reports whether the free part of a device may depend on other claims of the device, or of resources that
-// it shares with other devices. A plan is then valid only until the next allocation or release.
+// countsParts reports whether claims may use parts of a device, or devices may share resources. The free part of a device may
+// then change with any allocation, so a plan is valid only until the next allocation or release.
 func (d *devices) countsParts() bool {
 	return d.catalog.features.ConsumableCapacity || d.catalog.features.PartitionableDevices
 }
 
-// move records other devices in the ledger for claims that are moved. The mutex is held.
+// move sets the devices of the moved claims in the ledger. The function to returns the allocation to set; nil for none. The
+// caller holds the mutex.
 func (d *devices) move(moves map[*assumedClaim]move, to func(move) *resourceapi.AllocationResult) {
 	for held, m := range moves {
 		d.ledger.assume(held.claim.UID, to(m))
 	}
 }
 
-// takes reports whether the plan's devices are free and its claims unchanged. The mutex is held, and the ledger shows
-// no devices for moved claims during the call.
+// takes reports whether the plan's devices are free and its claims have not changed. The caller holds the mutex, and has removed
+// the devices of moved claims from the ledger.
 func (d *devices) takes(p *plan) bool {
 	for _, m := range p.moves {
 		if !d.ledger.free(m.to) {
@@ -182,8 +186,8 @@ func (h *assumedClaim) allLeave() bool {
 	return true
 }
 
-// movable reports whether the claim may get other devices on the node: its devices were chosen in this session, all
-// holders are on the node, and nothing can have been written for it.
+// movable reports whether the claim may get other devices on the node: its devices were chosen in this session, all of its
+// holders are on the node, and the API server cannot have got a write for it.
 func (h *assumedClaim) movable(node string, round int64) bool {
 	if h.allocation == nil || h.begun || h.round != round || len(h.holders) == 0 {
 		return false
@@ -196,7 +200,7 @@ func (h *assumedClaim) movable(node string, round int64) bool {
 	return true
 }
 
-// movables returns the claims that may get other devices on the node, by name, with their allocations.
+// movables returns the claims that may get other devices on the node, sorted by name, and their allocations.
 func (d *devices) movables(node string, round int64) (claims []*assumedClaim, have []*resourceapi.AllocationResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -214,8 +218,8 @@ func (d *devices) movables(node string, round int64) (claims []*assumedClaim, ha
 	return claims, have
 }
 
-// drop removes the pod's assumption, because the pod is bound, or nothing is written for it. Allocations written for
-// its claims remain.
+// drop ends the pod's hold on its claims, because the pod is bound, or no writes for it remain. Allocations that are written for
+// the claims remain.
 func (d *devices) drop(pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -244,7 +248,7 @@ func selectorOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSel
 	return selector, nil
 }
 
-// room returns an error if the claim has the maximum number of reservations.
+// room returns an error if the pod does not use the claim yet, and the claim is used by the maximum number of pods.
 func (d *devices) room(pod types.UID, claim *resourceapi.ResourceClaim) error {
 	users := map[types.UID]bool{}
 	for i := range claim.Status.ReservedFor {

@@ -15,19 +15,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// podClaim is a claim of a pod.
+// podClaim is a ResourceClaim that a pod uses.
 type podClaim struct {
 	*resourceapi.ResourceClaim
-	// own reports whether the claim was generated for the pod.
+	// own reports whether the claim was generated for the pod from a template.
 	own bool
 }
 
-// mostClaims limits the claims of a pod: the API server accepts thousands, and they are checked on every node.
+// mostClaims is the maximum number of claims of a pod. The API server accepts thousands, but the claims are checked for each
+// node.
 const mostClaims = 128
 
 func tooMany(pod *v1.Pod) bool { return len(pod.Spec.ResourceClaims) > mostClaims }
 
-// claimsOf returns the pod's claims, each once. An error says why no node can be found for the pod now.
+// claimsOf returns the pod's claims, each once. The error says why the pod cannot be placed now.
 func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
 	if tooMany(pod) {
 		return nil, fmt.Errorf("the pod has %d resource claims, must be at most %d", len(pod.Spec.ResourceClaims), mostClaims)
@@ -45,7 +46,7 @@ func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
 	return claims, nil
 }
 
-// claimOf returns a claim of the pod; nil if the reference to a template needs no claim for this pod.
+// claimOf returns the claim that the entry named of the pod's spec refers to; nil if its template needs no claim for this pod.
 func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, error) {
 	name, own, err := resourceclaim.Name(pod, named)
 	switch {
@@ -73,8 +74,8 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 	return &podClaim{claim, own}, nil
 }
 
-// check returns an error if the claim, which is not allocated, can be allocated nowhere. It checks the counts before using them,
-// since a tenant may write any number.
+// check returns an error if a claim without an allocation cannot be allocated on any node. It checks the numbers of requested
+// devices before they are used, because a tenant may write any number.
 func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 	var sum int64
 	for i := range claim.Spec.Devices.Requests {
@@ -137,7 +138,7 @@ func classNames(request *resourceapi.DeviceRequest) []string {
 	return names
 }
 
-// wantsAll reports whether a request may want all devices of a node.
+// wantsAll reports whether a request of the claims, or an alternative of a request, asks for all devices of a node.
 func wantsAll(claims []*resourceapi.ResourceClaim) bool {
 	all := resourceapi.DeviceAllocationModeAll
 	for _, claim := range claims {
@@ -152,8 +153,8 @@ func wantsAll(claims []*resourceapi.ResourceClaim) bool {
 	return false
 }
 
-// describe names a claim, one of its requests, and the request's device class. For a request with alternatives it names
-// the first.
+// describe returns the names of a claim, a request and the request's device class, for messages. For a request with alternatives
+// it returns the class of the first.
 func describe(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) string {
 	class := ""
 	if names := classNames(request); len(names) > 0 {
@@ -162,7 +163,7 @@ func describe(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceReque
 	return fmt.Sprintf("claim %s (request %s, class %s)", brief.Value(claim.Name), brief.Value(request.Name), brief.Value(class))
 }
 
-// describeFirst names a claim by its first request.
+// describeFirst describes a claim and its first request, for messages.
 func describeFirst(claim *resourceapi.ResourceClaim) string {
 	if len(claim.Spec.Devices.Requests) == 0 {
 		return fmt.Sprintf("claim %s (no requests)", brief.Value(claim.Name))

@@ -13,21 +13,23 @@ import (
 
 // selectorCache compiles the CEL selectors of devices, and keeps the most recently used.
 //
-// The API server accepts selectors of 10 kB. Compiling one takes a third of a second and ignores the context, and
-// claims may have hundreds of them. So selectors are compiled on a separate goroutine, one at a time, and the search
-// waits only within its time limit. A selector that is compiled late is ready for the next search.
+// The API server accepts selectors of 10 kB. Compiling such a selector takes a third of a second and ignores the context, and a
+// claim may have hundreds of selectors. So they are compiled on a separate goroutine, one at a time, and a search waits for this
+// only within its time limit. A selector that is compiled too late for one search is ready for the next.
 type selectorCache struct {
 	*cel.Cache
 	compile func(expression string)
-	// turn is held while a selector is being compiled.
+	// turn has an element while a selector is being compiled, so that only one is compiled at a time.
 	turn chan struct{}
 
 	mu sync.Mutex
-	// known are the cached selectors. It records at most half of the cache's capacity.
+	// known are the expressions that were compiled. It has at most half as many as the cache keeps, so that the cache still has
+	// them.
 	known map[string]bool
 }
 
-// mostCompiled is the number of selectors whose compiled form is kept. One takes 50 kB, and one of 10 kB some 400 kB.
+// mostCompiled is the number of selectors whose compiled form is kept. A usual selector takes 50 kB in this form, and a selector
+// of 10 kB some 400 kB.
 const mostCompiled = 256
 
 func newSelectorCache(features cel.Features) *selectorCache {
@@ -36,7 +38,8 @@ func newSelectorCache(features cel.Features) *selectorCache {
 	return c
 }
 
-// compileAll returns when all selectors of the claims and of their classes are compiled, or the context ends.
+// compileAll compiles all selectors of the claims and of their device classes. It returns an error if the context ends first, or
+// a class cannot be read.
 func (c *catalog) compileAll(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	for _, claim := range claims {
 		for i := range claim.Spec.Devices.Requests {
@@ -77,7 +80,8 @@ func (c *selectorCache) ready(ctx context.Context, selectors []resourceapi.Devic
 	return nil
 }
 
-// compileOne compiles the selector, or records that it is invalid, and then releases the turn.
+// compileOne compiles the expression. An invalid expression is cached with its error. At the end it removes the element of turn
+// and closes done.
 func (c *selectorCache) compileOne(expression string, done chan<- struct{}) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -17,10 +17,11 @@ import (
 
 var errTooLate = errors.New("devices did not meet their binding conditions in time")
 
-// hasConditions reports whether devices may have to be prepared before a pod is bound (KEP-5007).
+// hasConditions reports whether the feature gates for binding conditions are on (KEP-5007): devices may have to be prepared
+// before a pod is bound.
 func (c *catalog) hasConditions() bool { return c.features.DeviceBinding && c.features.DeviceStatus }
 
-// awaitConditions waits until the assumed devices meet their binding conditions.
+// awaitConditions waits until the devices of the pod's claims meet their binding conditions, at most for the time limit.
 func (d *devices) awaitConditions(ctx context.Context, a *assumedPod, limit time.Duration) error {
 	if !d.catalog.hasConditions() {
 		return nil
@@ -44,8 +45,8 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumedPod, limit time
 	}
 }
 
-// waiting returns a claim with a device that must still be prepared; nil if there is none. An error means that preparing one
-// failed.
+// waiting returns a claim of the pod with a device that is still being prepared; nil if there is none. An error means that the
+// claim was deleted, or that preparing a device failed.
 func (d *devices) waiting(a *assumedPod) (*resourceapi.ResourceClaim, error) {
 	for _, held := range a.held {
 		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name) // informers may show an earlier allocation, with its conditions
@@ -64,7 +65,8 @@ func (d *devices) waiting(a *assumedPod) (*resourceapi.ResourceClaim, error) {
 	return nil, nil
 }
 
-// bindable reports whether the devices of an allocated claim meet their binding conditions. An error means that one failed.
+// bindable reports whether all devices of an allocated claim meet their binding conditions. An error means that preparing a
+// device failed.
 func (c *catalog) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
 	if !c.hasConditions() {
 		return true, nil
@@ -86,7 +88,7 @@ func (c *catalog) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
 	return ready, nil
 }
 
-// statusOf returns the driver's status of a device of the claim.
+// statusOf returns the status that the driver has written for a device of the claim; empty if there is none.
 func statusOf(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) resourceapi.AllocatedDeviceStatus {
 	for _, status := range claim.Status.Devices {
 		if status.Driver == result.Driver && status.Pool == result.Pool && status.Device == result.Device {

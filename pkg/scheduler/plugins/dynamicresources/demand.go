@@ -13,11 +13,12 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The allocator searches by trial and error, which takes exponential time if one device is missing for many claims. So
-// a matching of requested devices with available ones is computed first, which is fast. If no matching exists, no
-// allocation does. For most claims the matching is also sufficient, and determines which devices the allocator takes.
+// Kubernetes' allocator searches by trial and error, which takes exponential time if one device is missing for many claims. So
+// this file first computes a matching of requested devices with available devices, which is fast. If no matching exists, no
+// allocation does. For most claims a matching is also sufficient, and determines which devices the allocator takes.
 
-// deviceRequest is one requested device, with the devices that suit it, by their index in the supply.
+// deviceRequest is one requested device. claim and request are indexes of the claim and of its request. suiting are the indexes
+// of the devices of the deviceSupply that suit it.
 type deviceRequest struct {
 	claim, request int
 	suiting        []int
@@ -27,9 +28,9 @@ type deviceRequest struct {
 type deviceSupply struct {
 	devices []structured.DeviceID
 	free    []bool
-	// several marks devices that several claims may have (KEP-5075).
+	// several reports for each device whether several claims may have it (KEP-5075).
 	several []bool
-	// plain marks devices that are fully described by their user and by the selectors that they meet.
+	// plain reports for each device whether only its selectors and its user decide if a claim can have it.
 	plain []bool
 }
 
@@ -37,7 +38,7 @@ type deviceSupply struct {
 type deviceDemand struct {
 	units []deviceRequest
 	// simple reports whether a matching is sufficient: no constraint couples devices, no request has alternatives or wants all
-	// devices, and no suitable device is shared, partitioned or tainted.
+	// devices, and no suitable device is shared, partitioned or tainted, or has binding conditions.
 	simple bool
 }
 
@@ -60,7 +61,8 @@ func isPlain(s *slice, device *resourceapi.Device, features structured.Features)
 		len(device.ConsumesCounters) == 0 && len(device.BindingConditions) == 0 && !(features.DeviceTaints && len(device.Taints) > 0)
 }
 
-// requestsOf lists the requests of the claims. An error is that of the context, or of a class that cannot be read.
+// requestsOf returns the devices that the claims request. An error means that the context ended, or that a device class cannot be
+// read.
 func requestsOf(ctx context.Context, claims []*resourceapi.ResourceClaim, of []*slice, m *deviceSupply, classes classLister, compiled *cel.Cache) (deviceDemand, error) {
 	d := deviceDemand{simple: true}
 	for i, claim := range claims {
@@ -102,7 +104,8 @@ func least(choices []choice) int64 {
 	return n
 }
 
-// suitingAny returns the free devices that suit any of the choices. plain reports whether each of them is plain.
+// suitingAny returns the indexes of the free devices that suit at least one of the alternatives in choices. plain reports whether
+// all of these devices are plain.
 func suitingAny(ctx context.Context, choices []choice, of []*slice, m *deviceSupply, compiled *cel.Cache) (suiting []int, plain bool, err error) {
 	plain = true
 	keys := make([]selectionKey, len(choices))

@@ -28,8 +28,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// devices holds the devices and claims of a cluster as informers show them, with the assumed allocations. Each set of informers has
-// one, which outlives configurations.
+// devices holds the devices and claims of a cluster as informers show them, and the allocations that are assumed for placed pods.
+// There is one for each set of informers, and it outlives sessions and configurations.
 type devices struct {
 	kube      kubernetes.Interface
 	claims    resourcelisters.ResourceClaimLister
@@ -40,18 +40,19 @@ type devices struct {
 	synced []cache.InformerSynced
 	ready  atomic.Bool
 
-	// mu guards allocated and assumed devices. It is not held during a search or a call to the API server.
+	// mu guards the fields below. It is not held during a search or a call to the API server.
 	mu sync.Mutex
-	// assumed are the pods' assumptions. held are the claims that they hold. chosen are the held claims whose devices
-	// were chosen here, by node.
+	// assumed are the placed pods by UID, and held the claims that they hold, by UID. chosen are, by node, the held claims whose
+	// devices this plugin chose.
 	assumed map[types.UID]*assumedPod
 	held    map[types.UID]*assumedClaim
 	chosen  map[string]map[*assumedClaim]bool
-	// rounds counts sessions. budgets are from the last session.
+	// rounds counts sessions. budgets limit the searches of the current or last session.
 	rounds  int64
 	budgets *budgets
 	ledger  *ledger
-	// freeing limits how many stranded claims are being deallocated: it has an element for each.
+	// freeing has an element for each stranded claim that is being deallocated. Its capacity limits how many are deallocated at a
+	// time.
 	freeing chan struct{}
 	// changed is closed at the next change of a claim.
 	changed chan struct{}
@@ -59,11 +60,11 @@ type devices struct {
 
 // catalog holds the available devices, and the rules for selecting among them.
 type catalog struct {
-	// slices does not apply the rules that taint devices.
+	// slices lists the slices without the taints that DeviceTaintRules add.
 	slices   resourcelisters.ResourceSliceLister
 	classes  classLister
 	features structured.Features
-	// compiled caches selectors for both the allocator and the inventory.
+	// compiled caches compiled selectors for both the allocator and the inventory.
 	compiled *selectorCache
 }
 
@@ -77,8 +78,8 @@ func (l classLister) List() ([]*resourceapi.DeviceClass, error) {
 	return l.DeviceClassLister.List(labels.Everything())
 }
 
-// served returns an error if the API server does not serve claims of this version. If the API server does not answer
-// now, it returns nil.
+// served returns an error if the API server does not serve ResourceClaims of the API version that this plugin uses. It returns
+// nil if the API server does not answer in time.
 func served(api discovery.DiscoveryInterface) error {
 	group := resourceapi.SchemeGroupVersion.String()
 	answered := make(chan error, 1)
@@ -156,7 +157,8 @@ func (d *devices) claimShown(object any) {
 	d.ring()
 }
 
-// claimChanged also handles a claim that replaced another one with its name while the watch was interrupted.
+// claimChanged handles an update of a claim. A claim may have been deleted and recreated under its name while the watch was
+// interrupted.
 func (d *devices) claimChanged(before, now any) {
 	old, _ := before.(*resourceapi.ResourceClaim)
 	if claim, ok := now.(*resourceapi.ResourceClaim); ok && old != nil && old.UID != claim.UID {
@@ -179,7 +181,8 @@ func (d *devices) claimGone(object any) {
 	d.ring()
 }
 
-// claimNamed returns the latest known version of the claim, including writes that informers do not show yet.
+// claimNamed returns the latest known version of the claim. This may be a version that the plugin wrote and informers do not show
+// yet.
 func (d *devices) claimNamed(namespace, name string) (*resourceapi.ResourceClaim, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -190,8 +193,8 @@ func (d *devices) claimNamed(namespace, name string) (*resourceapi.ResourceClaim
 	return d.ledger.latest(shown), nil
 }
 
-// wrote records the written version of the claim. It ignores a claim that informers have shown as deleted, because no
-// event would remove it again.
+// wrote records a version of the claim that the plugin wrote. It ignores a claim that informers have shown as deleted, because no
+// event would remove its record.
 func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -214,7 +217,7 @@ func (d *devices) next() <-chan struct{} {
 	return d.changed
 }
 
-// isReady reports whether the initial lists have been processed.
+// isReady reports whether the informers have processed their initial lists.
 func (d *devices) isReady() bool {
 	if d.ready.Load() {
 		return true
@@ -230,8 +233,8 @@ func (d *devices) isReady() bool {
 
 var errNotReady = errors.New("the scheduler has not read all claims and devices yet")
 
-// listSlices returns the current slices. If rules taint devices, it uses the cache of upstream's scheduler, which applies the
-// rules.
+// listSlices returns the current slices. If the feature gate DRADeviceTaints is on, it reads the cache of upstream's
+// scheduler, which adds the taints of these rules.
 func (c *catalog) listSlices(shared k8sframework.SharedDRAManager) ([]*resourceapi.ResourceSlice, error) {
 	if c.features.DeviceTaints && shared != nil {
 		return shared.ResourceSlices().ListWithDeviceTaintRules()
@@ -239,7 +242,7 @@ func (c *catalog) listSlices(shared k8sframework.SharedDRAManager) ([]*resourcea
 	return c.slices.List(labels.Everything())
 }
 
-// waitUntilReady waits until the initial lists have been processed.
+// waitUntilReady waits until the informers have processed their initial lists.
 func (d *devices) waitUntilReady(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), d.synced...) {
 		return fmt.Errorf("reading all claims and devices: %w", context.Cause(ctx))

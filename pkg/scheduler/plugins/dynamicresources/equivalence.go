@@ -10,9 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// uncacheable reports whether the verdicts on a task depend on placements on other nodes. They do if one of its claims
-// is shared or allocated, or if devices that several nodes reach would suit it. Otherwise the verdict on a node depends
-// only on the placements there.
+// uncacheable reports whether the verdicts on a task cannot be cached, because placements on other nodes may change them. This is
+// so if one of its claims is shared or allocated, or if devices that several nodes reach suit a claim. Otherwise a verdict
+// depends only on placements on the same node.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if tooMany(task.Pod) {
 		return true
@@ -26,15 +26,16 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	return false
 }
 
-// unshared reports whether the claim belongs to one pod and has no state yet, so that only its spec matters.
+// unshared reports whether the claim was generated for its pod and has no state yet, so that only its spec decides which nodes
+// fit.
 func (s *session) unshared(claim *podClaim) bool {
 	s.devices.mu.Lock()
 	defer s.devices.mu.Unlock()
 	return claim.own && claim.Status.Allocation == nil && len(claim.Status.ReservedFor) == 0 && s.devices.held[claim.UID] == nil
 }
 
-// SignClaim implements framework.Signer. Claims without state are equal if their specs are; all others are
-// distinguished by name.
+// SignClaim implements framework.Signer: it returns a key for a claim of the pod. Claims that were generated for their pods and
+// have no state yet have equal keys if their specs are equal. The key of any other claim is made from its name.
 func (s *session) SignClaim(pod *v1.Pod, of *v1.PodResourceClaim) string {
 	if tooMany(pod) {
 		return "named " + of.Name
@@ -51,7 +52,7 @@ func (s *session) SignClaim(pod *v1.Pod, of *v1.PodResourceClaim) string {
 	return "like " + claimSignature(claim.ResourceClaim)
 }
 
-// claimSignature returns a key of the claim's spec.
+// claimSignature returns a key that is equal for claims with equal specs.
 func claimSignature(claim *resourceapi.ResourceClaim) string {
 	key, err := claim.Spec.Marshal()
 	if err != nil {
@@ -60,8 +61,8 @@ func claimSignature(claim *resourceapi.ResourceClaim) string {
 	return string(key)
 }
 
-// couples reports whether a device that several nodes reach would suit the claim, so that placements on one node affect
-// others. It also returns true if the check takes too long.
+// couples reports whether a device that several nodes reach suits the claim, so that a placement on one node affects other nodes.
+// It also returns true if the check fails or takes too long.
 func (s *session) couples(namespace string, claim *resourceapi.ResourceClaim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,25 +15,24 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// inventory holds the devices of a cluster by the nodes that reach them. The allocator would read all slices for each
-// node; here each node has a list of its own. Results that depend on shared slices only are computed once for all nodes
-// that reach the same ones.
+// inventory holds the slices of a cluster by the nodes that reach them. Kubernetes' allocator reads all slices of the cluster for
+// each node; here each node has its own list. Results that depend only on slices which several nodes reach are computed once for
+// all nodes that reach the same slices.
 type inventory struct {
 	mu    sync.Mutex
 	known map[string]*slice
-	// byNode are the slices of single nodes. elsewhere are the slices that several nodes may reach. Both are sorted by
-	// name.
+	// byNode are the slices that belong to one node, by node name. elsewhere are the slices that several nodes may reach. Both
+	// are sorted by the names of the slices.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// owned caches the parts of byNode for single nodes. shared caches the parts of elsewhere by the set of their
-	// slices.
+	// owned caches the part made from byNode for each node. shared caches the parts made from elsewhere, by the indexes of their
+	// slices (see view).
 	owned  map[string]*part
 	shared map[string]*part
-	// seen are the views of the nodes used in this session, and seenBefore in the previous one. They are valid until
-	// the slices in elsewhere, or the nodes that reach these, change.
+	// seen are the views of the nodes that were used in this session, and seenBefore the views of the previous session, by node
+	// name. They are dropped when the list elsewhere changes, or the nodes that reach its slices.
 	seen, seenBefore map[string]*view
-	// partitionable reports whether devices of one slice may belong to several nodes (KEP-4815). Without it such slices
-	// are ignored.
+	// partitionable reports whether a slice may have devices of several nodes (KEP-4815). If not, such slices are ignored.
 	partitionable bool
 }
 
@@ -44,8 +43,8 @@ type slice struct {
 	*resourceapi.ResourceSlice
 	pool poolID
 	ids  []structured.DeviceID
-	// The nodes that reach it: the nodes in the list, the nodes that match a selector, or all. unread reports whether a
-	// selector cannot be parsed.
+	// The nodes that reach the slice are the nodes with these names, the nodes that a selector matches, or every node. unread
+	// reports whether a selector cannot be parsed.
 	nodes     map[string]bool
 	selectors []*nodeaffinity.NodeSelector
 	everyNode bool
@@ -76,7 +75,7 @@ func newSlice(of *resourceapi.ResourceSlice) *slice {
 	return s
 }
 
-// reachable adds nodes that reach the slice.
+// reachable adds the nodes that reach a device of the slice: the named node, all nodes, or the nodes that the selector matches.
 func (s *slice) reachable(name *string, all *bool, selector *v1.NodeSelector) {
 	switch {
 	case ptr.Deref(name, "") != "":
@@ -96,7 +95,7 @@ func (s *slice) reachable(name *string, all *bool, selector *v1.NodeSelector) {
 	}
 }
 
-// update replaces the slices by the current ones.
+// update replaces the known slices by the given ones at the start of a session.
 func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -125,8 +124,8 @@ func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 	n.seen, n.seenBefore, n.shared = map[string]*view{}, n.seen, used
 }
 
-// replace replaces a version of the slice; old is nil for a new slice. If the same nodes reach both, cached data about
-// these nodes stays valid.
+// replace replaces the version old of a slice by s. old is nil for a new slice. If the same nodes reach both versions, the views
+// of nodes stay valid.
 func (n *inventory) replace(old, s *slice) {
 	at := slices.Index(n.elsewhere, old)
 	if at < 0 || !sameNodes(old.ResourceSlice, s.ResourceSlice) {
@@ -144,8 +143,8 @@ func (n *inventory) replace(old, s *slice) {
 	}
 }
 
-// sameNodes reports whether the same nodes reach both slices. For slices that specify nodes device by device it returns
-// false.
+// sameNodes reports whether the same nodes reach both versions of a slice. It returns false if nodes are specified device by
+// device.
 func sameNodes(l, r *resourceapi.ResourceSlice) bool {
 	return equality.Semantic.DeepEqual(l.Spec.NodeName, r.Spec.NodeName) && equality.Semantic.DeepEqual(l.Spec.AllNodes, r.Spec.AllNodes) &&
 		equality.Semantic.DeepEqual(l.Spec.NodeSelector, r.Spec.NodeSelector) &&
@@ -185,7 +184,7 @@ func (n *inventory) remove(s *slice) {
 	}
 }
 
-// inserted and removed return a changed copy, because the given list may be in use.
+// inserted and removed return a changed copy of the list, because the list may be in use.
 func inserted(list []*slice, s *slice) []*slice {
 	at, _ := slices.BinarySearchFunc(list, s, byName)
 	return slices.Insert(slices.Clone(list), at, s)
@@ -195,7 +194,7 @@ func removed(list []*slice, s *slice) []*slice {
 	return slices.DeleteFunc(slices.Clone(list), func(other *slice) bool { return other == s })
 }
 
-// forgetShared drops the cached sets of shared slices that nodes reach.
+// forgetShared drops all cached data about which nodes reach the slices in elsewhere.
 func (n *inventory) forgetShared() {
 	n.shared, n.seen, n.seenBefore = map[string]*part{}, map[string]*view{}, nil
 }
@@ -207,8 +206,8 @@ func (n *inventory) forSeveral() []*slice {
 	return n.elsewhere
 }
 
-// reachedFrom reports whether the node reaches any device of the slice. If a selector cannot be parsed it returns true,
-// and the allocator reports the error.
+// reachedFrom reports whether the node may reach a device of the slice. It returns true if a selector cannot be parsed: the
+// allocator then reports the error.
 func (s *slice) reachedFrom(node *v1.Node) bool {
 	return s.unread || s.everyNode || s.nodes[node.Name] ||
 		slices.ContainsFunc(s.selectors, func(selector *nodeaffinity.NodeSelector) bool { return selector.Match(node) })

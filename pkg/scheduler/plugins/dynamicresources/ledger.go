@@ -14,31 +14,33 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ledger records which devices are allocated: to claims as informers show them, and by assumption. It is updated with
-// each change and never recomputed. The mutex of devices guards it.
+// ledger records which devices are allocated, both in allocations that informers show and in assumed allocations. It is updated
+// with each change and never recomputed. The mutex of devices guards it.
 type ledger struct {
 	claims map[types.UID]*entry
-	// users counts the claims that have a device exclusively.
+	// users counts, for each device, the claims that have the device exclusively.
 	users map[structured.DeviceID]int
-	// consumed is the capacity that claims use of devices that several claims may share.
+	// consumed is the capacity that claims use of devices that several claims may share. shares are the parts of these devices
+	// that claims have.
 	consumed structured.ConsumedCapacityCollection
 	shares   map[structured.DeviceID]sets.Set[structured.SharedDeviceID]
-	// consumable reports whether several claims may share a device.
+	// consumable reports whether the feature gate is on with which several claims may share a device.
 	consumable bool
-	// changes counts the changes of allocations.
+	// changes is increased each time a claim's devices change.
 	changes int64
 }
 
-// entry is the data about a claim.
+// entry is the record of a claim. shown is the allocation that informers last showed, assumed the assumed allocation; nil for
+// none.
 type entry struct {
 	shown, assumed *resourceapi.AllocationResult
-	// version is the version that informers last showed.
+	// version is the resource version of the claim that informers last showed.
 	version int64
-	// written is the last written version of the claim; nil once informers show that version or a later one.
+	// written is the version of the claim that the plugin wrote last; nil once informers show this version or a later one.
 	written *resourceapi.ResourceClaim
 }
 
-// stored returns the claim's allocation at the API server.
+// stored returns the claim's allocation at the API server, as far as it is known.
 func (e *entry) stored() *resourceapi.AllocationResult {
 	if e.written != nil {
 		return e.written.Status.Allocation
@@ -46,7 +48,7 @@ func (e *entry) stored() *resourceapi.AllocationResult {
 	return e.shown
 }
 
-// has returns the claim's allocations: the assumed one, and the stored one if it differs.
+// has returns the claim's allocations: the assumed allocation, and the stored allocation if its devices differ.
 func (e *entry) has() []*resourceapi.AllocationResult {
 	var has []*resourceapi.AllocationResult
 	if e.assumed != nil {
@@ -65,7 +67,8 @@ func newLedger(consumable bool) *ledger {
 	}
 }
 
-// change updates the claim's entry with mutate, and the allocated devices accordingly.
+// change updates the claim's entry with the function mutate, and updates the counts of allocated devices if the claim's devices
+// change.
 func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	e := l.claims[claim]
 	if e == nil {
@@ -84,7 +87,7 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	}
 }
 
-// shows records a claim as the informer shows it. It ignores versions older than the recorded one.
+// shows records the claim as informers show it. It ignores a version that is older than the recorded version.
 func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
 	l.change(claim.UID, func(e *entry) {
 		version := versionOf(claim)
@@ -103,13 +106,13 @@ func (l *ledger) gone(claim types.UID) {
 	l.change(claim, func(e *entry) { *e = entry{} })
 }
 
-// assume sets the claim's assumed allocation; nil for none. It returns the previous one.
+// assume sets the claim's assumed allocation; nil removes it. It returns the previous assumed allocation.
 func (l *ledger) assume(claim types.UID, allocation *resourceapi.AllocationResult) (before *resourceapi.AllocationResult) {
 	l.change(claim, func(e *entry) { before, e.assumed = e.assumed, allocation })
 	return before
 }
 
-// wrote records a written claim, unless informers have shown it.
+// wrote records a version of the claim that the plugin wrote, unless informers have already shown this version or a later one.
 func (l *ledger) wrote(claim *resourceapi.ResourceClaim) {
 	l.change(claim.UID, func(e *entry) {
 		if version := versionOf(claim); version > e.version && (e.written == nil || version > versionOf(e.written)) {
@@ -118,7 +121,8 @@ func (l *ledger) wrote(claim *resourceapi.ResourceClaim) {
 	})
 }
 
-// latest returns the latest known version of the claim, from informers and own writes.
+// latest returns the latest known version of the claim: the version that informers show, or a later version that the plugin
+// wrote.
 func (l *ledger) latest(shown *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
 	if e := l.claims[shown.UID]; e != nil && e.written != nil {
 		return e.written
@@ -129,7 +133,7 @@ func (l *ledger) latest(shown *resourceapi.ResourceClaim) *resourceapi.ResourceC
 func versionOf(claim *resourceapi.ResourceClaim) int64 {
 	version, err := strconv.ParseInt(claim.ResourceVersion, 10, 64)
 	if err != nil {
-		return 1 // any order will do
+		return 1 // without a valid version the order does not matter
 	}
 	return version
 }
@@ -173,13 +177,14 @@ func (l *ledger) countShare(id structured.DeviceID, result *resourceapi.DeviceRe
 	l.consumed.Remove(consumed)
 }
 
-// sameDevices reports whether the allocations have the same devices, even if they were made at different times.
+// sameDevices reports whether both allocations have the same devices and node selector. They may differ in the time of the
+// allocation.
 func sameDevices(l, r *resourceapi.AllocationResult) bool {
 	return l == r || equality.Semantic.DeepEqual(l.Devices, r.Devices) && equality.Semantic.DeepEqual(l.NodeSelector, r.NodeSelector)
 }
 
-// state returns the allocated state of these devices, without the assumed allocations of the given held claims. The
-// caller owns the result.
+// state returns which of the given devices are allocated, as if the held claims in without had no assumed allocations. The caller
+// may change the result.
 func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) structured.AllocatedState {
 	assumed, changes := make([]*resourceapi.AllocationResult, len(without)), l.changes
 	for i, held := range without {
@@ -203,11 +208,11 @@ func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) struct
 	for i, held := range without {
 		l.assume(held.claim.UID, assumed[i])
 	}
-	l.changes = changes // so far nothing has changed
+	l.changes = changes // the assumed allocations are as they were
 	return state
 }
 
-// free reports whether none of the allocation's devices is allocated exclusively.
+// free reports whether no claim has one of the allocation's devices exclusively.
 func (l *ledger) free(allocation *resourceapi.AllocationResult) bool {
 	for i := range allocation.Devices.Results {
 		result := &allocation.Devices.Results[i]

@@ -4,8 +4,9 @@ package dynamicresources
 
 import "context"
 
-// match assigns to each request a different device that suits it, preferably its first one. If that is impossible, or the
-// context ends, ok is false, and short is a request without a device.
+// match assigns to each of the units, which are requested devices, a different device that suits it, preferably the first. given
+// are the indexes of the devices. If no such assignment exists, or the context ends, ok is false, and short is the index of a
+// unit without a device.
 func match(ctx context.Context, units []deviceRequest, devices int) (given []int, short int, ok bool) {
 	given, owner, seen := make([]int, len(units)), make([]int, devices), make([]int, devices)
 	for i := range owner {
@@ -19,7 +20,8 @@ func match(ctx context.Context, units []deviceRequest, devices int) (given []int
 	return given, 0, true
 }
 
-// assign finds a device for the request, possibly one whose owner can take another. It marks visited devices as seen.
+// assign finds a device for unit i. If all suitable devices have an owner, it tries to find another device for an owner. It marks
+// the visited devices in seen with mark.
 func assign(units []deviceRequest, i int, given, owner, seen []int, mark int) bool {
 	for _, device := range units[i].suiting {
 		if owner[device] < 0 {

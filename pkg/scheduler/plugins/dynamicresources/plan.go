@@ -16,29 +16,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// plan is the set of devices that a pod would get on a node.
+// plan is the result of planFor: the devices that a pod's claims would get on a node.
 type plan struct {
 	node   string
 	claims []podClaim
-	// allocations are the allocations for claims that have none yet. shared are the claims that other pods already
-	// hold.
+	// allocations are the allocations for claims that have none yet. shared are the claims that other pods already hold. The keys
+	// are UIDs of claims.
 	allocations map[types.UID]*resourceapi.AllocationResult
 	shared      map[types.UID]*assumedClaim
-	// moves are the other pods' claims that get other devices.
+	// moves are claims of other pods on the node that would get other devices, so that there are devices for this pod.
 	moves map[*assumedClaim]move
-	// of is the ledger's change count when the plan was made.
+	// of is the number of changes of the ledger when the plan was made.
 	of int64
 }
 
 type move struct{ from, to *resourceapi.AllocationResult }
 
-// mostMoved is the maximum number of claims on a node whose devices are exchanged for a new claim.
+// mostMoved is the maximum number of held claims on a node whose devices may be exchanged for a new pod. If there are more, none
+// is.
 const mostMoved = 32
 
-// planFor plans the pod's devices on the node. A refusal says why there is no plan.
+// planFor plans devices for the pod's claims on the node. The status is a refusal if there is no plan.
 //
-// A claim that the pod itself holds is treated like another pod's, because the verdict is cached for pods with equal
-// claims.
+// A claim that the pod itself holds is treated like a claim that another pod holds, because the verdict is cached for all pods
+// with equal claims.
 func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, *api.Status) {
 	p := &plan{node: node.Name, claims: state.claims, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*assumedClaim{}}
 	var open []*resourceapi.ResourceClaim
@@ -59,7 +60,7 @@ func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, 
 	return p, s.open(p, pod, open, node)
 }
 
-// open plans devices for the claims that have none.
+// open plans devices for the claims in open, which have no allocation.
 func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, node *v1.Node) *api.Status {
 	ctx, end, err := s.budgets.begin(pod.Namespace, s.filterTimeout)
 	if err != nil {
@@ -79,8 +80,8 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 	return nil
 }
 
-// solve searches for devices for the claims, with all allocations except the given held claims'. The plan records the
-// state that it is based on.
+// solve searches devices for the claims on the node. Devices allocated to other claims are not available, except the devices of
+// the held claims in without. It records the state of the ledger that the result is based on in the plan.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*assumedClaim) (found, error) {
 	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
@@ -93,9 +94,9 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 	return search.solve(claims, allocated)
 }
 
-// planTogether plans devices for the claims and for the node's movable claims at once. It is used if there are no suitable
-// devices beside the movable claims' devices: one of these may have the only device that suits the new claim, and could
-// use another one.
+// planTogether plans devices for the new claims in open and, at the same time, for the claims on the node that may get other
+// devices. It is used if no suitable devices are left for the new claims: another claim may have the only device that suits a new
+// claim, although another device suits it, too.
 func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
 	movable, from := s.devices.movables(node.Name, s.round)
 	if len(movable) == 0 || len(movable) > mostMoved {
@@ -123,7 +124,7 @@ func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alon
 	return nil
 }
 
-// none returns the refusal of a node that has no devices for the claims.
+// none returns the refusal of a node that has no devices for the claims in open.
 func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 	claim := open[at.claim]
 	if len(claim.Spec.Devices.Requests) <= at.request {

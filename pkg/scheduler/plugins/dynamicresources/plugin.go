@@ -19,10 +19,10 @@
 // of informers. All writes are in prebind.go and withdraw.go, including those after a crash (recover.go) or the
 // deletion of a node (stranded.go). conditions.go waits until devices are prepared.
 //
-// Invariants: no device is allocated or assumed exclusively for two claims. A claim is held as long as a placement of a
-// pod relies on it, until that pod is bound or its rollback has succeeded. Allocations and reservations of others are
-// never undone, except for a pod's own claim whose node no longer exists. No search runs under a mutex that another
-// session, the cache or a step needs.
+// Invariants: no device is allocated or assumed exclusively for two claims. A claim is held as long as a placement of a pod
+// relies on it, until that pod is bound or its rollback has succeeded. Allocations and reservations that another scheduler wrote
+// are never undone, except the allocation of a claim that was generated for a pod, if its nodes no longer exist. No search runs
+// under a mutex that another session, the cache or a step needs.
 package dynamicresources
 
 import (
@@ -38,10 +38,12 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "dynamicresources"
 
-// stepGrace is the step's time for its writes and messages, in addition to the time for preparing devices.
+// stepGrace is the time that a pre-bind step has for its writes and its error, in addition to the time limit for preparing
+// devices.
 const stepGrace = time.Minute
 
-// Spec declares the plugin. Plugins built from one Spec on the same informers share their assumptions.
+// Spec declares the plugin. Plugin instances that are built from one Spec on the same informers share the allocations that they
+// have assumed.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*devices]{}
 	return framework.PluginSpec{
@@ -71,7 +73,7 @@ func Spec() framework.PluginSpec {
 type plugin struct {
 	settings
 	devices *devices
-	// session is the open session.
+	// session is the open session; nil between sessions.
 	session *session
 }
 

@@ -23,8 +23,8 @@ import (
 
 var errReserved = errors.New("no devices are reserved for the pod's claims on this node")
 
-// PreBind implements framework.PreBinder. It writes the assumed allocations, and waits until the devices meet their binding
-// conditions.
+// PreBind implements framework.PreBinder. It writes the allocations that are assumed for the pod's claims, and waits until the
+// devices meet their binding conditions.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	if len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -41,8 +41,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return p.devices.awaitConditions(ctx, a, p.bindingTimeout)
 }
 
-// begin marks the pod's assumption as begun, so that it no longer changes, and returns it; nil if the pod has none on
-// the node.
+// begin records that the pod's pre-bind step has begun, so that its devices no longer change. It returns the pod's assumption;
+// nil if the pod has none on the node.
 func (d *devices) begin(pod types.UID, node string) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,19 +56,18 @@ func (d *devices) begin(pod types.UID, node string) *assumedPod {
 	return a
 }
 
-// callTimeout bounds the reads and writes of one claim.
+// callTimeout is the time limit for reading and writing one claim.
 const callTimeout = 15 * time.Second
 
-// write writes the claim's allocation and its reservation for the pod; the first holder's write contains both. Each
-// write is conditional on the version that was read, so that it cannot overwrite others' changes.
+// write writes the claim's reservation for the pod and, if the claim has no allocation yet, the held allocation with it. Each
+// write is conditional on the version that was read, so that it cannot overwrite changes of other writers.
 func (d *devices) write(ctx context.Context, held *assumedClaim, pod *v1.Pod) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// The write ignores the cancellation of ctx, because a write that is abandoned might still be applied after the
-	// rollback has read the claim.
+	// The write is not cancelled with ctx: an abandoned write might still be applied after the rollback has read the claim.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	claim := held.last
@@ -125,7 +124,7 @@ func (d *devices) writeOnce(ctx context.Context, held *assumedClaim, read *resou
 	return done, nil
 }
 
-// fits returns an error if the current claim cannot get the held allocation.
+// fits returns an error if the claim, as it is now, cannot get the held allocation or cannot be reserved for the pod.
 func (h *assumedClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	switch allocation := claim.Status.Allocation; {
@@ -143,8 +142,8 @@ func (h *assumedClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error
 	return nil
 }
 
-// mark adds the finalizer that an allocated claim must have, and the scheduler's name. It returns false if the claim
-// already has both.
+// mark adds the finalizer that an allocated claim must have, and SchedulerAnnotation. It returns false if the claim already has
+// both.
 func (h *assumedClaim) mark(claim *resourceapi.ResourceClaim) bool {
 	marked, protected := claim.Annotations[SchedulerAnnotation] == h.scheduler, slices.Contains(claim.Finalizers, resourceapi.Finalizer)
 	if !marked {
@@ -156,7 +155,7 @@ func (h *assumedClaim) mark(claim *resourceapi.ResourceClaim) bool {
 	return !marked || !protected
 }
 
-// tries records that a write which reserves the claim for the pod is about to be sent.
+// tries records that a write is about to be sent that reserves the claim for the pod.
 func (d *devices) tries(held *assumedClaim, pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,13 +164,13 @@ func (d *devices) tries(held *assumedClaim, pod types.UID) {
 	}
 }
 
-// bound drops the state of a bound pod: the written state is final.
+// bound ends the pod's hold on its claims once the pod is bound. Allocations and reservations that were written remain.
 func (p *plugin) bound(_ context.Context, task *api.TaskInfo, _ string) {
 	p.devices.drop(task.Pod.UID)
 }
 
-// Rollback implements framework.PreBinder. It removes the pod's reservations of its claims, deallocates claims that were allocated
-// for it and have no other user, and then drops its assumption.
+// Rollback implements framework.PreBinder. It removes the pod's reservations of its claims, and deallocates the claims that this
+// plugin allocated and no other pod uses. Then it ends the pod's hold on the claims.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
 	return p.devices.rollback(ctx, task.Pod.UID)
 }
@@ -194,8 +193,8 @@ func (d *devices) rollback(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave marks the pod's claims as leaving: the pod can no longer use them, but holds them until its writes are
-// withdrawn.
+// leave records that the pod's rollback has begun, and returns the pod's assumption; nil if it has none. The pod still holds its
+// claims until its writes are withdrawn.
 func (d *devices) leave(pod types.UID) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()

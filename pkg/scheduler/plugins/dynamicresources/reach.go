@@ -14,7 +14,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// reach is the set of slices that a node reaches: its own, and shared ones. No pool has slices in both parts.
+// reach is the set of slices that a node reaches: own are the slices that only this node reaches, shared the others. If a pool
+// has slices of both kinds, all slices are in own.
 type reach struct {
 	node        *v1.Node
 	own, shared *part
@@ -23,27 +24,27 @@ type reach struct {
 // pools returns the number of pools from which devices may be allocated.
 func (r *reach) pools() int { return len(r.own.pools) + len(r.shared.pools) }
 
-// all returns the slices of both parts.
+// all returns the slices in own and shared.
 func (r *reach) all() []*slice { return slices.Concat(r.own.all, r.shared.all) }
 
-// part is a set of slices that a node, or each of several nodes, reaches.
+// part is a set of slices that one node reaches, or that each of several nodes reaches.
 type part struct {
-	// sound are the slices of the newest generation of pools without duplicate devices. Devices are allocated only from
-	// these.
+	// sound are the slices of the newest generation of their pools, without pools that have duplicate devices. Devices are
+	// allocated only from these slices.
 	sound []*slice
-	// all are the slices that the allocator needs to decide whether pools are complete.
+	// all are sound and other slices: the allocator needs them to decide whether a pool is complete.
 	all []*slice
-	// pools are the pools of the sound slices, and named the pools of all slices.
+	// pools are the pools of the sound slices, and named the pools of all slices of the part.
 	pools, named map[poolID]bool
-	// ofOneNode reports whether all slices belong to one node.
+	// ofOneNode reports whether each slice of the part belongs to a single node.
 	ofOneNode bool
 
 	mu sync.Mutex
-	// suiting caches the sound slices that suit claims, by all selectors of the claims.
+	// suiting caches which sound slices have devices that suit claims, by a key of all selectors of the claims.
 	suiting map[string][]*slice
 }
 
-// nothing is the part of nodes without slices.
+// nothing is the part for nodes that reach no slices.
 var nothing = newPart(nil)
 
 func newPart(all []*slice) *part {
@@ -56,7 +57,7 @@ func newPart(all []*slice) *part {
 	return p
 }
 
-// sound returns the slices from which devices may be allocated, and their pools.
+// sound returns the slices from which devices may be allocated (see part.sound), and the pools of these slices.
 func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	newest := map[poolID]int64{}
 	for _, s := range all {
@@ -82,7 +83,8 @@ func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	return current, pools
 }
 
-// view is the cached state of a node: the indexes of the shared slices that it reaches, and its last reach.
+// view is the cached state of a node: places has a bit for each slice in inventory.elsewhere, set if the node reaches the slice.
+// reach is the node's last result of inventory.reach.
 type view struct {
 	node   *v1.Node
 	places string
@@ -91,7 +93,7 @@ type view struct {
 	reach       *reach
 }
 
-// reach returns the slices that the node reaches.
+// reach returns the slices that the node reaches, from the cache if they have not changed.
 func (n *inventory) reach(node *v1.Node) *reach {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,7 +131,7 @@ func (n *inventory) viewOf(node *v1.Node) *view {
 	return made
 }
 
-// hasPlace reports whether the bit at the index is set.
+// hasPlace reports whether the bit at the index is set in places (see view).
 func hasPlace(places string, at int) bool { return places[at/8]&(1<<(at%8)) != 0 }
 
 func (n *inventory) ownPart(node string) *part {
@@ -155,8 +157,8 @@ func (n *inventory) sharedPart(places string) *part {
 	return n.shared[places]
 }
 
-// suitingAny returns the sound slices that claims may be allocated from. It leaves out shared slices without a suitable device,
-// because there may be many, and they may be large.
+// suitingAny returns the sound slices from which the claims may be allocated. Of the slices that several nodes reach it returns
+// only slices with a suitable device, because there may be many such slices, and they may be large.
 func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
 	if p.ofOneNode {
 		return p.sound, nil
@@ -191,7 +193,7 @@ func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi
 	return kept, nil
 }
 
-// selectedBy returns a key of all selectors with which the claims select devices.
+// selectedBy returns a key of all selectors with which the claims and their device classes select devices.
 func (c *catalog) selectedBy(claims []*resourceapi.ResourceClaim) (string, error) {
 	keys := map[selectionKey]bool{}
 	for _, claim := range claims {

@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// recover withdraws the writes of a former leader for pods that it did not bind: reservations for this scheduler's pods without a
-// node, and then allocations with its mark that have no user.
+// recover withdraws the writes of a former leader for pods that it did not bind. It removes reservations of claims for this
+// scheduler's pods without a node, and then allocations that have SchedulerAnnotation with this scheduler's name, and no user.
 func (d *devices) recover(ctx context.Context) error {
 	if err := d.waitUntilReady(ctx); err != nil {
 		return err
@@ -42,8 +42,8 @@ type recovery struct {
 	pods map[string]map[types.UID]bool
 }
 
-// claim withdraws a former leader's remaining writes for a claim. A claim that it has marked may have only a finalizer
-// left.
+// claim withdraws a former leader's writes for the claim. A withdrawal that ended early may have left only the finalizer on the
+// claim.
 func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) error {
 	mark := claim.Annotations[SchedulerAnnotation]
 	ours := framework.IsOwnMark(mark)
@@ -93,5 +93,5 @@ func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID
 	return found, nil
 }
 
-// withoutNode selects the pods without a node. All pods of a namespace may be too many to list in time.
+// withoutNode selects the pods without a node. Listing all pods of a namespace might take too long.
 var withoutNode = fields.OneTermEqualSelector("spec.nodeName", "")

@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	// freeSearch is how long a search may take before it counts against its namespace. Most take a tenth of that.
+	// freeSearch is the part of each search that does not count as slow. Most searches take a tenth of this time.
 	freeSearch = time.Millisecond
-	// shortSearch is the time for the first search of a namespace after slow searches for others have used up the
-	// session's time for them: enough for claims that are not slow, even on a busy machine.
+	// shortSearch is the time limit of a search for a namespace without slow searches in this session, if slow searches for other
+	// namespaces have used up, or may use, the session's limit. It is enough for claims that are not slow, even on a busy
+	// machine.
 	shortSearch = 50 * time.Millisecond
-	// creditSessions is in how many sessions a namespace may use up the limit before its searches pause because of its
-	// debt. With a debt of one limit it may continue, so that a single slow search, on a busy machine, has no
-	// consequence.
+	// creditSessions is the maximum debt of a namespace, as a multiple of the limit of slow searches in one session. At this debt
+	// its searches pause. At half of it they do not yet, so that a single slow search, on a busy machine, has no consequence.
 	creditSessions = 2
-	// budgetsOfAll is the limit of all searches together, as a multiple of the limit of slow searches. longestOfAll
-	// bounds it: a session that takes twice as long would be treated as hanging.
+	// budgetsOfAll is the limit of all searches in a session, as a multiple of the limit of slow searches. longestOfAll is the
+	// maximum of this limit: a session that takes twice as long would be treated as hanging.
 	budgetsOfAll = 20
 	longestOfAll = time.Minute
-	// slowPart and slowPartOfAll limit slow searches, in the long run, to this fraction of the time: 1/slowPart for one
-	// namespace, and 1/slowPartOfAll for all.
+	// slowPart and slowPartOfAll limit slow searches in the long run to a fraction of the time: to 1/slowPart for one namespace,
+	// and to 1/slowPartOfAll for all namespaces together.
 	slowPart      = 20
 	slowPartOfAll = 5
 )
 
-// budgets records how long a session has searched for the claims of each namespace, and for all claims. A tenant's
-// claims may take any time to search, and all others wait meanwhile.
+// budgets records how long a session has searched devices for the claims of each namespace, and of all namespaces. The searches
+// are limited because a tenant's claims may take any time to search, and all other pods wait meanwhile.
 type budgets struct {
-	// limit bounds slow searches, for each namespace and for all together, because others wait for the session to end.
-	// limitOfAll bounds all searches.
+	// limit is the time limit of slow searches in a session, for each namespace and for all namespaces together. limitOfAll is
+	// the time limit of all searches.
 	limit, limitOfAll time.Duration
-	// share is a namespace's share of the limit for all: the whole limit, or an equal share if the limit was not enough in the
-	// previous session. Otherwise a tenant whose gangs come first could leave nothing to others, session after session.
+	// share is a namespace's part of limitOfAll: all of it, or an equal part if limitOfAll was not enough in the previous
+	// session. Otherwise a tenant whose gangs are tried first could use up the time in each session.
 	share time.Duration
 
 	// opened is when the session began. owed is the debt of each namespace: the time of its slow searches in earlier
@@ -57,21 +57,21 @@ type budgets struct {
 	mu    sync.Mutex
 	spent map[string]spent
 	all   time.Duration
-	// slow is the time of slow searches for all namespaces.
+	// slow is the time of slow searches for all namespaces in this session.
 	slow time.Duration
-	// short reports whether a search was refused because the limit for all was used up.
+	// short reports whether a search was refused because limitOfAll, or the namespace's share of it, was used up.
 	short bool
-	// waiting is since when namespaces wait because slow searches for others ended their searches early. turn is the
-	// namespace that had waited longest when this session began. Until a search for it ends by itself, others leave it
-	// the time for slow searches.
+	// waiting is the time since when each namespace waits because slow searches for other namespaces ended its searches early.
+	// turn is the namespace that had waited longest when this session began. The time for slow searches is left to this
+	// namespace, until one of its searches ends within its time limit.
 	waiting map[string]time.Time
 	turn    string
 }
 
-// spent is the search time for a namespace: in total, and in slow searches.
+// spent is the search time for a namespace in this session: of all searches, and of slow searches.
 type spent struct{ all, slow time.Duration }
 
-// newBudgets returns the budgets of the session that follows the last one; last is nil for the first.
+// newBudgets returns the budgets of a new session. last are the budgets of the previous session; nil for the first.
 func newBudgets(limit time.Duration, last *budgets) *budgets {
 	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}, opened: time.Now(), owed: map[string]time.Duration{}, waiting: map[string]time.Time{}}
 	b.share = b.limitOfAll
@@ -87,7 +87,7 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	return b
 }
 
-// takeTurn gives the turn to the namespace that has waited longest.
+// takeTurn sets turn to the namespace that has waited longest. The other namespaces continue to wait.
 func (b *budgets) takeTurn(last *budgets) {
 	b.waiting = maps.Clone(last.waiting)
 	for namespace, since := range b.waiting {
@@ -98,8 +98,8 @@ func (b *budgets) takeTurn(last *budgets) {
 	delete(b.waiting, b.turn)
 }
 
-// leftOfSlow returns how long a search for the namespace may take, given the limit of all slow searches. The mutex is
-// held.
+// leftOfSlow returns how much of the session's time for slow searches a search for the namespace may use. The caller holds the
+// mutex.
 func (b *budgets) leftOfSlow(namespace string) time.Duration {
 	own := b.spent[namespace].slow
 	switch left := b.limit - b.slow; {
@@ -114,15 +114,16 @@ func (b *budgets) leftOfSlow(namespace string) time.Duration {
 	}
 }
 
-// wait records that a search for the namespace ended early because of slow searches for others. The mutex is held.
+// wait records that a search for the namespace ended early, or was refused, because of slow searches for other namespaces. The
+// caller holds the mutex.
 func (b *budgets) wait(namespace string) {
 	if _, waits := b.waiting[namespace]; !waits {
 		b.waiting[namespace] = b.opened
 	}
 }
 
-// carryOver adds the slow searches of the last session to the debts of namespaces, and reduces debts by the time that
-// has passed.
+// carryOver adds the time of slow searches in the last session to the debts of their namespaces. It reduces the debts by a
+// fraction of the time that has passed since that session began.
 func (b *budgets) carryOver(last *budgets) {
 	b.takeTurn(last)
 	for namespace, spent := range last.spent {
@@ -143,7 +144,8 @@ func (b *budgets) carryOver(last *budgets) {
 
 var errSlow = errors.New("the device search timed out")
 
-// begin returns a context that ends when the search has used up its time, and a function that ends the search.
+// begin returns a context that ends when the search has used up its time, and a function to call at the end of the search. most
+// is the time limit of the search. The error says which limit is used up.
 func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
 	b.mu.Lock()
 	own := b.spent[namespace]
@@ -179,7 +181,7 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 		defer b.mu.Unlock()
 		switch {
 		case namespace == b.turn && !late:
-			b.turn = "" // others may use its time
+			b.turn = "" // other namespaces may use the time for slow searches
 		case late && leftOfSlow < alone:
 			b.wait(namespace)
 		}
@@ -191,18 +193,18 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	}, nil
 }
 
-// search is one search for devices for claims on a node.
+// search is one search of devices on a node for claims.
 type search struct {
 	catalog *catalog
 	ctx     context.Context
 	reach   *reach
-	// offered are the slices to search, in order: the node's own first.
+	// offered are the slices to search, in order: first the slices that only the node reaches.
 	offered []*slice
 	ids     []structured.DeviceID
 	raw     []*resourceapi.ResourceSlice
 }
 
-// newSearch returns a search among the slices from which the claims may be allocated.
+// newSearch returns a search among the slices that the node reaches and from which the claims may be allocated.
 func (c *catalog) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim) (*search, error) {
 	if err := c.compileAll(ctx, claims); err != nil {
 		return nil, err
@@ -229,7 +231,7 @@ func (c *catalog) newSearch(ctx context.Context, r *reach, claims []*resourceapi
 // ofOneNode reports whether all devices of the slice belong to one node.
 func (s *slice) ofOneNode() bool { return s.Spec.NodeName != nil && *s.Spec.NodeName != "" }
 
-// suitsAny reports whether a device of the slice suits a request of a claim.
+// suitsAny reports whether a device of the slice suits a request of one of the claims.
 func (c *catalog) suitsAny(ctx context.Context, one *slice, claims []*resourceapi.ResourceClaim) (bool, error) {
 	for _, claim := range claims {
 		for i := range claim.Spec.Devices.Requests {
@@ -248,14 +250,15 @@ func (c *catalog) suitsAny(ctx context.Context, one *slice, claims []*resourceap
 	return false, nil
 }
 
-// found is the result of a search: an allocation for each claim, or the index of a claim, and of its request, that
-// cannot be satisfied.
+// found is the result of a search: an allocation for each claim, or the indexes of a claim and of its request that lacks a
+// device.
 type found struct {
 	allocations    []resourceapi.AllocationResult
 	claim, request int
 }
 
-// solve finds devices for the claims, beside the allocated ones. It returns no allocations if there are none.
+// solve finds devices for the claims among those that are free in the given state. If there are none, the result has no
+// allocations.
 func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
 	if s.reach.pools() == 1 && asksForOne(claims) { // the allocator finds a device at once, and always the same one
 		allocations, err := s.allocate(claims, state)
@@ -282,7 +285,7 @@ func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.All
 	return found{allocations: allocations}, err
 }
 
-// asksForOne reports whether there is only one claim, for one device.
+// asksForOne reports whether the claims are a single claim that requests exactly one device, without alternatives.
 func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 	if len(claims) != 1 || len(claims[0].Spec.Devices.Requests) != 1 {
 		return false
@@ -291,7 +294,8 @@ func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 	return exactly != nil && exactly.AllocationMode != resourceapi.DeviceAllocationModeAll && exactly.Count == 1
 }
 
-// guided restricts the allocator to the devices given to each claim; nil if it would not take them.
+// guided calls the allocator for each claim with only the devices that the matching has given to the claim. It returns nil if the
+// allocator does not take these devices.
 func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.AllocatedState, m *deviceSupply, units []deviceRequest, given []int) []resourceapi.AllocationResult {
 	allocations := make([]resourceapi.AllocationResult, 0, len(claims))
 	for i, claim := range claims {
@@ -311,7 +315,8 @@ func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.Al
 	return allocations
 }
 
-// allocate calls Kubernetes' allocator.
+// allocate calls Kubernetes' allocator, and returns a panic of it as an error. It returns no allocations if there are none for
+// all claims.
 func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (allocations []resourceapi.AllocationResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -12,7 +12,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 )
 
-// choice is a set of criteria for one device: a request, or one of its alternatives.
+// choice is one alternative of a request, or the request itself if it has no alternatives: how many devices are wanted, their
+// class, and the selectors that they must match.
 type choice struct {
 	class     *resourceapi.DeviceClass
 	selectors []resourceapi.DeviceSelector
@@ -21,7 +22,7 @@ type choice struct {
 	admin     bool
 }
 
-// choicesOf returns the alternatives of a request, the best first; most requests have one.
+// choicesOf returns the alternatives of the request in its order of preference. Most requests have one.
 func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choice, error) {
 	if exactly := request.Exactly; exactly != nil {
 		class, err := classes.Get(exactly.DeviceClassName)
@@ -40,11 +41,11 @@ func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choic
 	return choices, nil
 }
 
-// selectionKey is a hash that identifies choices which the same devices suit. It is short, because a tenant may write
-// some 300 kB of selectors into a request, and each slice keeps keys.
+// selectionKey is a hash of a choice's class and selectors. It is short, because a tenant may write some 300 kB of selectors into
+// a request, and each slice keeps such keys.
 type selectionKey [sha256.Size]byte
 
-// key returns the choice's key. Each hashed part ends with a byte that it cannot contain.
+// key returns the selectionKey of the choice. The hashed parts are separated by a byte that none of them contains.
 func (c *choice) key() selectionKey {
 	parts := []string{string(c.class.UID), c.class.ResourceVersion, c.class.Name}
 	for _, selectors := range [][]resourceapi.DeviceSelector{c.class.Spec.Selectors, c.selectors} {
@@ -58,17 +59,17 @@ func (c *choice) key() selectionKey {
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
-// selections caches which devices of a slice suit which choices. Its size is bounded.
+// selections caches which devices of a slice suit a choice. It has at most mostSelections entries.
 type selections struct {
 	mu   sync.Mutex
 	kept map[selectionKey][]bool
 }
 
-// mostSelections is the number of choices that a slice caches.
+// mostSelections is the number of results that a slice, or a part, caches.
 const mostSelections = 128
 
-// suiting returns the slice's devices that the selectors of the choice and of its class accept. A device counts as
-// accepted if they cannot be evaluated for it: the allocator then reports the error.
+// suiting reports for each device of the slice whether the selectors of the choice and of its class accept the device. If a
+// selector cannot be evaluated, a device counts as accepted: the allocator then reports the error.
 func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key selectionKey) ([]bool, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -25,22 +25,22 @@ type session struct {
 	devices *devices
 	budgets *budgets
 	round   int64
-	// shared reads slices and applies the rules that taint devices; nil without such rules.
+	// shared lists slices with the taints of DeviceTaintRules; nil if there is no such list.
 	shared k8sframework.SharedDRAManager
 
 	// mu guards the fields below, because upstream's actions call predicates for several nodes concurrently.
 	mu sync.Mutex
-	// listed reports whether the inventory is up to date for the session.
+	// listed reports whether the inventory was updated in this session.
 	listed bool
 	tasks  map[types.UID]*taskState
-	// coupled caches, by spec, whether devices of several nodes would suit a claim.
+	// coupled caches, by the claim's spec, whether devices that several nodes reach suit a claim.
 	coupled map[string]bool
 }
 
 // taskState holds the state of a task's claims when its pre-predicate ran.
 type taskState struct {
 	claims []podClaim
-	// selectors match the nodes that reach the devices of allocated claims; nil for all nodes.
+	// selectors are, for each claim, the nodes that reach the devices of an allocated claim; nil for all nodes.
 	selectors []*nodeaffinity.NodeSelector
 }
 
@@ -55,7 +55,7 @@ func newSession(p *plugin, shared k8sframework.SharedDRAManager) *session {
 	}
 }
 
-// prePredicate reads the task's claims again. An error says why it can be placed nowhere.
+// prePredicate reads the task's claims again. The error says why the task fits no node.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -67,7 +67,8 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return err
 }
 
-// predicate refuses a node on which the task's claims cannot get devices.
+// predicate returns an error for a node on which the task's claims cannot get devices, or cannot access the devices that they
+// have.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if node.Node == nil || len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -86,7 +87,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(task, node, status)
 }
 
-// stateOf returns the state of the pod's claims, and reads them if necessary.
+// stateOf returns the state of the pod's claims. It reads the claims if their state is not cached.
 func (s *session) stateOf(pod *v1.Pod) (*taskState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +105,8 @@ func (s *session) stateOf(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// list updates the inventory, once in a session, so that all its verdicts are based on the same devices. The mutex is
-// held.
+// list updates the inventory once in a session, so that all verdicts of the session are based on the same devices. The caller
+// holds the session's mutex.
 func (s *session) list() error {
 	if s.listed {
 		return nil
@@ -122,7 +123,7 @@ func (s *session) list() error {
 	return nil
 }
 
-// readClaims reads the pod's claims.
+// readClaims reads the pod's claims. The error says why the pod cannot be placed now.
 func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 	claims, err := d.claimsOf(pod)
 	if err != nil {
@@ -146,8 +147,8 @@ func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// reaches returns the claim if other pods hold it; nil otherwise. The status refuses a node that does not reach the
-// claim's devices.
+// reaches returns the claim if other pods hold it; nil otherwise. The status is a refusal if the node does not reach the devices
+// of the claim, or the claim is being released.
 func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*assumedClaim, *api.Status) {
 	s.devices.mu.Lock()
 	held := s.devices.heldByOthers(pod.UID, claim.UID)
@@ -165,10 +166,10 @@ func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.No
 	return held, nil
 }
 
-// mostPlans is how often a plan is made again because of concurrent changes.
+// mostPlans is how often Reserve makes a plan for a pod if concurrent changes make each plan invalid.
 const mostPlans = 3
 
-// Reserve implements framework.Reserver: the pod holds its claims, with the devices of the node.
+// Reserve implements framework.Reserver: it plans devices for the task's claims on the node, and assumes them.
 func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if len(task.Pod.Spec.ResourceClaims) == 0 || node.Node == nil {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// mostFreed is how many stranded claims are deallocated concurrently. The others wait for a later session.
+// mostFreed is how many stranded claims are deallocated at a time. Other stranded claims wait for a later session.
 const mostFreed = 16
 
-// freeStranded deallocates, off the session loop, a claim that was generated for the pod and has devices of nodes that
-// no longer exist: otherwise the pod could be placed nowhere. Kubernetes' scheduler does this in its PostFilter.
+// freeStranded deallocates a claim that was generated for the pod, and whose devices belong to nodes that no longer exist.
+// Otherwise the pod would fit no node. It works off the session loop. Kubernetes' scheduler does this in its PostFilter.
 func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
 	if pod.Spec.NodeName != "" || !d.isStranded(pod.UID, claim) {
 		return
@@ -37,8 +37,7 @@ func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
 	}()
 }
 
-// isStranded reports whether the claim was generated for the pod, is used by no other pod, and has devices that no node
-// reaches.
+// isStranded reports whether the claim was generated for the pod, no other pod uses the claim, and no node reaches its devices.
 func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
 	known := func(node string) error { _, err := d.nodes.Get(node); return err }
 	if !claim.own || claim.Status.Allocation == nil || !noneExists(claim.Status.Allocation.NodeSelector, known) {
@@ -52,8 +51,8 @@ func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
 	return d.held[claim.UID] == nil
 }
 
-// noneExists reports whether the selector selects nodes by name, and none of them exists, so that get returns NotFound.
-// It returns false for a selector by labels, because nodes with a label may be added at any time.
+// noneExists reports whether the selector selects nodes by name, and get returns NotFound for all of them. It returns false for a
+// selector by labels, because nodes with a label may be added at any time.
 func noneExists(selector *v1.NodeSelector, get func(name string) error) bool {
 	gone := func(name string) bool { return apierrors.IsNotFound(get(name)) }
 	return selector != nil && len(selector.NodeSelectorTerms) > 0 && !slices.ContainsFunc(selector.NodeSelectorTerms, func(term v1.NodeSelectorTerm) bool {
@@ -78,8 +77,8 @@ func (d *devices) free(ctx context.Context, pod *v1.Pod, read *resourceapi.Resou
 	return err
 }
 
-// waitsForNone reports whether, according to the API server, the pod has no node and none of the selector's nodes
-// exists. An error means that these could not be read.
+// waitsForNone reports whether, according to the API server, the pod has no node, and none of the nodes that the selector names
+// exists. An error means that the pod or a node could not be read.
 func (d *devices) waitsForNone(ctx context.Context, pod *v1.Pod, selector *v1.NodeSelector) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

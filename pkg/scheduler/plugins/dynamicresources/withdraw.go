@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// SchedulerAnnotation marks claims that this plugin has allocated with the scheduler's name. It is written with the
-// finalizer that protects the claim, because the status cannot hold it.
+// SchedulerAnnotation holds the scheduler's name. It is on claims that this plugin has allocated. It is written together with the
+// finalizer that protects an allocated claim, because the write of a claim's status cannot change annotations.
 const SchedulerAnnotation = "dynamicresources.volcano-prebind.io/scheduler"
 
-// withdraw reverts the writes to the claim for the pod.
+// withdraw undoes the writes for the claim that were made for the pod.
 func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UID) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -40,9 +40,9 @@ func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UI
 	return nil
 }
 
-// frees reports whether this scheduler must deallocate the claim, which no pod uses: it was allocated for a holder or,
-// as its mark shows, for an earlier pod. The controller of claims deallocates a claim only if it has removed the last
-// user itself.
+// frees reports whether this scheduler must deallocate the claim once no pod uses it: the claim was allocated for one of its
+// holders or, as SchedulerAnnotation shows, for an earlier pod. Kubernetes' claim controller deallocates a claim only if it has
+// removed the last user itself.
 func (h *assumedClaim) frees(claim *resourceapi.ResourceClaim) bool {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	return (h.tried || h.marked(claim)) && (claim.Status.Allocation == nil || sameDevices(planned, claim.Status.Allocation))
@@ -53,8 +53,8 @@ func (h *assumedClaim) marked(claim *resourceapi.ResourceClaim) bool {
 	return marked && mark == h.scheduler
 }
 
-// shares returns whether the claim may be reserved for the pod, and whether other pods, whose steps have begun, rely on
-// the written state. A pod in a trial does not, because its step would write again.
+// shares returns whether the claim may be reserved for the pod, and whether pods whose steps have begun rely on the claim's
+// writes. A pod in a trial does not rely on them, because its step would write again.
 func (d *devices) shares(held *assumedClaim, pod types.UID) (reserved, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,20 +65,20 @@ func (d *devices) shares(held *assumedClaim, pod types.UID) (reserved, others bo
 	return own != nil && own.tried, others
 }
 
-// withdrawal is the set of changes that withdraw a claim: remove reservations for leaving pods and, if no other pod uses the claim
-// and it may be freed, its allocation and its finalizer.
+// withdrawal describes how writes for a claim are undone. Reservations for the pods that leaves selects are removed. If no other
+// pod uses the claim and frees returns true, the claim's allocation, finalizer and SchedulerAnnotation are removed, too.
 type withdrawal struct {
 	namespace, name string
 	uid             types.UID
 	scheduler       string
 	leaves          func(resourceapi.ResourceClaimConsumerReference) bool
 	frees           func(*resourceapi.ResourceClaim) bool
-	// of is the version of the claim to withdraw; empty for any.
+	// of is the only resource version of the claim that is changed; empty for any version.
 	of string
 }
 
-// writeWithdrawal writes the withdrawal, in the reverse order of the original writes, each conditional on the version that was
-// read. A deleted claim needs no write. It returns the resulting claim.
+// writeWithdrawal writes the withdrawal, in the reverse order of the original writes. Each write is conditional on the version
+// that was read. It returns the resulting claim; nil if the claim was deleted or recreated, or does not have the version in w.of.
 func (d *devices) writeWithdrawal(ctx context.Context, w withdrawal) (written *resourceapi.ResourceClaim, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The arguments of the plugin, which upstream's predicates plugin has under the same names.
+// The names of the plugin's arguments. Upstream's plugin predicates has arguments with the same names.
 const (
 	weightArgument      = "volumebinding.weight"
 	bindTimeoutArgument = "volumebinding.bindTimeoutSeconds"
@@ -23,7 +23,7 @@ const (
 const (
 	defaultWeight             = 1
 	defaultBindTimeoutSeconds = 600
-	// maxBindTimeoutSeconds is a day, more than any volume needs, and fits into a time.Duration.
+	// maxBindTimeoutSeconds is one day: longer than the binding of any volume takes, and short enough for a time.Duration.
 	maxBindTimeoutSeconds = 24 * 60 * 60
 	maxUtilization        = 100
 )
@@ -51,11 +51,11 @@ func arguments() []framework.Argument {
 type settings struct {
 	weight      int
 	bindTimeout time.Duration
-	// shape is empty if the conf has none.
+	// shape maps the used percentage of storage to a score; empty if the configuration does not set the argument.
 	shape helper.FunctionShape
 }
 
-// load parses the arguments. It reports all errors at once.
+// load parses the plugin's arguments, and returns the errors of all invalid arguments together.
 func load(args framework.Arguments) (settings, error) {
 	weight, weightErr := integer(args, weightArgument, defaultWeight, 0, framework.MaxWeight)
 	seconds, secondsErr := integer(args, bindTimeoutArgument, defaultBindTimeoutSeconds, 1, maxBindTimeoutSeconds)
@@ -74,7 +74,7 @@ func integer(args framework.Arguments, name string, byDefault, least, most int) 
 	return 0, fmt.Errorf("%s: found %v, want a whole number from %d to %d", name, value, least, most)
 }
 
-// loadShape parses a list of points.
+// loadShape parses the argument shapeArgument, a list of points with utilization and score; nil if the argument is not set.
 func loadShape(value any) (helper.FunctionShape, error) {
 	if value == nil {
 		return nil, nil
@@ -103,7 +103,8 @@ func loadShape(value any) (helper.FunctionShape, error) {
 	return shape, errors.Join(errs...)
 }
 
-// fieldsOf returns the fields of a point, by their full path.
+// fieldsOf returns the fields of a point of the shape. Their names begin with path, the position of the point in the
+// configuration, which errors name.
 func fieldsOf(path string, point any) (framework.Arguments, error) {
 	fields := framework.Arguments{}
 	var errs []error

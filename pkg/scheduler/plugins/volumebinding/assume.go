@@ -14,33 +14,39 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// assumedPod is what is assumed for a pod on a node: the claims it holds. bound are its other claims.
+// assumedPod records the claims of a pod that is placed on a node. The claims in the field claims have assumed volumes; the claims
+// in bound were bound before the pod was placed.
 type assumedPod struct {
 	node   string
 	claims []ownClaim
 	bound  []*v1.PersistentVolumeClaim
-	// changed has a value if the informers have shown a change of the claims since the pod's step last looked.
+	// changed has an element if the claims, their volumes, the pod or the node have changed since the pod's pre-bind step last
+	// checked the claims.
 	changed chan struct{}
 }
 
-// ownClaim is a claim that a pod holds, in its state when the pod was placed, with the volume that was found for it;
-// nil for one to be provisioned.
+// ownClaim is a claim that a pod holds. claim is its version when the pod was placed. volume is the volume that was found for the
+// claim; nil if the volume is to be provisioned.
 type ownClaim struct {
 	held   *assumedClaim
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
-	// written is the version of the claim or the volume after the write; empty before. Only the pod's step uses it.
+	// written is the resource version of the written object: of the volume if one was found, else of the claim. It is empty
+	// before the write. Only the pod's pre-bind step uses it.
 	written string
 }
 
-// assumedClaim is a claim whose volume is assumed. Pods that share the claim hold it together.
+// assumedClaim is a claim with an assumed volume: an existing volume, or one to be provisioned. All placed pods that use the
+// claim hold it.
 type assumedClaim struct {
 	claim *v1.PersistentVolumeClaim
 	node  string
-	// pods are the pods that hold it, true once their steps have begun. The mutex of the assumptions guards it.
+	// pods are the pods that hold the claim. The value is true once the pod's pre-bind step has begun. The mutex of the
+	// assumptions guards pods.
 	pods map[types.UID]bool
-	// volume is the name of its volume, if one exists, before the claim that the volume was reserved for, and capacity the capacity
-	// that it is made of, if known.
+	// volume is the name of the assumed volume; empty if the volume is to be provisioned. before is the volume's ClaimRef before
+	// the volume was reserved for the claim. capacity names the CSIStorageCapacity from which a new volume is to be provisioned,
+	// if known.
 	volume   string
 	before   *v1.ObjectReference
 	capacity types.NamespacedName
@@ -52,14 +58,14 @@ func nameOf(claim *v1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// of returns what is assumed for the pod; nil when nothing is.
+// of returns the claims that the pod holds; nil if it holds none.
 func (as *assumptions) of(pod types.UID) *assumedPod {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return as.assumed[pod]
 }
 
-// begin returns what is assumed for the pod, whose step has begun; nil when nothing is.
+// begin records that the pod's pre-bind step has begun, and returns the claims that the pod holds; nil if it holds none.
 func (as *assumptions) begin(pod types.UID) *assumedPod {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -72,8 +78,9 @@ func (as *assumptions) begin(pod types.UID) *assumedPod {
 	return a
 }
 
-// assume takes volumes for the pod's claims on the node in their current state. It takes claims one by one, in the order in which
-// the node has a candidate for each, so that no volume is taken twice. After an error nothing has changed.
+// assume reserves volumes in memory for the pod's claims on the node, by the current state of claims and volumes. It takes the
+// claims one by one, so that no volume is assumed twice, in an order in which each claim finds a volume. If it returns an error,
+// nothing has changed.
 func (s *volumeInventory) assume(pod *v1.Pod, node *v1.Node) error {
 	s.assumptions.mu.Lock()
 	defer s.assumptions.mu.Unlock()
@@ -100,7 +107,7 @@ func (s *volumeInventory) assume(pod *v1.Pod, node *v1.Node) error {
 	return nil
 }
 
-// bySize returns the pod's claims, the smallest first.
+// bySize returns the pod's claims in the order of the storage that they request, the smallest request first.
 func (o *objects) bySize(pod *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
 	var claims []*v1.PersistentVolumeClaim
 	for _, own := range claimVolumes(pod) {
@@ -114,8 +121,8 @@ func (o *objects) bySize(pod *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
 	return claims, nil
 }
 
-// orderByCandidates moves the claims without a volume behind the others, in the order in which the node has a candidate for each. If it
-// has none, the order is unchanged. The mutex is held.
+// orderByCandidates moves the claims that are not bound behind the bound claims, into an order in which the node has a volume for
+// each. If the node lacks a volume for one of them, the order is unchanged. The caller holds the mutex of the assumptions.
 func (s *volumeInventory) orderByCandidates(claims []*v1.PersistentVolumeClaim, pod types.UID, node *v1.Node) error {
 	var late []claimRequest
 	for _, claim := range claims {
@@ -147,7 +154,8 @@ func smallestFirst(l, r *v1.PersistentVolumeClaim) int {
 	return cmp.Or(left.Cmp(right), cmp.Compare(l.Name, r.Name))
 }
 
-// assumeClaim adds one claim to the assumedPod. For a bound claim nothing is assumed.
+// assumeClaim adds the claim to a. It assumes a volume for the claim, unless the claim is bound, or a volume is already assumed
+// for another pod that shares the claim.
 func (s *volumeInventory) assumeClaim(a *assumedPod, pod *v1.Pod, claim *v1.PersistentVolumeClaim, node *v1.Node) error {
 	if isBound(claim) {
 		pv, err := s.objects.volumes.Get(claim.Spec.VolumeName)
@@ -174,7 +182,7 @@ func (s *volumeInventory) assumeClaim(a *assumedPod, pod *v1.Pod, claim *v1.Pers
 	return nil
 }
 
-// currentCandidate returns the claim's candidate now.
+// currentCandidate returns the volume that the claim would get on the node, by the current state of claims and volumes.
 func (s *volumeInventory) currentCandidate(pod types.UID, claim *v1.PersistentVolumeClaim, node *v1.Node) (candidate, error) {
 	late, err := s.objects.readRequest(claim)
 	if err != nil {
@@ -187,7 +195,8 @@ func (s *volumeInventory) currentCandidate(pod types.UID, claim *v1.PersistentVo
 	return found, err
 }
 
-// assumeVolume makes the claim's volume or capacity unavailable to others. The mutex is held.
+// assumeVolume makes the volume, or the part of a storage capacity, that was found for the claim unavailable to other claims. The
+// caller holds the mutex of the assumptions.
 func (as *assumptions) assumeVolume(held *assumedClaim, has candidate) {
 	as.held[nameOf(held.claim)] = held
 	if has.volume != nil {
@@ -201,7 +210,7 @@ func (as *assumptions) assumeVolume(held *assumedClaim, has candidate) {
 	}
 }
 
-// releaseVolume undoes assumeVolume. The mutex is held.
+// releaseVolume undoes assumeVolume for the claim. The caller holds the mutex of the assumptions.
 func (as *assumptions) releaseVolume(held *assumedClaim) {
 	delete(as.held, nameOf(held.claim))
 	delete(as.reserved, held.volume)
@@ -214,7 +223,7 @@ func (as *assumptions) releaseVolume(held *assumedClaim) {
 	}
 }
 
-// release ends the assumedPod of a pod whose claims are all bound, or for which no writes are left.
+// release ends the pod's hold on its claims. The caller knows that the claims are bound, or that no writes for them remain.
 func (as *assumptions) release(pod types.UID) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -223,7 +232,8 @@ func (as *assumptions) release(pod types.UID) {
 	}
 }
 
-// drop removes the pod's holds. A claim without a holder is no longer assumed. The mutex is held.
+// drop ends the pod's hold on the claims in a. A claim that no pod holds is no longer assumed. The caller holds the mutex of the
+// assumptions.
 func (as *assumptions) drop(pod types.UID, a *assumedPod) {
 	delete(as.assumed, pod)
 	for i := range a.claims {

@@ -34,7 +34,8 @@ func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	}
 }
 
-// waiting returns the claims of the pod that are not bound yet, or an error if one can no longer be bound.
+// waiting returns the pod's claims that are not bound yet. It returns an error if one of them can no longer be bound, or if the
+// pod was deleted.
 func (o *objects) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeClaim, error) {
 	node, err := o.nodes.Get(a.node)
 	if err != nil {
@@ -68,8 +69,8 @@ func (o *objects) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeCla
 	return waiting, err
 }
 
-// settled reports whether the claim is bound now. It returns an error if the claim can no longer be bound. own is nil
-// for a claim that was bound when its pod was placed.
+// settled reports whether the informers show the claim as bound to a volume that the node reaches. It returns an error if this
+// can no longer happen. was is the claim when its pod was placed; own is nil if the claim was bound then.
 func (o *objects) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
 	claim, err := o.claims.PersistentVolumeClaims(was.Namespace).Get(was.Name)
 	switch {
@@ -91,12 +92,12 @@ func (o *objects) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1
 	return false, nil
 }
 
-// boundSettled reports whether the informers show the volume of a bound claim, too, and as bound to the claim: otherwise
-// it would be free to others.
+// boundSettled reports whether the informers show the volume of a bound claim, too. If the claim was bound by this scheduler,
+// they must show the volume as bound to it: before that, other claims would find the volume free.
 func (o *objects) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
 	pv, err := o.volumes.Get(claim.Spec.VolumeName)
 	if err != nil {
-		return false, nil // the informer does not show it yet
+		return false, nil // the informer does not show the volume yet
 	}
 	if err := o.reaches(pv, node); err != nil {
 		return false, fmt.Errorf("volume %s of %s: %w", brief.Value(claim.Spec.VolumeName), describe(claim), err)
@@ -104,7 +105,7 @@ func (o *objects) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, n
 	return own == nil || volume.IsVolumeBoundToClaim(pv, claim), nil
 }
 
-// stillReserved returns an error if the volume is no longer reserved for the claim.
+// stillReserved returns an error if the informers show that the volume found for the claim is no longer reserved for that claim.
 func (o *objects) stillReserved(own *ownClaim) error {
 	pv, err := o.volumes.Get(own.held.volume)
 	switch {
@@ -116,14 +117,14 @@ func (o *objects) stillReserved(own *ownClaim) error {
 	return nil
 }
 
-// isOlder reports whether the object is of an earlier version. Without a version it is not.
+// isOlder reports whether the object's resource version is lower than the given one. It returns false if that is empty.
 func isOlder(object metav1.Object, version string) bool {
 	shown, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	written, _ := strconv.ParseUint(version, 10, 64)
 	return shown < written
 }
 
-// watch has changes of claims and volumes, and deletions of pods and nodes, wake the steps that wait.
+// watch registers handlers that wake waiting pre-bind steps: when claims or volumes change, and when pods or nodes are deleted.
 func (as *assumptions) watch(core coreinformers.Interface) error {
 	deleted := func(object any) {
 		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -144,7 +145,7 @@ func (as *assumptions) watch(core coreinformers.Interface) error {
 	return errors.Join(errs...)
 }
 
-// wake wakes the steps that the object concerns.
+// wake wakes the pre-bind steps that wait for a change of the object, which is a claim, volume, pod or node.
 func (as *assumptions) wake(object any) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -167,7 +168,8 @@ func (as *assumptions) wake(object any) {
 	}
 }
 
-// wakeHolders wakes the steps of the pods that hold the claim; none for nil. The mutex is held.
+// wakeHolders wakes the pre-bind steps of the pods that hold the claim. held may be nil. The caller holds the mutex of the
+// assumptions.
 func (as *assumptions) wakeHolders(held *assumedClaim) {
 	if held == nil {
 		return
@@ -177,13 +179,13 @@ func (as *assumptions) wakeHolders(held *assumedClaim) {
 	}
 }
 
-// wake has the pod's step look again; nil is no pod's.
+// wake makes the pod's pre-bind step check its claims again. a may be nil.
 func (a *assumedPod) wake() {
 	if a == nil {
 		return
 	}
 	select {
 	case a.changed <- struct{}{}:
-	default: // it has not looked since the last change
+	default: // an earlier change already wakes the step
 	}
 }

@@ -17,24 +17,25 @@ import (
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 )
 
-// candidate is the volume that a claim would get on a node: an existing one, or one to be provisioned.
+// candidate is the volume that a claim would get on a node: an existing volume, or one to be provisioned if the field volume is
+// nil.
 type candidate struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
-	// capacity is the capacity from which the volume would be provisioned; nil if that is not known.
+	// capacity is the CSIStorageCapacity from which the volume would be provisioned; nil if it is not known.
 	capacity *storagev1.CSIStorageCapacity
 }
 
-// refusal is the reason why a node has no candidate.
+// refusal is the reason why a node has no candidate for a claim.
 type refusal int
 
 const (
 	accepted refusal = iota
-	// noVolume means that no volume is free, and none can be provisioned there.
+	// noVolume means that no existing volume suits the claim, and none can be provisioned for the node.
 	noVolume
-	// selectedElsewhere means that the volume is being provisioned for another node, or assumed to be.
+	// selectedElsewhere means that the claim's volume is to be provisioned for another node.
 	selectedElsewhere
-	// noCapacity means that too little capacity is left.
+	// noCapacity means that too little storage capacity is left on the node for a new volume.
 	noCapacity
 )
 
@@ -51,18 +52,19 @@ func (r refusal) String() string {
 	}
 }
 
-// claimRequest is a claim without a volume, in its state when the pod's pre-predicate ran, with the volumes reserved for it.
+// claimRequest is a claim that is not bound, in the version that was read last. reserved are the volumes that are already
+// reserved for it.
 type claimRequest struct {
 	*v1.PersistentVolumeClaim
 	reserved []*v1.PersistentVolume
-	// plain is the claim without its selector, which is parsed once, and not for each node.
+	// plain is the claim without its selector. The selector is parsed once, instead of once for each node.
 	plain    *v1.PersistentVolumeClaim
 	selector labels.Selector
-	// like is a key that is equal for claims with equal requests.
+	// like is a key made from the claim's spec. It is equal for claims with equal requests.
 	like string
 }
 
-// readRequest reads the claim.
+// readRequest parses the claim's selector, and finds the volumes that are reserved for the claim.
 func (o *objects) readRequest(claim *v1.PersistentVolumeClaim) (claimRequest, error) {
 	w := claimRequest{claim, o.reservedFor(claim), claim, labels.Everything(), claimSignature(claim)}
 	if claim.Spec.Selector == nil {
@@ -78,7 +80,8 @@ func (o *objects) readRequest(claim *v1.PersistentVolumeClaim) (claimRequest, er
 	return w, nil
 }
 
-// claimedVolumes holds the candidates for claims of the same pod.
+// claimedVolumes records what the other claims of the same pod would get on a node: existing volumes, and bytes of each storage
+// capacity.
 type claimedVolumes struct {
 	volumes map[string]*v1.PersistentVolume
 	drawn   map[types.NamespacedName]int64
@@ -88,13 +91,13 @@ func newBasket() claimedVolumes {
 	return claimedVolumes{volumes: map[string]*v1.PersistentVolume{}, drawn: map[types.NamespacedName]int64{}}
 }
 
-// candidates returns the volumes that the claims of a pod would get on the node, by the rules of the Kubernetes binder. The
-// binder tries all volumes of a class and all capacities for each node; here only volumes that the node reaches are
-// tried. The smallest claims come first, so that each gets the smallest suitable volume. Volumes assumed for others are
-// excluded, and the remaining capacity is computed, which the binder does not do.
+// candidates returns the volumes that the claims of a pod would get on the node, by the rules of Kubernetes' volume binder. The
+// binder tries all volumes of a class and all storage capacities for each node. Here only volumes and capacities that the node
+// reaches are tried. The smallest claims come first, so that each gets the smallest suitable volume. Volumes assumed for
+// other pods are excluded. Unlike in the binder, volumes to be provisioned for them are subtracted from the storage capacities.
 //
-// Volumes that the pod itself holds do not restrict its claims to a node, because the verdict is cached for pods with
-// equal claims.
+// A volume that is assumed for the pod itself does not restrict the pod's claims to a node: the verdict is cached for all pods
+// with equal claims.
 func (s *volumeInventory) candidates(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	s.assumptions.mu.Lock()
 	defer s.assumptions.mu.Unlock()
@@ -102,15 +105,15 @@ func (s *volumeInventory) candidates(pod types.UID, claims []claimRequest, node 
 }
 
 const (
-	// mostOrders bounds the orders of a pod's claims that are tried if a claim finds no volume. mostOrdered is the
-	// number of claims up to which other orders are tried.
+	// mostOrders is how many orders of a pod's claims are tried if a claim finds no volume. For a pod with more than mostOrdered
+	// such claims only one order is tried.
 	mostOrders  = 6
 	mostOrdered = 16
 )
 
-// candidatesLocked returns the candidates in an order in which each claim has one. A claim that finds no volume comes first in
-// the next try: an earlier claim may have taken the only volume that suits it, and could use another. The mutex of the
-// assumptions is held.
+// candidatesLocked returns candidates for the claims, in an order of the claims in which each finds one. If a claim finds no
+// volume, this claim comes first in the next order that is tried: an earlier claim may have taken the only volume that suits it,
+// although another volume suits the earlier claim, too. The caller holds the mutex of the assumptions.
 func (s *volumeInventory) candidatesLocked(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	found, why, err := s.candidatesInOrder(pod, claims, node)
 	if len(claims) > mostOrdered {
@@ -130,7 +133,8 @@ func (s *volumeInventory) candidatesLocked(pod types.UID, claims []claimRequest,
 	return found, why, err
 }
 
-// candidatesInOrder returns the candidates up to the first claim without one.
+// candidatesInOrder returns candidates for the claims in the given order. At the first claim without a candidate it stops and
+// returns the refusal.
 func (s *volumeInventory) candidatesInOrder(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	taken := newBasket()
 	found := make([]candidate, 0, len(claims))
@@ -144,7 +148,8 @@ func (s *volumeInventory) candidatesInOrder(pod types.UID, claims []claimRequest
 	return found, accepted, nil
 }
 
-// candidateFor returns the candidate for one claim, and removes it from the candidates for the others. The mutex of the assumptions is held.
+// candidateFor returns the candidate for one claim. It records the candidate in taken, so that another claim of the pod does not
+// get the same volume. The caller holds the mutex of the assumptions.
 func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *v1.Node, taken claimedVolumes) (candidate, refusal, error) {
 	made := candidate{claim: claim.PersistentVolumeClaim}
 	if held := s.assumptions.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
@@ -166,7 +171,7 @@ func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *
 	return made, why, err
 }
 
-// heldByOthers returns the claim if other pods hold it; nil otherwise.
+// heldByOthers returns the assumed claim if a pod other than the given one holds it; nil otherwise.
 func (as *assumptions) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *assumedClaim {
 	held := as.held[nameOf(claim)]
 	if held == nil || held.claim.UID != claim.UID {
@@ -180,7 +185,8 @@ func (as *assumptions) heldByOthers(pod types.UID, claim *v1.PersistentVolumeCla
 	return nil
 }
 
-// heldCandidate returns the offer that another pod holds, if the node reaches it.
+// heldCandidate returns the volume that is already assumed for the claim because another pod shares it. It returns a refusal if
+// the node does not reach this volume.
 func (s *volumeInventory) heldCandidate(held *assumedClaim, made candidate, claim claimRequest, node *v1.Node) (candidate, refusal, error) {
 	if held.volume == "" {
 		selected := cmp.Or(made.claim.Annotations[volume.AnnSelectedNode], held.node)
@@ -195,7 +201,7 @@ func (s *volumeInventory) heldCandidate(held *assumedClaim, made candidate, clai
 	}
 	pv, err := s.objects.volumes.Get(held.volume)
 	if apierrors.IsNotFound(err) || err == nil && pv.Spec.ClaimRef != nil && !volume.IsVolumeBoundToClaim(pv, made.claim) {
-		return candidate{}, noVolume, nil // another pod has taken it
+		return candidate{}, noVolume, nil // the volume was deleted, or is reserved for another claim
 	}
 	if err == nil {
 		pv, _, err = volume.GetBindVolumeToClaim(pv, made.claim)
@@ -215,9 +221,9 @@ func forSeveralNodes(claim *v1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) || slices.Contains(claim.Spec.AccessModes, v1.ReadOnlyMany)
 }
 
-// mayReach accepts a node for a claim of several nodes whose volume is to be provisioned for a pod on another one.
-// Which nodes reach the volume is unknown until then. Meanwhile the nodes that the class allows are accepted, and the
-// step of a pod fails if its node does not reach the volume.
+// mayReach checks a node for a claim that pods on several nodes may use, and whose volume is to be provisioned for another node.
+// Which nodes will reach the volume is not known yet. So it accepts all nodes that the storage class allows. If a pod's node
+// turns out not to reach the volume, the pod's pre-bind step fails.
 func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, error) {
 	class, err := s.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
 	if err != nil {
@@ -229,7 +235,8 @@ func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, 
 	return accepted, nil
 }
 
-// provision checks whether a volume can be provisioned for the claim on the node.
+// provision checks whether a volume can be provisioned for the claim on the node. It records the storage capacity that the volume
+// would use in made and taken.
 func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claimedVolumes) (refusal, error) {
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
 	class, err := s.objects.classes.Get(name)
@@ -261,9 +268,9 @@ func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claime
 	return noCapacity, nil
 }
 
-// suffices reports whether a volume of the size can be provisioned from the capacity after the drawn amount is used.
-// The binder checks only the maximum volume size if the driver has one. Here the rest of the capacity is also checked,
-// if it is known and partly used.
+// suffices reports whether a volume of size bytes can be provisioned from the storage capacity, if other volumes are going to use
+// drawn bytes of it. Kubernetes' binder checks only the maximum volume size, if the driver publishes one. Here the rest of the
+// capacity must also suffice, if the capacity is known and drawn is not 0.
 func suffices(capacity *storagev1.CSIStorageCapacity, drawn, size int64) bool {
 	largest := capacity.MaximumVolumeSize
 	if largest == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// A tenant's claims cost time for each node, so their number and size are limited. The limits are above the number of
-// volumes that a node can attach, and above any real selector.
+// These limits exist because a tenant's claims and disks are checked for each node. They are above the number of volumes that a
+// node can attach, and above the size of any real selector.
 const (
 	mostClaims       = 1000
 	mostDisks        = 100
@@ -27,18 +27,18 @@ const (
 	mostAccessModes  = 16
 )
 
-// claimVolume is a volume of a pod with the name of its claim.
+// claimVolume is a volume in a pod's spec, and the name of the PersistentVolumeClaim that it uses.
 type claimVolume struct {
 	volume v1.Volume
 	claim  types.NamespacedName
 }
 
-// hasClaims reports whether the pod has a volume with a claim. It is called for each node, so it stops at the first.
+// hasClaims reports whether a volume of the pod uses a claim. It is called for each node, so it stops at the first such volume.
 func hasClaims(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
-// claimVolumes returns the pod's volumes that have a claim, each claim once.
+// claimVolumes returns the pod's volumes that use a claim. Of several volumes with the same claim it returns only the first.
 func claimVolumes(pod *v1.Pod) []claimVolume {
 	if !hasClaims(pod) {
 		return nil
@@ -64,12 +64,12 @@ func claimVolumes(pod *v1.Pod) []claimVolume {
 	return found
 }
 
-// isBound reports whether the claim is fully bound to its volume.
+// isBound reports whether the claim has a volume, and the volume controller has completed their binding.
 func isBound(claim *v1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
 }
 
-// claimOf returns the pod's claim. An error says why no node can be found for it now.
+// claimOf returns the claim that a volume of the pod uses. The error says why the pod cannot be placed now.
 func (o *objects) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClaim, error) {
 	claim, err := o.claims.PersistentVolumeClaims(of.claim.Namespace).Get(of.claim.Name)
 	switch {
@@ -98,7 +98,7 @@ func (o *objects) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 	return claim, o.bindsLate(claim)
 }
 
-// checkSize returns an error for a claim that would take too long to process.
+// checkSize returns an error for a claim with more access modes or selector requirements than can be checked for each node.
 func checkSize(claim *v1.PersistentVolumeClaim) error {
 	if n := len(claim.Spec.AccessModes); n > mostAccessModes {
 		return fmt.Errorf("%s has %d access modes, must be at most %d", describe(claim), n, mostAccessModes)
@@ -109,7 +109,7 @@ func checkSize(claim *v1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// requirements returns the number of requirements of the selector; each value of one after the first counts as another.
+// requirements returns the number of requirements in the selector. A requirement with several values counts once for each value.
 func requirements(s *metav1.LabelSelector) int {
 	if s == nil {
 		return 0
@@ -121,8 +121,8 @@ func requirements(s *metav1.LabelSelector) int {
 	return n
 }
 
-// bindsLate returns nil for a claim without a volume that is bound only once its pod has a node (WaitForFirstConsumer),
-// and an error for any other.
+// bindsLate checks a claim that is not bound. It returns nil if the claim is to be bound once its pod has a node
+// (WaitForFirstConsumer), and otherwise an error that says why the pod cannot be placed.
 func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Errorf("%s requests volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
@@ -149,7 +149,7 @@ func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	return nil
 }
 
-// describe names a claim and its storage class.
+// describe returns the claim's name and storage class, for messages.
 func describe(claim *v1.PersistentVolumeClaim) string {
 	if class := volume.GetPersistentVolumeClaimClass(claim); class != "" {
 		return fmt.Sprintf("claim %s (storage class %s)", brief.Value(claim.Name), brief.Value(class))

@@ -9,24 +9,24 @@
 //	           ▼            ▼                                ▼
 //	        revert       withdraw the writes that did not take effect, then revert
 //
-// The informers show volumes, claims and nodes (objects). volumes.go holds the only other state: the assumptions, which
-// outlive sessions and configurations. There is one for each set of informers.
+// The informers show volumes, claims and nodes (objects). volumes.go holds the plugin's only other state, the assumptions: the claims
+// that placed pods hold, and the volumes assumed for these claims. This state outlives sessions and configurations, and there is one
+// for each set of informers.
 //
-// Find returns the volumes that a pod's claims would get on a node (session.go, claims.go). Bound claims need a node
-// that reaches their volume (reach.go). For others it looks in the volumes and capacities that the session's nodes
-// reach (candidate.go, free.go, inventory.go). Pods with equal claims share results (equivalence.go). Assume marks the volumes as
-// taken, so that no two pods rely on one (assume.go). The step sends one write for each claim: it reserves the claim's
-// volume, or selects the node on which a provisioner makes one (write.go). Members that share a claim send its write
-// once. Then the step waits for events of the informers, until these show all claims as bound, or show that one can no
-// longer be bound (await.go). withdraw.go undoes writes, also after a crash (recover.go). restrictions.go handles
-// volumes that two pods may not use at the same time.
+// Find returns the volumes that a pod's claims would get on a node (session.go, claims.go). Bound claims need a node that reaches
+// their volume (reach.go). For other claims it searches the volumes and storage capacities that the session's nodes reach
+// (candidate.go, free.go, inventory.go). Pods with equal claims share results (equivalence.go). Assume reserves the volumes in
+// memory, so that no two claims get the same volume (assume.go). The pre-bind step sends one write for each claim: it reserves
+// the claim's volume, or selects a node, so that a provisioner makes a volume there (write.go). If members share a claim, one of
+// them sends the write. Then the step waits until the informers show all claims as bound, or show that a claim can no longer be
+// bound (await.go). withdraw.go undoes writes, also after a crash (recover.go). restrictions.go handles volumes that two pods may
+// not use at the same time.
 //
 // Invariants:
-//   - A claim, and its volume or capacity, is assumed as long as a pod holds the claim. A pod holds it until its member
-//     is bound or its rollback has succeeded.
-//   - Each write, also one that undoes another, is conditional on the version that it was derived from. Nothing that the
-//     volume controller or a provisioner completed is undone.
-//   - A volume that may hold data of a claim is never made free. The volume controller shows in the phase that a volume
-//     is not bound (Available, Pending). A Released volume may have been bound, so it stays Released, and an event on it
-//     says what to do.
+//   - A claim, and its volume or storage capacity, is assumed as long as a pod holds the claim. A pod holds its claims until all of
+//     them are bound, its placement is reverted, or its rollback has succeeded.
+//   - Each write, also a write that undoes another, is conditional on the version of the object that it is based on. Nothing that the
+//     volume controller or a provisioner has completed is undone.
+//   - A volume that may hold data of a claim is never made free. A volume in phase Available or Pending was not bound to the claim. A
+//     Released volume may have been bound, so it stays Released, and an event on the volume says what to do.
 package volumebinding

@@ -18,8 +18,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// uncacheable reports whether the verdicts on a task depend on placements on other nodes. They do if a claim or a disk is shared or
-// for one pod at a time, or if pods on other nodes may take the volumes that its claims could have.
+// uncacheable reports whether the verdicts on a task cannot be cached, because placements on other nodes may change them. This is
+// so if the pod has disks, if other pods use one of its ReadWriteOncePod claims, or if pods on other nodes may use its unbound
+// claims or the volumes that suit these.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if hasDisks(task.Pod) {
 		return true
@@ -33,23 +34,25 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	return false
 }
 
-// topologyDependent reports whether the verdicts on a claim without a volume depend on placements on other nodes.
+// topologyDependent reports whether placements on other nodes may change which nodes have a volume for the claim, which is not
+// bound.
 func (s *session) topologyDependent(claim *v1.PersistentVolumeClaim) bool {
 	s.volumes.assumptions.mu.Lock()
 	defer s.volumes.assumptions.mu.Unlock()
 	return !s.stock.unshared(claim) || s.stock.coupled(claim)
 }
 
-// unshared reports whether a claim without a volume has no state except its spec: only one pod uses it, no volume is
-// reserved and no node selected for it. The mutex of the assumptions is held.
+// unshared reports whether an unbound claim has no state except its spec: only one pod uses the claim, no volume is reserved and
+// no node is selected for it. The caller holds the mutex of the assumptions.
 func (s *volumeInventory) unshared(claim *v1.PersistentVolumeClaim) bool {
 	name := nameOf(claim)
 	return s.assumptions.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
 		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
-// SignVolume implements framework.Signer. Claims without state are equal if their specs are. Bound claims with
-// one user are equal if their volumes are. All others are distinguished by name.
+// SignVolume implements framework.Signer: it returns a key for the claim of a pod's volume. Unbound claims with no state except
+// their specs have equal keys if their specs are equal. Bound claims with one user have equal keys if their volumes are alike.
+// The key of any other claim is made from the claim's name.
 func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
 	if of.PersistentVolumeClaim != nil {
@@ -76,10 +79,9 @@ func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	return "like " + claimSignature(claim)
 }
 
-// boundKey returns a key of the properties of a bound claim's volume that decide which nodes take the claim's only pod:
-// which nodes reach the volume, its labels, and its driver. It returns false if more matters: another pod may already
-// have attached the claim, two volumes may be one to their driver, and Kubernetes translates volumes of its former
-// in-tree drivers.
+// boundKey returns a key of the properties of a bound claim's volume that decide which nodes the claim's only pod fits: which
+// nodes reach the volume, and its storage class, labels and driver. ok is false if these do not suffice: if several pods use the
+// claim, if several PersistentVolumes stand for the same disk, or if Kubernetes translates the volume into a CSI volume.
 func (o *objects) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool) {
 	pv, err := o.volumes.Get(claim.Spec.VolumeName)
 	if err != nil || !o.sole(claim) || !asIs(pv) {
@@ -113,14 +115,15 @@ func asIs(pv *v1.PersistentVolume) bool {
 		source.AzureFile == nil && source.VsphereVolume == nil && source.PortworxVolume == nil
 }
 
-// Reach implements framework.Signer: the nodes that reach the bound volumes of the task's claims, if these are few.
+// Reach implements framework.Signer: it returns the nodes that reach a bound volume of the task, so that no other nodes are
+// tried. Of several bound volumes it takes the one that the fewest nodes reach. It returns nil if all nodes reach the volumes.
 func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	if !hasClaims(task.Pod) {
 		return nil
 	}
 	state, err := s.stateOf(task)
 	if err != nil {
-		return nil // the predicate reports this
+		return nil // the predicate returns this error
 	}
 	var fewest *nodeSet
 	for _, claim := range state.bound {
@@ -145,7 +148,8 @@ func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	return reach
 }
 
-// claimSignature returns a key of everything that a claim requests. Each part ends with a byte that it cannot contain.
+// claimSignature returns a key of all fields with which a claim requests a volume. They are separated by a byte that none of them
+// contains.
 func claimSignature(claim *v1.PersistentVolumeClaim) string {
 	mode := v1.PersistentVolumeFilesystem
 	if claim.Spec.VolumeMode != nil {

@@ -11,19 +11,19 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// freeVolumes are the free volumes of a storage class that the same nodes reach. There may be thousands that all nodes
-// reach, so they are listed once for all their nodes, and the best one is found once for all equal claims.
+// freeVolumes holds the free volumes of a storage class that the same nodes reach. There may be thousands of volumes that all
+// nodes reach. So they are listed once for all these nodes, and the best volume is found once for all equal claims.
 type freeVolumes struct {
 	reach *nodeSet
-	// list is in the order in which volumes are taken.
+	// list is in the order of preference: a claim takes the first volume that suits it.
 	list []freeVolume
-	// best caches the best volume by a claim's spec.
+	// best caches the best volume for equal claims, by the key like of claimRequest.
 	best map[string]bestVolume
 }
 
-// freeVolume is a free volume by its name. Claims take the smallest that suits them. Of several with one size they take
-// the one that matches the fewest selectors of pending claims; then the one that the fewest nodes reach; then the first
-// by name. This leaves volumes that others could use to them.
+// freeVolume is a volume that no claim uses. A claim takes the smallest volume that suits it. Of volumes with equal size it takes
+// the one that the fewest selectors of pending claims match; then the one that the fewest nodes reach; then the first by name. So
+// volumes that suit more claims are left to other claims.
 type freeVolume struct {
 	name   string
 	size   int64
@@ -35,13 +35,14 @@ func inOrder(l, r freeVolume) int {
 	return cmp.Or(cmp.Compare(l.size, r.size), cmp.Compare(l.wanted, r.wanted), cmp.Compare(l.nodes, r.nodes), cmp.Compare(l.name, r.name))
 }
 
-// bestVolume is the best volume for a claim at one state of the reservations; nil for none.
+// bestVolume is the cached best volume for a claim; nil if no volume suits. It is valid as long as assumptions.reservations
+// equals at.
 type bestVolume struct {
 	*freeVolume
 	at int64
 }
 
-// addFree adds the free volumes of the storage class.
+// addFree adds the free volumes of the storage class to its inventory c.
 func (s *volumeInventory) addFree(c *classInventory, class string) {
 	selectors, lists := s.claimed().selectors[class], map[*nodeSet]*freeVolumes{}
 	for _, pv := range s.objects.byIndex(freeIndex, class) {
@@ -71,7 +72,7 @@ func (s *volumeInventory) addFree(c *classInventory, class string) {
 	}
 }
 
-// reachedFrom returns the free volumes that the node reaches.
+// reachedFrom returns the lists of free volumes that the node reaches.
 func (c *classInventory) reachedFrom(node string) []*freeVolumes {
 	if c.everywhere == nil {
 		return c.free[node]
@@ -79,7 +80,8 @@ func (c *classInventory) reachedFrom(node string) []*freeVolumes {
 	return append(slices.Clone(c.free[node]), c.everywhere)
 }
 
-// freeVolume returns the volume that was reserved for the claim, or the best free one that suits it; nil for none.
+// freeVolume returns the volume that the claim would get on the node: a volume that is already reserved for the claim, or the
+// best free volume that suits it; nil if there is none. taken are volumes for other claims of the pod.
 func (s *volumeInventory) freeVolume(claim claimRequest, node *v1.Node, taken claimedVolumes) (*v1.PersistentVolume, error) {
 	free := s.of(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim)).reachedFrom(node.Name)
 	if len(claim.reserved) > 0 || claim.Spec.VolumeAttributesClassName != nil {
@@ -101,8 +103,8 @@ func (s *volumeInventory) freeVolume(claim claimRequest, node *v1.Node, taken cl
 	return s.objects.volumes.Get(best.name)
 }
 
-// reservedOrFree returns the volume for a claim with volumes that were reserved for it, which come first if they suit
-// it.
+// reservedOrFree returns the volume for a claim that has reserved volumes, or requests a VolumeAttributesClass. Reserved volumes
+// that suit the claim are preferred to free ones.
 func (s *volumeInventory) reservedOrFree(claim claimRequest, free []*freeVolumes, node *v1.Node, taken claimedVolumes) (*v1.PersistentVolume, error) {
 	pvs := slices.Clone(claim.reserved)
 	for _, volumes := range free {
@@ -115,8 +117,8 @@ func (s *volumeInventory) reservedOrFree(claim claimRequest, free []*freeVolumes
 	return volume.FindMatchingVolume(claim.plain, pvs, node, taken.volumes, true, s.objects.attributesClasses)
 }
 
-// bestOf returns the best of the volumes for the claim; nil for none. It is computed again after a reservation or a
-// release.
+// bestOf returns the best volume of the list for the claim; nil if none suits. taken are volumes for other claims of the pod. If there
+// are none of these, the result is cached until a volume is reserved or released.
 func (s *volumeInventory) bestOf(volumes *freeVolumes, claim claimRequest, node *v1.Node, taken claimedVolumes) (*freeVolume, error) {
 	known, ok := volumes.best[claim.like]
 	alone := len(taken.volumes) == 0

@@ -10,8 +10,9 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// The informer of volumes indexes volumes without a claim by storage class, the others by claim, and CSI volumes by handle. The
-// informer of pods indexes unfinished pods by claim.
+// These are names of indexes. The informer of PersistentVolumes indexes volumes without a claim by storage class, volumes with a
+// claim by this claim, and CSI volumes by driver and handle. The informer of pods indexes unfinished pods by the claims that they
+// use.
 const (
 	freeIndex    = "volumebinding.free-by-class"
 	claimedIndex = "volumebinding.by-claim"
@@ -54,12 +55,13 @@ var podIndexes = cache.Indexers{
 	},
 }
 
-// handleOf returns a key of the disk that a CSI driver attaches. Several volumes may stand for one disk.
+// handleOf returns a key of the disk that the CSI driver attaches for a volume. Several PersistentVolumes may stand for one disk.
 func handleOf(csi *v1.CSIPersistentVolumeSource) string {
 	return csi.Driver + "\x00" + csi.VolumeHandle
 }
 
-// addIndexes adds missing indexes to an informer, which may already run.
+// addIndexes adds the indexes to an informer, which may already run. An informer that has one of the indexes has all, and is left
+// unchanged.
 func addIndexes(informer cache.SharedIndexInformer, indexes cache.Indexers) error {
 	there := informer.GetIndexer().GetIndexers()
 	for name := range indexes {
@@ -76,7 +78,7 @@ func (o *objects) sole(claim *v1.PersistentVolumeClaim) bool {
 	return err == nil && len(users) <= 1
 }
 
-// byIndex returns the volumes with the value in the index.
+// byIndex returns the volumes that the named index lists under the value.
 func (o *objects) byIndex(index, value string) []*v1.PersistentVolume {
 	objects, _ := o.indexer.ByIndex(index, value) // the index exists
 	pvs := make([]*v1.PersistentVolume, len(objects))
@@ -86,8 +88,8 @@ func (o *objects) byIndex(index, value string) []*v1.PersistentVolume {
 	return pvs
 }
 
-// reservedFor returns the volumes of the claim's class that are reserved for it, and not for an earlier claim with its
-// name.
+// reservedFor returns the volumes of the claim's storage class that are reserved for this claim. Volumes that are reserved for an
+// earlier claim with the same name are left out.
 func (o *objects) reservedFor(claim *v1.PersistentVolumeClaim) []*v1.PersistentVolume {
 	var own []*v1.PersistentVolume
 	for _, pv := range o.byIndex(claimedIndex, nameOf(claim).String()) {

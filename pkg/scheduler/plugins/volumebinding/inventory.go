@@ -15,9 +15,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// volumeInventory holds the volumes and capacities that a session's nodes reach. Objects created during the session are found by
-// the next one. Deleted or taken ones are noticed at once, because each use reads the current object. The mutex of
-// the assumptions guards it, and callers hold it unless a method says otherwise.
+// volumeInventory holds the volumes and storage capacities that a session's nodes reach. Objects that are created during the
+// session are not added. Deleted or reserved objects are noticed at once, because each use reads the current object. The mutex of
+// the assumptions guards the inventory, and callers hold it unless a method says otherwise.
 type volumeInventory struct {
 	objects     *objects
 	assumptions *assumptions
@@ -31,21 +31,22 @@ type volumeInventory struct {
 
 // classInventory is the inventory of a storage class.
 type classInventory struct {
-	// free are the volumes without a claim, by node, at the session's first use. everywhere are the volumes that all
-	// nodes reach.
+	// free are the lists of volumes without a claim that some nodes reach, by node name. everywhere lists the volumes without a
+	// claim that all nodes reach. Both are made when the session first needs the storage class.
 	free       map[string][]*freeVolumes
 	everywhere *freeVolumes
-	// capacities are by node, in the order of their names. tracked reports whether the driver publishes any.
+	// capacities are the names of the CSIStorageCapacities that a node reaches, by node name, sorted by namespace and name.
+	// tracked reports whether the CSI driver publishes such objects.
 	capacities map[string][]types.NamespacedName
 	tracked    bool
-	// shared reports whether several nodes reach one of the free volumes, so that placements on one node affect others.
+	// shared reports whether several nodes reach one of the free volumes, so that a placement on one node affects other nodes.
 	shared bool
-	// pools are the capacities that several nodes share, at the session's first use.
+	// pools are the storage capacities that several nodes share, as they were when the session first needed the storage class.
 	pools []capacityPool
 }
 
-// capacityPool is the remaining part of a capacity. bySize reports whether its driver also publishes a maximum volume size.
-// Then the first volume is provisioned however small the remaining part is.
+// capacityPool is a storage capacity. left is how many bytes of it remain. bySize reports whether the driver also publishes a
+// maximum volume size. If it does, the first volume is provisioned even if it is larger than left.
 type capacityPool struct {
 	left   int64
 	bySize bool
@@ -55,7 +56,7 @@ func newStock(v *volumes, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*ap
 	return &volumeInventory{objects: &v.objects, assumptions: &v.assumptions, labels: newNodeLabels(nodes), jobs: jobs, classes: map[string]*classInventory{}}
 }
 
-// of returns the inventory of the storage class.
+// of returns the inventory of the storage class, which it makes at the first call.
 func (s *volumeInventory) of(class string) *classInventory {
 	if known := s.classes[class]; known != nil {
 		return known
@@ -77,7 +78,7 @@ func (s *volumeInventory) addCapacities(c *classInventory, name string) {
 		return
 	}
 	c.tracked = true
-	s.claimed()                                              // for the current remaining capacity
+	s.claimed()                                              // counts the pending claims when the remaining capacity is read
 	all, _ := s.objects.capacities.List(labels.Everything()) // listing from memory does not fail
 	all = slices.DeleteFunc(all, func(capacity *storagev1.CSIStorageCapacity) bool {
 		return capacity.StorageClassName != name || capacity.NodeTopology == nil
@@ -100,8 +101,9 @@ func capacityName(capacity *storagev1.CSIStorageCapacity) types.NamespacedName {
 	return types.NamespacedName{Namespace: capacity.Namespace, Name: capacity.Name}
 }
 
-// coupled reports whether the verdict on a claim may depend on placements on other nodes: several nodes reach one of
-// its possible volumes, or share a capacity that is too small for all pending claims and one more.
+// coupled reports whether placements on other nodes may change which nodes have a volume for the claim. They may if several nodes
+// reach a free volume of its storage class. They also may if several nodes share a storage capacity that is too small for all
+// pending claims and the largest request of one more pod.
 func (s *volumeInventory) coupled(claim *v1.PersistentVolumeClaim) bool {
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	c := s.of(name)
@@ -119,17 +121,17 @@ func sizeOf(claim *v1.PersistentVolumeClaim) int64 {
 	return size.Value()
 }
 
-// pendingClaims counts the claims without a volume of the tasks that the session may place, or had placed at its first
-// use: the pods of each claim, and the requested amount of each storage class, by all pods and by the pod that requests
-// most.
+// pendingClaims counts the unbound claims of the tasks that were pending, allocated or pipelined when the session first needed
+// the counts. users is the number of pods that use each claim. bytes is the storage that all pods request from each storage
+// class, and most the largest request of a single pod.
 type pendingClaims struct {
 	users       map[types.NamespacedName]int
 	bytes, most map[string]int64
-	// selectors are the different selectors of claims, by storage class.
+	// selectors are the label selectors of the claims, by storage class and the selector's text.
 	selectors map[string]map[string]labels.Selector
 }
 
-// claimed returns the pending claims of the session's tasks.
+// claimed returns the counts of the pending claims of the session's tasks.
 func (s *volumeInventory) claimed() *pendingClaims {
 	if s.pending != nil {
 		return s.pending
@@ -163,7 +165,8 @@ func (s *volumeInventory) count(p *pendingClaims, pod *v1.Pod) {
 	}
 }
 
-// mostSelectors limits the selectors of a storage class that are used to rank volumes by how many claims could have them.
+// mostSelectors is how many claim selectors of a storage class are used to rank volumes by the number of selectors that match
+// them.
 const mostSelectors = 32
 
 func (p *pendingClaims) addSelector(claim *v1.PersistentVolumeClaim) {

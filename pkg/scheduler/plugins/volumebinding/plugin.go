@@ -17,11 +17,12 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "volumebinding"
 
-// stepGrace is the step's time beyond that for binding, in which it writes a message about the claims that it waited
-// for.
+// stepGrace is the time that a pre-bind step has in addition to the time limit for binding claims. The step needs it to return an
+// error that names the claims which were not bound.
 const stepGrace = 5 * time.Second
 
-// Spec declares the plugin. Plugins built from one Spec on the same informers share their assumptions.
+// Spec declares the plugin. Plugin instances that are built from one Spec on the same informers share the volumes and claims that
+// they have assumed.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*volumes]{}
 	return framework.PluginSpec{
@@ -52,7 +53,7 @@ func Spec() framework.PluginSpec {
 type plugin struct {
 	settings
 	volumes *volumes
-	// session is the open session.
+	// session is the open session; nil between sessions.
 	session *session
 }
 
@@ -93,8 +94,7 @@ func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 // PodKeys implements framework.Signer.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// hasNoVolumes reports whether the task has no volumes that a node might lack, or that another pod might make
-// unavailable.
+// hasNoVolumes reports whether the task's pod has neither claims nor disks, so that this plugin refuses no node for it.
 func hasNoVolumes(task *api.TaskInfo) bool {
 	return len(claimVolumes(task.Pod)) == 0 && !hasDisks(task.Pod)
 }
@@ -110,7 +110,8 @@ func (p *plugin) PreBindOptions() []framework.PreBindOption {
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return p.session }
 
-// scores reports whether nodes are scored: as configured, or by default if Kubernetes' scheduler would.
+// scores reports whether the plugin scores nodes. It does if the weight is not 0 and a shape is configured, or the feature gate
+// StorageCapacityScoring of Kubernetes' scheduler is on.
 func (p *plugin) scores() bool {
 	return p.weight > 0 && (len(p.shape) > 0 || feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring))
 }

@@ -20,8 +20,9 @@ var (
 	errReserved = errors.New("no volumes are reserved for the pod on this node")
 )
 
-// PreBind implements framework.PreBinder. It writes the assumed state and waits until the volume controller, and the
-// provisioner of a new volume, have bound all claims.
+// PreBind implements framework.PreBinder. It reserves the pod's assumed volumes, or selects its node for volumes to be
+// provisioned, at the API server, and waits until all claims are bound by the volume controller and, for a new volume, the
+// provisioner.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	a := p.volumes.assumptions.begin(task.Pod.UID)
 	if a == nil || a.node != nodeName {
@@ -37,7 +38,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// allBound returns an error if a claim of the pod, for which nothing is reserved, is not bound.
+// allBound checks a pod that holds no claims on the node. It returns an error if a claim of the pod is not bound.
 func (o *objects) allBound(pod *v1.Pod) error {
 	for _, own := range claimVolumes(pod) {
 		if claim, err := o.claimOf(pod, own); err != nil || !isBound(claim) {
@@ -57,8 +58,8 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	return v.await(ctx, pod, a)
 }
 
-// Rollback implements framework.PreBinder. It withdraws writes for claims that no other pod holds and that did not take effect, and
-// then drops the pod's assumedPod.
+// Rollback implements framework.PreBinder. It withdraws the writes that did not take effect, except for claims on which pre-bind
+// steps of other pods rely. Then it ends the pod's hold on its claims.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
 	return p.volumes.rollback(ctx, task.Pod.UID)
 }
@@ -89,8 +90,8 @@ func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave removes the pod's hold on the claim. It reports whether no other pod relies on the written state. Only pods
-// whose steps have begun rely on it: a pod in a trial may never run a step that could undo the writes.
+// leave ends the pod's hold on the claim. It reports whether no other pod relies on the writes for the claim. Only a pod whose
+// pre-bind step has begun relies on them: a pod in a trial may never run a step, so it might never undo the writes.
 func (as *assumptions) leave(held *assumedClaim, pod types.UID) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -16,10 +16,10 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// errUnreached is of a volume that exists.
+// errUnreached is the error for a node that cannot access an existing volume.
 var errUnreached = errors.New("the node cannot access it")
 
-// reaches returns nil if the node reaches the volume, otherwise errUnreached or another error.
+// reaches returns nil if the node can access the volume, errUnreached if it cannot, and another error if this is unknown.
 func (o *objects) reaches(pv *v1.PersistentVolume, node *v1.Node) error {
 	used, err := o.usedAs(pv, node.Name)
 	if err != nil {
@@ -31,8 +31,8 @@ func (o *objects) reaches(pv *v1.PersistentVolume, node *v1.Node) error {
 	return nil
 }
 
-// usedAs returns the volume as the node uses it: a volume of a former in-tree driver as a CSI volume, which has other
-// topology labels, if the node's kubelet does so (CSI migration, KEP-625).
+// usedAs returns the volume as the node's kubelet uses it. With CSI migration (KEP-625) a kubelet uses a volume of a former
+// in-tree driver as a CSI volume, which has other topology labels.
 func (o *objects) usedAs(pv *v1.PersistentVolume, node string) (*v1.PersistentVolume, error) {
 	if asIs(pv) {
 		return pv, nil
@@ -49,7 +49,7 @@ func (o *objects) usedAs(pv *v1.PersistentVolume, node string) (*v1.PersistentVo
 	return translator.TranslateInTreePVToCSI(klog.Background(), pv)
 }
 
-// isTranslated reports whether Kubernetes' scheduler translates volumes of the driver.
+// isTranslated reports whether Kubernetes' scheduler translates volumes of the in-tree driver into CSI volumes.
 func isTranslated(driver string) bool {
 	switch driver {
 	case plugins.AWSEBSInTreePluginName, plugins.GCEPDInTreePluginName, plugins.AzureDiskInTreePluginName, plugins.CinderInTreePluginName:

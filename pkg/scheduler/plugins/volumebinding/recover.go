@@ -21,8 +21,8 @@ import (
 )
 
 // recover withdraws the writes of a former leader for pods that it did not bind: nodes selected for claims without a volume, and
-// volumes reserved for claims that are not bound to them. Both have its mark. Volumes of bound pods are kept. It first waits until
-// the initial lists of volumes and claims are processed.
+// reservations of volumes for claims that are not bound to them. It changes only objects with this scheduler's annotation, and
+// none that a pod with a node uses. First it waits until the informers have processed their initial lists.
 func (v *volumes) recover(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), v.objects.isReady) {
 		return fmt.Errorf("%s cannot be read; allow the scheduler to list and watch them: %w", strings.Join(v.objects.unread(), ", "), context.Cause(ctx))
@@ -37,8 +37,8 @@ type recovery struct {
 	pods map[string][]v1.Pod
 }
 
-// claims withdraws the nodes selected for claims. Like reserved, it reads from the API server, because informers may
-// not show the former leader's last writes yet.
+// claims withdraws the nodes that a former leader selected for claims. It reads from the API server, because informers may not
+// show the former leader's last writes yet.
 func (r *recovery) claims(ctx context.Context) error {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return r.writer.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, options)

@@ -23,19 +23,19 @@ func forOnePod(claim *v1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod)
 }
 
-// users are the pods on nodes, and the pods placed in the session, by their claims. They are counted at the first use.
+// users records which pods use a claim: the pods on nodes, and the pods placed in the session. It is filled at the first use.
 type users struct {
 	pods  corelisters.PodLister
 	nodes map[string]*api.NodeInfo
 
-	// mu guards by, which is nil before the first use. It is needed because upstream's actions call predicates for
-	// several nodes concurrently.
+	// mu guards by, because upstream's actions call predicates for several nodes concurrently. by holds the names of pods by
+	// claim and pod UID; nil before the first use.
 	mu sync.Mutex
 	by map[types.NamespacedName]map[types.UID]string
 }
 
-// otherThan names another pod than this one that uses the claim, which is for one pod at a time; empty if there is
-// none.
+// otherThan returns the name of another pod that uses the pod's ReadWriteOncePod claim; empty if there is none, or if several
+// pods may use the claim.
 func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 	if !forOnePod(claim) {
 		return ""
@@ -54,8 +54,8 @@ func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 	return first
 }
 
-// count counts the pods on the session's nodes, including pods being bound, and all other pods, which may be on nodes outside of
-// the session.
+// count records the claims of the pods on the session's nodes, including pods that are being bound. It also records the claims of
+// all pods with a node that the informer shows, which may be outside of the session.
 func (u *users) count() {
 	u.by = map[types.NamespacedName]map[types.UID]string{}
 	for _, node := range u.nodes {
@@ -74,7 +74,7 @@ func (u *users) count() {
 	}
 }
 
-// add records a pod that was placed.
+// add records the claims of a pod that was placed in the session.
 func (u *users) add(pod *v1.Pod) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -100,8 +100,7 @@ func (u *users) remove(pod *v1.Pod) {
 	}
 }
 
-// hasDisks reports whether the pod has a disk that can be attached to one node at a time, or to several only for
-// reading.
+// hasDisks reports whether a volume of the pod is a disk that several pods can share only for reading, or not at all.
 func hasDisks(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		if isDisk(&pod.Spec.Volumes[i]) {
@@ -115,7 +114,7 @@ func isDisk(v *v1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
 }
 
-// disksOf returns the pod's disks, up to a limit.
+// disksOf returns the pod's disks. It stops after mostDisks and one more, so that the caller notices the excess.
 func disksOf(pod *v1.Pod) []*v1.Volume {
 	var disks []*v1.Volume
 	for i := range pod.Spec.Volumes {
@@ -126,8 +125,9 @@ func disksOf(pod *v1.Pod) []*v1.Volume {
 	return disks
 }
 
-// diskConflict returns the pod on the node that has one of the pod's disks in a way that excludes this pod; empty if
-// there is none. The rules are the same as in Kubernetes' VolumeRestrictions plugin.
+// diskConflict returns the reason why the pod cannot run on the node: another pod there uses one of the pod's disks and excludes
+// this pod, or the pod has too many disks. It returns an empty text otherwise. The rules are the same as in Kubernetes' plugin
+// VolumeRestrictions.
 func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	if !hasDisks(pod) {
 		return ""
@@ -157,8 +157,8 @@ func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	return fmt.Sprintf("node(s) run a pod that uses the disk of volume %s", brief.Value(conflict))
 }
 
-// sameDisk reports whether the two volumes are one disk that they cannot share. Volumes that only read a disk can share
-// it, except on AWS.
+// sameDisk reports whether the volumes of two pods are the same disk, and the pods cannot share it. Volumes that only read a disk
+// can share it, except on AWS.
 func sameDisk(a, b *v1.Volume) bool {
 	switch {
 	case a.GCEPersistentDisk != nil && b.GCEPersistentDisk != nil:

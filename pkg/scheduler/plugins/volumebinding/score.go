@@ -13,14 +13,14 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// scoreScale converts the score of a point of the shape to a node score.
+// scoreScale converts a score of the configured shape (0 to 10) to a node score (0 to 100).
 const scoreScale = k8sframework.MaxNodeScore / config.MaxCustomPriorityScore
 
-// muchLeft is the default shape of Kubernetes' scheduler (KEP-4049): the more storage is left, the better.
+// muchLeft is the default shape of Kubernetes' scheduler (KEP-4049): the more storage would be left, the higher the score.
 var muchLeft = helper.FunctionShape{{Utilization: 0, Score: k8sframework.MaxNodeScore}, {Utilization: maxUtilization, Score: 0}}
 
-// nodeOrder scores a node by the share of its storage that the task's claims would use: of the volumes found for them
-// or, if there are none, of the node's remaining CSIStorageCapacities. All storage classes have equal weight
+// nodeOrder scores a node by the share of storage that the task's claims would use: their share of the existing volumes found for
+// them or, if all volumes are to be provisioned, of the node's CSIStorageCapacities. All storage classes have equal weight
 // (KEP-4049).
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
 	if node.Node == nil || !hasClaims(task.Pod) {
@@ -28,7 +28,7 @@ func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, er
 	}
 	state, err := s.stateOf(task)
 	if err != nil {
-		return 0, nil // the predicate reports this
+		return 0, nil // the predicate returns this error
 	}
 	found, status := s.find(task.Pod.UID, state, node.Node)
 	if status != nil {
@@ -41,7 +41,7 @@ func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, er
 	return float64(s.weight) * scoreOf(found, helper.BuildBrokenLinearFunction(shape)), nil
 }
 
-// storage is the requested and the total amount of a storage class.
+// storage is the requested and the total amount of storage of one storage class, in bytes.
 type storage struct{ requested, capacity int64 }
 
 func scoreOf(found []candidate, score func(utilization int64) int64) float64 {

@@ -18,24 +18,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// volumes holds the volumes and claims that a set of informers shows, and the assumptions about them. It outlives configurations.
+// volumes holds the state that all instances of the plugin on the same informers share. It outlives sessions and configurations.
 type volumes struct {
 	objects     objects
 	assumptions assumptions
 	writer      writer
 }
 
-// assumptions are the claims that pods hold, and the volumes and capacities that these use.
+// assumptions records which claims placed pods hold, and which volumes and storage capacities are assumed for these claims.
 type assumptions struct {
-	// mu guards the fields. It is not held during a call to the API server.
+	// mu guards all fields of assumptions. It is not held during a call to the API server.
 	mu sync.Mutex
-	// assumed is by pod, held by claim.
+	// assumed holds the placed pods by UID, and held the claims that they hold, by name.
 	assumed map[types.UID]*assumedPod
 	held    map[types.NamespacedName]*assumedClaim
-	// reserved are the held claims by their volumes. drawn is the amount, in bytes, that volumes still to be provisioned
-	// for held claims use of each capacity.
+	// reserved are the held claims by the name of the assumed volume. drawn is, for each CSIStorageCapacity, the bytes of the
+	// assumed volumes that are to be provisioned from it.
 	reserved map[string]*assumedClaim
-	// reservations counts how often a volume became reserved or unreserved.
+	// reservations is increased each time a volume is reserved or released. It shows whether cached results are still valid.
 	reservations int64
 	drawn        map[types.NamespacedName]int64
 }
@@ -52,14 +52,14 @@ type objects struct {
 	drivers    storagelisters.CSIDriverLister
 	csiNodes   storagelisters.CSINodeLister
 	capacities storagelisters.CSIStorageCapacityLister
-	// attributesClasses reports whether volumes have attributes classes (KEP-3751).
+	// attributesClasses reports whether the feature gate VolumeAttributesClass is on (KEP-3751).
 	attributesClasses bool
-	// synced are the kinds of objects that are read. ready reports whether the initial lists of all have been processed.
+	// synced reports, by the kind of object, whether the initial list has been processed. ready is set once all lists have been.
 	synced map[string]cache.InformerSynced
 	ready  atomic.Bool
 }
 
-// newVolumes returns volumes, and the informers that must run for it.
+// newVolumes returns the plugin's state for the handle's informers, and the informers that must run.
 func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, error) {
 	factory := h.InformerFactory()
 	core, storage := factory.Core().V1(), factory.Storage().V1()
@@ -106,7 +106,7 @@ func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, erro
 	return v, needed, nil
 }
 
-// isReady reports whether the initial lists have been processed.
+// isReady reports whether the initial lists of all kinds of objects have been processed.
 func (o *objects) isReady() bool { return len(o.unread()) == 0 }
 
 // unread returns the kinds of objects whose initial list has not been processed.

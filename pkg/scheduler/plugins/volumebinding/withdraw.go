@@ -14,11 +14,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// VolumeReleasedReason is the reason of the event on a reserved volume that stays Released.
+// VolumeReleasedReason is the reason of the event on a volume that stays Released after the claim that it was reserved for was
+// deleted.
 const VolumeReleasedReason = "VolumeReleased"
 
-// withdraw undoes the writes for the claim that did not take effect. Each write is conditional on the object's version,
-// so it fails if the volume controller or a provisioner has acted meanwhile; their result is then kept.
+// withdraw undoes the write for the claim if the write did not take effect. The update is conditional on the object's version,
+// so that a result of the volume controller or a provisioner that acts in the meantime is kept.
 func (w *writer) withdraw(ctx context.Context, held *assumedClaim) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -37,8 +38,8 @@ func (w *writer) withdraw(ctx context.Context, held *assumedClaim) error {
 	return err
 }
 
-// unselect removes the selected node from a claim without a volume, if the named scheduler has marked it. If the
-// provisioner has already begun, the claim gets its volume.
+// unselect removes the selected node from a claim without a volume, if the claim has the annotation of the named scheduler. If
+// the provisioner has already begun, the claim still gets its volume.
 func (w *writer) unselect(ctx context.Context, name types.NamespacedName, uid types.UID, node, scheduler string) error {
 	claims := w.kube.CoreV1().PersistentVolumeClaims(name.Namespace)
 	return write(ctx, func(ctx context.Context) error {
@@ -56,15 +57,15 @@ func (w *writer) unselect(ctx context.Context, name types.NamespacedName, uid ty
 	})
 }
 
-// reservation is a volume that the named scheduler reserved for a claim.
+// reservation identifies a volume, by name and uid, that the named scheduler reserved for the claim with the UID in claim.
 type reservation struct {
 	name       string
 	uid, claim types.UID
 	scheduler  string
 }
 
-// unreserve frees a volume that is reserved and cannot hold data of the claim. A reservation made by a user for a claim
-// of that name stays.
+// unreserve withdraws the scheduler's reservation of a volume, unless the volume may hold data of the claim. If a user had
+// reserved the volume for a claim of that name before, the user's reservation stays.
 func (w *writer) unreserve(ctx context.Context, r reservation) error {
 	volumes := w.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
@@ -98,14 +99,14 @@ func (w *writer) unreserve(ctx context.Context, r reservation) error {
 	})
 }
 
-// reservedBy reports whether the scheduler reserved the volume for the claim, and it has not been reserved for another
+// reservedBy reports whether the scheduler reserved the volume for the claim, and the volume was not reserved for another claim
 // since.
 func reservedBy(volume *v1.PersistentVolume, scheduler string, claim types.UID) bool {
 	ref := volume.Spec.ClaimRef
 	return ref != nil && ref.UID == claim && volume.Annotations[SchedulerAnnotation] == scheduler && volume.Annotations[ClaimAnnotation] == string(claim)
 }
 
-// liveClaim returns the claim, according to the API server; nil if it was deleted, or another has its name.
+// liveClaim reads the claim from the API server. It returns nil if the claim was deleted, or if another claim has its name now.
 func (w *writer) liveClaim(ctx context.Context, ref *v1.ObjectReference) (*v1.PersistentVolumeClaim, error) {
 	claim, err := w.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != ref.UID {
@@ -120,8 +121,9 @@ func isUnbound(pv *v1.PersistentVolume) bool {
 	return pv.Status.Phase == v1.VolumeAvailable || pv.Status.Phase == v1.VolumePending
 }
 
-// reportReleased says on a volume that the volume controller released, because its claim was deleted, that it stays so:
-// it may have been bound before. Volumes with other reclaim policies are deleted or wiped, and need no action.
+// reportReleased writes an event on a volume that is Released because its claim was deleted. The volume stays Released, because
+// it may have been bound and hold data. Volumes whose reclaim policy is not Retain get no event: Kubernetes deletes or wipes
+// them.
 func (w *writer) reportReleased(pv *v1.PersistentVolume) {
 	if pv.Status.Phase != v1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
 		return
@@ -131,7 +133,8 @@ func (w *writer) reportReleased(pv *v1.PersistentVolume) {
 		klog.KRef(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
 }
 
-// write calls once, which reads and writes an object, and repeats it on conflicts. A deleted object needs no write.
+// write calls once, which reads and updates an object, and calls it again after a conflict. It returns nil if the object was
+// deleted.
 func write(ctx context.Context, once func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

@@ -16,15 +16,15 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// SchedulerAnnotation marks claims with a node that this plugin selected, and volumes that it reserved, with the
-// scheduler's name. ClaimAnnotation is on such volumes. It holds the UID of the claim that they were reserved for,
-// because others may later reserve them for another.
+// SchedulerAnnotation holds the scheduler's name. It is on claims if this plugin selected a node for them, and on volumes that
+// the plugin reserved. Such volumes also have ClaimAnnotation with the UID of the claim that they were reserved for, because a
+// user or another scheduler may later reserve a volume for another claim.
 const (
 	SchedulerAnnotation = "volumebinding.volcano-prebind.io/scheduler"
 	ClaimAnnotation     = "volumebinding.volcano-prebind.io/claim-uid"
 )
 
-// callTimeout bounds one read and write of an object.
+// callTimeout is the time limit for reading and writing one object.
 const callTimeout = 15 * time.Second
 
 var errGivenUp = errors.New("its reservation no longer exists")
@@ -35,19 +35,19 @@ type writer struct {
 	recorder record.EventRecorder
 }
 
-// writes records the writes for a claim. Its mutex is held during a write.
+// writes records the write for a claim. mu is held while the write is sent.
 type writes struct {
-	// scheduler is the name with which the written object is marked.
+	// scheduler is the value of SchedulerAnnotation on the written object.
 	scheduler string
 
 	mu sync.Mutex
-	// tried is the UID of the written object, which is the volume that is reserved, otherwise the claim. It is set once
-	// the API server may have applied the write, whatever it answered. done is the object's version in the answer.
+	// tried is the UID of the written object: the volume if one is reserved, else the claim. It is set once the API server may
+	// have applied the write, even if it returned an error. done is the object's resource version in a successful answer.
 	tried types.UID
 	done  string
 }
 
-// write sends the write for the claim, unless a pod that shares the claim has done so.
+// write sends the write for the claim, unless another pod that shares the claim has sent it.
 func (v *volumes) write(ctx context.Context, pod types.UID, own *ownClaim) error {
 	held, target := own.held, own.claim.UID
 	if own.volume != nil {
@@ -60,13 +60,13 @@ func (v *volumes) write(ctx context.Context, pod types.UID, own *ownClaim) error
 		return context.Cause(ctx)
 	case !v.assumptions.hasBegun(held, pod):
 		return errGivenUp
-	case held.before != nil && held.before.UID != "": // the claim's own volume, not reserved by this scheduler
+	case held.before != nil && held.before.UID != "": // the volume was already reserved for this claim
 		return nil
 	case held.tried == target && held.done != "":
 		own.written = held.done
 		return nil
 	}
-	// The write is not cancelled with ctx: an abandoned one might still be applied after the rollback has read the object.
+	// The write is not cancelled with ctx: an abandoned write might still be applied after the rollback has read the object.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	held.tried, held.done = target, ""
@@ -84,14 +84,14 @@ func (v *volumes) write(ctx context.Context, pod types.UID, own *ownClaim) error
 	return nil
 }
 
-// hasBegun reports whether the pod holds the claim in its step.
+// hasBegun reports whether the pod holds the claim, and the pod's pre-bind step has begun.
 func (as *assumptions) hasBegun(held *assumedClaim, pod types.UID) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return held.pods[pod]
 }
 
-// reserve reserves the volume for the claim.
+// reserve writes the reservation of the volume for the claim to the API server.
 func (w *writer) reserve(ctx context.Context, held *assumedClaim, pv *v1.PersistentVolume) (metav1.Object, error) {
 	reserved, _, err := volume.GetBindVolumeToClaim(pv, held.claim)
 	if err != nil {
@@ -100,14 +100,14 @@ func (w *writer) reserve(ctx context.Context, held *assumedClaim, pv *v1.Persist
 	metav1.SetMetaDataAnnotation(&reserved.ObjectMeta, SchedulerAnnotation, held.scheduler)
 	metav1.SetMetaDataAnnotation(&reserved.ObjectMeta, ClaimAnnotation, string(held.claim.UID))
 	if held.before != nil {
-		// A user reserved it, so it stays reserved. The annotation, which says otherwise to the volume controller, is
-		// from an earlier claim.
+		// A user reserved the volume for this claim's name, so the reservation must outlast a rollback. The annotation, which
+		// remains from an earlier claim, would tell the volume controller that no user made the reservation.
 		delete(reserved.Annotations, volume.AnnBoundByController)
 	}
 	return w.kube.CoreV1().PersistentVolumes().Update(ctx, reserved, metav1.UpdateOptions{})
 }
 
-// selectNode writes the node on which the claim's volume is to be provisioned.
+// selectNode writes the selected node to the claim, so that its volume is provisioned for this node.
 func (w *writer) selectNode(ctx context.Context, held *assumedClaim, claim *v1.PersistentVolumeClaim) (metav1.Object, error) {
 	selected := claim.DeepCopy()
 	metav1.SetMetaDataAnnotation(&selected.ObjectMeta, volume.AnnSelectedNode, held.node)
