@@ -26,16 +26,16 @@ type place struct {
 
 // places returns the sets of nodes that the gang may be placed in: the domains of its topology rule, each required or preferred
 // group, or else all nodes.
-func (s *session) places(job *api.JobInfo) ([]place, error) {
-	if err := s.network.invalidTopology(job); err != nil {
+func (m *reservationManager) places(job *api.JobInfo) ([]place, error) {
+	if err := m.network.invalidTopology(job); err != nil {
 		return nil, err
 	}
-	placement, err := s.Placements.Of(job)
+	placement, err := m.ssn.Placements.Of(job)
 	if err != nil {
 		return nil, err
 	}
 	groups := placement.NodeGroups
-	domains := s.network.domainsFor(job)
+	domains := m.network.domainsFor(job)
 	if len(domains) > 0 && (groups == nil || !groups.Required) {
 		return domains, nil
 	}
@@ -53,7 +53,7 @@ func (s *session) places(job *api.JobInfo) ([]place, error) {
 		}
 	}
 	all := place{}
-	for name := range s.Nodes {
+	for name := range m.ssn.Nodes {
 		all.nodes = append(all.nodes, name)
 	}
 	return append(places, all), nil
@@ -77,29 +77,29 @@ func within(group *topology.Group, domains []place) []place {
 
 // choose chooses the reservation's nodes, in the emptiest place where a trial can place the gang's minimum on nodes as if they were
 // drained.
-func (s *session) choose(r *reservation, job *api.JobInfo) error {
-	s.SetCurrentJob(job.UID)
+func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
+	m.ssn.SetCurrentJob(job.UID)
 	if hasHardTopology(job) {
 		return errors.New("the gang has a hard network topology, and reserved nodes can be in different HyperNodes")
 	}
 	r.request, r.demand, r.priority = requestOf(job), demandOf(job), priorityOf(job)
-	for _, name := range s.TotalResource.ResourceNames() {
+	for _, name := range m.ssn.TotalResource.ResourceNames() {
 		if promised := job.GetMinResources(); promised.Get(name) > r.request.Get(name) {
 			return fmt.Errorf("minResources exceeds the %s requests of the pods that the minimum needs", name)
 		}
 	}
-	if queue := s.Queues[r.queue]; queue == nil || !s.QueueUse.MayAdmit(queue, r.request) {
+	if queue := m.ssn.Queues[r.queue]; queue == nil || !m.ssn.QueueUse.MayAdmit(queue, r.request) {
 		return fmt.Errorf("queue %s or a parent queue can never admit the gang's minimum", r.queue)
 	}
-	places, err := s.places(job)
+	places, err := m.places(job)
 	if err != nil {
 		return err
 	}
 	occupancy, mean := map[string]float64{}, map[string]float64{}
 	for i, p := range places {
-		places[i].nodes = slices.DeleteFunc(slices.Clone(p.nodes), func(name string) bool { return s.Nodes[name] == nil || !healthy(s.Nodes[name]) })
+		places[i].nodes = slices.DeleteFunc(slices.Clone(p.nodes), func(name string) bool { return m.ssn.Nodes[name] == nil || !healthy(m.ssn.Nodes[name]) })
 		for _, name := range places[i].nodes {
-			occupancy[name] = occupancyOf(s.Nodes[name], r.request)
+			occupancy[name] = occupancyOf(m.ssn.Nodes[name], r.request)
 			mean[p.name] += occupancy[name] / float64(len(places[i].nodes))
 		}
 		slices.SortFunc(places[i].nodes, func(l, r string) int { return cmp.Or(cmp.Compare(occupancy[l], occupancy[r]), cmp.Compare(l, r)) })
@@ -107,10 +107,10 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 	slices.SortStableFunc(places, func(l, r place) int { return cmp.Compare(mean[l.name], mean[r.name]) })
 	err = errors.New("no node group is allowed for the gang")
 	for began, i := time.Now(), 0; i < len(places) && time.Since(began) < trialTimeout; i++ {
-		if err = s.try(r, job, places[i], began.Add(trialTimeout)); err != nil {
+		if err = m.try(r, job, places[i], began.Add(trialTimeout)); err != nil {
 			continue
 		}
-		if err = s.withinShare(r); err == nil { // checked after the members placed in the trial are taken back
+		if err = m.withinShare(r); err == nil { // checked after the members placed in the trial are taken back
 			return nil
 		}
 		err = fmt.Errorf("the nodes that the gang needs exceed the unused share of its queue: %w", err)
@@ -120,8 +120,9 @@ func (s *session) choose(r *reservation, job *api.JobInfo) error {
 
 // trial tries to place one gang on the nodes of one place.
 type trial struct {
-	*session
-	*reservation
+	ssn *framework.Session
+	// reserved is the reservation, which gets the nodes.
+	reserved *reservation
 	// members are the members without a node. classes has their task classes, and first the first member of each class.
 	members []*api.TaskInfo
 	classes map[api.TaskID]string
@@ -139,23 +140,23 @@ func (t *trial) late() bool { return time.Now().After(t.until) }
 var errTrialTooLong = fmt.Errorf("the search for nodes took longer than %s", trialTimeout)
 
 // try chooses nodes of the place. It reverts all changes that the trial makes to the session.
-func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
-	t := &trial{session: s, reservation: r, members: needed(job), held: api.EmptyResource(), until: until}
+func (m *reservationManager) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
+	t := &trial{ssn: m.ssn, reserved: r, members: needed(job), held: api.EmptyResource(), until: until}
 	if err := t.prepare(); err != nil {
 		return err
 	}
 	taken := map[string]bool{}
-	for queue, other := range s.plugin.reservations.active {
+	for queue, other := range m.known.active {
 		if queue != r.queue {
 			for name := range other.nodes {
 				taken[name] = true
-				if node := s.Nodes[name]; node != nil {
+				if node := m.ssn.Nodes[name]; node != nil {
 					t.held.Add(node.Allocatable)
 				}
 			}
 		}
 	}
-	limit := s.TotalResource.Clone().Multi(float64(s.plugin.terms.percent) / 100)
+	limit := m.ssn.TotalResource.Clone().Multi(float64(m.terms.percent) / 100)
 	var statements []*vcframework.Statement
 	defer func() {
 		for _, statement := range slices.Backward(statements) {
@@ -164,7 +165,7 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 	}()
 	capped := false
 	for _, name := range p.nodes {
-		node := s.Nodes[name]
+		node := m.ssn.Nodes[name]
 		switch {
 		case len(t.members) == 0:
 		case t.late():
@@ -173,7 +174,7 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 		case !t.held.Clone().Add(node.Allocatable).LessEqual(limit, api.Zero):
 			capped = true
 		default:
-			statement := vcframework.NewStatement(s.Session.Session)
+			statement := vcframework.NewStatement(m.ssn.Session)
 			statements = append(statements, statement)
 			if !t.fill(statement, node) {
 				statement.Discard()
@@ -186,7 +187,7 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 	}
 	switch {
 	case len(t.members) > 0 && capped:
-		return fmt.Errorf("the gang needs more than %d%% of the cluster, the limit for reservations (%s)", s.plugin.terms.percent, argPercent)
+		return fmt.Errorf("the gang needs more than %d%% of the cluster, the limit for reservations (%s)", m.terms.percent, argPercent)
 	case len(t.members) > 0:
 		return fmt.Errorf("%d of its pods fit no node even when drained, or exceed the limits of the queue", len(t.members))
 	}
@@ -195,7 +196,7 @@ func (s *session) try(r *reservation, job *api.JobInfo, p place, until time.Time
 
 // prepare computes the members' task classes.
 func (t *trial) prepare() error {
-	t.nodes, t.classes, t.first = map[string]bool{}, map[api.TaskID]string{}, map[string]*api.TaskInfo{}
+	t.reserved.nodes, t.classes, t.first = map[string]bool{}, map[api.TaskID]string{}, map[string]*api.TaskInfo{}
 	for _, task := range t.members {
 		class := fmt.Sprint(task.TaskRole, task.InitResreq)
 		t.classes[task.UID] = class
@@ -206,7 +207,7 @@ func (t *trial) prepare() error {
 		if t.late() {
 			return errTrialTooLong
 		}
-		if err := t.PrePredicateFn(task); err != nil {
+		if err := t.ssn.PrePredicateFn(task); err != nil {
 			return fmt.Errorf("pod %s: %w", task.Name, err)
 		}
 	}
@@ -219,7 +220,7 @@ func (t *trial) mayHelp(node *api.NodeInfo) bool {
 		if t.late() {
 			return false
 		}
-		if task.InitResreq.LessEqual(node.Allocatable, api.Zero) && t.PredicateForPreemptAction(task, node) == nil {
+		if task.InitResreq.LessEqual(node.Allocatable, api.Zero) && t.ssn.PredicateForPreemptAction(task, node) == nil {
 			return true
 		}
 	}
@@ -229,8 +230,8 @@ func (t *trial) mayHelp(node *api.NodeInfo) bool {
 // fill drains the node in the statement and places members on it. It reports whether the node took any.
 func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some bool) {
 	before := len(t.deleted)
-	for _, task := range t.toLeave(node) {
-		job := framework.ChargedTo(t.Jobs, task)
+	for _, task := range toLeave(t.ssn.Jobs, node) {
+		job := framework.ChargedTo(t.ssn.Jobs, task)
 		switch {
 		case job == nil, job.UID != task.Job: // plugins may count a victim that is charged to no job
 			t.deleted = append(t.deleted, task)
@@ -240,7 +241,7 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 			}
 		}
 	}
-	ask := t.QueueUse.Ask(t.Queues[t.queue], t.deleted)
+	ask := t.ssn.QueueUse.Ask(t.ssn.Queues[t.reserved.queue], t.deleted)
 	var rest []*api.TaskInfo
 	refused := map[string]bool{}
 	for _, task := range t.members {
@@ -260,8 +261,8 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 
 // takes tries to place the member on the node, and reports whether that succeeded.
 func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task *api.TaskInfo, ask *framework.QueueAsk) bool {
-	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.QueueUse.Admits(ask.With(task)) ||
-		t.PrePredicateFn(task) != nil || t.PredicateFn(task, node) != nil {
+	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.ssn.QueueUse.Admits(ask.With(task)) ||
+		t.ssn.PrePredicateFn(task) != nil || t.ssn.PredicateFn(task, node) != nil {
 		return false
 	}
 	if err := statement.Pipeline(task, node.Name, false); err != nil {
@@ -273,9 +274,9 @@ func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task
 
 // toLeave returns the tasks on the node that must end before the gang can use it: tasks of gangs, and all tasks that
 // are being deleted.
-func (s *session) toLeave(node *api.NodeInfo) (tasks []*api.TaskInfo) {
+func toLeave(jobs map[api.JobID]*api.JobInfo, node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	for _, task := range node.Tasks {
-		if (s.Jobs[task.Job] != nil || task.Pod.DeletionTimestamp != nil) && !ofDaemonSet(task) {
+		if (jobs[task.Job] != nil || task.Pod.DeletionTimestamp != nil) && !ofDaemonSet(task) {
 			tasks = append(tasks, task)
 		}
 	}

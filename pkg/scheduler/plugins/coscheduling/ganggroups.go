@@ -48,7 +48,7 @@ func (s *session) formGroup(g *gang) {
 		switch {
 		case !agrees && across: // tenants must not learn whether gangs of other namespaces exist
 			unknown.Add(name.String())
-		case s.Jobs[uid] == nil || s.Jobs[uid].PodGroup == nil:
+		case s.ssn.Jobs[uid] == nil || s.ssn.Jobs[uid].PodGroup == nil:
 			missing.Add(name.String())
 		case !agrees:
 			apart.Add(name.String())
@@ -107,8 +107,8 @@ func (g *gang) terms() binding.GangTerms {
 	return binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict, Count: g.count()}
 }
 
-// gangGroup returns the gang group of the job's gang; nil if it has none.
-func (s *session) gangGroup(job *api.JobInfo) *binding.GangGroup {
+// GangGroup implements framework.GangGrouper.
+func (s *session) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	if g := s.gangs[job.UID]; g != nil {
 		return g.gangGroup
 	}

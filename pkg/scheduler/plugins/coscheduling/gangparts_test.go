@@ -92,7 +92,7 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 	done := of("ns/done", "group", func(g *gang) { g.satisfied = true })
 	s := sessionOf(now)
 	s.limits = map[string]*admissionDeadline{}
-	s.plugin.limits = map[api.JobID]knownLimit{
+	s.memory.limits = map[api.JobID]knownLimit{
 		"ns/a":     {uid: "group-ns/a", reason: timedOut, since: now, tries: 2, message: "m"},
 		"ns/again": {uid: "former", reason: timedOut, since: now, tries: 5, message: "m"},
 		"ns/done":  {uid: "group-ns/done", reason: timedOut, since: now, tries: 7, message: "m"},
@@ -113,7 +113,7 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 	}
 	for g, want := range map[*gang]string{a: timedOut, b: "", again: "", done: ""} {
 		reason := ""
-		if c := g.condition(TimeLimit); c != nil {
+		if c := conditionOf(g.PodGroup, TimeLimit); c != nil {
 			reason = c.Reason
 		}
 		if reason != want || (g.limit != nil) != (want != "") {
@@ -123,10 +123,10 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 
 	l := s.limits["group"]
 	a.limit, b.limit = &knownLimit{reason: gangAdmitted}, &knownLimit{reason: gangAdmitted}
-	s.setCondition(b, TimeLimit, gangAdmitted, "m")
+	setCondition(b.PodGroup, s.ssn.UID, TimeLimit, gangAdmitted, "m")
 	runs := api.NewTaskInfo(schedtest.MakePod().Name("runs").Node("n").Phase(v1.PodRunning).Obj())
 	b.AddTaskInfo(runs)
-	if next := s.limitWait(l, now); !next.IsZero() || a.limit != nil || b.limit != nil || a.hasCondition(TimeLimit) || b.hasCondition(TimeLimit) {
+	if next := s.limitWait(l, now); !next.IsZero() || a.limit != nil || b.limit != nil || conditionOf(a.PodGroup, TimeLimit) != nil || conditionOf(b.PodGroup, TimeLimit) != nil {
 		t.Errorf("when a member of the group runs its time is up at %s, and the limits are %v and %v", next, a.limit, b.limit)
 	}
 
@@ -136,7 +136,7 @@ func TestWhoseTimeIsLimited(t *testing.T) {
 	}
 	g := gangIn(api.Pending)
 	g.PodGroup.Status.Conditions = []scheduling.PodGroupCondition{{Type: TimeLimit, Reason: gangAdmitted, Message: "m"}}
-	if s.setLimit(g, gangAdmitted, "m", now); g.condition(TimeLimit).LastTransitionTime.IsZero() {
+	if s.setLimit(g, gangAdmitted, "m", now); conditionOf(g.PodGroup, TimeLimit).LastTransitionTime.IsZero() {
 		t.Error("another time of the gang has the condition of the one before")
 	}
 }
@@ -165,15 +165,15 @@ func TestWhatIsAskedOfOthers(t *testing.T) {
 		if enter := s.mayEnter(tt.obj); enter != tt.enter {
 			t.Errorf("%v: whether it may be let in: %d, want %d", tt.obj, enter, tt.enter)
 		}
-		if job, is := tt.obj.(*api.JobInfo); is && s.gangGroup(job) != nil {
+		if job, is := tt.obj.(*api.JobInfo); is && s.GangGroup(job) != nil {
 			t.Errorf("%s has a unit", job.UID)
 		}
 	}
 	if waitsForNodes(nil) || !waitsForNodes(gangIn(api.Pending).JobInfo) || waitsForNodes(gangIn(api.Pending, api.Allocated).JobInfo) {
 		t.Error("a gang waits for nodes while no member is placed in the session, and no other does")
 	}
-	s.plugin.reservations.active["q"] = &reservation{gang: "ns/a", queue: "q"}
-	if s.plugin.terms.after = 0; s.keepReserved() != nil {
+	s.reservations.known.active["q"] = &reservation{gang: "ns/a", queue: "q"}
+	if s.reservations.terms.after = 0; s.reservations.keepReserved() != nil {
 		t.Error("nodes are kept where nothing is reserved")
 	}
 }
@@ -187,7 +187,7 @@ func TestWhatASatisfiedGangSaysStays(t *testing.T) {
 	g.PodGroup.Status.Phase = scheduling.PodGroupRunning
 	s.gangs = map[api.JobID]*gang{g.UID: g}
 	s.noteSatisfied()
-	if c := g.condition(Satisfied); !g.satisfied || c == nil || c.Message != "2 members were bound together" || g.PodGroup.Status.Phase != scheduling.PodGroupRunning {
+	if c := conditionOf(g.PodGroup, Satisfied); !g.satisfied || c == nil || c.Message != "2 members were bound together" || g.PodGroup.Status.Phase != scheduling.PodGroupRunning {
 		t.Errorf("the gang is satisfied: %t, and %s; it says %v", g.satisfied, g.PodGroup.Status.Phase, c)
 	}
 }

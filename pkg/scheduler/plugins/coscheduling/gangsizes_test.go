@@ -175,23 +175,23 @@ func TestWhichPodsLeave(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Jobs["ns/runs"] = runs
+	s.ssn.Jobs["ns/runs"] = runs
 	var names []string
-	for _, task := range s.toLeave(node) {
+	for _, task := range toLeave(s.ssn.Jobs, node) {
 		names = append(names, task.Name)
 	}
 	if diff := cmp.Diff([]string{"p-0", "p-3", "p-4", "p-6"}, names); diff != "" {
 		t.Errorf("pods that leave (-want +got):\n%s", diff)
 	}
-	s.Nodes = map[string]*api.NodeInfo{"n": node}
-	if diff := cmp.Diff(s.toLeave(node), s.leaving(&reservation{nodes: map[string]bool{"n": true, "gone": true}}), cmp.Comparer(func(l, r *api.TaskInfo) bool { return l == r })); diff != "" {
+	s.ssn.Nodes = map[string]*api.NodeInfo{"n": node}
+	if diff := cmp.Diff(toLeave(s.ssn.Jobs, node), s.reservations.leaving(&reservation{nodes: map[string]bool{"n": true, "gone": true}}), cmp.Comparer(func(l, r *api.TaskInfo) bool { return l == r })); diff != "" {
 		t.Errorf("pods that leave the nodes of a reservation (-want +got):\n%s", diff)
 	}
 	for name, want := range map[string]bool{"n": true, "gone": false} {
-		if got := len(s.leaving(&reservation{nodes: map[string]bool{name: true}})) > 0; got != want {
+		if got := len(s.reservations.leaving(&reservation{nodes: map[string]bool{name: true}})) > 0; got != want {
 			t.Errorf("pods are to leave node %s: %t, want %t", name, got, want)
 		}
-		if got := s.lost(&reservation{nodes: map[string]bool{name: true}}); got == want {
+		if got := s.reservations.lost(&reservation{nodes: map[string]bool{name: true}}); got == want {
 			t.Errorf("node %s takes no pods: %t, want %t", name, got, !want)
 		}
 	}
@@ -215,13 +215,13 @@ func TestNodesThatTakePods(t *testing.T) {
 func TestAGangThatIsBeingBoundKeepsItsReservation(t *testing.T) {
 	now := time.Now()
 	s := sessionOf(now)
-	s.plugin.terms = reservationTerms{after: time.Minute, drain: time.Hour}
+	s.reservations.terms = reservationTerms{after: time.Minute, drain: time.Hour}
 	job := gangIn(api.Binding, api.Pending).JobInfo
 	job.UID, job.Queue = "ns/g", "q"
-	s.Jobs[job.UID] = job
+	s.ssn.Jobs[job.UID] = job
 	r := &reservation{gang: job.UID, queue: job.Queue, since: now}
-	s.plugin.reservations.active["q"] = r
-	if s.review(r, now); s.plugin.reservations.active["q"] != r {
+	s.reservations.known.active["q"] = r
+	if s.reservations.review(r, now); s.reservations.known.active["q"] != r {
 		t.Error("the reservation has ended")
 	}
 }
@@ -243,7 +243,7 @@ func TestWhomReservationsRefuse(t *testing.T) {
 	}
 	s := sessionOf(time.Now())
 	for _, r := range []*reservation{{gang: "ns/b", queue: "b", priority: 20}, {gang: "ns/a", queue: "a", priority: 10}} {
-		s.plugin.reservations.active[r.queue] = r
+		s.reservations.known.active[r.queue] = r
 	}
 	for name, tt := range map[string]struct {
 		job  *api.JobInfo
@@ -261,7 +261,7 @@ func TestWhomReservationsRefuse(t *testing.T) {
 		"the other for which nodes are": {job("ns/b", 0, "Job"), ",a,"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := &reservationFilter{session: s, keys: map[api.JobID]string{}}
+			k := &reservationFilter{ssn: s.ssn, known: s.reservations.known, keys: map[api.JobID]string{}}
 			for range 2 {
 				if got := k.jobKey(tt.job); got != tt.want {
 					t.Errorf("its key is %q, want %q", got, tt.want)
@@ -270,13 +270,13 @@ func TestWhomReservationsRefuse(t *testing.T) {
 			if tt.job == nil {
 				return
 			}
-			s.Jobs[tt.job.UID] = tt.job
-			k.byNode = map[string]*reservation{"n-a": s.plugin.reservations.active["a"], "n-b": s.plugin.reservations.active["b"]}
+			s.ssn.Jobs[tt.job.UID] = tt.job
+			k.byNode = map[string]*reservation{"n-a": s.reservations.known.active["a"], "n-b": s.reservations.known.active["b"]}
 			for _, task := range tt.job.Tasks {
 				for _, priority := range []int32{0, 10, 11, 20, 21} {
 					task.Pod.Spec.Priority = &priority
 					for _, queue := range []api.QueueID{"a", "b"} {
-						r := s.plugin.reservations.active[queue]
+						r := s.reservations.known.active[queue]
 						refused := k.predicate(task, &api.NodeInfo{Name: "n-" + string(queue)}) != nil
 						if want := priority <= r.priority && strings.Contains(tt.want, ","+string(queue)+","); refused != want {
 							t.Errorf("a pod of priority %d is refused by queue %s's reservation: %t, want %t", priority, queue, refused, want)

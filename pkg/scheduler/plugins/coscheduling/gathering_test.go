@@ -421,7 +421,7 @@ func TestNodesAreKeptInOneDomain(t *testing.T) {
 			registry.RegisterPlugin(spec)
 			ssn := cluster.Open(registry, judgesConf)
 			defer ssn.Close()
-			places, err := made.session.places(ssn.Jobs["ns/g"])
+			places, err := made.session.reservations.places(ssn.Jobs["ns/g"])
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,16 +25,16 @@ func networkWith(asking map[api.JobID]*gathered) *network {
 		panic(err)
 	}
 	n := &network{
-		Session: &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}}},
-		layers:  layers, domains: map[string][]string{}, asking: asking, affinityCounts: map[string]map[string]int{},
+		ssn:    &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}}},
+		layers: layers, domains: map[string][]string{}, asking: asking, affinityCounts: map[string]map[string]int{},
 	}
 	for _, node := range tree() {
 		n.domains[node.Name] = domainsOf(layers, node)
-		n.NodeList = append(n.NodeList, api.NewNodeInfo(node))
+		n.ssn.NodeList = append(n.ssn.NodeList, api.NewNodeInfo(node))
 	}
 	for uid := range asking {
-		n.Jobs[uid] = api.NewJobInfo(uid)
-		n.Jobs[uid].Namespace = "ns"
+		n.ssn.Jobs[uid] = api.NewJobInfo(uid)
+		n.ssn.Jobs[uid].Namespace = "ns"
 	}
 	return n
 }
@@ -78,7 +78,7 @@ func TestHomesOfGangs(t *testing.T) {
 				rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
 				a := &gathered{must: tt.must, rules: rules}
 				n := networkWith(map[api.JobID]*gathered{"ns/g": a})
-				job := n.Jobs["ns/g"]
+				job := n.ssn.Jobs["ns/g"]
 				for i, m := range tt.members {
 					job.AddTaskInfo(memberOn(job.UID, i, m.status, m.node, ""))
 				}
@@ -93,7 +93,7 @@ func TestHomesOfGangs(t *testing.T) {
 					t.Fatalf("domains that it may lie in (-want +got):\n%s", diff)
 				}
 				task := memberOn(job.UID, 9, api.Pending, "", "")
-				for _, node := range n.NodeList {
+				for _, node := range n.ssn.NodeList {
 					in := tt.want == "" || domainOf(n.domains[node.Name], node.Name, tt.must) == tt.want
 					if err := n.predicate(task, node); (err == nil) != in {
 						t.Errorf("node %s: %v, want it refused: %t", node.Name, err, !in)
@@ -123,7 +123,7 @@ func TestCompany(t *testing.T) {
 	running := func(index int, node, selector, namespace string) *api.TaskInfo {
 		task := memberOn("ns/runs", index, api.Running, node, selector)
 		task.Namespace = namespace
-		for _, info := range n.NodeList {
+		for _, info := range n.ssn.NodeList {
 			if info.Name == node {
 				info.Tasks[api.TaskID(fmt.Sprint(node, index))] = task
 			}
@@ -131,9 +131,9 @@ func TestCompany(t *testing.T) {
 		return task
 	}
 	for i, selector := range []string{"", "b", "a"} {
-		n.Jobs["ns/g"].AddTaskInfo(memberOn("ns/g", i, api.Pending, "", selector))
+		n.ssn.Jobs["ns/g"].AddTaskInfo(memberOn("ns/g", i, api.Pending, "", selector))
 	}
-	if got := selectorOf(n.Jobs["ns/g"]); got != "ns/b" {
+	if got := selectorOf(n.ssn.Jobs["ns/g"]); got != "ns/b" {
 		t.Fatalf("its selector is %q, want that of the first pod that has one", got)
 	}
 	running(1, "a1", "b", "ns")
@@ -145,7 +145,7 @@ func TestCompany(t *testing.T) {
 	running(7, "c2", "ns/b", "")
 	wants := func(want map[string]int) {
 		t.Helper()
-		if diff := cmp.Diff(want, n.affinityCountsOf(n.Jobs["ns/g"])); diff != "" {
+		if diff := cmp.Diff(want, n.affinityCountsOf(n.ssn.Jobs["ns/g"])); diff != "" {
 			t.Errorf("company (-want +got):\n%s", diff)
 		}
 	}
@@ -156,7 +156,7 @@ func TestCompany(t *testing.T) {
 	wants(map[string]int{"a1": 2, "c1": 2, "a2": 1})
 	n.changed(memberOn("ns/x", 8, api.Allocated, "c1", "b"), -1)
 	wants(map[string]int{"a1": 2, "c1": 1, "a2": 1})
-	if affinityCounts := n.affinityCountsOf(n.Jobs["ns/alone"]); affinityCounts != nil || len(n.affinityCounts) != 1 {
+	if affinityCounts := n.affinityCountsOf(n.ssn.Jobs["ns/alone"]); affinityCounts != nil || len(n.affinityCounts) != 1 {
 		t.Errorf("a gang without a selector has the company %v, and selectors are known of %v", affinityCounts, n.affinityCounts)
 	}
 }
@@ -165,7 +165,7 @@ func TestCompany(t *testing.T) {
 func TestWhatIsKnownOfNodes(t *testing.T) {
 	rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block", Must: true}, {Name: nodeLayer}}
 	n := networkWith(map[api.JobID]*gathered{"ns/g": {rules: rules, must: 2}})
-	job := n.Jobs["ns/g"]
+	job := n.ssn.Jobs["ns/g"]
 	for i, status := range []api.TaskStatus{api.Running, api.Bound} {
 		job.AddTaskInfo(memberOn(job.UID, i, status, "c1", ""))
 	}

@@ -47,7 +47,7 @@ func twoBlocks(rule string, low1, low2 int, runs ...*v1.Pod) sessiontest.Cluster
 // TestNoActionEvictsForAGangOfMultiples, which it could not keep to.
 func TestNoActionEvictsForAGangOfMultiples(t *testing.T) {
 	for action, refused := range map[string]bool{"allocate": false, "backfill": false, "preempt": true, "reclaim": true} {
-		n := &network{Session: &framework.Session{Action: action}}
+		n := &network{ssn: &framework.Session{Action: action}}
 		if got := n.refusal(&gathered{multiple: true}, nil, nil); (got != "") != refused {
 			t.Errorf("%s is refused with %q, want refused: %t", action, got, refused)
 		}

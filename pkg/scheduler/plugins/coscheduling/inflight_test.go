@@ -60,7 +60,8 @@ func TestAGangThatIsBeingBoundIsNotSentBack(t *testing.T) {
 			t.Errorf("with members %v it waits out a backoff: %t, want %t", statuses, held, want)
 		}
 	}
-	s := &session{Session: &framework.Session{Session: &vcframework.Session{}}, plugin: &plugin{memory: &memory{}}}
+	ssn := &framework.Session{Session: &vcframework.Session{}}
+	s := &session{ssn: ssn, reservations: &reservationManager{ssn: ssn, known: &reservations{}}}
 	g := gangIn(api.Binding, api.Pending)
 	g.limit = &knownLimit{reason: gangAdmitted, since: now.Add(-time.Hour)}
 	l := &admissionDeadline{id: "g", gangs: []*gang{g}}
@@ -106,7 +107,7 @@ func TestTheFirstThatWasLetInCounts(t *testing.T) {
 // TestNodesHaveRoomForGangsWithTheirMembers: without these the end of a backoff would be too early.
 func TestNodesHaveRoomForGangsWithTheirMembers(t *testing.T) {
 	node := api.NewNodeInfo(holds("8").Name("n").Obj())
-	s := &session{Session: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}}}
+	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}}}
 	for want, statuses := range map[bool][]api.TaskStatus{true: {api.Pending, api.Pending}, false: {api.Pending, api.Succeeded}} {
 		g, looks := gangIn(statuses...), 0
 		g.MinAvailable = 2

@@ -150,18 +150,18 @@ func TestNodesThatAGatheredGangIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := networkWith(map[api.JobID]*gathered{"ns/g": {}})
-			n.asking["ns/g"], n.Action = tt.gathered, tt.action
+			n.asking["ns/g"], n.ssn.Action = tt.gathered, tt.action
 			got := ""
-			if err := n.predicate(memberOn("ns/g", 0, api.Pending, "", ""), n.NodeList[0]); err != nil {
+			if err := n.predicate(memberOn("ns/g", 0, api.Pending, "", ""), n.ssn.NodeList[0]); err != nil {
 				got = err.Error()
 			}
 			if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 				t.Errorf("it is refused for %q, want %q", got, tt.want)
 			}
-			if binds := n.jobKey(n.Jobs["ns/g"]) != ""; binds != tt.binds {
+			if binds := n.jobKey(n.ssn.Jobs["ns/g"]) != ""; binds != tt.binds {
 				t.Errorf("there are nodes that it may not go on: %t, want %t", binds, tt.binds)
 			}
-			if err := n.invalidTopology(n.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
+			if err := n.invalidTopology(n.ssn.Jobs["ns/g"]); (err != nil) != (tt.gathered != nil && tt.gathered.err != nil) {
 				t.Errorf("it is mistaken: %v", err)
 			}
 		})

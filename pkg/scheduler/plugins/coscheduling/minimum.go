@@ -31,28 +31,28 @@ var wholeReasons = map[gangs.MatchPolicy]string{gangs.OnlyWaiting: gangs.WholeOn
 // (https://github.com/koordinator-sh/koordinator/issues/2244).
 func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
-		lost := g.alive() == 0
+		lost := alive(g.JobInfo) == 0
 		if lost || g.MatchPolicy != gangs.OnceSatisfied {
-			g.dropCondition(Satisfied)
+			dropCondition(g.PodGroup, Satisfied)
 		}
 		if lost || g.MatchPolicy == gangs.OnceSatisfied {
-			g.dropCondition(Whole)
+			dropCondition(g.PodGroup, Whole)
 		}
-		g.satisfied = g.hasCondition(Satisfied) || g.ended()
+		g.satisfied = conditionOf(g.PodGroup, Satisfied) != nil || g.ended()
 	}
 	for _, g := range s.gangs {
-		if g.satisfied || g.alive() == 0 || !s.groupReached(g) {
+		if g.satisfied || alive(g.JobInfo) == 0 || !s.groupReached(g) {
 			continue
 		}
 		if g.MatchPolicy == gangs.OnceSatisfied {
-			s.setCondition(g, Satisfied, "GangSatisfied",
-				fmt.Sprintf("Minimum reached (%s); further pods are bound individually", brief.Count(g.alive(), "pod")))
-		} else if known := g.condition(Whole); known == nil || known.Reason != wholeReasons[g.MatchPolicy] {
-			s.setCondition(g, Whole, wholeReasons[g.MatchPolicy], fmt.Sprintf("Minimum was reached once, with %s on nodes", brief.Count(g.alive(), "pod")))
+			setCondition(g.PodGroup, s.ssn.UID, Satisfied, "GangSatisfied",
+				fmt.Sprintf("Minimum reached (%s); further pods are bound individually", brief.Count(alive(g.JobInfo), "pod")))
+		} else if known := conditionOf(g.PodGroup, Whole); known == nil || known.Reason != wholeReasons[g.MatchPolicy] {
+			setCondition(g.PodGroup, s.ssn.UID, Whole, wholeReasons[g.MatchPolicy], fmt.Sprintf("Minimum was reached once, with %s on nodes", brief.Count(alive(g.JobInfo), "pod")))
 		}
 	}
 	for _, g := range s.gangs {
-		g.satisfied = g.satisfied || g.hasCondition(Satisfied)
+		g.satisfied = g.satisfied || conditionOf(g.PodGroup, Satisfied) != nil
 		if g.satisfied && g.IsPending() {
 			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // its resources were already admitted
 		}
@@ -65,7 +65,7 @@ func (s *session) groupReached(g *gang) bool {
 		return g.reached()
 	}
 	for _, name := range g.Group {
-		if other := s.gangs[api.JobID(name.String())]; other == nil || !other.satisfied && !other.hasCondition(Whole) && !other.reached() {
+		if other := s.gangs[api.JobID(name.String())]; other == nil || !other.satisfied && conditionOf(other.PodGroup, Whole) == nil && !other.reached() {
 			return false
 		}
 	}
@@ -74,13 +74,13 @@ func (s *session) groupReached(g *gang) bool {
 
 // reached reports whether the gang has enough placed members for its minimum.
 func (g *gang) reached() bool {
-	return g.alive() > 0 && binding.ShortOfPlaced(g.JobInfo) == nil
+	return alive(g.JobInfo) > 0 && binding.ShortOfPlaced(g.JobInfo) == nil
 }
 
 // alive returns the number of members that are bound or running. Terminating members do not count: their replacements belong to
 // another run of the gang.
-func (g *gang) alive() int {
-	return len(g.TaskStatusIndex[api.Bound]) + len(g.TaskStatusIndex[api.Running])
+func alive(job *api.JobInfo) int {
+	return len(job.TaskStatusIndex[api.Bound]) + len(job.TaskStatusIndex[api.Running])
 }
 
 // ended reports whether the gang has completed and has no pending members.
@@ -120,7 +120,7 @@ func (g *gang) isNewRun() bool {
 // inPart reports whether the gang, or its group, is only partially bound, for example because of a crash while it was being
 // bound. Members that already hold nodes then count for the minimum.
 func (g *gang) inPart() bool {
-	return g.alive() > 0 && !g.hasCondition(Whole) && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
+	return alive(g.JobInfo) > 0 && conditionOf(g.PodGroup, Whole) == nil && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
 }
 
 // count returns which members, besides the pending members, count for the gang's minimum in this session.

@@ -323,7 +323,7 @@ func TestWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]string{}
 			for _, job := range open(t, "9", c.list).Jobs {
-				if known := (&gang{JobInfo: job}).condition(Whole); known != nil {
+				if known := conditionOf(job.PodGroup, Whole); known != nil {
 					got[job.Name] = known.Reason
 				}
 			}
@@ -441,7 +441,7 @@ func TestAGangThatLostMembersKeepsNoGroupFromBeingSatisfied(t *testing.T) {
 			registry.RegisterPlugin(Spec())
 			ssn := cluster.Open(registry, conf)
 			defer ssn.Close()
-			if got := (&gang{JobInfo: ssn.Jobs["ns/x"]}).hasCondition(Satisfied); got != c.want {
+			if got := conditionOf(ssn.Jobs["ns/x"].PodGroup, Satisfied) != nil; got != c.want {
 				t.Errorf("the other gang is satisfied: %t, want %t", got, c.want)
 			}
 		})

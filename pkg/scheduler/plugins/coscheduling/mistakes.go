@@ -20,7 +20,7 @@ const invalidReason = string(InvalidSettings)
 // reportMistakes reports on the PodGroup which settings are invalid, and what applies instead.
 func (s *session) reportMistakes(g *gang) {
 	if len(g.mistakes) == 0 {
-		g.dropCondition(InvalidSettings)
+		dropCondition(g.PodGroup, InvalidSettings)
 		return
 	}
 	var texts []string
@@ -28,7 +28,7 @@ func (s *session) reportMistakes(g *gang) {
 		texts = append(texts, m.String())
 	}
 	message := brief.Text(strings.Join(texts, "; "))
-	if s.setCondition(g, InvalidSettings, invalidReason, message) {
-		s.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, invalidReason, message)
+	if setCondition(g.PodGroup, s.ssn.UID, InvalidSettings, invalidReason, message) {
+		s.ssn.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, invalidReason, message)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -28,7 +29,7 @@ const (
 
 // network holds the network's layers and domains, for the gangs of one session that have topology rules.
 type network struct {
-	*framework.Session
+	ssn    *framework.Session
 	layers []layer
 	// unread is why the layers could not be read.
 	unread error
@@ -69,38 +70,38 @@ func (n *network) invalidTopology(job *api.JobInfo) error {
 	return n.asking[job.UID].err
 }
 
-// gatherGangs reads the topology rules of the session's gangs. Without such a gang it registers nothing.
-func (s *session) gatherGangs() {
-	n := &network{Session: s.Session, asking: map[api.JobID]*gathered{}, affinityCounts: map[string]map[string]int{}}
-	for uid, g := range s.gangs {
+// newNetwork reads the topology rules of the session's gangs. Without such a gang it registers nothing, and returns nil.
+func newNetwork(ssn *framework.Session, gangs map[api.JobID]*gang, topology func() (*v1alpha1.ClusterNetworkTopology, error), nodes func() corelisters.NodeLister) *network {
+	n := &network{ssn: ssn, asking: map[api.JobID]*gathered{}, affinityCounts: map[string]map[string]int{}}
+	for uid, g := range gangs {
 		if len(g.Gather) == 0 {
 			continue
 		}
 		if len(n.asking) == 0 {
-			n.read(s.plugin)
+			n.read(topology)
 		}
 		n.asking[uid] = n.request(g)
 	}
 	if len(n.asking) == 0 {
-		return
+		return nil
 	}
-	s.network = n
-	s.AddEventHandler(&vcframework.EventHandler{
+	ssn.AddEventHandler(&vcframework.EventHandler{
 		AllocateFunc:   func(event *vcframework.Event) { n.changed(event.Task, +1) },
 		DeallocateFunc: func(event *vcframework.Event) { n.changed(event.Task, -1) },
 	})
-	n.addPreBind(s.plugin)
+	n.addPreBind(nodes)
+	return n
 }
 
 // read reads the layers and the domains of the nodes.
-func (n *network) read(p *plugin) {
-	topology, err := p.topology()
+func (n *network) read(topologyOf func() (*v1alpha1.ClusterNetworkTopology, error)) {
+	topology, err := topologyOf()
 	if err == nil {
 		n.layers, err = layersOf(topology)
 	}
 	n.unread = err
-	n.domains = make(map[string][]string, len(n.NodeList))
-	for _, node := range n.NodeList {
+	n.domains = make(map[string][]string, len(n.ssn.NodeList))
+	for _, node := range n.ssn.NodeList {
 		n.domains[node.Name] = domainsOf(n.layers, node.Node)
 	}
 }
@@ -161,8 +162,8 @@ func (n *network) topologyPlanner(job *api.JobInfo) (*framework.TopologyPlanner,
 	}
 	affinityCounts := n.affinityCountsOf(job)
 	on := func(slots map[string]int, most int) framework.TopologyPlans {
-		nodes := make([]topologyplan.Node, 0, len(n.NodeList))
-		for _, node := range n.NodeList {
+		nodes := make([]topologyplan.Node, 0, len(n.ssn.NodeList))
+		for _, node := range n.ssn.NodeList {
 			nodes = append(nodes, topologyplan.Node{
 				Name: node.Name, Domains: n.domains[node.Name],
 				Slots: slots[node.Name], Members: members[node.Name], AffinityCount: affinityCounts[node.Name],
@@ -217,7 +218,7 @@ func (n *network) affinityCountsOf(job *api.JobInfo) map[string]int {
 	counts, known := n.affinityCounts[selector]
 	if !known {
 		counts = map[string]int{}
-		for _, node := range n.NodeList {
+		for _, node := range n.ssn.NodeList {
 			for _, task := range node.Tasks {
 				if selects(selector, task) {
 					counts[node.Name]++

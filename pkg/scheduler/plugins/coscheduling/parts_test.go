@@ -96,7 +96,7 @@ func TestSettingsAreReadOnce(t *testing.T) {
 // TestConditions: one of each type, which others do not change, and which is news when it says something else.
 func TestConditions(t *testing.T) {
 	s := sessionOf(time.Now())
-	s.UID = "session"
+	s.ssn.UID = "session"
 	before := scheduling.PodGroupCondition{Type: "Other", Status: v1.ConditionTrue, Reason: "r", Message: "m", TransitionID: "before"}
 	for name, tt := range map[string]struct {
 		has             []scheduling.PodGroupCondition
@@ -113,15 +113,15 @@ func TestConditions(t *testing.T) {
 	} {
 		g := &gang{JobInfo: ofSizes(1)}
 		g.PodGroup.Status.Conditions = tt.has
-		news := s.setCondition(g, tt.kind, tt.reason, tt.message)
+		news := setCondition(g.PodGroup, s.ssn.UID, tt.kind, tt.reason, tt.message)
 		var got []string
 		for _, c := range g.PodGroup.Status.Conditions {
 			got = append(got, fmt.Sprint(c.Type, " ", c.Reason, " ", c.Message, " ", c.TransitionID))
 		}
-		if strings.Join(got, ", ") != tt.want || news != tt.news || g.condition(tt.kind).Status != v1.ConditionTrue {
+		if strings.Join(got, ", ") != tt.want || news != tt.news || conditionOf(g.PodGroup, tt.kind).Status != v1.ConditionTrue {
 			t.Errorf("%s: it is news: %t, and the conditions are %q, want %t and %q", name, news, strings.Join(got, ", "), tt.news, tt.want)
 		}
-		if g.dropCondition(tt.kind); g.hasCondition(tt.kind) || len(g.PodGroup.Status.Conditions) != len(got)-1 {
+		if dropCondition(g.PodGroup, tt.kind); conditionOf(g.PodGroup, tt.kind) != nil || len(g.PodGroup.Status.Conditions) != len(got)-1 {
 			t.Errorf("%s: when it is dropped the conditions are %v", name, g.PodGroup.Status.Conditions)
 		}
 	}

@@ -154,7 +154,7 @@ type plugin struct {
 	defaults gangs.Settings
 	// known caches the gangs' settings.
 	known map[api.JobID]reading
-	// crowded are the ids of groups that timed out, while idle nodes have had no room for them since.
+	// crowded is from the last session.
 	crowded map[string]bool
 	alarm   *alarm
 	// terms are the arguments of reservations.
@@ -163,13 +163,14 @@ type plugin struct {
 	// topology and nodes are called only if a gang has a topology rule.
 	topology func() (*v1alpha1.ClusterNetworkTopology, error)
 	nodes    func() corelisters.NodeLister
-	// session is the open session, and observer is notified of reservations.
+	// session is the open session, and observer is notified of reservations; nil if none is configured.
 	session  *session
 	observer gangs.ReservationObserver
 }
 
 var (
 	_ framework.SessionScoped = (*plugin)(nil)
+	_ framework.Starter       = (*plugin)(nil)
 	_ framework.Closer        = (*plugin)(nil)
 )
 
@@ -178,55 +179,47 @@ func (p *plugin) Name() string { return Name }
 
 // OnSessionOpen implements framework.Plugin.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
+	p.observer, _ = ssn.Observer().(gangs.ReservationObserver)
 	s := p.open(ssn)
-	p.session, p.observer = s, observerOf(ssn)
+	p.session = s
 	s.noteSatisfied()
-	s.gatherGangs()
+	s.network = newNetwork(ssn, s.gangs, p.topology, p.nodes)
+	s.reservations = &reservationManager{ssn: ssn, terms: p.terms, known: &p.reservations, observer: p.observer, network: s.network, gangGroup: s.GangGroup}
 	for _, gang := range s.gangs {
 		s.reportMistakes(gang)
 		gang.setMinimum()
 	}
 	s.formGangGroups()
 	s.holdBack()
+	p.crowded = s.crowded
 	s.addPredicates()
 	ssn.AddJobValidFn(Name, s.valid)
 }
 
-// unobserved is used if no observer is configured.
-type unobserved struct{}
-
-func (unobserved) ReservationEnded(gangs.ReservationEnd) {}
-func (unobserved) Reservations(int)                      {}
-
-// observerOf returns the session's observer if it observes reservations.
-func observerOf(ssn *framework.Session) gangs.ReservationObserver {
-	if observer, ok := ssn.Observer().(gangs.ReservationObserver); ok {
-		return observer
-	}
-	return unobserved{}
-}
-
 // InSession implements framework.SessionScoped.
-func (p *plugin) InSession() any { return answers{session: p.session} }
+func (p *plugin) InSession() any { return p.session }
 
 // addPredicates registers the plugin's predicates: for reserved nodes first, then for nodes outside of the domain that a gang must be in.
 func (s *session) addPredicates() {
-	if s.reserved = s.keepReserved(); s.reserved == nil && s.network == nil {
+	if s.reserved = s.reservations.keepReserved(); s.reserved == nil && s.network == nil {
 		return
 	}
-	s.AddPredicateFn(Name, func(task *api.TaskInfo, node *api.NodeInfo) error {
+	s.ssn.AddPredicateFn(Name, func(task *api.TaskInfo, node *api.NodeInfo) error {
 		if err := s.reserved.predicate(task, node); err != nil {
 			return err
 		}
 		return s.network.predicate(task, node)
 	})
-	s.PredicateFirst(Name)
+	s.ssn.PredicateFirst(Name)
 }
+
+// OnSessionStart implements framework.Starter.
+func (p *plugin) OnSessionStart(*framework.Session) { p.session.reservations.reconcile(time.Now()) }
 
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) {
 	now := time.Now()
-	p.session.noteWaiting(now)
+	p.session.reservations.noteWaiting(now)
 	p.alarm.set(p.session.limitWaits(now))
 	p.session = nil
 }
@@ -241,12 +234,17 @@ func (p *plugin) Close() {
 
 // session is the plugin's state in one session.
 type session struct {
-	*framework.Session
-	plugin *plugin
+	framework.DefaultSigner
+	ssn *framework.Session
+	// memory is the plugin's.
+	memory *memory
+	// crowded are the ids of groups that timed out, while idle nodes have had no room for them since.
+	crowded map[string]bool
 	// gangs are the gangs with settings.
 	gangs map[api.JobID]*gang
 	// network is nil if no gang has a topology rule.
-	network *network
+	network      *network
+	reservations *reservationManager
 	// reserved is nil while no nodes are reserved.
 	reserved *reservationFilter
 	// limits has the groups of gangs, by their ids, and the gangs without a group.
@@ -272,7 +270,7 @@ type gang struct {
 }
 
 func (p *plugin) open(ssn *framework.Session) *session {
-	s := &session{Session: ssn, plugin: p, gangs: map[api.JobID]*gang{}}
+	s := &session{ssn: ssn, memory: p.memory, crowded: p.crowded, gangs: map[api.JobID]*gang{}}
 	known := make(map[api.JobID]reading, len(p.known))
 	for uid, job := range ssn.Jobs {
 		if !hasSettings(job) {

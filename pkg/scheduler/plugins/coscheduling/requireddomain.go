@@ -98,12 +98,12 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	switch {
 	case a.err != nil:
 		return "network topology requested by the gang cannot be used"
-	case a.multiple && (n.Action == "preempt" || n.Action == "reclaim"):
+	case a.multiple && (n.ssn.Action == "preempt" || n.ssn.Action == "reclaim"):
 		return "preemption is not supported for gangs with podCountMultiple"
 	case a.must == 0:
 		return ""
 	}
-	required := n.requiredDomain(n.Jobs[task.Job], a)
+	required := n.requiredDomain(n.ssn.Jobs[task.Job], a)
 	if required == "" || domainOf(n.domains[node.Name], node.Name, a.must) == required {
 		return ""
 	}
@@ -129,7 +129,7 @@ type leftDomain struct {
 }
 
 // addPreBind adds the pre-bind step of leftDomain if a gang must be placed in one domain of a layer that node labels define.
-func (n *network) addPreBind(p *plugin) {
+func (n *network) addPreBind(nodes func() corelisters.NodeLister) {
 	step := &leftDomain{layers: n.layers, domains: n.domains, asking: map[api.JobID]int{}}
 	for uid, a := range n.asking {
 		if a.err == nil && a.must > 0 && a.must <= len(n.layers) {
@@ -139,8 +139,8 @@ func (n *network) addPreBind(p *plugin) {
 	if len(step.asking) == 0 {
 		return
 	}
-	step.nodes = p.nodes()
-	n.AddPreBindFn(Name, step.preBind, framework.WithPreCommitCheck(step.preBind))
+	step.nodes = nodes()
+	n.ssn.AddPreBindFn(Name, step.preBind, framework.WithPreCommitCheck(step.preBind))
 }
 
 // preBind returns an error if the node's labels changed after the gang was placed, so that the node is no longer in the gang's

@@ -17,6 +17,7 @@ import (
 
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
@@ -72,6 +73,19 @@ type reservations struct {
 	// nextTrial is the earliest time of the next trial, and tried the time of each namespace's last trial.
 	nextTrial time.Time
 	tried     map[string]time.Time
+}
+
+// reservationManager begins and ends reservations in one session.
+type reservationManager struct {
+	ssn   *framework.Session
+	terms reservationTerms
+	known *reservations
+	// observer is nil if none is configured.
+	observer gangs.ReservationObserver
+	// network is nil if no gang has a topology rule.
+	network *network
+	// gangGroup returns the gang group of the job's gang; nil if it has none.
+	gangGroup func(job *api.JobInfo) *binding.GangGroup
 }
 
 // paused reports whether gangs of the queue and namespace currently get no reservation. A queue's pause grows only for
@@ -132,112 +146,114 @@ func (p *pause) begin(shortest, longest time.Duration, now time.Time) {
 
 // noteWaiting records which gangs wait, and whether they lack resources. Any other cause restarts the wait, because free nodes
 // would not help.
-func (s *session) noteWaiting(now time.Time) {
+func (m *reservationManager) noteWaiting(now time.Time) {
 	waiting := map[api.JobID]*waitingGang{}
-	for uid, job := range s.Jobs {
-		if s.plugin.terms.after <= 0 || !waitsWhole(job) {
+	for uid, job := range m.ssn.Jobs {
+		if m.terms.after <= 0 || !waitsWhole(job) {
 			continue
 		}
-		known := s.plugin.reservations.waiting[uid]
+		known := m.known.waiting[uid]
 		if known == nil || known.uid != job.PodGroup.UID {
 			known = &waitingGang{uid: job.PodGroup.UID, since: now}
 		}
 		waiting[uid] = known
-		reason, _ := s.PendingReason(uid)
-		switch s.PendingCategory(reason) {
+		reason, _ := m.ssn.PendingReason(uid)
+		switch m.ssn.PendingCategory(reason) {
 		case framework.PendingIncomplete, framework.PendingGated, framework.PendingGroup:
 			known.since = now
 		}
 		known.reason, known.lacksRoom = reason, reason.Reason == framework.NotEnoughResources || reason.Reason == framework.QueueFull || reason.Reason == framework.NotEnqueued
 	}
-	s.plugin.reservations.waiting = waiting
+	m.known.waiting = waiting
 }
 
 // waitsWhole reports whether members of the gang wait and none has a node. A member that has a node only in this
 // session still waits for the others.
 func waitsWhole(job *api.JobInfo) bool {
 	return job.PodGroup != nil && len(job.TaskStatusIndex[api.Pending])+len(job.TaskStatusIndex[api.Pipelined])+len(job.TaskStatusIndex[api.Allocated]) > 0 &&
-		len(job.TaskStatusIndex[api.Binding]) == 0 && (&gang{JobInfo: job}).alive() == 0
+		len(job.TaskStatusIndex[api.Binding]) == 0 && alive(job) == 0
 }
 
-// OnSessionStart implements framework.Starter. It ends and begins reservations, with effect from the next session.
-func (p *plugin) OnSessionStart(*framework.Session) {
-	s, now := p.session, time.Now()
-	for _, r := range p.reservations.sorted() {
-		s.review(r, now)
+// reconcile ends and begins reservations, with effect from the next session.
+func (m *reservationManager) reconcile(now time.Time) {
+	for _, r := range m.known.sorted() {
+		m.review(r, now)
 	}
-	maps.DeleteFunc(p.reservations.pauses, func(_ string, of *pause) bool { return now.Sub(of.until) > of.length })
-	maps.DeleteFunc(p.reservations.tried, func(_ string, at time.Time) bool { return now.Sub(at) > longestPause })
-	if job := s.mostStarved(now); job != nil {
-		s.reserve(job, now)
+	maps.DeleteFunc(m.known.pauses, func(_ string, of *pause) bool { return now.Sub(of.until) > of.length })
+	maps.DeleteFunc(m.known.tried, func(_ string, at time.Time) bool { return now.Sub(at) > longestPause })
+	if job := m.mostStarved(now); job != nil {
+		m.reserve(job, now)
 	}
-	for uid, job := range s.Jobs {
-		if job.PodGroup == nil || s.isReserved(uid) {
+	for uid, job := range m.ssn.Jobs {
+		if job.PodGroup == nil || m.isReserved(uid) {
 			continue
 		}
-		holder := &gang{JobInfo: job}
-		if c := holder.condition(Reserved); c != nil && (p.reservations.waiting[uid] == nil || c.Reason == nodesReserved) {
-			holder.dropCondition(Reserved)
+		if c := conditionOf(job.PodGroup, Reserved); c != nil && (m.known.waiting[uid] == nil || c.Reason == nodesReserved) {
+			dropCondition(job.PodGroup, Reserved)
 		}
 	}
-	p.observer.Reservations(len(p.reservations.active))
+	if m.observer != nil {
+		m.observer.Reservations(len(m.known.active))
+	}
 }
 
 // review ends the reservation if that is due, and chooses its nodes again if they or the gang have changed.
-func (s *session) review(r *reservation, now time.Time) {
-	job := s.Jobs[r.gang]
+func (m *reservationManager) review(r *reservation, now time.Time) {
+	job := m.ssn.Jobs[r.gang]
 	switch {
-	case s.plugin.terms.after <= 0:
-		s.end(r, gangs.ReservationOff, "", now)
+	case m.terms.after <= 0:
+		m.end(r, gangs.ReservationOff, "", now)
 		return
 	case job == nil || job.PodGroup == nil || job.PodGroup.UID != r.uid || job.Queue != r.queue:
-		s.end(r, gangs.ReservationGone, "", now)
+		m.end(r, gangs.ReservationGone, "", now)
 		return
-	case (&gang{JobInfo: job}).alive() > 0 && len(job.TaskStatusIndex[api.Binding]) == 0:
+	case alive(job) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0:
 		if err := r.shortOf(job); err != nil {
-			s.end(r, gangs.ReservationGone, fmt.Sprintf("its pods are on other nodes, and only %v on reserved nodes", err), now)
+			m.end(r, gangs.ReservationGone, fmt.Sprintf("its pods are on other nodes, and only %v on reserved nodes", err), now)
 		} else {
-			s.end(r, gangs.ReservationPlaced, "", now)
+			m.end(r, gangs.ReservationPlaced, "", now)
 		}
 		return
 	}
 	r.noteMembers(job)
-	if r.drained.IsZero() && len(s.leaving(r)) == 0 {
+	if r.drained.IsZero() && len(m.leaving(r)) == 0 {
 		r.drained = now
 	}
 	switch {
-	case now.Sub(r.since) >= s.plugin.terms.drain+idleLimit:
-		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were reserved for %s and the gang still does not fit", s.plugin.terms.drain+idleLimit), now)
-	case r.drained.IsZero() && now.Sub(r.since) >= s.plugin.terms.drain:
-		s.end(r, gangs.ReservationExpired, fmt.Sprintf("pods on them did not terminate within %s", s.plugin.terms.drain), now)
+	case now.Sub(r.since) >= m.terms.drain+idleLimit:
+		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were reserved for %s and the gang still does not fit", m.terms.drain+idleLimit), now)
+	case r.drained.IsZero() && now.Sub(r.since) >= m.terms.drain:
+		m.end(r, gangs.ReservationExpired, fmt.Sprintf("pods on them did not terminate within %s", m.terms.drain), now)
 	case !r.drained.IsZero() && now.Sub(r.drained) >= idleLimit:
-		s.end(r, gangs.ReservationExpired, fmt.Sprintf("they were idle for %s and the gang still does not fit", idleLimit), now)
+		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were idle for %s and the gang still does not fit", idleLimit), now)
 	case len(job.TaskStatusIndex[api.Binding]) > 0: // its members hold the nodes themselves
 	case !waitsWhole(job) || !complete(job):
-		s.end(r, gangs.ReservationGone, "pods that its minimum needs do not exist", now)
-	case r.demand != demandOf(job) || s.lost(r):
-		if now.Before(s.plugin.reservations.nextTrial) {
+		m.end(r, gangs.ReservationGone, "pods that its minimum needs do not exist", now)
+	case r.demand != demandOf(job) || m.lost(r):
+		if now.Before(m.known.nextTrial) {
 			return
 		}
-		s.plugin.reservations.nextTrial = now.Add(trialInterval)
+		m.known.nextTrial = now.Add(trialInterval)
 		again := &reservation{gang: r.gang, uid: r.uid, queue: r.queue, since: r.since}
-		if err := s.choose(again, job); err != nil {
-			s.end(r, gangs.ReservationLost, err.Error(), now)
+		if err := m.choose(again, job); err != nil {
+			m.end(r, gangs.ReservationLost, err.Error(), now)
 			return
 		}
 		again.members = r.members
-		s.plugin.reservations.active[r.queue] = again
-		s.report(again)
-	case !s.admits(r):
-		s.end(r, gangs.ReservationRefused, fmt.Sprintf("queue %s does not admit the gang", r.queue), now)
+		m.known.active[r.queue] = again
+		m.report(again)
+	case !m.admits(r):
+		m.end(r, gangs.ReservationRefused, fmt.Sprintf("queue %s does not admit the gang", r.queue), now)
 	}
 }
 
 // end ends the reservation. Its queue and namespace pause, unless it served its purpose.
-func (s *session) end(r *reservation, how gangs.ReservationEnd, why string, now time.Time) {
-	known := &s.plugin.reservations
+func (m *reservationManager) end(r *reservation, how gangs.ReservationEnd, why string, now time.Time) {
+	known := m.known
 	delete(known.active, r.queue)
-	s.plugin.observer.ReservationEnded(how)
+	if m.observer != nil {
+		m.observer.ReservationEnded(how)
+	}
 	namespace, _, _ := strings.Cut(string(r.gang), "/")
 	pauses := []string{"queue/" + string(r.queue), "namespace/" + namespace}
 	switch how {
@@ -261,19 +277,21 @@ func (s *session) end(r *reservation, how gangs.ReservationEnd, why string, now 
 			known.pauses[of] = &pause{}
 		}
 		known.pauses[of].begin(shortestPause, longestPause, now)
-		until = latest(until, known.pauses[of].until)
+		if known.pauses[of].until.After(until) {
+			until = known.pauses[of].until
+		}
 	}
-	if job := s.Jobs[r.gang]; job != nil && job.PodGroup != nil && job.PodGroup.UID == r.uid && why != "" {
-		s.reportReservation(job, reservationEnded, fmt.Sprintf("Released %s, no new reservation before %s: %s",
+	if job := m.ssn.Jobs[r.gang]; job != nil && job.PodGroup != nil && job.PodGroup.UID == r.uid && why != "" {
+		m.reportReservation(job, reservationEnded, fmt.Sprintf("Released %s, no new reservation before %s: %s",
 			brief.Count(len(r.nodes), "reserved node"), clockTime(until), why))
 	}
 }
 
 // mostStarved returns the next gang to have a trial; nil if none is due. Namespaces take turns. Within one, gangs with fewer trials
 // come first, then the highest pod priority, then the longest wait.
-func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
-	known := &s.plugin.reservations
-	if s.plugin.terms.after <= 0 || now.Before(known.nextTrial) {
+func (m *reservationManager) mostStarved(now time.Time) (most *api.JobInfo) {
+	known := m.known
+	if m.terms.after <= 0 || now.Before(known.nextTrial) {
 		return nil
 	}
 	before := func(l, r *api.JobInfo) bool {
@@ -282,12 +300,12 @@ func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 			left.since.Compare(right.since), cmp.Compare(l.UID, r.UID)) < 0
 	}
 	for uid, waits := range known.waiting {
-		job := s.Jobs[uid]
-		if job == nil || job.PodGroup == nil || job.PodGroup.UID != waits.uid || !waits.lacksRoom || now.Sub(waits.since) < s.plugin.terms.after ||
+		job := m.ssn.Jobs[uid]
+		if job == nil || job.PodGroup == nil || job.PodGroup.UID != waits.uid || !waits.lacksRoom || now.Sub(waits.since) < m.terms.after ||
 			now.Before(waits.retry.until) || known.active[job.Queue] != nil || known.paused(job.Queue, job.Namespace, now) {
 			continue
 		}
-		if companions, alone := framework.Companions(s.Jobs, s.gangGroup(job)); companions == nil && alone && waitsWhole(job) && complete(job) && (most == nil || before(job, most)) {
+		if companions, alone := framework.Companions(m.ssn.Jobs, m.gangGroup(job)); companions == nil && alone && waitsWhole(job) && complete(job) && (most == nil || before(job, most)) {
 			most = job
 		}
 	}
@@ -295,52 +313,35 @@ func (s *session) mostStarved(now time.Time) (most *api.JobInfo) {
 }
 
 // reserve begins a reservation for the gang, if a trial finds nodes for it.
-func (s *session) reserve(job *api.JobInfo, now time.Time) {
-	known := &s.plugin.reservations
+func (m *reservationManager) reserve(job *api.JobInfo, now time.Time) {
+	known := m.known
 	known.nextTrial = now.Add(trialInterval)
 	known.tried[job.Namespace] = now
 	r := &reservation{gang: job.UID, uid: job.PodGroup.UID, queue: job.Queue, since: now}
-	if err := s.choose(r, job); err != nil {
+	if err := m.choose(r, job); err != nil {
 		known.waiting[job.UID].retry.begin(shortestRetry, longestRetry, now)
-		s.setCondition(&gang{JobInfo: job}, Reserved, noNodesToReserve, brief.Text(fmt.Sprintf("Waiting longer than %s (%s), but no nodes can be reserved: %v", argStarves, s.plugin.terms.after, err)))
+		setCondition(job.PodGroup, m.ssn.UID, Reserved, noNodesToReserve, brief.Text(fmt.Sprintf("Waiting longer than %s (%s), but no nodes can be reserved: %v", argStarves, m.terms.after, err)))
 		return
 	}
 	known.active[job.Queue] = r
 	r.noteMembers(job)
-	s.report(r)
+	m.report(r)
 }
 
 // report reports on the PodGroup which nodes are reserved for its gang.
-func (s *session) report(r *reservation) {
+func (m *reservationManager) report(r *reservation) {
 	names := brief.List{First: mostNamed}
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
 		names.Add(name)
 	}
-	s.reportReservation(s.Jobs[r.gang], nodesReserved, fmt.Sprintf("Reserved %s for at most %s, after waiting longer than %s (%s): %s",
-		brief.Count(len(r.nodes), "node"), s.plugin.terms.drain+idleLimit, argStarves, s.plugin.terms.after, listed(names)))
+	m.reportReservation(m.ssn.Jobs[r.gang], nodesReserved, fmt.Sprintf("Reserved %s for at most %s, after waiting longer than %s (%s): %s",
+		brief.Count(len(r.nodes), "node"), m.terms.drain+idleLimit, argStarves, m.terms.after, listed(names)))
 }
 
 // reportReservation sets the condition and sends an event.
-func (s *session) reportReservation(job *api.JobInfo, reason, message string) {
+func (m *reservationManager) reportReservation(job *api.JobInfo, reason, message string) {
 	message = brief.Text(message)
-	if s.setCondition(&gang{JobInfo: job}, Reserved, reason, message) {
-		s.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, reason, message)
+	if setCondition(job.PodGroup, m.ssn.UID, Reserved, reason, message) {
+		m.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeNormal, reason, message)
 	}
-}
-
-// isReserved reports whether nodes are reserved for the gang.
-func (s *session) isReserved(uid api.JobID) bool {
-	job := s.Jobs[uid]
-	if job == nil || job.PodGroup == nil {
-		return false
-	}
-	r := s.plugin.reservations.active[job.Queue]
-	return r != nil && r.gang == uid && r.uid == job.PodGroup.UID
-}
-
-func latest(l, r time.Time) time.Time {
-	if l.After(r) {
-		return l
-	}
-	return r
 }

@@ -262,7 +262,7 @@ func TestATrialEndsBetweenMembers(t *testing.T) {
 		w.session(func(ssn *sessiontest.Session) {
 			s, job := w.plugin.session, ssn.Jobs[schedtest.Namespace+"/big"]
 			for name, until := range map[string]time.Duration{"late": -1, "in time": time.Minute} {
-				tr := &trial{session: s, reservation: &reservation{queue: job.Queue}, members: needed(job), until: time.Now().Add(until)}
+				tr := &trial{ssn: s.ssn, reserved: &reservation{queue: job.Queue}, members: needed(job), until: time.Now().Add(until)}
 				if err, late := tr.prepare(), until < 0; errors.Is(err, errTrialTooLong) != late || late == (len(tr.first) > 0 && tr.mayHelp(ssn.Nodes["n0"])) {
 					t.Errorf("%s: prepare says %v", name, err)
 				}

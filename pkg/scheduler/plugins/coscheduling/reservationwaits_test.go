@@ -148,7 +148,7 @@ func TestATrialLeavesPodsAsTheyWere(t *testing.T) {
 		for range 8 {
 			time.Sleep(time.Minute)
 			w.session(func(ssn *sessiontest.Session) {
-				if c := (&gang{JobInfo: ssn.Jobs["ns/big"]}).condition(Reserved); c != nil {
+				if c := conditionOf(ssn.Jobs["ns/big"].PodGroup, Reserved); c != nil {
 					trials++
 				}
 				for i := range 4 {

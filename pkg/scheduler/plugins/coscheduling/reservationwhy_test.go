@@ -71,13 +71,13 @@ func TestPlacesOfReservations(t *testing.T) {
 					s, job := w.plugin.session, ssn.Jobs["ns/big"]
 					if tt.must > 0 {
 						rules := []topologyplan.Layer{{Name: clusterLayer}, {Name: "Spine"}, {Name: "Block"}, {Name: nodeLayer}}
-						s.network = networkWith(map[api.JobID]*gathered{"ns/big": {must: tt.must, rules: rules, err: tt.err}})
+						s.reservations.network = networkWith(map[api.JobID]*gathered{"ns/big": {must: tt.must, rules: rules, err: tt.err}})
 					}
-					places, err := s.places(job)
+					places, err := s.reservations.places(job)
 					if !errors.Is(err, tt.err) {
 						t.Errorf("the error is %v, want %v", err, tt.err)
 					}
-					if got := s.choose(&reservation{gang: job.UID, queue: job.Queue}, job); tt.err != nil && !errors.Is(got, tt.err) {
+					if got := s.reservations.choose(&reservation{gang: job.UID, queue: job.Queue}, job); tt.err != nil && !errors.Is(got, tt.err) {
 						t.Errorf("nodes are chosen, and the error is %v, want %v", got, tt.err)
 					}
 					var got []string

@@ -3,6 +3,7 @@
 package coscheduling
 
 import (
+	"slices"
 	"strings"
 	"sync"
 
@@ -10,12 +11,14 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcconf "volcano.sh/volcano/pkg/scheduler/conf"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // reservationFilter refuses other gangs' tasks on reserved nodes, and in the queue's reserved resources, in one session.
 type reservationFilter struct {
-	*session
+	ssn    *framework.Session
+	known  *reservations
 	byNode map[string]*reservation
 	// asks has, by queue, the ask for the gang with the reservation.
 	asks map[api.QueueID]*framework.QueueAsk
@@ -30,80 +33,90 @@ type reservationFilter struct {
 }
 
 // keepReserved enforces the reservations in the session. It returns nil if there are none.
-func (s *session) keepReserved() *reservationFilter {
-	active := s.plugin.reservations.active
-	if len(active) == 0 || s.plugin.terms.after <= 0 {
+func (m *reservationManager) keepReserved() *reservationFilter {
+	active := m.known.active
+	if len(active) == 0 || m.terms.after <= 0 {
 		return nil
 	}
-	k := &reservationFilter{session: s, byNode: map[string]*reservation{}, asks: map[api.QueueID]*framework.QueueAsk{}, keys: map[api.JobID]string{}, tiers: s.Tiers}
+	k := &reservationFilter{ssn: m.ssn, known: m.known, byNode: map[string]*reservation{}, asks: map[api.QueueID]*framework.QueueAsk{}, keys: map[api.JobID]string{}, tiers: m.ssn.Tiers}
 	for queue, r := range active {
 		for name := range r.nodes {
 			k.byNode[name] = r
 		}
-		job := s.Jobs[r.gang]
-		if job == nil || !s.isReserved(r.gang) {
+		job := m.ssn.Jobs[r.gang]
+		if job == nil || !m.isReserved(r.gang) {
 			continue
 		}
-		if s.Queues[queue] != nil {
-			k.asks[queue] = s.ask(r)
+		if m.ssn.Queues[queue] != nil {
+			k.asks[queue] = m.ask(r)
 		}
 		if job.IsPending() && r.demand == demandOf(job) {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the resources being released are the gang's
 		}
 	}
-	s.AddAllocatableFn(Name, k.allocatable)
+	m.ssn.AddAllocatableFn(Name, k.allocatable)
 	return k
 }
 
 // ask returns the ask whether the queue would admit the members that the gang's minimum needs if the pods on its nodes were gone.
-func (s *session) ask(r *reservation) *framework.QueueAsk {
-	return s.QueueUse.Ask(s.Queues[r.queue], s.leaving(r)).With(needed(s.Jobs[r.gang])...)
+func (m *reservationManager) ask(r *reservation) *framework.QueueAsk {
+	return m.ssn.QueueUse.Ask(m.ssn.Queues[r.queue], m.leaving(r)).With(needed(m.ssn.Jobs[r.gang])...)
 }
 
 // leaving returns the tasks on the reserved nodes that must end.
-func (s *session) leaving(r *reservation) (tasks []*api.TaskInfo) {
+func (m *reservationManager) leaving(r *reservation) (tasks []*api.TaskInfo) {
 	for name := range r.nodes {
-		if node := s.Nodes[name]; node != nil {
-			tasks = append(tasks, s.toLeave(node)...)
+		if node := m.ssn.Nodes[name]; node != nil {
+			tasks = append(tasks, toLeave(m.ssn.Jobs, node)...)
 		}
 	}
 	return tasks
 }
 
 // admits reports whether the queue would admit the gang, and its share hold the nodes, if the nodes were drained.
-func (s *session) admits(r *reservation) bool {
-	queue := s.Queues[r.queue]
-	if queue == nil || !s.QueueUse.MayAdmit(queue, r.request) || s.withinShare(r) != nil {
+func (m *reservationManager) admits(r *reservation) bool {
+	queue := m.ssn.Queues[r.queue]
+	if queue == nil || !m.ssn.QueueUse.MayAdmit(queue, r.request) || m.withinShare(r) != nil {
 		return false
 	}
-	ask := s.ask(r)
-	return len(ask.Tasks) > 0 && s.QueueUse.Admits(ask)
+	ask := m.ask(r)
+	return len(ask.Tasks) > 0 && m.ssn.QueueUse.Admits(ask)
 }
 
 // withinShare returns an error unless the reserved nodes fit into the unused part of the queue's share. Resources of the queue's
 // own tasks on these nodes count as unused.
-func (s *session) withinShare(r *reservation) error {
+func (m *reservationManager) withinShare(r *reservation) error {
 	nodes := api.EmptyResource()
 	for name := range r.nodes {
-		node := s.Nodes[name]
+		node := m.ssn.Nodes[name]
 		nodes.Add(node.Allocatable)
 		for _, task := range node.Tasks {
-			if job := framework.ChargedTo(s.Jobs, task); job != nil && job.Queue == r.queue {
+			if job := framework.ChargedTo(m.ssn.Jobs, task); job != nil && job.Queue == r.queue {
 				nodes.SubWithoutAssert(task.Resreq)
 			}
 		}
 	}
-	return s.QueueUse.FitsShare(s.Queues[r.queue], nodes)
+	return m.ssn.QueueUse.FitsShare(m.ssn.Queues[r.queue], nodes)
 }
 
 // lost reports whether a reserved node takes no pods.
-func (s *session) lost(r *reservation) bool {
+func (m *reservationManager) lost(r *reservation) bool {
 	for name := range r.nodes {
-		if node := s.Nodes[name]; node == nil || !healthy(node) {
+		if node := m.ssn.Nodes[name]; node == nil || !healthy(node) {
 			return true
 		}
 	}
 	return false
+}
+
+// isReserved reports whether nodes are reserved for the gang.
+func (m *reservationManager) isReserved(uid api.JobID) bool {
+	job := m.ssn.Jobs[uid]
+	if job == nil || job.PodGroup == nil {
+		return false
+	}
+	r := m.known.active[job.Queue]
+	return r != nil && r.gang == uid && r.uid == job.PodGroup.UID
 }
 
 // passes reports whether the reservation is open to the job: to the gang itself, to a higher priority, and to pods of DaemonSets.
@@ -129,7 +142,7 @@ func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) er
 		return nil
 	}
 	r := k.byNode[node.Name]
-	if r == nil || podPriority(task) > r.priority || !strings.Contains(k.jobKey(k.Jobs[task.Job]), mark(r)) {
+	if r == nil || podPriority(task) > r.priority || !strings.Contains(k.jobKey(k.ssn.Jobs[task.Job]), mark(r)) {
 		return nil
 	}
 	return api.NewFitErrWithStatus(task, node, refusedNode...)
@@ -147,7 +160,7 @@ func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 	defer k.mu.Unlock()
 	key, known := k.keys[job.UID]
 	if !known {
-		for _, r := range k.plugin.reservations.sorted() {
+		for _, r := range k.known.sorted() {
 			if !r.passes(job) {
 				key += mark(r)
 			}
@@ -159,15 +172,15 @@ func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 
 // allocatable keeps resources of the queue for the reservation's gang: other tasks are placed only while the queue admits both.
 func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
-	r, ask, job := k.plugin.reservations.active[queue.UID], k.asks[queue.UID], k.Jobs[task.Job]
-	if k.asking || r == nil || ask == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.Jobs[r.gang]) {
+	r, ask, job := k.known.active[queue.UID], k.asks[queue.UID], k.ssn.Jobs[task.Job]
+	if k.asking || r == nil || ask == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.ssn.Jobs[r.gang]) {
 		return true
 	}
-	tasks, _ := k.QueueUse.Asked(task)
-	asked := k.Tiers
-	k.Tiers, k.asking = k.tiers, true
-	defer func() { k.Tiers, k.asking = asked, false }()
-	return k.QueueUse.Admits(ask.With(tasks...))
+	tasks, _ := k.ssn.QueueUse.Asked(task)
+	asked := k.ssn.Tiers
+	k.ssn.Tiers, k.asking = k.tiers, true
+	defer func() { k.ssn.Tiers, k.asking = asked, false }()
+	return k.ssn.QueueUse.Admits(ask.With(tasks...))
 }
 
 // waitsForNodes reports whether no member of the gang holds a node, not even in this session.
@@ -175,4 +188,29 @@ func waitsForNodes(job *api.JobInfo) bool {
 	return job != nil && waitsWhole(job) && len(job.TaskStatusIndex[api.Allocated]) == 0
 }
 
-var _ framework.Starter = (*plugin)(nil)
+// noteMembers records the members that wait for the nodes.
+func (r *reservation) noteMembers(job *api.JobInfo) {
+	if r.members == nil {
+		r.members = map[api.TaskID]bool{}
+	}
+	for uid := range job.TaskStatusIndex[api.Pending] {
+		r.members[uid] = true
+	}
+}
+
+// shortOf returns the shortfall of the gang's minimum; nil if members that have waited for the nodes reach it. A pod
+// that was created with a node does not count, because a tenant could create one to end the reservation without a
+// pause.
+func (r *reservation) shortOf(job *api.JobInfo) error {
+	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
+}
+
+// hasHardTopology reports whether the gang, or one of its sub-groups, must be in a HyperNode of a given tier.
+func hasHardTopology(job *api.JobInfo) bool {
+	hard := func(topology *scheduling.NetworkTopologySpec) bool {
+		return topology != nil && topology.Mode == scheduling.HardNetworkTopologyMode &&
+			(topology.HighestTierAllowed != nil || topology.HighestTierName != "")
+	}
+	return hard(job.PodGroup.Spec.NetworkTopology) || slices.ContainsFunc(job.PodGroup.Spec.SubGroupPolicy,
+		func(policy scheduling.SubGroupPolicySpec) bool { return hard(policy.NetworkTopology) })
+}

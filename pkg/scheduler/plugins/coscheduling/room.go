@@ -11,14 +11,6 @@ import (
 // maxRoomLooks limits how many nodes a session checks for groups that timed out: a tenant may have thousands of them.
 const maxRoomLooks = 100_000
 
-// endsEarly reports whether the group's backoff ends early, because idle nodes have room for the group now and had none
-// before. If they had room all the time, something else prevented the placement, and the group waits.
-func (s *session) endsEarly(l *admissionDeadline, crowded map[string]bool, looks *int) bool {
-	room, known := s.hasRoom(l, looks)
-	crowded[l.id] = s.plugin.crowded[l.id] || known && !room
-	return known && room && crowded[l.id]
-}
-
 // hasRoom reports whether idle nodes can take the minima of all of the group's gangs, where every member counts as
 // large as the largest one in every dimension. known is false if the session has already checked enough nodes.
 func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
@@ -33,7 +25,7 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 			largest.SetMaxResource(task.InitResreq)
 		}
 	}
-	for _, node := range s.Nodes {
+	for _, node := range s.ssn.Nodes {
 		if *looks++; *looks > maxRoomLooks {
 			return false, false
 		}
@@ -50,13 +42,18 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	return missing <= 0, true
 }
 
-// endEarly ends the backoffs of groups that have room now.
+// endEarly ends the backoffs of groups that fit on idle nodes now, but did not fit before. If idle nodes had room all the
+// time, something else prevented the placement, and the group waits.
 func (s *session) endEarly() {
 	crowded, looks := map[string]bool{}, 0
-	for _, l := range s.limits {
-		if !l.until.IsZero() && s.endsEarly(l, crowded, &looks) {
+	for id, l := range s.limits {
+		if l.until.IsZero() {
+			continue
+		}
+		room, known := s.hasRoom(l, &looks)
+		if crowded[id] = s.crowded[id] || known && !room; known && room && crowded[id] {
 			l.until = time.Time{}
 		}
 	}
-	s.plugin.crowded = crowded
+	s.crowded = crowded
 }

@@ -42,9 +42,9 @@ func TestRoomForGroupsThatWereSentBack(t *testing.T) {
 		"no more nodes are looked at":  {[]*gang{of(1, "1")}, []string{"1"}, maxRoomLooks, verdict{false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &session{Session: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}, plugin: &plugin{}}
+			s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}}}
 			for i, cpu := range tt.nodes {
-				s.Nodes[fmt.Sprint(i)] = api.NewNodeInfo(holds(cpu).Name(fmt.Sprint(i)).Obj())
+				s.ssn.Nodes[fmt.Sprint(i)] = api.NewNodeInfo(holds(cpu).Name(fmt.Sprint(i)).Obj())
 			}
 			looks := tt.looks
 			room, known := s.hasRoom(&admissionDeadline{gangs: tt.gangs}, &looks)
@@ -80,11 +80,11 @@ func TestOnlyRoomThatHasComeEndsABackoff(t *testing.T) {
 			}
 			l := &admissionDeadline{id: "g", until: until, gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}
 			node := api.NewNodeInfo(holds(tt.cpu).Name("n").Obj())
-			s := &session{Session: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}},
-				plugin: &plugin{crowded: map[string]bool{"g": tt.before}}, limits: map[string]*admissionDeadline{"g": l}}
+			s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{"n": node}}},
+				crowded: map[string]bool{"g": tt.before}, limits: map[string]*admissionDeadline{"g": l}}
 			s.endEarly()
-			if ended := tt.backsOff && l.until.IsZero(); ended != tt.ends || s.plugin.crowded["g"] != tt.crowded {
-				t.Errorf("it ends: %t, and it is known that there was no room: %t; want %t and %t", ended, s.plugin.crowded["g"], tt.ends, tt.crowded)
+			if ended := tt.backsOff && l.until.IsZero(); ended != tt.ends || s.crowded["g"] != tt.crowded {
+				t.Errorf("it ends: %t, and it is known that there was no room: %t; want %t and %t", ended, s.crowded["g"], tt.ends, tt.crowded)
 			}
 		})
 	}

@@ -92,8 +92,8 @@ func (s *session) holdBack() {
 		}
 	}
 	if held {
-		s.EnqueueFirst(Name)
-		s.AddJobEnqueueableFn(Name, s.mayEnter)
+		s.ssn.EnqueueFirst(Name)
+		s.ssn.AddJobEnqueueableFn(Name, s.mayEnter)
 	}
 }
 
@@ -109,13 +109,13 @@ func (s *session) limitOf(g *gang) {
 		s.limits[g.id] = l
 	}
 	l.gangs = append(l.gangs, g)
-	if known, ok := s.plugin.limits[g.UID]; ok && known.uid == g.PodGroup.UID {
+	if known, ok := s.memory.limits[g.UID]; ok && known.uid == g.PodGroup.UID {
 		g.limit = &known
 		l.tries = max(l.tries, known.tries)
-		s.setCondition(g, TimeLimit, known.reason, known.message)
+		setCondition(g.PodGroup, s.ssn.UID, TimeLimit, known.reason, known.message)
 		return
 	}
-	g.dropCondition(TimeLimit)
+	dropCondition(g.PodGroup, TimeLimit)
 }
 
 // backoffEnds returns when the group's backoff ends; zero if it has none.
@@ -149,12 +149,7 @@ func (l *admissionDeadline) backoff() time.Duration {
 // placed reports whether a member of the group has a node. Such a group never times out: a gang that is partially bound
 // is completed.
 func (l *admissionDeadline) placed() bool {
-	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return g.alive() > 0 })
-}
-
-// isReservedFor reports whether nodes are reserved for a gang of the group. It would lose them by timing out.
-func (s *session) isReservedFor(l *admissionDeadline) bool {
-	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.isReserved(g.UID) })
+	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return alive(g.JobInfo) > 0 })
 }
 
 // inFlight reports whether members of the group are being bound.
@@ -164,11 +159,7 @@ func (l *admissionDeadline) inFlight() bool {
 
 // mayEnter refuses admission to gangs in a backoff.
 func (s *session) mayEnter(obj any) int {
-	job, ok := obj.(*api.JobInfo)
-	if !ok {
-		return util.Abstain
-	}
-	if g := s.gangs[job.UID]; g != nil && g.waits != nil && g.waits.Reason == timedOut {
+	if waits := s.valid(obj); waits != nil && waits.Reason == timedOut {
 		return util.Reject
 	}
 	return util.Abstain
@@ -189,14 +180,14 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 			}
 		}
 	}
-	s.plugin.limits = limits
+	s.memory.limits = limits
 	return next
 }
 
 // limitWait returns when the group's waiting time or backoff ends.
 func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	switch {
-	case l.placed(), s.isReservedFor(l):
+	case l.placed(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }): // a gang would lose its nodes by timing out
 		for _, g := range l.gangs {
 			g.dropLimit()
 		}
@@ -257,19 +248,19 @@ func (s *session) letInSince(g *gang, now time.Time) time.Time {
 // setLimit starts a new time limit of the gang, and sets its condition.
 func (s *session) setLimit(g *gang, reason, message string, now time.Time) {
 	g.limit = &knownLimit{uid: g.PodGroup.UID, reason: reason, since: now, message: message}
-	g.dropCondition(TimeLimit)
-	s.setCondition(g, TimeLimit, reason, message)
+	dropCondition(g.PodGroup, TimeLimit)
+	setCondition(g.PodGroup, s.ssn.UID, TimeLimit, reason, message)
 }
 
 // dropLimit removes the gang's time limit.
 func (g *gang) dropLimit() {
 	g.limit = nil
-	g.dropCondition(TimeLimit)
+	dropCondition(g.PodGroup, TimeLimit)
 }
 
 // timeOut times out all gangs of the group.
 func (s *session) timeOut(l *admissionDeadline, first *gang, waited time.Duration, now time.Time) {
-	reason, _ := s.PendingReason(first.UID)
+	reason, _ := s.ssn.PendingReason(first.UID)
 	state, why := "Not scheduled", fmt.Sprintf("%s: %s", reason.Reason, reason.Message)
 	if len(l.gangs) > 1 {
 		state, why = "Gang group not scheduled", fmt.Sprintf("gang %s: %s", first.UID, why)
@@ -279,8 +270,8 @@ func (s *session) timeOut(l *admissionDeadline, first *gang, waited time.Duratio
 	for _, g := range l.gangs {
 		s.setLimit(g, timedOut, message, now)
 		g.sendBack()
-		s.TimedOut(g.UID)
-		s.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, timedOut, message)
+		s.ssn.TimedOut(g.UID)
+		s.ssn.RecordPodGroupEvent(g.PodGroup, v1.EventTypeWarning, timedOut, message)
 	}
 }
 

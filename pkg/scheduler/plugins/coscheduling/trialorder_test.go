@@ -33,10 +33,9 @@ type starved struct {
 // sessionOf has the gangs, and no plugins.
 func sessionOf(now time.Time, gangs ...*starved) *session {
 	known := reservations{waiting: map[api.JobID]*waitingGang{}, active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}, nextTrial: now}
-	s := &session{
-		Session: &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}}},
-		plugin:  &plugin{terms: reservationTerms{after: time.Minute}, memory: &memory{reservations: known}},
-	}
+	memory := &memory{reservations: known}
+	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{}}}, memory: memory}
+	s.reservations = &reservationManager{ssn: s.ssn, terms: reservationTerms{after: time.Minute}, known: &memory.reservations, gangGroup: s.GangGroup}
 	for _, g := range gangs {
 		known.waiting[g.uid] = &g.waits
 		known.tried[g.namespace] = g.tried
@@ -57,7 +56,7 @@ func sessionOf(now time.Time, gangs ...*starved) *session {
 		if g.groupless {
 			job.PodGroup = nil
 		}
-		s.Jobs[g.uid] = job
+		s.ssn.Jobs[g.uid] = job
 	}
 	return s
 }
@@ -72,7 +71,7 @@ func starvedPair(now time.Time) (first, second *starved) {
 }
 
 func chosen(s *session, now time.Time) api.JobID {
-	if job := s.mostStarved(now); job != nil {
+	if job := s.reservations.mostStarved(now); job != nil {
 		return job.UID
 	}
 	return ""
@@ -147,10 +146,10 @@ func TestWhichGangsHaveTrials(t *testing.T) {
 			}
 			s := sessionOf(now, first, second)
 			if tt.known != nil {
-				tt.known(&s.plugin.reservations)
+				tt.known(s.reservations.known)
 			}
 			if tt.off {
-				s.plugin.terms.after = 0
+				s.reservations.terms.after = 0
 			}
 			if got := chosen(s, now); got != tt.want {
 				t.Errorf("gang %q has the next trial, want %q", got, tt.want)
