@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -20,8 +21,7 @@ const ForeignPods = "volcano-prebind/foreign-pods"
 
 // foreignPods returns a text on how many pods name the gang's PodGroup and another scheduler; empty if no pod does. The
 // session does not see these pods, so the gang appears to lack them.
-func (ssn *Session) foreignPods(job *api.JobInfo) string {
-	factory := ssn.InformerFactory()
+func foreignPods(factory informers.SharedInformerFactory, job *api.JobInfo) string {
 	if factory == nil {
 		return ""
 	}

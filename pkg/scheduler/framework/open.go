@@ -166,7 +166,7 @@ func (c *sessionCache) OnSessionClose() {
 func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	ssn := newSession(p.preBindOrder)
 	ssn.cache, ssn.infeasibilityCheckers, ssn.Signers.explained = cache, p.infeasibilityCheckers(), p.explained
-	ssn.pendingTimers, ssn.observer, ssn.pendingCategories, ssn.currentJob.begins = r.pendingTimers, r.observer, r.pendingCategories, r.jobBegins
+	ssn.waits, ssn.currentJob.begins = r.waits, r.jobBegins
 	opening := &sessionCache{Cache: cache, session: ssn, staging: devices.NewStaging(cache.Client())}
 	ssn.evictions.send = cache.Evict
 	if p.known {
@@ -205,9 +205,9 @@ func (r *Registry) CloseSession(ssn *Session) {
 	ssn.Action = "" // plugins called from here on run outside of any action
 	ssn.evictions.flush()
 	ssn.seal()
-	ssn.explainPending(r.lastReports)
-	ssn.pendingTimers.tick(ssn, time.Now())
-	ssn.undoPlacements()
+	explainPending(ssn, r.lastReports)
+	ssn.waits.timers.tick(ssn, time.Now())
+	undoPlacements(ssn)
 	vcframework.CloseSession(ssn.Session)
 	r.explanations.replace(ssn.explained)
 	r.mu.Lock()
@@ -286,7 +286,7 @@ func (a *pluginAdapter) Name() string { return a.name }
 func (a *pluginAdapter) OnSessionOpen(upstream *vcframework.Session) {
 	plugin, ssn := a.registry.plugin(a.name), a.registry.view(upstream)
 	plugin.OnSessionOpen(ssn)
-	ssn.find(a.name, plugin)
+	a.find(ssn, plugin)
 }
 
 func (a *pluginAdapter) OnSessionClose(upstream *vcframework.Session) {
@@ -295,22 +295,22 @@ func (a *pluginAdapter) OnSessionClose(upstream *vcframework.Session) {
 
 // find looks up which interfaces of the contract a plugin that has opened implements, and adds the plugin where they are
 // used.
-func (ssn *Session) find(name string, plugin Plugin) {
+func (a *pluginAdapter) find(ssn *Session, plugin Plugin) {
 	var inSession any
 	if scoped, ok := plugin.(SessionScoped); ok {
 		inSession = scoped.InSession()
 	}
 	if pb, ok := plugin.(PreBinder); ok {
 		reserver, reserves := find[Reserver](plugin, inSession)
-		ssn.chain.addPreBinder(name, pb, reserves)
-		if reserves && ssn.chain.enabled(name) {
-			ssn.reservers.add(ssn.Session, name, reserver)
+		ssn.chain.addPreBinder(a.name, pb, reserves)
+		if reserves && ssn.chain.enabled(a.name) {
+			ssn.reservers.add(ssn.Session, a.name, reserver)
 		}
 	}
-	ssn.evictions.observers = appendFound(ssn.evictions.observers, name, plugin, inSession)
-	option, _ := ssn.PluginOption(name)
-	ssn.Signers.add(name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
-	ssn.Placements.add(name, plugin, inSession)
+	ssn.evictions.observers = appendFound(ssn.evictions.observers, a.name, plugin, inSession)
+	option, _ := ssn.PluginOption(a.name)
+	ssn.Signers.add(a.name, plugin, inSession, option.EnabledPredicate != nil && *option.EnabledPredicate)
+	ssn.Placements.add(a.name, plugin, inSession)
 }
 
 // actionAdapter is an action of this project as upstream calls it.

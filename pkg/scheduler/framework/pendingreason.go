@@ -63,7 +63,7 @@ func (ssn *Session) PendingReason(job api.JobID) (PendingReason, bool) {
 // actions that tried to place it. For each gang it reads the gang's tasks and, if the PodGroup was not admitted, repeats the
 // plugins' votes. Plugins that write conditions when they close find this text instead of the filter results of every node
 // for every pod. lastReports limit how often a gang's text changes.
-func (ssn *Session) explainPending(lastReports lastReports) {
+func explainPending(ssn *Session, lastReports lastReports) {
 	var waiting []*api.JobInfo
 	for uid, job := range ssn.Jobs {
 		if HasPending(job) {
@@ -76,7 +76,7 @@ func (ssn *Session) explainPending(lastReports lastReports) {
 	// for gangs.
 	slices.SortFunc(waiting, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	for _, job := range waiting {
-		reason := ssn.pendingReasonOf(job)
+		reason := pendingReasonOf(ssn, job)
 		reason.Message = brief.Text(reason.Message)
 		reason = lastReports.pace(job, reason)
 		ssn.pendingReasons[job.UID] = reason
@@ -102,18 +102,18 @@ func countPending(job *api.JobInfo) int {
 
 // pendingReasonOf returns why the gang waits. It looks for causes in this order: the gang is not admitted (first, because the pods of a
 // Volcano Job are created after that); it lacks pods; it lacks resources.
-func (ssn *Session) pendingReasonOf(job *api.JobInfo) PendingReason {
+func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass &&
 		verdict.Reason != NotEnoughPods && verdict.Reason != NotEnoughPodsOfTask {
 		return PendingReason{verdict.Reason, verdict.Message}
 	}
 	if job.IsPending() {
-		if reason, refused := ssn.notEnqueued(job); refused {
+		if reason, refused := ssn.QueueUse.notEnqueued(job, ssn.pendingReasons); refused {
 			return reason
 		}
 	}
 	if reason, lacks := lacksPods(job); lacks {
-		reason.Message += ssn.foreignPods(job)
+		reason.Message += foreignPods(ssn.InformerFactory(), job)
 		return reason
 	}
 	if reason, ok := awaitsRelease(job); ok {

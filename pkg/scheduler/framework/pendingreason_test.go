@@ -90,7 +90,7 @@ func TestExplanationsAreOfGangsThatWait(t *testing.T) {
 		ssn.Jobs[job.UID] = job
 		ssn.SetPendingReason(job.UID, PendingReason{NotEnoughResources, "no room"})
 	}
-	ssn.explainPending(lastReports{})
+	explainPending(ssn, lastReports{})
 	want := map[api.JobID]PendingReason{"ns/w": {NotEnoughPods, "minMember is 3 and there is 1 pod"}}
 	if diff := cmp.Diff(want, ssn.pendingReasons); diff != "" {
 		t.Errorf("explanations (-want +got):\n%s", diff)

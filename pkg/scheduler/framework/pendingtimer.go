@@ -81,7 +81,19 @@ func (ssn *Session) PendingCategory(reason PendingReason) PendingCategory {
 	case string(binding.StepWaits), string(binding.PreBindTimedOut), string(binding.RollbackStuck), string(binding.BindWaits):
 		return PendingBinding
 	}
-	return cmp.Or(ssn.pendingCategories[reason.Reason], PendingOther)
+	return cmp.Or(ssn.waits.categories[reason.Reason], PendingOther)
+}
+
+// waitRecords hold how long gangs have waited in each category. They stay when the configuration changes.
+type waitRecords struct {
+	timers   pendingTimers
+	observer GangObserver
+	// categories are the categories of pending reasons, by reason, as the specs of all plugins declare them.
+	categories map[string]PendingCategory
+}
+
+func newWaitRecords() *waitRecords {
+	return &waitRecords{timers: pendingTimers{}, observer: unobserved{}, categories: map[string]PendingCategory{}}
 }
 
 // pendingTimers are the timers of the gangs whose minimum is not bound.
@@ -114,7 +126,7 @@ func (timers pendingTimers) tick(ssn *Session, now time.Time) {
 		case !bound:
 			c.switchTo(categoryOf(ssn, job, reason), now)
 		case c != nil:
-			c.end(EndBound, ssn.observer, now)
+			c.end(EndBound, ssn.waits.observer, now)
 			delete(timers, uid)
 		}
 	}
@@ -126,16 +138,16 @@ func someHaveNodes(job *api.JobInfo) bool {
 
 // TimedOut records that the gang is returned to Pending because its waiting time has passed.
 func (ssn *Session) TimedOut(gang api.JobID) {
-	ssn.observer.GangTimedOut()
-	if c := ssn.pendingTimers[gang]; c != nil {
+	ssn.waits.observer.GangTimedOut()
+	if c := ssn.waits.timers[gang]; c != nil {
 		now := time.Now()
-		c.end(EndTimedOut, ssn.observer, now)
-		ssn.pendingTimers[gang] = &pendingTimer{podGroup: c.podGroup, spent: map[PendingCategory]time.Duration{}, reason: PendingBackoff, since: now}
+		c.end(EndTimedOut, ssn.waits.observer, now)
+		ssn.waits.timers[gang] = &pendingTimer{podGroup: c.podGroup, spent: map[PendingCategory]time.Duration{}, reason: PendingBackoff, since: now}
 	}
 }
 
 // Observer returns the observer that receives the outcomes of gangs.
-func (ssn *Session) Observer() GangObserver { return ssn.observer }
+func (ssn *Session) Observer() GangObserver { return ssn.waits.observer }
 
 func categoryOf(ssn *Session, job *api.JobInfo, reason PendingReason) PendingCategory {
 	if len(job.TaskStatusIndex[api.Binding]) > 0 {

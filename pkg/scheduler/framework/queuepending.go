@@ -18,8 +18,9 @@ import (
 var counting = []string{"capacity", "proportion", "resourcequota"}
 
 // notEnqueued returns why the PodGroup is Pending, if a plugin refuses to admit it. It repeats the vote of each plugin.
-func (ssn *Session) notEnqueued(job *api.JobInfo) (PendingReason, bool) {
-	queue := ssn.Queues[job.Queue]
+// recorded are the reasons that plugins record in their votes.
+func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingReason) (PendingReason, bool) {
+	queue := u.upstream.Queues[job.Queue]
 	if queue == nil {
 		return PendingReason{}, false
 	}
@@ -29,22 +30,21 @@ func (ssn *Session) notEnqueued(job *api.JobInfo) (PendingReason, bool) {
 	if job.PodGroup.Spec.MinResources == nil {
 		return PendingReason{}, false
 	}
-	plugin := ssn.QueueUse.refuser(func() bool { return !ssn.JobEnqueueable(job) })
+	plugin := u.refuser(func() bool { return !u.upstream.JobEnqueueable(job) })
 	if plugin == "" {
 		return PendingReason{}, false
 	}
-	if reason, ok := ssn.pendingReasons[job.UID]; ok && reason.Reason == NotEnqueued { // the plugin has recorded a reason
+	if reason, ok := recorded[job.UID]; ok && reason.Reason == NotEnqueued { // the plugin has recorded a reason
 		return reason, true
 	}
 	request := job.GetMinResources()
 	text := fmt.Sprintf("not admitted by plugin %s: minResources %s", plugin, amountsOf(request, request))
-	if over := ssn.QueueUse.overCapability(queue, request); over != "" {
+	if over := u.overCapability(queue, request); over != "" {
 		return PendingReason{QueueFull, text + "; " + over}, true
 	}
-	use := &ssn.QueueUse
-	use.count()
+	u.count()
 	return PendingReason{NotEnqueued, fmt.Sprintf("%s; cluster %s, used %s, reserved for admitted gangs %s",
-		text, amountsOf(ssn.TotalResource, request), amountsOf(use.all, request), amountsOf(use.promised, request))}, true
+		text, amountsOf(u.upstream.TotalResource, request), amountsOf(u.all, request), amountsOf(u.promised, request))}, true
 }
 
 // PendingReason explains why a plugin refused the request of a task in the queue. refused repeats that vote, and reports

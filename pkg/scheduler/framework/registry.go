@@ -28,12 +28,7 @@ type Registry struct {
 	explanations Explanations
 	// lastReports are the reasons that were reported last to gangs that wait, as of when the last session closed.
 	lastReports lastReports
-	// pendingTimers measure how long gangs wait in each category, and observer receives the results. Both stay when the
-	// configuration is replaced.
-	pendingTimers pendingTimers
-	observer      GangObserver
-	// pendingCategories are the categories of pending reasons, by reason, as the specs of all plugins declare them.
-	pendingCategories map[string]PendingCategory
+	waits       *waitRecords
 	// jobBegins is called each time a session begins to work on a job.
 	jobBegins func()
 	// switches are the arguments that enable kinds of devices in the first configuration that was built, which later ones
@@ -59,15 +54,12 @@ type Registry struct {
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
 	return &Registry{
-		specs:         map[string]PluginSpec{},
-		actions:       map[string]Action{},
-		lastReports:   lastReports{},
-		pendingTimers: pendingTimers{},
-		observer:      unobserved{},
-
-		pendingCategories: map[string]PendingCategory{},
-		jobBegins:         func() {},
-		views:             map[*vcframework.Session]*Session{},
+		specs:       map[string]PluginSpec{},
+		actions:     map[string]Action{},
+		lastReports: lastReports{},
+		waits:       newWaitRecords(),
+		jobBegins:   func() {},
+		views:       map[*vcframework.Session]*Session{},
 	}
 }
 
@@ -75,7 +67,7 @@ func NewRegistry() *Registry {
 // upstream.
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
-	maps.Copy(r.pendingCategories, spec.PendingCategories)
+	maps.Copy(r.waits.categories, spec.PendingCategories)
 	vcframework.RegisterPluginBuilder(spec.Name, func(vcframework.Arguments) vcframework.Plugin {
 		return &pluginAdapter{registry: r, name: spec.Name}
 	})
@@ -88,7 +80,7 @@ func (r *Registry) RegisterAction(action Action) {
 }
 
 // Observe sets the observer of gangs. It is called before the first session is opened.
-func (r *Registry) Observe(observer GangObserver) { r.observer = observer }
+func (r *Registry) Observe(observer GangObserver) { r.waits.observer = observer }
 
 // PendingReasons returns the reasons why gangs waited when the last session closed. The map is read-only.
 func (r *Registry) PendingReasons() map[api.JobID]PendingReason {

@@ -38,10 +38,8 @@ type Session struct {
 	// explained are the explanations of gangs that were not placed.
 	explained      map[api.JobID]GangExplanation
 	pendingReasons map[api.JobID]PendingReason
-	// pendingTimers, observer and pendingCategories belong to the registry.
-	pendingTimers     pendingTimers
-	observer          GangObserver
-	pendingCategories map[string]PendingCategory
+	// waits are the registry's.
+	waits *waitRecords
 	// QueueUse knows how many resources queues use, and their limits.
 	QueueUse QueueUse
 	// infeasibilityCheckers are the plugins that detect admitted gangs that never fit.
@@ -70,8 +68,7 @@ func newSession(order []string) *Session {
 		explained:      map[api.JobID]GangExplanation{},
 		pendingReasons: map[api.JobID]PendingReason{},
 		committed:      map[api.TaskID]bool{},
-		pendingTimers:  pendingTimers{},
-		observer:       unobserved{},
+		waits:          newWaitRecords(),
 		chain:          newChain(order),
 	}
 	paused := func(job *api.JobInfo) bool { return ssn.Pauses != nil && ssn.Pauses.Paused(job) }

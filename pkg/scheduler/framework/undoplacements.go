@@ -28,7 +28,7 @@ func HasClaims(pod *v1.Pod) bool {
 // bound. They are of tasks whose gang action backfill could not complete, tasks that the cache refused, and tasks that wait
 // for resources being released. Otherwise the reservations for their claims would last as long as the scheduler runs. Tasks
 // without claims hold nothing beyond the session, except by Reservers, whose reservations are undone, too.
-func (ssn *Session) undoPlacements() {
+func undoPlacements(ssn *Session) {
 	defer ssn.reservers.undoAll() // reservations that the statement sends no event for
 	statement := vcframework.NewStatement(ssn.Session)
 	takeBack := map[api.TaskStatus]func(*api.TaskInfo) error{api.Allocated: statement.UnAllocate, api.Pipelined: statement.UnPipeline}
@@ -67,6 +67,6 @@ func (r *Registry) UndoPlacements() {
 	last := r.last
 	r.mu.Unlock()
 	if last != nil && last.Session != nil {
-		last.undoPlacements()
+		undoPlacements(last)
 	}
 }
