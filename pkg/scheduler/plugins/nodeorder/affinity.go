@@ -5,14 +5,17 @@ package nodeorder
 import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
 	fwk "k8s.io/kube-scheduler/framework"
+	"volcano.sh/volcano/pkg/scheduler/plugins/util/k8s"
 )
 
 // preferences are the preferred affinity and anti-affinity terms of the pods on the nodes. They also affect the scores
 // of pods without affinity.
 type preferences struct {
-	session *session
-	terms   []*fwk.AffinityTerm
+	snapshot *k8s.Snapshot
+	factory  informers.SharedInformerFactory
+	terms    []*fwk.AffinityTerm
 	// stale reports whether the terms must be read again.
 	stale bool
 }
@@ -39,7 +42,7 @@ func (f *preferences) concern(p *v1.Pod) bool {
 		return false
 	}
 	var namespace labels.Set
-	if ns, err := f.session.factory.Core().V1().Namespaces().Lister().Get(p.Namespace); err == nil {
+	if ns, err := f.factory.Core().V1().Namespaces().Lister().Get(p.Namespace); err == nil {
 		namespace = ns.Labels
 	}
 	for _, term := range f.terms {
@@ -54,7 +57,7 @@ func (f *preferences) concern(p *v1.Pod) bool {
 // the same nodes, because its snapshot does not change during a session.
 func (f *preferences) gather() {
 	f.terms, f.stale = nil, false
-	nodes, _ := f.session.snapshot.NodeInfos().HavePodsWithAffinityList() // never fails
+	nodes, _ := f.snapshot.NodeInfos().HavePodsWithAffinityList() // never fails
 	for _, node := range nodes {
 		for _, p := range node.GetPodsWithAffinity() {
 			for _, terms := range [][]fwk.WeightedAffinityTerm{p.GetPreferredAffinityTerms(), p.GetPreferredAntiAffinityTerms()} {

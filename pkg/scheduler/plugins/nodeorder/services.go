@@ -21,7 +21,7 @@ func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 	if len(services) == 0 && !maySelectPods(metav1.GetControllerOfNoCopy(p)) {
 		return labels.Everything()
 	}
-	core, apps := s.session.factory.Core().V1(), s.session.factory.Apps().V1()
+	core, apps := s.factory.Core().V1(), s.factory.Apps().V1()
 	return helper.DefaultSelector(p, serviceLister{services: services},
 		core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }
@@ -45,7 +45,7 @@ func maySelectPods(controller *metav1.OwnerReference) bool {
 func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 	index, ok := s.services[p.Namespace]
 	if !ok {
-		services, err := s.session.factory.Core().V1().Services().Lister().Services(p.Namespace).List(labels.Everything())
+		services, err := s.factory.Core().V1().Services().Lister().Services(p.Namespace).List(labels.Everything())
 		if err != nil { // Kubernetes' helper does the same
 			return nil
 		}

@@ -6,8 +6,6 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	fwk "k8s.io/kube-scheduler/framework"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 	upstream "volcano.sh/volcano/pkg/scheduler/plugins/nodeorder"
@@ -21,13 +19,10 @@ import (
 type session struct {
 	framework.DefaultSigner
 	weights
-	args framework.Arguments
 	// nodes are the session's nodes with the tasks placed on them, kept current by the predicates plugin.
 	nodes map[string]fwk.NodeInfo
 	// snapshot lists the nodes as upstream's plugin would have found them when the session opened.
 	snapshot *k8s.Snapshot
-	client   kubernetes.Interface
-	factory  informers.SharedInformerFactory
 
 	pods        sync.Map // *v1.Pod to *pod
 	preferences preferences
@@ -38,14 +33,13 @@ type session struct {
 }
 
 func newSession(p *plugin, ssn *framework.Session) *session {
-	s := &session{
-		weights: p.weights, args: p.args, nodes: ssn.NodeMap, snapshot: k8s.NewSnapshot(ssn.NodeMap),
-		client: ssn.KubeClient(), factory: ssn.InformerFactory(),
+	s := &session{weights: p.weights, nodes: ssn.NodeMap, snapshot: k8s.NewSnapshot(ssn.NodeMap)}
+	s.preferences = preferences{snapshot: s.snapshot, factory: ssn.InformerFactory(), stale: true}
+	s.spread = spread{
+		nodes: s.nodes, factory: ssn.InformerFactory(), uniform: sync.OnceValue(s.uniform), services: map[string]serviceIndex{}, tallies: map[tallyKey]*tally{},
 	}
-	s.preferences = preferences{session: s, stale: true}
-	s.spread = newSpread(s)
 	s.untainted = sync.OnceValue(s.noneShuns)
-	s.delegate = sync.OnceValue(s.upstream)
+	s.delegate = sync.OnceValue(func() *upstream.NodeOrderPlugin { return upstreamOn(ssn, s.snapshot, p.args) })
 	return s
 }
 
@@ -70,11 +64,11 @@ func (s *session) placed(event *vcframework.Event) {
 	s.spread.placed(event.Task.NodeName)
 }
 
-// upstream builds upstream's plugin on the session.
-func (s *session) upstream() *upstream.NodeOrderPlugin {
-	p := upstream.New(s.args).(*upstream.NodeOrderPlugin)
-	p.Handle = k8s.NewFramework(s.nodes,
-		k8s.WithSnapshotSharedLister(s.snapshot), k8s.WithClientSet(s.client), k8s.WithInformerFactory(s.factory))
+// upstreamOn builds upstream's plugin on the session.
+func upstreamOn(ssn *framework.Session, snapshot *k8s.Snapshot, args framework.Arguments) *upstream.NodeOrderPlugin {
+	p := upstream.New(args).(*upstream.NodeOrderPlugin)
+	p.Handle = k8s.NewFramework(ssn.NodeMap,
+		k8s.WithSnapshotSharedLister(snapshot), k8s.WithClientSet(ssn.KubeClient()), k8s.WithInformerFactory(ssn.InformerFactory()))
 	p.InitPlugin()
 	return p
 }

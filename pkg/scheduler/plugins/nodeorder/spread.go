@@ -4,9 +4,10 @@ package nodeorder
 
 import (
 	"math"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	fwk "k8s.io/kube-scheduler/framework"
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
@@ -45,7 +46,9 @@ const (
 // hosts do not count, because upstream scores candidates without their pods; so a node's score depends only on its
 // zone, and on whether it has the labels at all.
 type spread struct {
-	session *session
+	// nodes are the session's.
+	nodes   map[string]fwk.NodeInfo
+	factory informers.SharedInformerFactory
 	// uniform reports whether all nodes have the same zone or none, and all or none have a hostname. Then spread gives
 	// all nodes equal scores, wherever pods are placed.
 	uniform  func() bool
@@ -54,12 +57,6 @@ type spread struct {
 	// changed are the nodes to which a task was added, or from which a task was removed, since the first tally, in the
 	// order of these changes.
 	changed []string
-}
-
-func newSpread(s *session) spread {
-	return spread{
-		session: s, uniform: sync.OnceValue(s.uniform), services: map[string]serviceIndex{}, tallies: map[tallyKey]*tally{},
-	}
 }
 
 func (s *session) uniform() bool {

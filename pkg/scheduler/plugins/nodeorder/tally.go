@@ -37,7 +37,7 @@ func (s *spread) tally(p *v1.Pod, selector labels.Selector) *tally {
 		namespace: p.Namespace, selector: selector, eligible: nodeaffinity.GetRequiredNodeAffinity(p),
 		nodes: map[string]int64{}, zones: map[string]int64{}, seen: len(s.changed),
 	}
-	for name := range s.session.nodes {
+	for name := range s.nodes {
 		s.count(t, name)
 	}
 	s.tallies[key] = t
@@ -78,7 +78,7 @@ func (s *spread) update(t *tally) {
 
 // count counts the node's pods again. Pods that are being deleted do not count.
 func (s *spread) count(t *tally, name string) {
-	node, ok := s.session.nodes[name]
+	node, ok := s.nodes[name]
 	if !ok {
 		return
 	}
