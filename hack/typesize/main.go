@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command typesize checks that no type of this project has more than 40 methods or 20 fields. It counts declarations:
-// methods on T and *T, and the fields of a struct, where an embedded type counts as one field. Tests and generated code do
-// not count.
+// Command typesize checks that no type of this project has more than 40 methods or 20 fields. It counts the methods on T
+// and *T, or of an interface, and the fields of a struct, with those promoted from embedded types. Tests and
+// generated code do not count, and neither do methods and fields promoted from other modules: an embedded type of upstream
+// is one field.
 //
 // Types that exceed the limit are in the list of ceilings (ceilings.go). Such a type may not grow. A ceiling that is higher
 // than the size of its type, or that is not needed, is an error.
@@ -14,6 +15,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,22 +28,34 @@ type size struct{ methods, fields int }
 // limit is the size that a type without a ceiling may have.
 var limit = size{methods: 40, fields: 20}
 
+// module is the path of this module.
+const module = "github.com/volcano-prebind/volcano-prebind/"
+
+// declaration is what a type declares. Embedded types have the names of the map that it is in.
+type declaration struct {
+	methods, fields map[string]bool
+	embedded        []string
+}
+
+// declarations are the types by "directory.Type".
+type declarations map[string]*declaration
+
 func main() {
-	sizes := map[string]size{}
+	types := declarations{}
 	for _, root := range []string{"pkg", "cmd", "internal"} {
-		if err := count(root, sizes); err != nil {
+		if err := types.read(root); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(2)
 		}
 	}
-	if wrong := check(sizes, ceilings); len(wrong) > 0 {
+	if wrong := check(types.sizes(), ceilings); len(wrong) > 0 {
 		fmt.Fprintln(os.Stderr, strings.Join(wrong, "\n"))
 		os.Exit(1)
 	}
 }
 
-// count adds the sizes of the types in the Go files under the directory, by "directory.Type".
-func count(root string, sizes map[string]size) error {
+// read adds the types in the Go files under the directory.
+func (d declarations) read(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
@@ -51,63 +65,122 @@ func count(root string, sizes map[string]size) error {
 			return fmt.Errorf("reading %s: %w", path, err)
 		}
 		if !ast.IsGenerated(file) {
-			countFile(filepath.ToSlash(filepath.Dir(path)), file, sizes)
+			d.readFile(filepath.ToSlash(filepath.Dir(path)), file)
 		}
 		return nil
 	})
 }
 
-func countFile(dir string, file *ast.File, sizes map[string]size) {
+func (d declarations) readFile(dir string, file *ast.File) {
+	packages := map[string]string{"": dir} // the directories of imported packages of this module, by the names that the file uses
+	for _, spec := range file.Imports {
+		path, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), module)
+		name := filepath.Base(path)
+		if spec.Name != nil {
+			name = spec.Name.Name
+		}
+		if ours {
+			packages[name] = path
+		}
+	}
 	for _, decl := range file.Decls {
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
-			if decl.Recv == nil || len(decl.Recv.List) == 0 {
-				continue
+			if decl.Recv != nil && len(decl.Recv.List) > 0 {
+				_, name := nameOf(decl.Recv.List[0].Type)
+				d.of(dir + "." + name).methods[decl.Name.Name] = true
 			}
-			name := dir + "." + receiver(decl.Recv.List[0].Type)
-			s := sizes[name]
-			s.methods++
-			sizes[name] = s
 		case *ast.GenDecl:
 			for _, spec := range decl.Specs {
 				if t, ok := spec.(*ast.TypeSpec); ok {
-					name := dir + "." + t.Name.Name
-					s := sizes[name]
-					s.fields = fields(t.Type)
-					sizes[name] = s
+					d.of(dir+"."+t.Name.Name).add(t.Type, packages)
 				}
 			}
 		}
 	}
 }
 
-// receiver returns the name of the type on which a method is declared, without pointer and type parameters.
-func receiver(t ast.Expr) string {
-	switch t := t.(type) {
-	case *ast.StarExpr:
-		return receiver(t.X)
-	case *ast.ParenExpr:
-		return receiver(t.X)
-	case *ast.IndexExpr:
-		return receiver(t.X)
-	case *ast.IndexListExpr:
-		return receiver(t.X)
-	case *ast.Ident:
-		return t.Name
+func (d declarations) of(name string) *declaration {
+	if d[name] == nil {
+		d[name] = &declaration{methods: map[string]bool{}, fields: map[string]bool{}}
 	}
-	return ""
+	return d[name]
 }
 
-// fields counts the fields of a struct; other types have none.
-func fields(t ast.Expr) (n int) {
-	s, ok := t.(*ast.StructType)
-	if !ok {
-		return 0
+// add adds the fields of a struct, or the methods of an interface.
+func (t *declaration) add(expr ast.Expr, packages map[string]string) {
+	var members []*ast.Field
+	names := t.fields
+	switch expr := expr.(type) {
+	case *ast.StructType:
+		members = expr.Fields.List
+	case *ast.InterfaceType:
+		members, names = expr.Methods.List, t.methods
 	}
-	for _, f := range s.Fields.List {
-		n += max(1, len(f.Names)) // an embedded type has no name
+	for _, member := range members {
+		for _, name := range member.Names {
+			key := name.Name
+			if key == "_" { // each of them counts
+				key = fmt.Sprint("_", len(names))
+			}
+			names[key] = true
+		}
+		if len(member.Names) > 0 {
+			continue
+		}
+		pkg, name := nameOf(member.Type)
+		if dir, ours := packages[pkg]; ours {
+			t.embedded = append(t.embedded, dir+"."+name)
+		}
+		if _, ok := expr.(*ast.StructType); ok {
+			t.fields[name] = true
+		}
 	}
-	return n
+}
+
+// sizes returns the sizes of the types.
+func (d declarations) sizes() map[string]size {
+	sizes := make(map[string]size, len(d))
+	for name := range d {
+		all := declaration{methods: map[string]bool{}, fields: map[string]bool{}}
+		d.promote(name, &all, map[string]bool{})
+		sizes[name] = size{methods: len(all.methods), fields: len(all.fields)}
+	}
+	return sizes
+}
+
+// promote adds to all what the type declares, and what it promotes. A name that it declares hides a promoted one, so both count once.
+func (d declarations) promote(name string, all *declaration, seen map[string]bool) {
+	t := d[name]
+	if t == nil || seen[name] {
+		return
+	}
+	seen[name] = true
+	maps.Copy(all.methods, t.methods)
+	maps.Copy(all.fields, t.fields)
+	for _, embedded := range t.embedded {
+		d.promote(embedded, all, seen)
+	}
+}
+
+// nameOf returns the package and the name of a type, without pointer and type parameters. The package of a type of the same package is empty.
+func nameOf(t ast.Expr) (pkg, name string) {
+	switch t := t.(type) {
+	case *ast.StarExpr:
+		return nameOf(t.X)
+	case *ast.ParenExpr:
+		return nameOf(t.X)
+	case *ast.IndexExpr:
+		return nameOf(t.X)
+	case *ast.IndexListExpr:
+		return nameOf(t.X)
+	case *ast.SelectorExpr:
+		_, pkg = nameOf(t.X)
+		return pkg, t.Sel.Name
+	case *ast.Ident:
+		return "", t.Name
+	}
+	return "", ""
 }
 
 // check returns a sentence for each type that is too large, and for each ceiling that is too high.
