@@ -106,6 +106,7 @@ func (s *server) show(upstream *vccache.SchedulerCache, books *books.Books) erro
 		books.Tables.ShowQueue(queue.Queue)
 	}
 	maps.Copy(books.Tables.Priorities, upstream.PriorityClasses)
+	maps.Copy(books.Tables.Quotas, upstream.NamespaceCollection)
 	books.InShard = upstream.InUseNodesInShard.Clone()
 	books.Unlock()
 	for _, group := range s.groups {
@@ -154,6 +155,10 @@ func (s *server) watch(upstream *vccache.SchedulerCache, c *cache.Cache) error {
 		if node.Node != nil {
 			errs = append(errs, core.Nodes().Informer().GetIndexer().Add(node.Node))
 		}
+	}
+	budgets := c.Handle().InformerFactory().Policy().V1().PodDisruptionBudgets().Informer().GetIndexer()
+	for _, budget := range upstream.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Informer().GetStore().List() {
+		errs = append(errs, budgets.Add(budget))
 	}
 	for _, group := range s.groups {
 		errs = append(errs, c.Handle().VolcanoInformerFactory().Scheduling().V1beta1().PodGroups().Informer().GetIndexer().Add(group))
