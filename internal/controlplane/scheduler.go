@@ -25,8 +25,8 @@ type Scheduler struct {
 	again func() (*Process, error)
 }
 
-// StartScheduler starts a scheduler process under the chart's service account and waits for its health endpoint. Stop
-// ends it if the caller does not.
+// StartScheduler starts a scheduler process under the chart's service account and waits for its health endpoint.
+// ControlPlane.Stop ends the process, if the caller has not ended it before.
 func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOptions) (*Scheduler, error) {
 	opts, err := cp.schedulerDefaults(opts)
 	if err != nil {

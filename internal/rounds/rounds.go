@@ -20,8 +20,8 @@ type Rounds struct {
 	flag  string
 }
 
-// Flag defines a flag for a number of rounds. Its default is short or long, by the selected form. It is meant for variables
-// of test packages.
+// Flag defines a flag for a number of rounds. Its default is long if the environment variable Long is set, else short. It
+// is meant for variables of test packages.
 func Flag(name string, short, long int, usage string) Rounds {
 	chosen := short
 	if os.Getenv(Long) != "" {

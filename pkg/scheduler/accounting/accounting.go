@@ -21,7 +21,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// ResourceCounter supplies the amounts of some resources.
+// ResourceCounter is implemented by a plugin that counts some resources itself, such as shares of devices: how much of them a
+// pod requests, and how much a node has. Pod and Node objects do not show these amounts.
 type ResourceCounter interface {
 	// CountPod sets the requests of the pod's containers to the amounts that the pod counts for. It is called from several
 	// goroutines, for each version of a pod before any other reader, and may be called again with its own result. It does not

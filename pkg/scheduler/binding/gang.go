@@ -66,8 +66,8 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 	return short.err()
 }
 
-// ShortOfPlaced is ShortOf for the placed tasks and the spec of the job's PodGroup. A gang without minima of roles and of sub-groups
-// needs no look at each task.
+// ShortOfPlaced returns an error that says which minimum the job's placed tasks do not reach; nil if they reach all. The minima are
+// those of the job's PodGroup. For a gang without minima of roles and sub-groups, it compares the number of placed tasks only.
 func ShortOfPlaced(job *api.JobInfo) error {
 	spec := &job.PodGroup.Spec
 	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {

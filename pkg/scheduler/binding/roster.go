@@ -27,7 +27,7 @@ type roster struct {
 	phase phase
 	// count is the number of members in each state.
 	count [numStates]int
-	// next is the first member that may be waiting.
+	// next is the index of the first member that may still wait for its steps to begin. No member before it does.
 	next int
 	// slow counts the members in preparing that no longer count against perGang.
 	slow int

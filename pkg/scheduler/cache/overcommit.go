@@ -137,7 +137,8 @@ func atLeastNothing(r *api.Resource) *api.Resource {
 	return r
 }
 
-// holdAtMost sets the resources that the job's tasks hold to the shares, and recomputes the job's sums.
+// holdAtMost reduces the requests of the job's tasks on overcommitted nodes to what each task is counted to hold there (shares),
+// and recomputes the job's sums.
 func holdAtMost(job *api.JobInfo, shares []share) {
 	for _, s := range shares {
 		if task := job.Tasks[s.task]; task != nil && task.NodeName == s.node {

@@ -153,7 +153,8 @@ func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string
 	r.record(Notice{Object: object, Annotations: annotations, Type: eventType, Reason: reason, Message: message})
 }
 
-// Direct is an outlet to a recorder that never loses an event, such as one in memory.
+// Direct records events at once with the embedded recorder, without a queue or retries. It is for recorders that never lose
+// an event, such as one in memory.
 type Direct struct{ record.EventRecorder }
 
 // Send records the event at once.

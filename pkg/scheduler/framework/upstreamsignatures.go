@@ -29,9 +29,9 @@ func perTaskClass(keys ...string) upstreamSignature {
 	return upstreamSignature{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
-// upstreamSignatures describes upstream's plugins. Plugins that have neither a predicate nor scores are PerTaskClass, because
-// they have no results to cache. A plugin that is not listed, such as one loaded from a shared object, is Uncached and
-// may read everything.
+// upstreamSignatures says how far the results of upstream's plugins can be cached. A plugin that has neither a predicate nor
+// scores has no results. It is listed as PerTaskClass, so that it does not restrict the caching of other results. A plugin
+// that is not listed, such as one loaded from a shared object, is Uncached: its results may depend on anything.
 var upstreamSignatures = map[string]upstreamSignature{
 	"binpack":                perTaskClass(),
 	"capacity":               perTaskClass(),

@@ -10,10 +10,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// holdsIdle reports whether a placement that stays in the session (result) holds idle resources while some of its members
-// wait for other resources to be released. It holds the resources of members that have room now, and the idle part of the
-// node of a member that waits. If bound is set, the gang is ready: its members that have room now are handed over to be
-// bound, and do not count.
+// holdsIdle reports whether result, a placement that the session keeps, holds idle resources while some of its members wait
+// for other resources to be released. A member that has room now holds all that it requests. A member that waits holds idle
+// resources if it needs more of its node than is being released there. If bound is set, the members that have room now are
+// handed over to be bound, and do not count.
 func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 	if !run.Index.Releases(run.Index.All) {
 		return false

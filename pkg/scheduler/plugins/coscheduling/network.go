@@ -192,8 +192,8 @@ func (p plans) Plans(wanted, now int) iter.Seq[[]framework.NodeShare] {
 	}
 }
 
-// selectorOf returns the selector of the gang's pods, with their namespace: that of the first pod by name that has one; empty for
-// none.
+// selectorOf returns the namespace and the topology selector of the gang's pods. The first pod by name that has a selector
+// decides. If no pod has one, the result is empty.
 func selectorOf(job *api.JobInfo) string {
 	var first *api.TaskInfo
 	for _, task := range job.Tasks {

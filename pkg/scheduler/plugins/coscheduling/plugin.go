@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coscheduling supports gangs with Koordinator's terms: strict or not, groups of gangs, which members count for
+// Package coscheduling supports gangs with Koordinator's settings: strict or not, groups of gangs, which members count for
 // the minimum.
 //
-// The terms are annotations of Volcano's PodGroup (package gangs). The plugin does not affect a PodGroup without them.
-// In each session it sets, or provides,
+// The settings are annotations of Volcano's PodGroup (package gangs). For a PodGroup without settings, the plugin only
+// reserves nodes. In each session it decides
 //
 //   - the smallest number of members to place (minimum.go): all for a strict gang, none for one that is satisfied;
 //   - the gang's gang group (ganggroups.go): the gangs that it is placed and bound with, and what each requires at the barrier;
-//   - whether it may be placed now: a group waits for each of its gangs, and after its waiting time for the end of a backoff
-//     (timelimit.go);
+//   - whether it may be placed now: a group waits until each of its gangs has enough pods. When its waiting time has passed, it
+//     waits for the end of a backoff (timelimit.go);
 //   - how its members are divided over the domains of the network (topologies.go, network.go, requireddomain.go; package topologyplan);
 //   - which nodes are reserved for gangs that have waited for long, with or without settings (reservation.go);
 //   - a condition and an event on the PodGroup for settings that are invalid (mistakes.go).

@@ -25,8 +25,8 @@ type inventory struct {
 	// are sorted by the names of the slices.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// owned caches the part made from byNode for each node. shared caches the parts made from elsewhere, by the indexes of their
-	// slices (see view).
+	// owned caches, by node name, the part of the inventory that is built from the node's slices in the field byNode. shared
+	// caches the parts that are built from slices in the field elsewhere, by the indexes of these slices (see view).
 	owned  map[string]*part
 	shared map[string]*part
 	// seen are the views of the nodes that were used in this session, and seenBefore the views of the previous session, by node

@@ -76,7 +76,8 @@ type layering struct {
 	buffer        []byte
 }
 
-// fixedScope is the scope of a plugin's filter results, if it is the same for all tasks; otherwise fixed is false.
+// fixedScope says to which other tasks a plugin's filter results apply (framework.CacheScope), if that is the same for all
+// tasks. If it depends on the task, fixed is false.
 type fixedScope struct {
 	framework.CacheScope
 	fixed bool

@@ -206,9 +206,9 @@ func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 	return out
 }
 
-// spread places a gang that no candidate holds over several candidates: in one of the wider groups that contain
-// candidates, the narrowest level first, else over as few groups of the widest level as possible. Nodes outside of groups
-// come last.
+// spread places a gang that fits into none of the candidate node groups. It tries the wider groups that contain candidates,
+// the narrowest level first. If the gang fits into none of these either, spread divides it among as few groups of the widest
+// level as possible. Nodes outside of all groups come last.
 func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	around := r.Groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {

@@ -160,7 +160,8 @@ func (g *planRun) acquirePlans() bool {
 	return g.may
 }
 
-// charge takes the cost of tasks that were placed and taken back from the session's remaining steps.
+// charge subtracts, from the session's remaining search budget, the cost of the given number of tasks that were placed and
+// then reverted.
 func (g *planRun) charge(tasks int) {
 	g.tried += tasks
 	g.run.CrossSession.Orders.Left -= tasks * planLooks

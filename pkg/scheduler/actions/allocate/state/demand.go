@@ -36,8 +36,8 @@ type Demand struct {
 	// Beyond is how many tasks of each class follow after the counted tasks in task order.
 	Beyond map[*feasible.ClassCache]int
 	Needed int
-	// Share is the total request of the needed tasks, in dominant shares. It is estimated from the average of the
-	// counted tasks if tasks may be chosen, or classes are unknown.
+	// Share is the total request of the needed tasks, in dominant shares. If Choice or Unknown is set, it is an estimate: the
+	// average request of the tasks in Counts, times Needed.
 	Share float64
 	// Choice reports whether there are more tasks than needed. Unknown reports whether there are tasks of unknown
 	// classes.

@@ -197,8 +197,9 @@ func (x *search) needed(secondary Type) int {
 	return n
 }
 
-// makeGroups divides the type's candidates in the part into groups, and returns the number of candidates in all groups. If
-// strict, groups without a candidate of each secondary are left out.
+// makeGroups divides the candidate devices of type t in the given part of the node into groups, as scope says, and returns
+// the number of candidates in these groups. If strict, groups that lack a candidate of one of the secondary types are left
+// out, and not counted.
 func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, strict bool) (have int) {
 	x.sack.groups = x.sack.groups[:0]
 	for from := 0; from < len(x.candidates[t]); {
