@@ -197,9 +197,9 @@ func (x *search) needed(secondary Type) int {
 	return n
 }
 
-// makeGroups divides the candidate devices of type t in the given part of the node into groups, as scope says, and returns
-// the number of candidates in these groups. If strict, groups that lack a candidate of one of the secondary types are left
-// out, and not counted.
+// makeGroups divides the candidate devices of type t into groups of one PCIe root and NUMA node, and returns the number of
+// candidates in these groups. If scope is narrower than the node, only devices in the given part of the node count. If
+// strict, groups that lack a candidate of one of the secondary types are left out, and not counted.
 func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, strict bool) (have int) {
 	x.sack.groups = x.sack.groups[:0]
 	for from := 0; from < len(x.candidates[t]); {
