@@ -95,6 +95,17 @@ func TestAGroupSaysWhatIdleRoomItLacks(t *testing.T) {
 	})
 }
 
+// TestAGroupSaysWhichPodWithoutRequestsFitsNowhere: its gang has no other pod, and counts as ready.
+func TestAGroupSaysWhichPodWithoutRequestsFitsNowhere(t *testing.T) {
+	c := newGroup(t, []string{"1"}, []string{"1"}, node("n1", "ib-a", "4"))
+	c.world.Pods[0] = schedtest.MakePod().Name("a-0").Group("a").NodeSelector("there", "is none").Obj()
+	c.look(func(ssn *sessiontest.Session) {
+		if says := ssn.Jobs["ns/b"].JobFitErrors; len(ssn.Binds()) > 0 || !strings.Contains(says, "gang ns/a cannot reach its minimum: best-effort pod a-0 ") {
+			t.Errorf("bound are %v, and the other gang says %q, want that pod a-0 fits nowhere", ssn.Binds(), says)
+		}
+	})
+}
+
 // TestGangsThatShareNodesArePackedInTheirCluster: which is required, and has the room.
 func TestGangsThatShareNodesArePackedInTheirCluster(t *testing.T) {
 	most := 2

@@ -41,6 +41,30 @@ func TestAGangOfAGroupMakesWayToAnotherCluster(t *testing.T) {
 	c.expect(t, "a has room in ib-a", 4)
 }
 
+// TestAGangOfAGroupMakesWayTwice: a prefers clusters ib-b and ib-c, whose nodes b needs, and b the node in ib-a that a needs.
+func TestAGangOfAGroupMakesWayTwice(t *testing.T) {
+	c := newGroup(t, []string{"3", "3"}, []string{"2", "2", "2"},
+		node("n1", "ib-a", "6"), node("n2", "ib-b", "4"), node("n3", "ib-b", "3"), node("n4", "ib-a", "2"), node("n5", "ib-c", "4"), node("n6", "ib-c", "3"))
+	c.conf += "  - name: helper\n"
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{open: nothing, part: sessiontest.NodeGroupScoreFn(func(_ *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
+			return map[string]float64{"ib-b": 2e6, "ib-c": 1e6}[trial.Group.Path()], nil
+		})}, nil
+	}})
+	c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
+	for i, nodes := range [][]int{{0, 1}, {1, 2}, {4, 5}} {
+		pool := fmt.Sprint("pool-", i)
+		for _, n := range nodes {
+			c.world.Nodes[n].Labels[pool] = "yes"
+		}
+		c.world.Pods[2+i].Spec.NodeSelector = map[string]string{pool: "yes"}
+	}
+	for i := range 2 {
+		c.world.Pods[i].Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: int32(80 + i), ContainerPort: 80}}
+	}
+	c.expect(t, "a has room in ib-a", 5)
+}
+
 // TestASearchForALargeGroupIsBounded by the members that it places: a has room in each of 20 clusters, and b beside it in none.
 func TestASearchForALargeGroupIsBounded(t *testing.T) {
 	const clusters, members = 20, 900

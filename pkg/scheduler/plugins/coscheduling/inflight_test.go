@@ -102,6 +102,16 @@ func TestTheFirstThatWasLetInCounts(t *testing.T) {
 	if _, first, since := l.clock(nil, now); first != l.gangs[2] || now.Sub(since) != time.Minute || l.gangs[1].limit != nil {
 		t.Errorf("the group waits since %s ago, and the gang that is Pending has the limit %v, want a minute, and none", now.Sub(since), l.gangs[1].limit)
 	}
+	l.gangs = l.gangs[:2]
+	for i, names := range [][]api.JobID{{"ns/a", "ns/b"}, {"ns/b", "ns/a"}} {
+		for n, g := range l.gangs {
+			g.PodGroup.Status.Phase, g.limit = scheduling.PodGroupInqueue, &knownLimit{reason: gangAdmitted, since: now}
+			g.UID = names[n]
+		}
+		if _, first, _ := l.clock(nil, now); first != l.gangs[i] {
+			t.Errorf("of gangs that were let in at once %s counts, want the first by name", first.UID)
+		}
+	}
 }
 
 // TestNodesHaveRoomForGangsWithTheirMembers: without these the end of a backoff would be too early.

@@ -100,11 +100,15 @@ func TestWhyNoNodesAreReserved(t *testing.T) {
 		"more than its members":     {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("9")) }, want: "minResources exceeds the cpu requests of the pods that the minimum needs"},
 		"more pods than it has": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(schedtest.Resources{"cpu": "8", "pods": "3"}) },
 			want: "minResources exceeds the pods requests of the pods that the minimum needs"},
+		"devices that its members do not request": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) {
+			g.MinResources(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "1"})
+		}, want: "minResources exceeds the nvidia.com/gpu requests of the pods that the minimum needs"},
 		"as much as its members":     {percent: 50, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.MinResources(cores("8")) }},
 		"more than its queue admits": {percent: 100, cpu: "4", group: func(g *schedtest.PodGroupBuilder) { g.Queue("small") }, want: "queue small or a parent queue can never admit the gang's minimum"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			given := nodes(4, "4")
+			given := nodes(3, "4")
+			given.Nodes = append(given.Nodes, schedtest.MakeNode().Name("n3").Capacity(schedtest.Resources{"cpu": "4", "nvidia.com/gpu": "8", "pods": "20"}).Obj())
 			given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("small").Capability(cores("7")).Obj()}
 			in(t, given, after5m(tt.percent), func(t *testing.T, w *world) {
 				w.full()

@@ -511,6 +511,27 @@ func TestNodesAreChosenAgain(t *testing.T) {
 	}
 }
 
+// TestAGangIsPlacedAtOnceOnNodesThatWereChosenAgain: its reservation has served its purpose, so that its queue does not pause.
+func TestAGangIsPlacedAtOnceOnNodesThatWereChosenAgain(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(75), func(t *testing.T, w *world) {
+		o := w.observe()
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		node := w.cluster.Cache().Nodes["n0"].Node.DeepCopy()
+		node.Spec.Unschedulable = true
+		if err := w.cluster.Cache().AddOrUpdateNode(node); err != nil {
+			t.Fatal(err)
+		}
+		w.remove("full-1")
+		w.remove("full-2")
+		w.pass(2*time.Minute, time.Minute)
+		if !w.runs("big") || o.ended[gangs.ReservationPlaced] != 1 || len(w.plugin.reservations.pauses) > 0 {
+			t.Errorf("it runs: %t, %v have ended, and the pauses are %v", w.runs("big"), o.ended, w.plugin.reservations.pauses)
+		}
+	})
+}
+
 func cpus(n string) *resource.Quantity {
 	q := resource.MustParse(n)
 	return &q

@@ -136,32 +136,39 @@ func TestTheEmptiestPlaceIsReserved(t *testing.T) {
 	})
 }
 
-// TestATrialLeavesPodsAsTheyWere: also a pod that is being deleted, which counts as room to come.
+// TestATrialLeavesPodsAsTheyWere: also a pod that is being deleted, which counts as room to come, and one that is bound and does not run yet.
 func TestATrialLeavesPodsAsTheyWere(t *testing.T) {
-	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
-		w.full()
-		for i := range 4 {
-			w.update(fmt.Sprint("full-", i), func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
-		}
-		w.arrives("big", schedtest.Queue, 3, "4") // beyond the share
-		trials := 0
-		for range 8 {
-			time.Sleep(time.Minute)
-			w.session(func(ssn *sessiontest.Session) {
-				if c := conditionOf(ssn.Jobs["ns/big"].PodGroup, Reserved); c != nil {
-					trials++
-				}
+	for status, change := range map[api.TaskStatus]func(*v1.Pod){
+		api.Releasing: func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created },
+		api.Bound:     func(pod *v1.Pod) { pod.Status.Phase = v1.PodPending },
+	} {
+		t.Run(status.String(), func(t *testing.T) {
+			in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+				w.full()
 				for i := range 4 {
-					if n := len(ssn.Jobs[api.JobID(fmt.Sprint("ns/full-", i))].TaskStatusIndex[api.Releasing]); n != 1 {
-						t.Fatalf("of the pod on node %d that is being deleted %d are releasing", i, n)
-					}
+					w.update(fmt.Sprint("full-", i), change)
+				}
+				w.arrives("big", schedtest.Queue, 3, "4") // beyond the share
+				trials := 0
+				for range 8 {
+					time.Sleep(time.Minute)
+					w.session(func(ssn *sessiontest.Session) {
+						if c := conditionOf(ssn.Jobs["ns/big"].PodGroup, Reserved); c != nil {
+							trials++
+						}
+						for i := range 4 {
+							if n := len(ssn.Jobs[api.JobID(fmt.Sprint("ns/full-", i))].TaskStatusIndex[status]); n != 1 {
+								t.Fatalf("of the pod on node %d, which is %s, %d are", i, status, n)
+							}
+						}
+					})
+				}
+				if trials == 0 {
+					t.Fatal("no trial was made")
 				}
 			})
-		}
-		if trials == 0 {
-			t.Fatal("no trial was made")
-		}
-	})
+		})
+	}
 }
 
 // TestTheLargestMembersThatTheMinimumNeedsHaveNodes: the smallest would not do for others.
@@ -264,6 +271,30 @@ func TestAQueueTakesOthersBesideAGangThatIsPlaced(t *testing.T) {
 		w.arrives("new", "q", 1, "4")
 		if w.session(); !w.runs("big") || !w.runs("new") {
 			t.Errorf("the gang runs: %t, and the other one: %t (%s)", w.runs("big"), w.runs("new"), w.condition("new", "Unschedulable").Message)
+		}
+	})
+}
+
+// TestAQueueTakesOthersBesideAGangThatWaitsForItsLastNode: a pod still ends on one of the reserved nodes. The queue counts both members already.
+func TestAQueueTakesOthersBesideAGangThatWaitsForItsLastNode(t *testing.T) {
+	given := nodes(4, "4")
+	given.Nodes[0].Labels, given.Nodes[1].Labels = map[string]string{"for": "big"}, map[string]string{"for": "big"}
+	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("q").Capability(cores("12")).Weight(100).Obj()}
+	in(t, given, after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", "q", 2, "4", func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{"for": "big"} })
+		w.untilReserved("big")
+		w.remove("full-0")
+		w.remove("full-2")
+		w.update("full-1", func(pod *v1.Pod) { pod.DeletionTimestamp = &schedtest.Created })
+		w.arrives("new", "q", 1, "4")
+		w.session(func(ssn *sessiontest.Session) {
+			if job := ssn.Jobs["ns/big"]; len(job.TaskStatusIndex[api.Allocated]) != 1 || len(job.TaskStatusIndex[api.Pipelined]) != 1 {
+				t.Errorf("the members of the gang are %v, want one that waits for its node", job.TaskStatusIndex)
+			}
+		})
+		if !w.runs("new") {
+			t.Errorf("the other gang waits: %s", w.condition("new", "Unschedulable").Message)
 		}
 	})
 }

@@ -169,10 +169,10 @@ tiers:
 func TestAClaimIsOfOneSession(t *testing.T) {
 	var w world
 	w.node("n")
-	w.gang("lends", "q1", "1", 0, 3, "n", "n", "n")
+	w.gang("lends", "q1", "1", 0, 4, "n", "n", "n", "n")
 	w.gang("wants", "q2", "1", 2, 2)
-	w.Nodes[0].Status.Allocatable["cpu"] = resource.MustParse("5")
-	for i, grace := range []int64{300, 0, 0} {
+	w.Nodes[0].Status.Allocatable["cpu"] = resource.MustParse("6")
+	for i, grace := range []int64{0, 300, 0, 0} {
 		w.Pods[1+i].Spec.TerminationGracePeriodSeconds = &grace
 	}
 	s := brew(t, w.ClusterSpec, strings.ReplaceAll(fmt.Sprintf(tiers, Name, false), "predicates", "binpack")) // predicates reserves only for tasks that it was asked about
@@ -197,7 +197,7 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		claimed := func() *claim { return s.plugin.claims[schedtest.Namespace+"/wants"] }
-		evict(map[string]bool{"wants-0": true, "wants-1": false}, "lends-0", "lends-1")
+		evict(map[string]bool{"wants-0": true, "wants-1": false}, "lends-0", "lends-1", "lends-2")
 		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true, ns + "wants-1": true}, claimed().nominees); diff != "" {
 			t.Errorf("nominees (-want +got):\n%s", diff)
 		}
@@ -207,10 +207,11 @@ func TestAClaimIsOfOneSession(t *testing.T) {
 		if _, until, _ := s.plugin.queues.Blocked("q1"); time.Until(until) != firstWait {
 			t.Errorf("the queue that was taken from waits for %s, want %s", time.Until(until), firstWait)
 		}
-		s.cluster.Cache().DeletePod(w.Pods[1])
-		s.cluster.Cache().DeletePod(w.Pods[2])
-		evict(map[string]bool{"wants-0": true}, "lends-2")
-		if diff := cmp.Diff(map[api.TaskID]api.JobID{ns + "lends-2": schedtest.Namespace + "/lends"}, claimed().victims); diff != "" {
+		for _, pod := range w.Pods[1:4] {
+			s.cluster.Cache().DeletePod(pod)
+		}
+		evict(map[string]bool{"wants-0": true}, "lends-3")
+		if diff := cmp.Diff(map[api.TaskID]api.JobID{ns + "lends-3": schedtest.Namespace + "/lends"}, claimed().victims); diff != "" {
 			t.Errorf("victims of the next session (-want +got):\n%s", diff)
 		}
 		if diff := cmp.Diff(map[api.TaskID]bool{ns + "wants-0": true}, claimed().nominees); diff != "" {

@@ -233,6 +233,60 @@ func TestSearchesOfNamespaces(t *testing.T) {
 	})
 }
 
+// TestGangsWithVictimsInCommonShareARoom: also those that have victims in common with the same gang, in whatever order they are found.
+func TestGangsWithVictimsInCommonShareARoom(t *testing.T) {
+	claims := map[api.JobID][]api.TaskID{"both": {"first", "second"}, "one": {"first"}, "other": {"second"}, "alone": {"third"}}
+	for _, order := range [][]api.JobID{
+		{"both", "one", "other", "alone"}, {"both", "other", "one", "alone"}, {"one", "both", "other", "alone"},
+		{"other", "both", "one", "alone"}, {"one", "other", "both", "alone"}, {"alone", "other", "one", "both"},
+	} {
+		s := sharers{}
+		for _, gang := range order {
+			c := newClaim()
+			for _, victim := range claims[gang] {
+				c.victims[victim] = "ns/lends"
+			}
+			s.add(gang, c)
+		}
+		if room := s.first("both"); s.first("one") != room || s.first("other") != room || s.first("alone") != "alone" {
+			t.Errorf("in the order %v the rooms are of %s, %s, %s and %s, want one of the first three", order, room, s.first("one"), s.first("other"), s.first("alone"))
+		}
+	}
+}
+
+// idleOnly are the gangs that may hold no idle resources now.
+type idleOnly map[string]bool
+
+func (i idleOnly) IdleOnly(job *api.JobInfo) bool { return i[job.Name] }
+func (i idleOnly) Paused(job *api.JobInfo) bool   { return i[job.Name] }
+
+// TestNodesWherePodsLeaveAreClosedToPausedGangsAlone, and those where pods are evicted for them are not.
+func TestNodesWherePodsLeaveAreClosedToPausedGangsAlone(t *testing.T) {
+	ssn := bare(preempt, jobOf("ns", "paused", api.Pending), jobOf("ns", "other", api.Pending))
+	ssn.Pauses = idleOnly{"paused": true}
+	for _, node := range []string{"leaves", "evicts", "idle"} {
+		ssn.Nodes[node] = api.NewNodeInfo(schedtest.MakeNode().Name(node).Obj())
+	}
+	ssn.Nodes["leaves"].Releasing.MilliCPU = 1000
+	p := &pauses{ssn: ssn, of: newPlugin()}
+	for i, step := range []struct {
+		gang string
+		want bool
+	}{{"paused", false}, {"other", true}, {"paused", false}, {"unknown", true}} {
+		task := api.NewTaskInfo(schedtest.MakePod().Name(step.gang).Group(step.gang).Obj())
+		p.begin(task)
+		if got := p.accepts(task, ssn.Nodes["leaves"]) == nil; got != step.want {
+			t.Errorf("search %d, for gang %s, may use the node where a pod leaves: %t, want %t", i, step.gang, got, step.want)
+		}
+		for _, node := range []string{"evicts", "idle"} {
+			if err := p.accepts(task, ssn.Nodes[node]); err != nil {
+				t.Errorf("search %d, for gang %s, may not use node %s: %v", i, step.gang, node, err)
+			}
+		}
+		ssn.Nodes["evicts"].Releasing.MilliCPU = 1000
+	}
+}
+
 // TestNoRoomSaysWhoMustGo where the candidates are on several nodes, or on none, or nobody knows for whom they are to go.
 func TestNoRoomSaysWhoMustGo(t *testing.T) {
 	for name, tt := range map[string]struct {

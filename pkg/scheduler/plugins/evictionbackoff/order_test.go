@@ -86,16 +86,18 @@ func TestReclaimTakesTheLeastForAQueueThatIsFull(t *testing.T) {
 	}
 }
 
-// TestAWithdrawnGangKeepsItsClaim: pods that were evicted for it before still leave.
+// TestAWithdrawnGangKeepsItsClaim: pods that were evicted for it before still leave. Another gang of its group, which has idle room, has no claim.
 func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
-	w := evicting(map[string]string{"n1": "2", "n2": "1"}, []runs{{"n1", "low", 10, "2"}, {"n2", "high", 200, "1"}}, 100, []wants{{"n1", "2"}})
-	y := schedtest.MakePod().Name("y-0").Group("y").Priority(100).Req(schedtest.Resources{"cpu": "1"}).NodeSelector("name", "n2").Obj()
-	w.Pods = append(w.Pods, y)
-	w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name("y").MinMember(1).PriorityClass("p100").Obj())
+	running := []runs{{"n1", "low", 10, "1"}, {"n1", "low", 10, "1"}, {"n2", "high", 200, "1"}}
+	w := evicting(map[string]string{"n1": "2", "n2": "1", "n3": "1"}, running, 100, []wants{{"n1", "1"}, {"n1", "1"}})
+	for gang, node := range map[string]string{"y": "n2", "fits": "n3"} {
+		w.Pods = append(w.Pods, schedtest.MakePod().Name(gang+"-0").Group(gang).Priority(100).Req(schedtest.Resources{"cpu": "1"}).NodeSelector("name", node).Obj())
+		w.PodGroups = append(w.PodGroups, schedtest.MakePodGroup().Name(gang).MinMember(1).PriorityClass("p100").Obj())
+	}
 	s := brew(t, w, strings.Replace(victimTiers, "- name: nodeorder", "- name: nodeorder\n  - name: helper", 1))
-	gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}}}
+	gangGroup := &binding.GangGroup{ID: "both", Gangs: []binding.GangTerms{{Gang: "ns/gang"}, {Gang: "ns/y"}, {Gang: "ns/fits"}}}
 	s.registry.RegisterPlugin(helper{Part: sessiontest.GangGroupFn(func(job *api.JobInfo) *binding.GangGroup {
-		if job.Name == "gang" || job.Name == "y" {
+		if job.Name == "gang" || job.Name == "y" || job.Name == "fits" {
 			return gangGroup
 		}
 		return nil
@@ -110,11 +112,14 @@ func TestAWithdrawnGangKeepsItsClaim(t *testing.T) {
 	if len(ssn.Evicts()) > 0 || got == nil || len(got.nominees) == 0 {
 		t.Fatalf("evicted are %v, and the claim is %v, want none for a part of the group", ssn.Evicts(), got)
 	}
-	if diff := cmp.Diff(map[api.TaskID]bool{"ns-gang-0": true}, got.nominees); diff != "" {
+	if diff := cmp.Diff(map[api.TaskID]bool{"ns-gang-0": true, "ns-gang-1": true}, got.nominees); diff != "" {
 		t.Errorf("nominees of the claim (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[api.TaskID]api.JobID{"leaves": "ns/leaves"}, got.victims); diff != "" {
 		t.Errorf("victims of the claim (-want +got):\n%s", diff)
+	}
+	if len(s.plugin.claims) != 1 {
+		t.Errorf("claims are %v, want that of the gang that had pods evicted", s.plugin.claims)
 	}
 }
 
