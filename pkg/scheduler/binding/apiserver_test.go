@@ -274,8 +274,8 @@ func (w *world) expectFair(r Result) {
 	w.expect(p, w.lacks(r) || transient(r.QuorumErr), "given up with %d members left, for %v", givenUp, r.QuorumErr)
 }
 
-// lacks is true if a gang of the gang group has too few of the members that were given up for the sake of the gang group, or a strict one lost
-// some.
+// lacks reports whether a gang of the gang group could not have been bound: too few of its members did not fail themselves, or it is strict
+// and one of its members failed.
 func (w *world) lacks(r Result) bool {
 	tx := w.inProgress[r.Gang]
 	for _, gang := range tx.Gangs() {

@@ -109,12 +109,6 @@ func (b *PodBuilder) Priority(priority int32) *PodBuilder {
 	return b
 }
 
-// PriorityClass sets the class that determines the pod's priority.
-func (b *PodBuilder) PriorityClass(name string) *PodBuilder {
-	b.pod.Spec.PriorityClassName = name
-	return b
-}
-
 // Gate adds a scheduling gate.
 func (b *PodBuilder) Gate(name string) *PodBuilder {
 	b.pod.Spec.SchedulingGates = append(b.pod.Spec.SchedulingGates, v1.PodSchedulingGate{Name: name})

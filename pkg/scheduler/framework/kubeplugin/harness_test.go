@@ -201,13 +201,14 @@ type world struct {
 	adapted  transacting
 }
 
-// place opens a session with the plugin on the nodes and gang and runs allocate.
-func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec) *world {
+// place opens a session with the plugin, with further options, on the nodes and gang and runs allocate.
+func place(t *testing.T, s *slots, conf string, w sessiontest.ClusterSpec, opts ...Option) *world {
 	t.Helper()
 	s.taken = map[string]map[types.UID]bool{}
 	out := &world{slots: s, registry: framework.NewRegistry()}
 	out.registry.RegisterPlugin(framework.PluginSpec{Name: slotsName, New: func(_ framework.Arguments, h framework.Handle) (framework.Plugin, error) {
-		made, err := New(slotsName, h, func(k8sframework.Handle) (k8sframework.Plugin, error) { return s, nil }, WithWeight(2), WithTimeout(time.Minute))
+		made, err := New(slotsName, h, func(k8sframework.Handle) (k8sframework.Plugin, error) { return s, nil },
+			append(opts, WithWeight(2), WithTimeout(time.Minute))...)
 		out.adapted, _ = made.(transacting)
 		return made, err
 	}})

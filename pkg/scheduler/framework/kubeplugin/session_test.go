@@ -13,6 +13,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
@@ -100,6 +101,41 @@ func TestTheBestNodeByScore(t *testing.T) {
 	defer w.session.Close()
 	if got := w.session.Binds()["ns/g-0"]; got != "bb" {
 		t.Errorf("placed on %q, want bb", got)
+	}
+}
+
+// TestResultsAreCached: Filter and Score are called for each pod on each node, unless WithCaching lets allocate use the results for equal pods.
+// Pods that differ in a label that the plugin reads are not equal.
+func TestResultsAreCached(t *testing.T) {
+	cases := map[string]struct {
+		opts  []Option
+		label string
+		calls int
+	}{
+		"without the option":            {calls: 3},
+		"equal pods":                    {opts: []Option{WithCaching(framework.PerTaskClass, framework.SomePodKeys())}, calls: 1},
+		"a label that it reads":         {opts: []Option{WithCaching(framework.PerTaskClass, framework.SomePodKeys("rank"))}, label: "rank", calls: 3},
+		"a label that it does not read": {opts: []Option{WithCaching(framework.PerTaskClass, framework.SomePodKeys("rank"))}, label: "other", calls: 1},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			in := gangOf(3, 3, 2)
+			for i, pod := range in.Pods {
+				pod.Labels = map[string]string{tc.label: fmt.Sprint(i)}
+			}
+			// All members fit on n1, which comes first, so n2 never changes.
+			w := place(t, &slots{perNode: map[string]int{"n1": 3, "n2": 3}}, conf, in, tc.opts...)
+			defer w.session.Close()
+			if n := len(w.session.Binds()); n != 3 {
+				t.Fatalf("%d pods are placed, want 3", n)
+			}
+			for _, point := range []string{"filter", "score"} {
+				asked := slices.DeleteFunc(w.did(point), func(entry string) bool { return !strings.HasSuffix(entry, " n2") })
+				if len(asked) != tc.calls {
+					t.Errorf("%s was called %d times on n2, want %d: %v", point, len(asked), tc.calls, asked)
+				}
+			}
+		})
 	}
 }
 

@@ -40,7 +40,7 @@ type entry struct {
 	written *resourceapi.ResourceClaim
 }
 
-// stored returns the claim's allocation at the API server, as far as it is known.
+// stored returns the claim's last known allocation at the API server; nil if it is not allocated there.
 func (e *entry) stored() *resourceapi.AllocationResult {
 	if e.written != nil {
 		return e.written.Status.Allocation

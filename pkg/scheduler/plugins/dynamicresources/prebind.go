@@ -124,7 +124,8 @@ func (d *devices) writeOnce(ctx context.Context, held *assumedClaim, read *resou
 	return done, nil
 }
 
-// fits returns an error if the claim, as it is now, cannot get the held allocation or cannot be reserved for the pod.
+// fits returns an error if the current version of the claim cannot get the assumed allocation, or cannot be reserved for the
+// pod.
 func (h *assumedClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	switch allocation := claim.Status.Allocation; {

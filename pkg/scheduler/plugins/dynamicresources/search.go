@@ -257,8 +257,8 @@ type found struct {
 	claim, request int
 }
 
-// solve finds devices for the claims among those that are free in the given state. If there are none, the result has no
-// allocations.
+// solve finds devices for the claims among the devices that are free in the given state. If they do not suffice, the result
+// has no allocations.
 func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
 	if s.reach.pools() == 1 && asksForOne(claims) { // the allocator finds a device at once, and always the same one
 		allocations, err := s.allocate(claims, state)

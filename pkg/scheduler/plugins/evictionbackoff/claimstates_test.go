@@ -233,7 +233,8 @@ func TestSearchesOfNamespaces(t *testing.T) {
 	})
 }
 
-// TestGangsWithVictimsInCommonShareARoom: also those that have victims in common with the same gang, in whatever order they are found.
+// TestGangsWithVictimsInCommonShareARoom: gangs that each share a victim with a third gang share a room too. The order in which claims are added
+// does not matter.
 func TestGangsWithVictimsInCommonShareARoom(t *testing.T) {
 	claims := map[api.JobID][]api.TaskID{"both": {"first", "second"}, "one": {"first"}, "other": {"second"}, "alone": {"third"}}
 	for _, order := range [][]api.JobID{

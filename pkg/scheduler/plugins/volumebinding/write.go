@@ -100,8 +100,8 @@ func (w *writer) reserve(ctx context.Context, held *assumedClaim, pv *v1.Persist
 	metav1.SetMetaDataAnnotation(&reserved.ObjectMeta, SchedulerAnnotation, held.scheduler)
 	metav1.SetMetaDataAnnotation(&reserved.ObjectMeta, ClaimAnnotation, string(held.claim.UID))
 	if held.before != nil {
-		// A user reserved the volume for this claim's name, so the reservation must outlast a rollback. The annotation, which
-		// remains from an earlier claim, would tell the volume controller that no user made the reservation.
+		// A user reserved the volume for this claim's name, so the reservation must outlast a rollback. An
+		// annotation from an earlier claim would make the volume controller undo it as a reservation of its own.
 		delete(reserved.Annotations, volume.AnnBoundByController)
 	}
 	return w.kube.CoreV1().PersistentVolumes().Update(ctx, reserved, metav1.UpdateOptions{})

@@ -53,8 +53,8 @@ func (v value) plus(w value) value {
 	return value{v.remote + w.remote, v.first + w.first, v.loss + w.loss, v.score + w.score, v.devices | w.devices}
 }
 
-// group holds the candidates of the type on one PCIe root, or in the group that replaces the root, as far as they are in
-// the part of the node that is tried.
+// group holds the candidates of one device type on one PCIe root, or in the group that replaces the root. Only candidates in
+// the tried part of the node count.
 type group struct {
 	number, numa int
 	of           []candidate
