@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
@@ -41,10 +43,19 @@ func IsOwnMark(mark string) bool {
 	return mark != "" && slices.ContainsFunc(OwnNames(), func(name string) bool { return OwnershipMark(name) == mark })
 }
 
-// VisitAll lists the objects of a kind page by page, each within the timeout, and visits each object, continuing after an error. A Recoverer
-// reads the API server, because informers may not show a former leader's last writes yet.
+// visitsAtOnce is the number of objects that VisitAll visits at the same time. Tenants can put marks of this scheduler on any number of objects,
+// and the first session starts only after all of these were visited.
+const visitsAtOnce = 16
+
+// VisitAll lists the objects of a kind page by page, each within the timeout, and visits each object, continuing after an error. It calls visit
+// from several goroutines. A Recoverer reads the API server, because informers may not show a former leader's last writes yet.
 func VisitAll[T any](ctx context.Context, kind string, timeout time.Duration, list pager.ListPageFunc, visit func(*T) error) error {
-	var errs []error
+	var (
+		mu     sync.Mutex
+		errs   []error
+		visits errgroup.Group
+	)
+	visits.SetLimit(visitsAtOnce)
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
@@ -52,10 +63,18 @@ func VisitAll[T any](ctx context.Context, kind string, timeout time.Duration, li
 	})
 	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if item, ok := any(object).(*T); ok {
-			errs = append(errs, visit(item))
+			visits.Go(func() error {
+				if err := visit(item); err != nil {
+					mu.Lock()
+					defer mu.Unlock()
+					errs = append(errs, err)
+				}
+				return nil
+			})
 		}
 		return nil
 	})
+	_ = visits.Wait() // errs has all errors, not only the first
 	if err != nil {
 		err = fmt.Errorf("listing %s: %w", kind, err)
 	}

@@ -169,7 +169,7 @@ func TestWhatIsAskedOfOthers(t *testing.T) {
 			t.Errorf("%s has a unit", job.UID)
 		}
 	}
-	if waitsForNodes(nil) || !waitsForNodes(gangIn(api.Pending).JobInfo) || waitsForNodes(gangIn(api.Pending, api.Allocated).JobInfo) {
+	if waitsForNodes(nil) || !waitsForNodes(gangIn(api.Pending).JobInfo) || waitsForNodes(gangIn(api.Pending, api.Allocated).JobInfo) || waitsForNodes(gangIn(api.Pipelined).JobInfo) {
 		t.Error("a gang waits for nodes while no member is placed in the session, and no other does")
 	}
 	s.reservations.known.active["q"] = &reservation{gang: "ns/a", queue: "q"}

@@ -76,7 +76,7 @@ func (m *reservationManager) leaving(r *reservation) (tasks []*api.TaskInfo) {
 // admits reports whether the queue would admit the gang, and its share hold the nodes, if the nodes were drained.
 func (m *reservationManager) admits(r *reservation) bool {
 	queue := m.ssn.Queues[r.queue]
-	if queue == nil || !m.ssn.QueueUse.MayAdmit(queue, r.request) || m.withinShare(r) != nil {
+	if queue == nil || m.withinShare(r) != nil {
 		return false
 	}
 	ask := m.ask(r)
@@ -183,9 +183,10 @@ func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo
 	return k.ssn.QueueUse.Admits(ask.With(tasks...))
 }
 
-// waitsForNodes reports whether no member of the gang holds a node, not even in this session.
+// waitsForNodes reports whether no member of the gang holds a node or is to get one, not even in this session. Queues count members
+// that do.
 func waitsForNodes(job *api.JobInfo) bool {
-	return job != nil && waitsWhole(job) && len(job.TaskStatusIndex[api.Allocated]) == 0
+	return job != nil && waitsWhole(job) && len(job.TaskStatusIndex[api.Allocated]) == 0 && len(job.TaskStatusIndex[api.Pipelined]) == 0
 }
 
 // noteMembers records the members that wait for the nodes.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,7 +39,8 @@ func (d *devices) recover(ctx context.Context) error {
 
 type recovery struct {
 	devices *devices
-	// pods caches, by namespace, this scheduler's pods without a node.
+	// pods caches, by namespace, this scheduler's pods without a node. mu guards it.
+	mu   sync.Mutex
 	pods map[string]map[types.UID]bool
 }
 
@@ -73,6 +75,8 @@ func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) 
 
 // pending returns the UIDs of this scheduler's pods without a node in the namespace, read from the API server.
 func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID]bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if known := r.pods[namespace]; known != nil {
 		return known, nil
 	}

@@ -79,6 +79,27 @@ func TestTheLastUserIsRolledBackBeforeAnotherWrites(t *testing.T) {
 	})
 }
 
+// TestTwoRollbacksOfASharedClaimAtOnce: each withdraws its writes before the other has ended its hold. The later one deallocates the claim.
+func TestTwoRollbacksOfASharedClaimAtOnce(t *testing.T) {
+	run(t, append(gpus("n"), schedtest.DeviceClaim("shared", one())), func(w *world) {
+		first, second := member("first", "shared"), member("second", "shared")
+		w.mustPlace(first, "n")
+		w.mustPlace(second, "n")
+		w.mustPreBind(first)
+		w.mustPreBind(second)
+		d := w.plugin.devices
+		for _, held := range d.leave(first.Pod.UID).held {
+			if err := d.withdraw(w.t.Context(), held, first.Pod.UID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.rollBack(second)
+		w.untouched("shared")
+		d.drop(first.Pod.UID)
+		w.nothingAssumed()
+	})
+}
+
 // TestARollbackBesideAPodThatEnded: the claim is allocated for one member and reserved for a pod that ended, too, when that member is rolled
 // back. The next one to be rolled back leaves nothing.
 func TestARollbackBesideAPodThatEnded(t *testing.T) {

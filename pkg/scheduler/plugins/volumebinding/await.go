@@ -96,7 +96,10 @@ func (o *objects) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1
 // they must show the volume as bound to it: before that, other claims would find the volume free.
 func (o *objects) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
 	pv, err := o.volumes.Get(claim.Spec.VolumeName)
-	if err != nil {
+	switch {
+	case err != nil && own == nil: // the volume existed when the pod was placed
+		return false, fmt.Errorf("volume of %s: %w", describe(claim), err)
+	case err != nil:
 		return false, nil // the informer does not show the volume yet
 	}
 	if err := o.reaches(pv, node); err != nil {

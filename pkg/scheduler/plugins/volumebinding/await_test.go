@@ -122,6 +122,23 @@ func TestWhatEndsTheWait(t *testing.T) {
 	}
 }
 
+// TestABoundClaimsDeletedVolumeEndsTheStep: nothing wakes the step for a claim that was bound before, so it must not wait for its volume.
+func TestABoundClaimsDeletedVolumeEndsTheStep(t *testing.T) {
+	volume, claim := local("v", "n1"), schedtest.UnboundClaim("c", "local")
+	schedtest.BindVolume(claim, volume)
+	run(t, nil, with(someNodes("n1"), []runtime.Object{claim, volume, schedtest.UnboundClaim("d", "made")}), func(w *world) {
+		task := member("g-0", "c", "d")
+		w.mustPlace(task, "n1")
+		end, began := w.preBind(task), time.Now()
+		w.removeVolume("v")
+		w.provision("d")
+		want := `volume of claim "c" (storage class "local"): persistentvolume "v" not found`
+		if err := end(); err == nil || !strings.Contains(err.Error(), want) || time.Since(began) > 0 {
+			t.Errorf("the step ended after %v: %v, want %s at once", time.Since(began), err, want)
+		}
+	})
+}
+
 // TestAClaimThatIsBoundBeforeTheStep: no further event of the claim arrives, so the step must look before it waits.
 func TestAClaimThatIsBoundBeforeTheStep(t *testing.T) {
 	run(t, nil, with(someNodes("n1"), []runtime.Object{schedtest.UnboundClaim("c", "local"), local("v", "n1")}), func(w *world) {

@@ -6,12 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
@@ -27,14 +28,15 @@ func (v *volumes) recover(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), v.objects.isReady) {
 		return fmt.Errorf("%s cannot be read; allow the scheduler to list and watch them: %w", strings.Join(v.objects.unread(), ", "), context.Cause(ctx))
 	}
-	r := recovery{writer: &v.writer, pods: map[string][]v1.Pod{}}
+	r := recovery{writer: &v.writer, inUse: map[string]sets.Set[string]{}}
 	return errors.Join(r.claims(ctx), r.reserved(ctx))
 }
 
 type recovery struct {
 	writer *writer
-	// pods caches the pods by namespace.
-	pods map[string][]v1.Pod
+	// inUse caches, by namespace, the claims that pods with a node use. mu guards it.
+	mu    sync.Mutex
+	inUse map[string]sets.Set[string]
 }
 
 // claims withdraws the nodes that a former leader selected for claims. It reads from the API server, because informers may not
@@ -78,19 +80,25 @@ func (r *recovery) reserved(ctx context.Context) error {
 
 // used reports whether, according to the API server, a pod with a node uses the claim.
 func (r *recovery) used(ctx context.Context, namespace, claim string) (bool, error) {
-	pods, known := r.pods[namespace]
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	inUse, known := r.inUse[namespace]
 	if !known {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		list, err := r.writer.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+		pods, err := r.writer.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
 		}
-		pods = list.Items
-		r.pods[namespace] = pods
+		inUse = sets.Set[string]{}
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; pod.Spec.NodeName != "" && !podutil.IsPodTerminal(pod) {
+				for _, own := range claimVolumes(pod) {
+					inUse.Insert(own.claim.Name)
+				}
+			}
+		}
+		r.inUse[namespace] = inUse
 	}
-	return slices.ContainsFunc(pods, func(pod v1.Pod) bool {
-		return pod.Spec.NodeName != "" && !podutil.IsPodTerminal(&pod) &&
-			slices.ContainsFunc(claimVolumes(&pod), func(own claimVolume) bool { return own.claim.Name == claim })
-	}), nil
+	return inUse.Has(claim), nil
 }
