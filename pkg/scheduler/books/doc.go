@@ -13,7 +13,7 @@
 //	victim   eviction      Pods.Evict                Pods.Spare, or the end of the pod
 //
 // Only Pods moves tasks in Jobs and on Nodes. The place and the status of a task are a function of these inputs only (record.place). Every transition changes
-// one input and books the record again, that is, it recomputes the record's task. Nothing is repaired later, because no other code writes to the books:
+// one input and books the record again, that is, it recomputes the record's task. No other code moves tasks, so no later correction is needed:
 //
 //	shown without node, no hold       Pending, on no node; Releasing if the pod is being deleted
 //	shown without node, hold          Binding or Bound on the hold's node
@@ -30,8 +30,8 @@
 // A job stays in its queue while a task of it holds resources, whatever queue its PodGroup names now; only a snapshot moves a job (jobqueue.go).
 // A task that has a node does not go to a job of another queue.
 //
-// A node has an entry while a Node object is shown, or a task or a NUMA topology names it. A Node that is deleted leaves its tasks
-// on the entry, so a Node that is registered again has them at once. A job has an entry while its PodGroup is shown or a pod names it.
+// A node has an entry while a Node object is shown, or a task or a NUMA topology names it. The tasks of a deleted Node stay in its
+// entry, so the node has them at once when it is registered again. A job has an entry while its PodGroup is shown or a pod names it.
 //
 // # Copies
 //
@@ -47,5 +47,5 @@
 // readers; readers must not write to what they are given. Objects of informers are read-only, also for the books: an entry that needs another
 // annotation or quantity has a copy.
 //
-// The package knows upstream's types of package api, which sessions consist of, and neither informers nor the API server.
+// The package uses upstream's types of package api, which sessions consist of. It uses neither informers nor the API server.
 package books
