@@ -16,8 +16,8 @@ import (
 // would wait for one batch of perGang members after the other.
 const placeTime = 100 * time.Millisecond
 
-// startWaiting starts the chains of waiting members. At most perGang chains of the transaction run at a time, without
-// slow ones.
+// startWaiting starts the chains of waiting members. At most perGang chains of the transaction run at a time.
+// Chains that have run for placeTime do not count.
 func (r *run) startWaiting() {
 	for _, m := range r.roster.startable(r.e.options.perGang) {
 		r.work.Go(func() { r.chain(m) })

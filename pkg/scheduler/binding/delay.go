@@ -152,8 +152,7 @@ func (s *roster) reportUnfinished() {
 	}
 }
 
-// firstDelay describes the delay of the first member that has one; empty if no member has one. It is called with mu
-// held.
+// firstDelay describes the delay of the first delayed member; empty if no member is delayed. It is called with mu held.
 func (s *roster) firstDelay() string {
 	for _, m := range s.members {
 		if d := s.delayOf(m); d != nil {

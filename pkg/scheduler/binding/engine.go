@@ -115,14 +115,14 @@ func (e *Engine) Cancel(gang api.JobID, task api.TaskID, cause error) {
 	}
 }
 
-// CancelGang fails all members of the gang in the way of Cancel, with a cause such as the deletion of its PodGroup.
+// CancelGang calls Cancel for all members of the gang, with a cause such as the deletion of its PodGroup.
 func (e *Engine) CancelGang(gang api.JobID, cause error) {
 	for _, r := range e.runsOf(gang) {
 		r.roster.cancel(func(m *member) bool { return m.Task.Job == gang }, cause)
 	}
 }
 
-// CancelNode fails all members that are placed on the node in the way of Cancel.
+// CancelNode calls Cancel for all members that are placed on the node, with the cause.
 func (e *Engine) CancelNode(node string, cause error) {
 	for _, r := range e.runs() {
 		r.roster.cancel(func(m *member) bool { return m.Node == node }, cause)

@@ -25,18 +25,18 @@ func (p phase) String() string {
 
 // run is a transaction under way. One goroutine, run.run, takes it through its phases:
 //
-//	         former one of        every member passed or failed,
-//	         the gang ended       the passed ones are enough
+//	         earlier              every member passed or failed,
+//	         transactions ended   the passed members are enough
 //	queued ────────────────► pre-bind ─────────────────────────► bind ───────┐ all bound
 //	                            │                                            │ or released
-//	                            │ too few are left, whether found            ▼
+//	                            │ too few members are left, found            ▼
 //	                            │ early or at the barrier                  ended
 //	                            ▼                                            ▲
 //	                         rollback ───────────────────────────────────────┘
 //
-// The step from pre-bind to bind is the barrier. It is taken under roster.mu, with a slot for the first Binding in hand and
-// no member lost since the verdict, so that nothing comes between the verdict and the first Binding. From there on
-// members succeed or fail one by one.
+// The transition from pre-bind to bind is the barrier. It happens under roster.mu, when the run has a slot for the first
+// Binding and no member was lost since the verdict. So no loss comes between the verdict and the first Binding. After the
+// barrier, members succeed or fail one by one.
 type run struct {
 	e         *Engine
 	tx        *Transaction

@@ -18,8 +18,8 @@ func (s *roster) move(m *member, to memberState) {
 	}
 }
 
-// lose fails a member that has not passed the barrier, with err. For any other member, or one that has already failed,
-// it does nothing and returns false. It is called with mu held.
+// lose fails a member that has not passed the barrier, with err. If the member has passed the barrier or has already
+// failed, it does nothing and returns false. It is called with mu held.
 func (s *roster) lose(m *member, err error) bool {
 	switch m.state {
 	case stateWaiting, statePassed:

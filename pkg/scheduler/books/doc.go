@@ -36,7 +36,7 @@
 // # Copies
 //
 // Each entry of a node or a job has a generation, which every change of the entry raises. A session gets copies of the entries, which
-// are its own to change. Snapshot copies an entry again only if its generation has changed since the last copy, or if the last
+// it may change. Snapshot copies an entry again only if its generation has changed since the last copy, or if the last
 // session has changed its copy. Package snapshot compares the copy
 // with its original state, in sums and counts where these suffice. Entries of nodes with a NUMA topology are always
 // copied, because sessions allocate CPUs in them. Full copies everything and serves readers outside the scheduling loop.
@@ -44,7 +44,7 @@
 // # Rules
 //
 // One mutex guards all of it. No method calls the API server or waits while it holds the mutex. Lock and Unlock are exported for
-// readers; readers must not write to what they are given. Objects of informers are read-only, also for the books: an entry that needs another
+// readers; readers must not change the values that they get. Objects of informers are read-only, also for the books: an entry that needs another
 // annotation or quantity has a copy.
 //
 // The package uses upstream's types of package api, which sessions consist of. It uses neither informers nor the API server.

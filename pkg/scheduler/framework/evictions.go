@@ -97,9 +97,9 @@ func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
 	return Companions(e.upstream.Jobs, e.placements.GangGroup(job))
 }
 
-// flush sends the deferred evictions, except useless ones. A gang whose evictions are cancelled no longer needs the
-// room of its victims. A victim on such a node is not evicted if it still fits beside the members of other gangs that
-// are placed there. Victims of the highest priority are considered first.
+// flush sends the deferred evictions, except useless evictions. A gang whose evictions are cancelled no longer needs the
+// resources of its victims. A victim on a node of such a gang's members is not evicted if it still fits beside the
+// members of other gangs that are placed there. Victims of the highest priority are considered first.
 func (e *evictions) flush() {
 	if len(e.deferred) == 0 {
 		return

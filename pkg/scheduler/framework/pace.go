@@ -70,7 +70,7 @@ func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	return found
 }
 
-// keep drops the reports of gangs that no longer wait, which are not in waiting.
+// keep drops the reports of gangs that no longer wait. waiting are the gangs that still wait.
 func (t lastReports) keep(waiting map[api.JobID]PendingReason) {
 	maps.DeleteFunc(t, func(gang api.JobID, _ lastReport) bool {
 		_, waits := waiting[gang]

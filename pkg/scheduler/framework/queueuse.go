@@ -66,8 +66,8 @@ func (u *QueueUse) add(queue api.QueueID, request *api.Resource) {
 	}
 }
 
-// counts returns the sums that include the resources of the queue's tasks: those of the queue, of its ancestors, and of
-// the whole cluster.
+// counts returns the sums of used resources that include the queue's tasks: the sums of the queue, of each of its
+// ancestors, and of the whole cluster.
 func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	counts := []*api.Resource{u.all}
 	for _, id := range u.Path(queue) {

@@ -12,7 +12,7 @@ import (
 )
 
 // openTransactions are the running session's transactions that are not handed to the engine yet. Each gang or group of
-// gangs has one.
+// gangs has one transaction.
 type openTransactions struct {
 	mu     sync.Mutex
 	byGang map[api.JobID]*binding.Transaction

@@ -97,7 +97,7 @@ func (l *Ledger) Seal() {
 // ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns their tasks. Such
 // transactions exist because upstream counts members without requests as placed before backfill has placed them. No
 // step of their members begins, and their gangs have no backoff. If a gang of such a transaction has another
-// transaction in flight, the open one is kept, because it may be complete once the other has ended.
+// transaction in flight, the open transaction is kept. It may be complete once the other has ended.
 func (l *Ledger) ReleaseIncomplete() map[api.JobID][]api.TaskID {
 	var taken []*binding.Transaction
 	for _, tx := range l.open.list() {
