@@ -129,12 +129,13 @@ func (b *Backoff) RetrySoon(gang api.JobID) {
 	b.soon(func(id api.JobID, _ *gangWait) bool { return id == gang })
 }
 
-// RetryNodeSoon calls RetrySoon for the gangs that failed on the node. They no longer avoid the node.
+// RetryNodeSoon shortens the waits of the gangs that failed on the node, as RetrySoon does. These gangs no longer avoid
+// the node.
 func (b *Backoff) RetryNodeSoon(node string) {
 	b.soon(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
 }
 
-// RetryNode ends the waits of the gangs that failed on the node. They no longer avoid the node.
+// RetryNode ends the waits of the gangs that failed on the node. These gangs no longer avoid the node.
 func (b *Backoff) RetryNode(node string) {
 	b.retry(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
 }

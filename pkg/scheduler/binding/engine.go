@@ -115,14 +115,15 @@ func (e *Engine) Cancel(gang api.JobID, task api.TaskID, cause error) {
 	}
 }
 
-// CancelGang calls Cancel for all members of the gang, with a cause such as the deletion of its PodGroup.
+// CancelGang fails all members of the gang with a cause such as the deletion of its PodGroup. As with Cancel, a bound
+// member stays bound.
 func (e *Engine) CancelGang(gang api.JobID, cause error) {
 	for _, r := range e.runsOf(gang) {
 		r.roster.cancel(func(m *member) bool { return m.Task.Job == gang }, cause)
 	}
 }
 
-// CancelNode calls Cancel for all members that are placed on the node, with the cause.
+// CancelNode fails all members that are placed on the node with the cause. As with Cancel, a bound member stays bound.
 func (e *Engine) CancelNode(node string, cause error) {
 	for _, r := range e.runs() {
 		r.roster.cancel(func(m *member) bool { return m.Node == node }, cause)

@@ -137,8 +137,8 @@ func (p *Pods) heldBy(key api.TaskID, owner any) *record {
 	return nil
 }
 
-// HeldGang returns the gang whose transaction holds the pod; false if no transaction holds it. The pod may meanwhile
-// name another gang.
+// HeldGang returns the gang whose transaction holds the pod; false if no transaction holds it. The gang that the
+// pod names may have changed since the transaction began.
 func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
