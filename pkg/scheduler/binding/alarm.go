@@ -4,7 +4,7 @@ package binding
 
 import "time"
 
-// alarm runs a function once after a delay, unless it is stopped before. A nil alarm never fires.
+// alarm runs a function once after a delay, unless stop is called before. A nil alarm never fires.
 type alarm struct {
 	timer   *time.Timer
 	done    chan struct{}
@@ -20,8 +20,8 @@ func after(d time.Duration, f func()) *alarm {
 	return a
 }
 
-// stop prevents the function from running, or waits for it if it already runs. One goroutine at a time may call it, as
-// often as it likes.
+// stop prevents the alarm's function from running. If the function already runs, stop waits for it. stop may be called
+// several times, by one goroutine at a time.
 func (a *alarm) stop() {
 	if a == nil || a.stopped {
 		return

@@ -11,12 +11,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// memory is how long a Backoff remembers a gang after its wait has ended, in multiples of the longest wait.
+// memory is how long a Backoff remembers a gang after its wait has ended, as a multiple of the longest wait.
 const memory = 10
 
-// Backoff keeps gangs that failed from being tried again too soon: each failure in a row doubles the gang's wait.
-// All methods are safe for concurrent use. Time is kept by one timer; a gang that neither fails again nor is
-// forgotten within ten times the longest wait is dropped, so memory is bounded by the failures of that time.
+// Backoff delays the next try of gangs that failed. Each failure in a row doubles the gang's wait. All methods are safe
+// for concurrent use. One timer ends all waits. A gang is dropped if it neither fails again nor is forgotten within ten
+// times the longest wait. So memory is bounded by the failures of that time.
 //
 //	          Failed                      wait over, Retry...
 //	unknown ─────────► waiting (blocked) ─────────────────────► remembered (free)
@@ -40,27 +40,28 @@ type Backoff struct {
 }
 
 type gangWait struct {
-	// length is the wait before jitter.
+	// length is the gang's wait before jitter is added.
 	length time.Duration
 	began  time.Time
 	until  time.Time
 	over   bool
-	// touched reports whether something the gang depends on changed during the current try.
+	// touched reports whether a retry was requested during the gang's current try, because an object that the gang
+	// depends on changed.
 	touched bool
-	// early is the shortest time that a wait lasts before RetrySoon ends it. It doubles each time a wait is cut short, and
-	// halves with each wait that runs to its end.
+	// early is the shortest time that a wait lasts before RetrySoon ends it. early doubles each time RetrySoon shortens
+	// a wait. It halves with each wait that is not shortened.
 	early time.Duration
-	// cut reports whether the wait ends earlier than the backoff says.
+	// cut reports whether the wait was shortened to early.
 	cut    bool
 	reason string
 	nodes  []string
-	// avoid are the nodes that the gang failed on and should avoid. The list starts again when the gang fails on one of
-	// them.
+	// avoid are the nodes that the gang failed on and should avoid. When the gang fails again on a node in the list, the
+	// list is emptied first.
 	avoid []string
 }
 
-// NewBackoff returns a Backoff whose waits grow from initial to longest, each made longer by a random part of up to
-// jitter times itself. It calls wake, which must not block, whenever waits have ended.
+// NewBackoff returns a Backoff whose waits grow from initial to longest. Each wait is made longer by a random part of
+// up to jitter times itself. Backoff calls wake whenever waits have ended; wake must not block.
 func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Backoff {
 	b := &Backoff{initial: initial, longest: longest, jitter: jitter, wake: wake, gangs: map[api.JobID]*gangWait{}}
 	b.timer = time.AfterFunc(longest, b.expire)
@@ -69,8 +70,9 @@ func NewBackoff(initial, longest time.Duration, jitter float64, wake func()) *Ba
 }
 
 // Failed makes the gang wait, twice as long as after its last failure, and returns the end of the wait. If a retry was
-// requested during the failed try, that try may not have seen the change: the wait is then as short as a first one, or as
-// RetrySoon allows. The reason is shown to users; nodes lists where the gang failed, see Avoid and RetryNode.
+// requested during the failed try, that try may not have seen the change that caused the request. The wait is then only
+// as long as a first wait, or as RetrySoon allows. The reason is shown to users. nodes are the nodes on which the gang
+// failed, see Avoid and RetryNode.
 func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,7 +82,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 		b.gangs[gang] = w
 	} else {
 		if !w.over && !time.Now().Before(w.until) {
-			b.end(w) // the timer is about to end the wait, too
+			b.end(w) // the wait is over, but the timer has not ended it yet
 		}
 		w.length = min(2*w.length, b.longest)
 	}
@@ -93,7 +95,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	w.touched = false
 	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
 	if slices.ContainsFunc(nodes, func(node string) bool { return slices.Contains(w.avoid, node) }) {
-		w.avoid = nil // no other node was left, so the list starts again
+		w.avoid = nil // the gang had no other node left, so the list starts again
 	}
 	w.avoid = append(w.avoid, nodes...)
 	slices.Sort(w.avoid)
@@ -113,30 +115,32 @@ func (b *Backoff) Blocked(gang api.JobID) (reason string, until time.Time, block
 	return w.reason, w.until, true
 }
 
-// RetryNow ends the gang's wait. Its next wait is as long as if this one had run to its end.
+// RetryNow ends the gang's wait at once. After the next failure, the gang waits as long as if this wait had run to its
+// end.
 func (b *Backoff) RetryNow(gang api.JobID) {
 	b.retry(func(id api.JobID, _ *gangWait) bool { return id == gang })
 }
 
-// RetrySoon ends the gang's wait once it has lasted as long as a first wait. It is for changes that the gang's own steps
-// and their rollback may have caused, or that happen periodically: if these ended the wait at once, the gang would retry in
-// a loop without a pause. If such changes end several waits in a row, the shortest wait doubles too, so that they cause at
-// most about twice as many tries.
+// RetrySoon ends the gang's wait once the wait has lasted as long as a first wait. It is for changes that the gang's
+// own steps and rollbacks may have caused, or that happen periodically. If such changes ended the wait at once, the
+// gang would retry in a loop without a pause. Each time they shorten a wait, the shortest wait doubles, too. So such
+// changes cause at most about twice as many tries.
 func (b *Backoff) RetrySoon(gang api.JobID) {
 	b.soon(func(id api.JobID, _ *gangWait) bool { return id == gang })
 }
 
-// RetryNodeSoon is RetrySoon for the gangs that failed on the node. They need not avoid the node from here on.
+// RetryNodeSoon shortens the waits of the gangs that failed on the node, as RetrySoon does. These gangs no longer avoid
+// the node.
 func (b *Backoff) RetryNodeSoon(node string) {
 	b.soon(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
 }
 
-// RetryNode ends the waits of the gangs that failed on the node. They need not avoid the node from here on.
+// RetryNode ends the waits of the gangs that failed on the node. These gangs no longer avoid the node.
 func (b *Backoff) RetryNode(node string) {
 	b.retry(func(_ api.JobID, w *gangWait) bool { return w.failedOn(node) })
 }
 
-// failedOn reports whether the gang failed on the node. It also removes the node from the nodes to avoid.
+// failedOn reports whether the gang failed on the node. It also removes the node from the nodes that the gang avoids.
 func (w *gangWait) failedOn(node string) bool {
 	avoided, ok := slices.BinarySearch(w.avoid, node)
 	if ok {
@@ -145,8 +149,8 @@ func (w *gangWait) failedOn(node string) bool {
 	return ok || slices.Contains(w.nodes, node)
 }
 
-// Avoid lists, sorted, the nodes that the gang failed on and should avoid if it can. A node is listed until the gang
-// succeeds, the node changes, or the gang fails on it again because no other node was left.
+// Avoid lists, sorted, the nodes that the gang failed on and should avoid if possible. A node is listed until the gang
+// succeeds, the node changes, or the gang has no other node left and fails on it again.
 func (b *Backoff) Avoid(gang api.JobID) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,12 +160,12 @@ func (b *Backoff) Avoid(gang api.JobID) []string {
 	return nil
 }
 
-// RetryAll ends all waits.
+// RetryAll ends the waits of all gangs.
 func (b *Backoff) RetryAll() {
 	b.retry(func(api.JobID, *gangWait) bool { return true })
 }
 
-// Forget drops the gang, because it succeeded or was deleted: its next failure counts as its first.
+// Forget drops the gang, because it succeeded or was deleted. Its next failure then counts as its first.
 func (b *Backoff) Forget(gang api.JobID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,7 +182,7 @@ func (b *Backoff) Stop() {
 	defer b.waking.Unlock()
 }
 
-// retry ends the waits of the gangs that match accepts, and restores their shortest wait to the length of a first one.
+// retry ends the waits of the gangs that match accepts. It also resets how short RetrySoon may make their waits.
 func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	ended := false
@@ -201,7 +205,7 @@ func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	}
 }
 
-// soon shortens the waits of the gangs that match accepts to their shortest wait.
+// soon shortens the waits of the gangs that match accepts to gangWait.early.
 func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,7 +224,7 @@ func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
 	}
 }
 
-// end ends a wait that has lasted its time.
+// end ends a wait whose time has passed, and adjusts the shortest wait of the gang.
 func (b *Backoff) end(w *gangWait) {
 	w.over = true
 	if w.cut {

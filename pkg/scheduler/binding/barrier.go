@@ -8,13 +8,13 @@ import (
 	"fmt"
 )
 
-// quorumAttempts bounds how often the Gatekeeper is asked for one verdict. Tries without an answer do not count while there is a
-// member to bind: during an outage of the API server no other gang is bound and no step is rolled back either, so waiting costs
-// nothing.
+// quorumAttempts bounds how often the engine calls the Gatekeeper for one verdict. While there are members to bind, a
+// call without an answer from the API server does not count. During such an outage no other gang could be bound and no
+// step rolled back, so waiting costs nothing.
 const quorumAttempts = 5
 
-// barrier decides the transaction once every member has passed or failed. It returns the members to bind, in state binding, and a
-// slot for the first of them; it returns none when all have failed.
+// barrier decides the transaction once every member has passed or failed. It returns the members to bind, in state
+// binding, and a slot for the first Binding. If all members have failed, it returns no members.
 func (r *run) barrier() ([]*member, *waiter) {
 	for r.quorumErr == nil {
 		if r.e.ctx.Err() != nil {
@@ -22,7 +22,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 		}
 		r.roster.forgetChange()
 		chosen, lost := r.roster.alive()
-		r.startPendingRollbacks() // after alive, so that every member lost so far has a rollback
+		r.startPendingRollbacks() // called after alive, so that every member lost so far gets a rollback
 		err := r.quorum(chosen, quorumAttempts)
 		if errors.Is(err, errFewer) {
 			continue
@@ -50,7 +50,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 	return nil, nil
 }
 
-// abortIfBelowMinimum fails the remaining members when even all of them together are below the minimum.
+// abortIfBelowMinimum fails the remaining members if they cannot reach the gang's minimum even when all of them pass.
 func (r *run) abortIfBelowMinimum() {
 	alive, _ := r.roster.alive()
 	if err := r.quorum(alive, 1); err != nil && !transient(err) {
@@ -58,16 +58,17 @@ func (r *run) abortIfBelowMinimum() {
 	}
 }
 
-// refuseAll fails all members because the gang cannot reach its minimum.
+// refuseAll fails all members because the gang cannot reach its minimum. lack says what is missing.
 func (r *run) refuseAll(lack error) {
 	r.quorumErr = lack
 	r.roster.failAll(fmt.Errorf("%w: %w", ErrNoQuorum, lack))
 }
 
-// errFewer says that members were lost while the Gatekeeper could not be asked about them.
+// errFewer means that more members were lost while quorum waited for an answer of the Gatekeeper.
 var errFewer = errors.New("members were lost in the meantime")
 
-// quorum asks the Gatekeeper, and retries with backoff after an error that may pass. RetryNow resets the number of attempts.
+// quorum calls the Gatekeeper, and retries with backoff after an error that may pass. RetryNow resets the number of
+// attempts.
 func (r *run) quorum(members []*member, attempts int) error {
 	pauses := r.e.pauses(r.e.options.retry)
 	pauses.changed = r.roster.changed

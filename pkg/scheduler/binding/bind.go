@@ -13,10 +13,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// errUnsettled is the outcome of a bind that Abort left without a clear answer.
+// errUnsettled is the outcome of a bind if Abort came before it was known whether the pod is bound.
 var errUnsettled = fmt.Errorf("%w before it was known whether the pod is bound", ErrAborted)
 
-// bindAll binds the members that passed the barrier, and waits for all of them. The first of them uses the slot that
+// bindAll binds the members that passed the barrier, and waits for all binds. The first member uses the slot that
 // barrier acquired.
 func (r *run) bindAll(members []*member, slot *waiter) {
 	r.tx.stageInfo(members)
@@ -35,8 +35,8 @@ func (r *run) bindAll(members []*member, slot *waiter) {
 	r.work.Wait()
 }
 
-// bind binds one member and records the outcome in the ledger. slot is for the first call; nil if the member has yet to ask
-// for one. A member that is not bound is rolled back on a goroutine of its own.
+// bind binds one member and records the outcome in the ledger. slot is the slot for the first Binding; if it is nil,
+// bind acquires one. A member that is not bound is rolled back on another goroutine.
 func (r *run) bind(m *member, slot *waiter) {
 	err := r.place(m, slot)
 	switch {
@@ -53,7 +53,7 @@ func (r *run) bind(m *member, slot *waiter) {
 	}
 }
 
-// notifyBound calls the function Bound of the member's steps.
+// notifyBound calls the function Bound of each step of the bound member.
 func (r *run) notifyBound(m *member) {
 	for i := range m.Steps {
 		s := &m.Steps[i]
@@ -69,8 +69,9 @@ func (r *run) notifyBound(m *member) {
 	}
 }
 
-// place sends Bindings for the member until one is known to hold, and then returns nil. It returns an error once none
-// holds and none will. If the member was cancelled and is known not to be bound, the error is the cause.
+// place sends Bindings for the member until the pod is known to be bound, and then returns nil. It returns an error if
+// the pod is not bound and no more Bindings are sent, or if Abort came first. If the member was cancelled and is known
+// not to be bound, the error is the cause of the cancellation.
 func (r *run) place(m *member, slot *waiter) error {
 	e := r.e
 	pauses := e.pauses(e.options.retry)
@@ -92,7 +93,7 @@ func (r *run) place(m *member, slot *waiter) error {
 		doubt = doubt || classify(err) == unclear
 		final := tries.last(err)
 		if doubt {
-			pauses.atLeast(e.ctx, err, e.options.retry.Duration) // time for a write that is still on its way to arrive
+			pauses.atLeast(e.ctx, err, e.options.retry.Duration) // gives a write that is still on its way the time to arrive
 			held, lost := r.settleBinding(m)
 			if held || errors.Is(lost, errUnsettled) {
 				return lost
@@ -115,8 +116,8 @@ func (r *run) place(m *member, slot *waiter) error {
 	}
 }
 
-// settleBinding reads whether a Binding of the member holds. The error lost says that none does and none will, or that Abort
-// came first.
+// settleBinding reports whether the pod is bound to the member's node. lost is nil if the pod may still be bound.
+// Otherwise lost says why the pod will not be bound, or that Abort ended the look-up.
 func (r *run) settleBinding(m *member) (held bool, lost error) {
 	fate, err := r.lookup(m)
 	switch {
@@ -132,7 +133,7 @@ func (r *run) settleBinding(m *member) (held bool, lost error) {
 	return false, nil
 }
 
-// lookup reads the node of the member's pod, and retries until there is an answer or Abort.
+// lookup reads the node of the member's pod, and retries until the API server answers or Abort is called.
 func (r *run) lookup(m *member) (PodBinding, error) {
 	e := r.e
 	pauses := e.pauses(e.options.retry)

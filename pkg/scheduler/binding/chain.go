@@ -11,19 +11,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// placeTime is how long a member's steps count against perGang. A write takes milliseconds; a longer step mostly waits for
-// something else, such as a volume provisioner. If such members kept counting, the gang would wait once for each batch of perGang
-// members.
+// placeTime is how long a member's running steps count against perGang. A write takes milliseconds; a longer step
+// mostly waits for something else, such as a volume provisioner. If members with long steps kept counting, a large gang
+// would wait for one batch of perGang members after the other.
 const placeTime = 100 * time.Millisecond
 
-// startWaiting starts the chains of waiting members, at most perGang at a time.
+// startWaiting starts the chains of waiting members. At most perGang chains of the transaction run at a time.
+// Chains that have run for placeTime do not count.
 func (r *run) startWaiting() {
 	for _, m := range r.roster.startable(r.e.options.perGang) {
 		r.work.Go(func() { r.chain(m) })
 	}
 }
 
-// chain runs the member's steps in order. It rolls them back if the member fails before its last step has returned.
+// chain runs the member's steps in order. If the member fails before its last step has returned, chain rolls back its
+// steps.
 func (r *run) chain(m *member) {
 	defer after(placeTime, func() { r.roster.givePlace(m) }).stop()
 	for i := range m.Steps {
@@ -44,8 +46,8 @@ func (r *run) chain(m *member) {
 	}
 }
 
-// step runs one step and waits for it to return. The member may fail earlier, at the deadline or by a cancellation; the step is
-// still waited for, because it can be rolled back only afterwards.
+// step runs one step and waits for it to return. The member may fail earlier, at the deadline or by a cancellation.
+// step still waits then, because a step can be rolled back only after it has returned.
 func (r *run) step(m *member, s *Step) error {
 	ctx, cancel := context.WithTimeoutCause(m.ctx, s.timeout(), s.failure(m.Member, s.overdue()))
 	defer cancel()
@@ -66,7 +68,7 @@ func (r *run) step(m *member, s *Step) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil { // the step's own error follows from the cancellation
+		if cause := context.Cause(ctx); cause != nil { // the cancellation caused the step's error
 			err = cause
 		} else {
 			err = s.failure(m.Member, err)
@@ -91,8 +93,8 @@ func (s *Step) failure(m *Member, err error) *StepError {
 	return &StepError{Plugin: s.Plugin, Pod: m.key(), Node: m.Node, Err: err}
 }
 
-// protect turns a panic of the plugin's function into a *PanicError. The stack is logged here, because messages of
-// errors, which end up in events and conditions, leave it out.
+// protect turns a panic of the plugin's function into a *PanicError. It logs the stack, because error messages, which
+// are shown in events and conditions, do not contain it.
 func protect(s *Step, m *member, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

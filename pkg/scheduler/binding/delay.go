@@ -11,14 +11,16 @@ import (
 type DelayKind string
 
 const (
-	// StepWaits is a step that runs long, within its timeout.
+	// StepWaits means that a step runs long, but is still within its timeout.
 	StepWaits DelayKind = "PreBindPending"
-	// PreBindTimedOut is a step that timed out or was cancelled and cannot be rolled back, because it has not returned.
+	// PreBindTimedOut means that a step timed out or was cancelled, and cannot be rolled back because it has not
+	// returned.
 	PreBindTimedOut DelayKind = "PreBindTimedOut"
-	// RollbackStuck is a rollback that keeps failing, or does not return.
+	// RollbackStuck means that a rollback keeps failing, or does not return.
 	RollbackStuck DelayKind = "RollbackStuck"
-	// BindWaits is a member that passed its steps and is not bound, although every other member has passed or failed too: the
-	// gang's minimum cannot be read, its Binding hangs or fails, or it is not known whether one holds.
+	// BindWaits means that a member passed its steps and is not bound, although every other member has passed or failed.
+	// The cause may be that the gang's minimum cannot be read, that the member's Binding hangs or fails, or that it is
+	// not known whether the pod is bound.
 	BindWaits DelayKind = "BindPending"
 )
 
@@ -26,13 +28,14 @@ const (
 type Delay struct {
 	Kind         DelayKind
 	Plugin, Node string
-	// Since is when the step, the first try of its rollback, or the barrier began. It stays the same while the delay lasts.
+	// Since is when the step, the first try of the rollback, or the barrier began. It does not change while the delay
+	// lasts.
 	Since time.Time
-	// Err is the last failure of the rollback, or of the call that the bind waits for; nil when there was none.
+	// Err is the last failure of the rollback, or of the call that the bind waits for; nil if no call has failed.
 	Err error
 }
 
-// String contains everything a user needs, and nothing that changes while the delay lasts, such as its age.
+// String describes the delay for users. The text contains nothing that changes while the delay lasts, such as its age.
 func (d Delay) String() string {
 	since := d.Since.UTC().Format(time.RFC3339)
 	switch d.Kind {
@@ -54,8 +57,8 @@ func (d Delay) String() string {
 	return fmt.Sprintf("rollback of pre-bind plugin %s on node %s failing since %s: %v; retrying, the pod's resources stay reserved", d.Plugin, d.Node, since, d.Err)
 }
 
-// delayOf returns the long wait of a member, or nil if it has none. While draining is set, any wait counts. It is called with
-// mu held.
+// delayOf returns the delay of a member that has waited for stuckAfter; nil for any other member. While draining is
+// set, any wait counts as a delay. It is called with mu held.
 func (s *roster) delayOf(m *member) *Delay {
 	d := &Delay{Node: m.Node, Since: m.since}
 	waits := m.since
@@ -79,8 +82,8 @@ func (s *roster) delayOf(m *member) *Delay {
 	return d
 }
 
-// setReady records that every member has passed its steps or failed. Members that are still not bound after stuckAfter are
-// reported, unless the returned alarm is stopped.
+// setReady records that every member has passed its steps or failed. After stuckAfter, the returned alarm reports the
+// members that are still not bound, unless it is stopped before.
 func (s *roster) setReady() *alarm {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +95,8 @@ func (s *roster) setReady() *alarm {
 	})
 }
 
-// report reports a long wait of the member, and the end of a reported wait. Later reports of the same wait keep the Err
-// of the first one.
+// report reports a long wait of the member to the Observer, and later the end of that wait. While the same wait lasts,
+// it is not reported again, even if its Err changes.
 func (s *roster) report(m *member) {
 	s.reporting.Lock()
 	defer s.reporting.Unlock()
@@ -109,17 +112,17 @@ func (s *roster) report(m *member) {
 	}
 }
 
-// settleDelay records that the member's Binding holds: its wait is not reported from here on.
+// settleDelay records that the member is known to be bound, so that its wait is no longer reported.
 func (s *roster) settleDelay(m *member) {
-	s.reporting.Lock() // waits for a report under way
+	s.reporting.Lock() // waits for a report that has begun
 	defer s.reporting.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.holds = true
 }
 
-// reportEnd reports that the member's wait has ended, if the wait was reported. A later wait of a failed member is reported once
-// it is long itself.
+// reportEnd reports that the member's wait has ended, if the wait was reported. If a failed member then waits for
+// another rollback, that wait is reported once it has lasted for stuckAfter.
 func (s *roster) reportEnd(m *member) {
 	s.mu.Lock()
 	reported, former := m.reported != nil, m.stuck
@@ -139,7 +142,7 @@ func (s *roster) reportEnd(m *member) {
 	}
 }
 
-// reportUnfinished reports the waits of all members, however short: Abort is about to leave them.
+// reportUnfinished reports the waits of all members, however short, because Abort is about to abandon the members.
 func (s *roster) reportUnfinished() {
 	s.mu.Lock()
 	s.draining = true
@@ -149,7 +152,7 @@ func (s *roster) reportUnfinished() {
 	}
 }
 
-// firstDelay describes the wait of the first member that waits; empty when none does. It is called with mu held.
+// firstDelay describes the delay of the first delayed member; empty if no member is delayed. It is called with mu held.
 func (s *roster) firstDelay() string {
 	for _, m := range s.members {
 		if d := s.delayOf(m); d != nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
-// mostNamed bounds how many transactions an error names.
+// mostNamed bounds how many transactions an error of Drain names.
 const mostNamed = 5
 
-// Drain accepts no more transactions and waits until the ones in flight have ended. If ctx ends first, it fails all
-// members of transactions that have not passed the barrier, so that they roll back, and goes on waiting for these
-// rollbacks and for binds under way. After the drain limit it reports the remaining members to the Observer,
-// aborts, and returns an error that names the transactions left. It may be called again.
+// Drain accepts no more transactions and waits until the transactions in flight have ended. If ctx ends first, Drain
+// fails all members of transactions that have not passed the barrier, so that they roll back. It then waits for these
+// rollbacks and for running binds, for at most the drain limit. After that it reports the remaining members to the
+// Observer, calls Abort, and returns an error that names the unfinished transactions. Drain may be called again.
 func (e *Engine) Drain(ctx context.Context) error {
 	e.refuse()
 	select {
@@ -50,9 +50,9 @@ func (e *Engine) Drain(ctx context.Context) error {
 	return fmt.Errorf("%d bind transactions did not end within %v after they were cut short: %s", len(left), e.options.drainLimit, named)
 }
 
-// Abort stops at once, for a scheduler that has lost its lease: no step, rollback, bind or look-up starts from here
-// on, and the contexts of calls under way end. Members with nothing to undo are released with ErrAborted; the
-// others are abandoned. Abort does not wait for them to end; a Drain after it does.
+// Abort stops the engine at once, because the scheduler has lost its lease. From then on no step, rollback, bind or
+// look-up starts, and the contexts of running calls end. Members with nothing to undo are released with ErrAborted; the
+// other members are abandoned. Abort does not wait for the transactions to end. A Drain after Abort does.
 func (e *Engine) Abort() {
 	e.refuse()
 	e.abort(ErrAborted)
@@ -61,7 +61,7 @@ func (e *Engine) Abort() {
 	}
 }
 
-// refuse makes Submit return ErrDraining, and closes idle once the last transaction has ended.
+// refuse makes Submit return ErrDraining. Once the last transaction has ended, idle is closed.
 func (e *Engine) refuse() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,7 +75,7 @@ func (e *Engine) refuse() {
 	}()
 }
 
-// left describes each transaction that has not ended.
+// left returns a description of each transaction that has not ended.
 func (e *Engine) left() []string {
 	var left []string
 	for _, r := range e.runs() {

@@ -10,8 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Engine runs bind transactions. Transactions of different gangs run side by side; transactions with a gang in common run one
-// after the other, in the order of submission. All methods are safe for concurrent use, and only Drain blocks.
+// Engine runs bind transactions. Transactions of different gangs run in parallel. Transactions that have a gang in
+// common run one after the other, in the order of submission. All methods are safe for concurrent use, and only Drain
+// blocks.
 type Engine struct {
 	gate     Gatekeeper
 	binder   Binder
@@ -19,28 +20,28 @@ type Engine struct {
 	observer Observer
 	options  options
 
-	// ctx ends with Abort, and is the parent of every other context.
+	// ctx ends when Abort is called, and is the parent of every other context of the engine.
 	ctx   context.Context
 	abort context.CancelCauseFunc
-	// slots bounds the calls to the API server under way.
+	// slots bounds the number of concurrent calls to the API server.
 	slots *prioritySemaphore
 
 	// mu guards the maps and counters below; it is never held across a call.
 	mu sync.Mutex
-	// gangs are the transactions that have not ended, oldest first, by gang. A transaction of several gangs is listed under each.
-	// A gang without transactions has no entry.
+	// gangs lists, for each gang, its transactions that have not ended, the oldest first. A transaction of several gangs
+	// is listed for each of them. A gang without transactions has no entry.
 	gangs    map[api.JobID][]*run
 	draining bool
-	// submitted counts the transactions so far.
+	// submitted is the number of transactions submitted so far.
 	submitted int64
-	// work are the goroutines of transactions; none is added once draining is set.
+	// work counts the goroutines of transactions. No goroutine is added once draining is set.
 	work sync.WaitGroup
 	// idle is closed when the engine is draining and no transaction is left.
 	idle chan struct{}
-	// again is closed and replaced to end the retry pauses under way.
+	// again is closed and replaced to end all current pauses between retries.
 	again chan struct{}
 
-	// gauge serializes reportInFlight, so that the observer gets the newest count last.
+	// gauge serializes reportInFlight, so that the last count that the observer gets is the newest.
 	gauge sync.Mutex
 }
 
@@ -61,8 +62,8 @@ func New(gate Gatekeeper, binder Binder, ledger Ledger, observer Observer, opts 
 	return e
 }
 
-// Submit accepts the transaction and returns at once. The caller must not use the members until the Ledger reports them bound or
-// released. After Drain or Abort, Submit accepts nothing and returns ErrDraining.
+// Submit accepts the transaction and returns at once. Until the Ledger reports a member bound or released, the caller
+// must not use the member. After Drain or Abort, Submit accepts no transaction and returns ErrDraining.
 func (e *Engine) Submit(t *Transaction) error {
 	r := newRun(e, t)
 	e.mu.Lock()
@@ -85,12 +86,12 @@ func (e *Engine) Submit(t *Transaction) error {
 	return nil
 }
 
-// InFlight reports whether a transaction of the gang has not ended.
+// InFlight reports whether the gang has a transaction that has not ended.
 func (e *Engine) InFlight(gang api.JobID) bool {
 	return slices.ContainsFunc(e.runsOf(gang), func(r *run) bool { return r.roster.open() })
 }
 
-// GroupsInFlight returns the number of transactions of several gangs that have not ended.
+// GroupsInFlight returns how many transactions with several gangs have not ended.
 func (e *Engine) GroupsInFlight() (n int) {
 	for _, r := range e.runs() {
 		if len(r.tx.Gangs()) > 1 {
@@ -100,36 +101,38 @@ func (e *Engine) GroupsInFlight() (n int) {
 	return n
 }
 
-// Failing reports whether a transaction of the gang that has not ended has failed members, released or not. These members must
-// not be placed again before the transaction ends, because the gang's backoff begins only then.
+// Failing reports whether the gang has a transaction that has not ended and has failed members, released or not. These
+// members must not be placed again before the transaction ends, because the gang's backoff begins only then.
 func (e *Engine) Failing(gang api.JobID) bool {
 	return slices.ContainsFunc(e.runsOf(gang), func(r *run) bool { return r.roster.failing() })
 }
 
-// Cancel fails the gang's member of the task with the cause, such as the deletion of its pod. A bound member stays bound, and a
-// bind under way is settled first.
+// Cancel fails one member of the gang with the cause, such as the deletion of its pod. A bound member stays bound. If a
+// Binding was already sent, Cancel takes effect once it is known whether the pod is bound.
 func (e *Engine) Cancel(gang api.JobID, task api.TaskID, cause error) {
 	for _, r := range e.runsOf(gang) {
 		r.roster.cancel(func(m *member) bool { return m.Task.UID == task }, cause)
 	}
 }
 
-// CancelGang fails all members of the gang with the cause, such as the deletion of its PodGroup, as Cancel does.
+// CancelGang fails all members of the gang with a cause such as the deletion of its PodGroup. As with Cancel, a bound
+// member stays bound.
 func (e *Engine) CancelGang(gang api.JobID, cause error) {
 	for _, r := range e.runsOf(gang) {
 		r.roster.cancel(func(m *member) bool { return m.Task.Job == gang }, cause)
 	}
 }
 
-// CancelNode fails the members placed on the node with the cause, as Cancel does.
+// CancelNode fails all members that are placed on the node with the cause. As with Cancel, a bound member stays bound.
 func (e *Engine) CancelNode(node string, cause error) {
 	for _, r := range e.runs() {
 		r.roster.cancel(func(m *member) bool { return m.Node == node }, cause)
 	}
 }
 
-// RetryNow ends the pauses between the tries of rollbacks, reads and Bindings, for example because the API server has recovered.
-// It also ends the next pause of a call that is under way and fails. If the calls fail again, they wait as after a first failure.
+// RetryNow ends the pauses between the tries of rollbacks, reads and Bindings, for example because the API server has
+// recovered. If a call is running and then fails, its next pause ends at once, too. Later failures of the call are
+// followed by pauses as after a first failure.
 func (e *Engine) RetryNow() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,8 +140,8 @@ func (e *Engine) RetryNow() {
 	e.again = make(chan struct{})
 }
 
-// runsOf returns the gang's transactions, the last one first. A transaction starts when the one before it ends, so
-// ending them in this order prevents the later ones from starting.
+// runsOf returns the gang's transactions, the last one first. A transaction starts when the one before it ends. So a
+// caller that ends them in this order prevents the later transactions from starting.
 func (e *Engine) runsOf(gang api.JobID) []*run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,7 +150,7 @@ func (e *Engine) runsOf(gang api.JobID) []*run {
 	return runs
 }
 
-// runs returns all transactions, the last one of each gang first, as runsOf does.
+// runs returns all transactions. For each gang, the last transaction comes first, as in runsOf.
 func (e *Engine) runs() []*run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -162,7 +165,7 @@ func (e *Engine) runs() []*run {
 	return all
 }
 
-// forget drops a transaction that has ended. It is the oldest of each of its gangs.
+// forget drops a transaction that has ended. It is the oldest transaction of each of its gangs.
 func (e *Engine) forget(r *run) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

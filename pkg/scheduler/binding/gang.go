@@ -12,13 +12,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// Including returns a function that counts the tasks of these members and the tasks that are placed already.
+// Including returns a function that reports whether a task counts for the minimum: it belongs to one of these members,
+// or is already placed.
 func Including(list []*Member) func(*api.TaskInfo) bool {
 	of := Only(list)
 	return func(task *api.TaskInfo) bool { return of(task) || Placed(task) }
 }
 
-// Only returns a function that counts the tasks of these members and no other tasks.
+// Only returns a function that reports whether a task belongs to one of these members. No other task counts for the
+// minimum.
 func Only(list []*Member) func(*api.TaskInfo) bool {
 	set := make(map[api.TaskID]bool, len(list))
 	for _, m := range list {
@@ -27,8 +29,8 @@ func Only(list []*Member) func(*api.TaskInfo) bool {
 	return func(task *api.TaskInfo) bool { return set[task.UID] }
 }
 
-// Placed reports whether a task counts for its gang's minimum by itself: it is known to be bound, runs, or has succeeded.
-// A task in status Binding does not count.
+// Placed reports whether a task counts for its gang's minimum without a transaction: it is known to be bound, runs, or
+// has succeeded. A task in status Binding does not count.
 func Placed(task *api.TaskInfo) bool {
 	switch task.Status {
 	case api.Bound, api.Running, api.Succeeded:
@@ -38,8 +40,8 @@ func Placed(task *api.TaskInfo) bool {
 	}
 }
 
-// ShortOf returns nil when the tasks that counts accepts are enough for the gang's minimum by the spec. Otherwise it returns an
-// error that says what is missing.
+// ShortOf returns nil if the tasks that counts accepts reach the gang's minimum, which spec contains. Otherwise it
+// returns an error that says what is missing.
 func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.TaskInfo) bool) error {
 	var total int32
 	roles := map[string]int32{}
@@ -66,8 +68,9 @@ func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.T
 	return short.err()
 }
 
-// ShortOfPlaced returns an error that says which minimum the job's placed tasks do not reach; nil if they reach all. The minima are
-// those of the job's PodGroup. For a gang without minima of roles and sub-groups, it compares the number of placed tasks only.
+// ShortOfPlaced returns an error that says which minimum the job's placed tasks do not reach; nil if they reach all
+// minima. The minima come from the job's PodGroup. For a gang without minima of roles and sub-groups, only the number
+// of placed tasks is compared.
 func ShortOfPlaced(job *api.JobInfo) error {
 	spec := &job.PodGroup.Spec
 	if len(RoleMinima(spec)) > 0 || len(job.MinSubJobs) > 0 {
@@ -80,7 +83,7 @@ func ShortOfPlaced(job *api.JobInfo) error {
 	return nil
 }
 
-// shortOfMembers returns what a gang with this number of members lacks of minMember; empty when it has enough.
+// shortOfMembers returns how many members a gang with total members lacks for minMember; empty when it has enough.
 func shortOfMembers(total int32, spec *scheduling.PodGroupSpec) string {
 	if total >= spec.MinMember {
 		return ""

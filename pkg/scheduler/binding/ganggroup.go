@@ -14,7 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// GangGroup describes gangs that are bound together or not at all: several gangs, or one gang with terms of its own.
+// GangGroup describes gangs that are bound together or not at all. It contains several gangs, or one gang with
+// conditions beside its minimum.
 type GangGroup struct {
 	// ID names the gang group in messages and on pods: namespace/name of its gangs.
 	ID string
@@ -22,10 +23,11 @@ type GangGroup struct {
 	Gangs []GangTerms
 }
 
-// GangTerms are the conditions of a gang beside its minimum.
+// GangTerms are the conditions for binding a gang, in addition to its minimum.
 type GangTerms struct {
 	Gang api.JobID
-	// Strict reports whether the loss of any member of the gang before the barrier fails the whole gang group, even above the minimum.
+	// Strict reports whether the loss of any member of the gang before the barrier fails the whole gang group, even if
+	// the minimum is still reached.
 	Strict bool
 	// Count says which members count for the minimum.
 	Count Count
@@ -39,11 +41,12 @@ const (
 	CountPlaced Count = iota
 	// CountNone counts no other members: the transaction itself must bind the whole minimum.
 	CountNone
-	// CountSatisfied treats the minimum as reached: it was reached before, and a member of that time still exists.
+	// CountSatisfied treats the minimum as reached, because it was reached before and a member of that time still
+	// exists.
 	CountSatisfied
 )
 
-// Gangs returns the gangs of the transaction.
+// Gangs returns the gangs whose members the transaction binds.
 func (t *Transaction) Gangs() []api.JobID {
 	if t.GangGroup == nil {
 		return []api.JobID{t.Gang}
@@ -55,7 +58,7 @@ func (t *Transaction) Gangs() []api.JobID {
 	return all
 }
 
-// CountsNone reports whether a gang of the transaction has Count CountNone.
+// CountsNone reports whether any gang of the transaction has the Count CountNone.
 func (t *Transaction) CountsNone() bool {
 	return t.GangGroup != nil && slices.ContainsFunc(t.GangGroup.Gangs, func(terms GangTerms) bool { return terms.Count == CountNone })
 }
@@ -72,8 +75,8 @@ func (t *Transaction) TermsOf(gang api.JobID) GangTerms {
 	return GangTerms{Gang: gang}
 }
 
-// ShortOf returns nil when the members that passed are enough for the gang with the minimum of the spec; otherwise an error that
-// says what is missing. job is the gang's job in the books.
+// ShortOf returns nil if the gang reaches the minimum in spec with the members that passed. Otherwise it returns an
+// error that says what is missing. job is the gang's job in the books.
 func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, passed []*Member) error {
 	terms := t.TermsOf(job.UID)
 	switch terms.Count {
@@ -86,7 +89,8 @@ func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, p
 	}
 }
 
-// bindable adds to short, the numbers of members, that no more can be bound, and the gang's name; nil if short is nil.
+// bindable returns an error that says that only the members named in short can be bound, with the gang's name if
+// needed; nil if short is nil.
 func (t *Transaction) bindable(gang api.JobID, short error) error {
 	if short == nil {
 		return nil
@@ -94,7 +98,7 @@ func (t *Transaction) bindable(gang api.JobID, short error) error {
 	return t.named(gang, fmt.Errorf("only %w can be bound", short))
 }
 
-// named adds the gang's name to the error if the transaction has several.
+// named adds the gang's name to the error if the transaction has several gangs.
 func (t *Transaction) named(gang api.JobID, short error) error {
 	if short == nil || t.GangGroup == nil || len(t.GangGroup.Gangs) < 2 {
 		return short
@@ -102,8 +106,8 @@ func (t *Transaction) named(gang api.JobID, short error) error {
 	return fmt.Errorf("gang %s: %w", gang, short)
 }
 
-// stageInfo stages the annotations that record which members are bound together, under the names that Koordinator uses. Values that
-// another client set are replaced.
+// stageInfo stages annotations on the members that record which members are bound together, under the names that
+// Koordinator uses. It replaces values that another client set.
 func (t *Transaction) stageInfo(together []*member) {
 	alone := t.GangGroup == nil || len(together) < 2
 	var group, count string
@@ -122,10 +126,11 @@ func (t *Transaction) stageInfo(together []*member) {
 	}
 }
 
-// ErrStrict fails a strict gang that lost a member.
+// ErrStrict is why a strict gang fails that has lost a member.
 var ErrStrict = errors.New("the gang is strict")
 
-// StrictLoss returns an error when not all members of a strict gang passed. A gang with CountSatisfied loses its members one by one.
+// StrictLoss returns an error if a strict gang of the transaction has members that did not pass. It ignores gangs with
+// CountSatisfied, whose members fail one by one.
 func (t *Transaction) StrictLoss(passed []*Member) error {
 	if t.GangGroup == nil || len(passed) == len(t.Members) {
 		return nil

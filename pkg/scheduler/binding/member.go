@@ -43,37 +43,38 @@ const (
 // Ledger.Bound is called before a member enters state bound, and Ledger.Released before it enters state released.
 type member struct {
 	*Member
-	// ctx ends, with the cause, when the member fails or its bind is to be given up.
+	// ctx ends, with the cause, when the member fails or when its bind must stop.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// The fields below are guarded by roster.mu.
+	// roster.mu guards the fields below.
 
 	state memberState
 	// err is why the member failed; it is set once.
 	err error
-	// begun counts the steps that have begun, in order; running is set while the last of these runs.
+	// begun is the number of steps that have begun, in order. running reports whether the last of these steps still
+	// runs.
 	begun   int
 	running bool
 	// slow reports whether the member's steps have run for placeTime, so that it no longer counts against
 	// perGang.
 	slow bool
-	// kept is the number of steps, counted from the first, that still may need a rollback. Later steps are rolled
-	// back or never need it.
+	// kept is the number of steps, counted from the first, that still may need a rollback. The steps after them are
+	// already rolled back or never need a rollback.
 	kept int
-	// undoErr is the last failure of the rollback under way.
+	// undoErr is the last failure of the current rollback.
 	undoErr error
-	// holds reports whether the member's Binding is known to hold. It is set right before Ledger.Bound.
+	// holds reports whether the pod is known to be bound to the member's node. It is set right before Ledger.Bound.
 	holds bool
-	// bindErr is the last failure of its Bindings and look-ups.
+	// bindErr is the last failure of the member's Bindings and look-ups.
 	bindErr error
-	// since is when the running step, or the rollback under way, began.
+	// since is when the running step or the current rollback began.
 	since time.Time
-	// waitsFrom is when the member failed, or when the wait that was reported for it ended.
+	// waitsFrom is when the member failed, or when its last reported wait ended.
 	waitsFrom time.Time
 	// reported is the delay that was last reported; nil when it has ended.
 	reported *Delay
-	// stuck fires when a rollback takes too long.
+	// stuck is the alarm that reports a rollback that takes too long.
 	stuck *alarm
 }
 
@@ -83,7 +84,8 @@ func newMember(ctx context.Context, m *Member) *member {
 	return own
 }
 
-// owed returns the index of the last step to roll back if the member is not bound; -1 when there is none.
+// owed returns the index of the next step to roll back, which is the last step that needs a rollback; -1 when no step
+// needs one.
 func (m *member) owed() int {
 	for i := m.kept - 1; i >= 0; i-- {
 		if m.Steps[i].Rollback != nil && (i < m.begun || m.Steps[i].RollbackIfNotRun) {
@@ -96,7 +98,7 @@ func (m *member) owed() int {
 // key returns the member's pod as namespace/name.
 func (m *Member) key() string { return m.Task.Namespace + "/" + m.Task.Name }
 
-// contracts converts members to the type that the Gatekeeper knows.
+// contracts converts members to the exported type Member, which the Gatekeeper takes.
 func contracts(members []*member) []*Member {
 	out := make([]*Member, len(members))
 	for i, m := range members {

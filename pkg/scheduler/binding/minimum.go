@@ -14,12 +14,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// A gang reaches its minimum with minMember members in all, minTaskMember members of every role (unless their sum exceeds
-// minMember), and the required number of complete sub-groups of every policy. Every part of the scheduler applies the same rule:
-// ShortOf checks members against it, and ApplyMinimum gives it to a job of a snapshot, where upstream's functions read it.
+// A gang reaches its minimum with minMember members in all, minTaskMember members of every role (unless their sum
+// exceeds minMember), and the required number of complete sub-groups of every policy. Every part of the scheduler
+// applies the same rule. ShortOf checks members against this rule. ApplyMinimum copies the minimum to a job of a
+// snapshot, where upstream's functions read it.
 
-// LeastMembers returns the smallest number of members that can reach the gang's minimum: minMember, or what its roles or its
-// sub-groups need together when that is more.
+// LeastMembers returns the smallest number of members that can reach the gang's minimum. It is minMember, or the total
+// that the roles or the sub-groups need when that is larger.
 func LeastMembers(pg *api.PodGroup) int32 {
 	var roles, subGroups int64
 	for _, n := range RoleMinima(&pg.Spec) {
@@ -33,8 +34,8 @@ func LeastMembers(pg *api.PodGroup) int32 {
 	return int32(min(max(int64(pg.Spec.MinMember), roles, subGroups), math.MaxInt32))
 }
 
-// RoleMinima returns the minima of the gang's roles. As in upstream, there are none when minMember is less than the sum of
-// minTaskMember: the gang may then run with fewer members than its roles list, of any role
+// RoleMinima returns the minima of the gang's roles. As in upstream, the roles have no minima when minMember is less
+// than the sum of minTaskMember. The gang may then run with fewer members than its roles list, of any role
 // (https://github.com/volcano-sh/volcano/issues/1755).
 func RoleMinima(spec *scheduling.PodGroupSpec) map[string]int32 {
 	if int64(spec.MinMember) < sumOf(spec.MinTaskMember) {
@@ -50,7 +51,8 @@ func sumOf(minima map[string]int32) (sum int64) {
 	return sum
 }
 
-// ApplyMinimum sets the minima that a session reads from the job's PodGroup. The job must be the session's own copy.
+// ApplyMinimum sets the job's minima, which a session reads, to the minima of its PodGroup. The job must be the
+// session's own copy.
 func ApplyMinimum(job *api.JobInfo) {
 	job.MinAvailable = LeastMembers(job.PodGroup)
 	if len(RoleMinima(&job.PodGroup.Spec)) == 0 {
@@ -66,8 +68,8 @@ func MinimumApplied(job *api.JobInfo, pg *api.PodGroup) bool {
 		job.TaskMinAvailable != nil && maps.Equal(job.TaskMinAvailable, minima)
 }
 
-// OfVolcanoJob reports whether a Volcano Job owns the PodGroup. Its controller creates the pods, task by task if tasks depend on
-// each other.
+// OfVolcanoJob reports whether a Volcano Job owns the PodGroup. The pods of such a PodGroup may not all exist yet: the
+// Job's controller creates them, task by task if tasks depend on each other.
 func OfVolcanoJob(pg *api.PodGroup) bool {
 	if pg == nil {
 		return false
@@ -76,7 +78,8 @@ func OfVolcanoJob(pg *api.PodGroup) bool {
 	return owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch.volcano.sh/")
 }
 
-// subGroupsOf returns the gang's sub-groups as the spec's policies divide it, and how many complete sub-groups each policy needs.
+// subGroupsOf returns the gang's sub-groups according to the policies in spec, and how many complete sub-groups each
+// policy needs.
 func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJobID]*api.SubJobInfo, map[api.SubJobGID]int32) {
 	if job.PodGroup == nil || spec == &job.PodGroup.Spec || equality.Semantic.DeepEqual(job.PodGroup.Spec.SubGroupPolicy, spec.SubGroupPolicy) {
 		return job.SubJobs, job.MinSubJobs
@@ -91,14 +94,14 @@ func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJo
 	return divided.SubJobs, divided.MinSubJobs
 }
 
-// MinimumAnnotation is on the pods of a gang and holds the gang's minimum at the time the pod was bound. It is written with the
-// Binding, so that the next leader can read it. A gang of one pod has none. The chart's admission policy allows only the
-// scheduler to write it to pods that have a node.
+// MinimumAnnotation is on the pods of a gang and holds the gang's minimum at the time the pod was bound. It is written
+// with the Binding, so that the next leader can read it. The pod of a gang with one member has no such annotation. The
+// chart's admission policy allows only the scheduler to write the annotation to pods that have a node.
 const MinimumAnnotation = "binding.volcano-prebind.io/minimum"
 
-// QueueAnnotation names the queue in which the pod was bound, unless that is DefaultQueue. A scheduler that starts charges the
-// pod's gang to this queue, even if its PodGroup has since moved to another one. The policy that protects MinimumAnnotation
-// protects this annotation, too.
+// QueueAnnotation names the queue in which the pod was bound, unless that is DefaultQueue. A scheduler that starts
+// counts the pod's gang against this queue, even if its PodGroup has since moved to another queue. The chart's
+// admission policy protects this annotation like MinimumAnnotation.
 const QueueAnnotation = "binding.volcano-prebind.io/queue"
 
 // DefaultQueue is the queue of pods without a QueueAnnotation.
@@ -123,8 +126,8 @@ func (m *Member) record(annotation, value string, needed bool) {
 	pod.Annotations[annotation] = value
 }
 
-// BoundFor returns the largest minimum that any currently placed member was bound for; 0 when no pod records one, for example
-// because another scheduler bound the members.
+// BoundFor returns the largest minimum that is recorded on a currently placed member. It returns 0 if no member records
+// one, for example because another scheduler bound the members.
 func BoundFor(job *api.JobInfo) (least int32) {
 	for _, task := range job.Tasks {
 		if text, ok := task.Pod.Annotations[MinimumAnnotation]; ok && Placed(task) {

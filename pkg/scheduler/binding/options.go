@@ -10,22 +10,21 @@ import (
 )
 
 type options struct {
-	// apiCalls bounds the calls to the API server under way, over all gangs; a namespace alone may have half of them. As many
-	// other calls may hang.
+	// apiCalls bounds the concurrent calls to the API server of all gangs. A single namespace may use half of them. Up
+	// to apiCalls further calls may hang without counting.
 	apiCalls int
-	// perGang bounds the chains, rollbacks and binds under way in one transaction. A chain that runs longer than placeTime does
-	// not count.
+	// perGang bounds the concurrent chains, rollbacks and binds of one transaction. A chain that runs longer than
+	// placeTime does not count.
 	perGang int
 	// callTimeout bounds each call of Binder and Gatekeeper.
 	callTimeout time.Duration
-	// attempts bounds the Bindings sent for one member, except forbidden ones, which forbiddenFor bounds.
+	// attempts bounds the Bindings sent for one member. Forbidden Bindings do not count; forbiddenFor bounds them.
 	attempts int
 	retry    wait.Backoff
 	rollback wait.Backoff
-	// stuckAfter is how long a member waits for a step or its bind, or a failed one for its rollback, before the wait is
-	// reported.
+	// stuckAfter is how long a member waits for a step, a bind or a rollback before the wait is reported.
 	stuckAfter time.Duration
-	// drainLimit is how long a Drain goes on waiting after its context has ended.
+	// drainLimit is how long a Drain continues to wait after its context has ended.
 	drainLimit time.Duration
 }
 
@@ -45,8 +44,8 @@ func defaultOptions() options {
 // Option changes how an Engine works.
 type Option func(*options)
 
-// WithMemberParallelism bounds the members of one transaction that run steps, are rolled back or are bound at a time. A member
-// whose steps have run for placeTime waits for something else and no longer counts. Default 64.
+// WithMemberParallelism bounds how many members of one transaction run steps, are rolled back or are bound at a time. A
+// member whose steps have run for placeTime mostly waits for something else and no longer counts. Default 64.
 func WithMemberParallelism(members int) Option {
 	return func(o *options) { o.perGang = max(1, members) }
 }

@@ -2,8 +2,9 @@
 
 package binding
 
-// checkBeforeCommit calls PreCommitCheck for members that are about to be bound, and fails each member that it refuses. A member may
-// have passed minutes before the barrier, because the barrier waits for the gang's last member.
+// checkBeforeCommit calls the PreCommitChecks of members that are about to be bound. It fails each member that a check
+// refuses. A member may have passed its steps minutes before the barrier, because the barrier waits for the gang's last
+// member.
 func (r *run) checkBeforeCommit(members []*member) {
 	for _, m := range members {
 		for i := range m.Steps {

@@ -19,17 +19,17 @@ import (
 const (
 	// longestDelay caps the Retry-After of the API server.
 	longestDelay = time.Minute
-	// forbiddenFor is how long a Binding may be forbidden before the answer is final: an API server that has just started
+	// forbiddenFor is how long Bindings may be forbidden before the answer is final. An API server that has just started
 	// forbids every request until it has loaded its roles, which takes a second or two.
 	forbiddenFor = 5 * time.Second
 )
 
-// answer classifies the error of a Binding.
+// answer says whether a Binding that returned an error was, or may still be, applied.
 type answer int
 
 const (
-	// unclear leaves open whether the Binding was applied: a server error, a time-out, a lost connection, or a conflict,
-	// which an earlier try of ours may have caused.
+	// unclear means that the Binding may have been applied. The error is a server error, a time-out, a lost connection,
+	// or a conflict, which an earlier try of this engine may have caused.
 	unclear answer = iota
 	// refused means that the Binding was not applied, and never will be.
 	refused
@@ -53,11 +53,12 @@ func classify(err error) answer {
 // tries counts the Bindings sent for one member.
 type tries struct {
 	sent, most int
-	// forbidden is when the current series of forbidden answers began; zero when the last answer was another one.
+	// forbidden is when the current series of forbidden answers began; zero if the last answer was a different error.
 	forbidden time.Time
 }
 
-// last reports whether this answer ends the retries: there were too many, or the Binding is refused for good.
+// last reports whether the engine sends no further Binding after this error: it has sent too many, or the Binding is
+// refused for good.
 func (t *tries) last(err error) bool {
 	t.sent++
 	if statusCode(err) != http.StatusForbidden {
@@ -70,7 +71,7 @@ func (t *tries) last(err error) bool {
 	return time.Since(t.forbidden) >= forbiddenFor
 }
 
-// transient reports whether the error comes from the API server, or the network path to it, and may pass.
+// transient reports whether the error may pass, and comes from the API server or the network path to it.
 func transient(err error) bool {
 	code := statusCode(err)
 	return code >= 500 || code == http.StatusTooManyRequests || code == http.StatusUnauthorized ||
@@ -78,7 +79,7 @@ func transient(err error) bool {
 		utilnet.IsTimeout(err) || unanswered(err)
 }
 
-// unanswered reports whether the request got no answer: no connection was made, or it was lost.
+// unanswered reports whether the request got no answer, because no connection was made or the connection was lost.
 func unanswered(err error) bool {
 	if statusCode(err) != 0 {
 		return false
@@ -88,7 +89,7 @@ func unanswered(err error) bool {
 		utilnet.IsProbableEOF(err) || utilnet.IsConnectionReset(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
-// statusCode returns the HTTP status of the API server's answer, 0 when there was none.
+// statusCode returns the HTTP status of the API server's answer; 0 when the error contains no answer.
 func statusCode(err error) int32 {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -97,20 +98,20 @@ func statusCode(err error) int32 {
 	return 0
 }
 
-// pauses are the waits between the tries of one call. They grow with each try, until RetryNow ends one and they start
-// again.
+// pauses are the waits between the tries of one call. They grow with each try. When RetryNow ends a pause, the next
+// pauses are short again.
 type pauses struct {
 	e              *Engine
 	first, backoff wait.Backoff
-	// again is closed by a RetryNow that came after the last try began.
+	// again is closed by the next RetryNow after the last try began.
 	again <-chan struct{}
-	// endedEarly reports whether RetryNow ended the last pause.
+	// endedEarly reports whether RetryNow ended the last pause before its time.
 	endedEarly bool
-	// changed is a channel that ends a pause, too; a nil channel never does.
+	// changed is another channel that ends a pause; a nil channel never does.
 	changed <-chan struct{}
 }
 
-// pauses returns the pauses of one call, before its first try.
+// pauses returns the pauses between the tries of one call, none of which has been made.
 func (e *Engine) pauses(backoff wait.Backoff) *pauses {
 	p := &pauses{e: e, first: backoff, backoff: backoff}
 	p.begin()

@@ -9,8 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// startPendingRollbacks handles the failed members that no goroutine rolls back yet: it releases members with nothing to undo, and
-// starts the rollback of the others.
+// startPendingRollbacks handles the failed members that no goroutine rolls back yet. It releases members with nothing
+// to undo, and starts the rollback of the other members.
 func (r *run) startPendingRollbacks() {
 	for _, m := range r.roster.takePendingRollbacks() {
 		if r.roster.lastOwed(m) == nil {
@@ -21,8 +21,8 @@ func (r *run) startPendingRollbacks() {
 	}
 }
 
-// undo rolls back the steps of the failed member that need it, the last one first, and releases the member. No step of
-// the member runs at that time.
+// undo rolls back the steps of the failed member, the last step first, and releases the member. It is called when no
+// step of the member runs.
 func (r *run) undo(m *member) {
 	for s := r.roster.lastOwed(m); s != nil; s = r.roster.lastOwed(m) {
 		if !r.rollback(m, s) {
@@ -34,8 +34,8 @@ func (r *run) undo(m *member) {
 	r.release(m)
 }
 
-// rollback undoes one step. It retries until that succeeds, or until the step's objects no longer exist. It returns false
-// when Abort ended the retries.
+// rollback undoes one step. It retries until the rollback succeeds, or until the step's objects no longer exist. It
+// returns false when Abort ended the retries.
 func (r *run) rollback(m *member, s *Step) bool {
 	for pauses := r.e.pauses(r.e.options.rollback); acquire(r.e.ctx, r.undoing); {
 		err := r.tryRollback(m, s)
@@ -52,7 +52,7 @@ func (r *run) rollback(m *member, s *Step) bool {
 	return false
 }
 
-// acquire adds an element to the channel of places when it has room; it returns false when ctx ended first.
+// acquire adds an element to the channel places as soon as it has room. It returns false when ctx ended first.
 func acquire(ctx context.Context, places chan struct{}) bool {
 	if ctx.Err() != nil {
 		return false
@@ -65,7 +65,8 @@ func acquire(ctx context.Context, places chan struct{}) bool {
 	}
 }
 
-// tryRollback runs the rollback once, after acquire, and then releases its place in undoing.
+// tryRollback runs the rollback of the step once. The caller has acquired an element of r.undoing, and tryRollback
+// removes it.
 func (r *run) tryRollback(m *member, s *Step) error {
 	defer func() { <-r.undoing }()
 	ctx, cancel := context.WithTimeout(r.e.ctx, s.timeout())
@@ -73,9 +74,9 @@ func (r *run) tryRollback(m *member, s *Step) error {
 	return protect(s, m, func() error { return s.Rollback(ctx, m.Task, m.Node) })
 }
 
-// Undo rolls back, once and synchronously, the steps marked with RollbackIfNotRun of a member whose transaction Submit
-// refused, the last one first. The first failure ends it, and after Abort it undoes nothing: the member must then not be
-// placed again.
+// Undo undoes what plugins did for a member whose transaction Submit refused. It rolls back the steps marked with
+// RollbackIfNotRun, once and synchronously, the last step first. It stops at the first failure, and after Abort it
+// undoes nothing. If it returns an error, the member must not be placed again.
 func (e *Engine) Undo(m *Member) error {
 	own := newMember(e.ctx, m)
 	defer own.cancel(nil)
@@ -94,7 +95,7 @@ func (e *Engine) Undo(m *Member) error {
 	return nil
 }
 
-// release releases the failed member's resources.
+// release releases the failed member's resources in the ledger.
 func (r *run) release(m *member) {
 	m.stuck.stop()
 	r.e.ledger.Released(m.Member, m.err)

@@ -11,8 +11,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// roster holds the members of a transaction: the state of each, and its wait. It decides which transitions a member may make, and
-// reports delays to the Observer; it starts nothing, and knows neither the engine nor the run that works through it.
+// roster holds the members of a transaction with their states and waits. It decides which transitions a member may
+// make, and reports delays to the Observer. It starts no steps or binds, and does not use the engine or the run.
 type roster struct {
 	members    []*member
 	observer   Observer
@@ -27,17 +27,18 @@ type roster struct {
 	phase phase
 	// count is the number of members in each state.
 	count [numStates]int
-	// next is the index of the first member that may still wait for its steps to begin. No member before it does.
+	// next is the index of the first member that may still be in state waiting. All members before it have left that
+	// state.
 	next int
-	// slow counts the members in preparing that no longer count against perGang.
+	// slow counts the members in state preparing that no longer count against perGang.
 	slow int
 	// lost counts the members that failed before the barrier.
 	lost int
-	// ready is when every member had passed its steps or failed.
+	// ready is when the last member passed its steps or failed; zero before that.
 	ready time.Time
 	// gateErr is why the last read of the gang's minimum failed.
 	gateErr error
-	// draining reports whether a Drain is about to abort: every wait is then reported.
+	// draining reports whether a Drain is about to call Abort. If so, every wait is reported.
 	draining bool
 	// orphans are failed members that no goroutine is rolling back yet.
 	orphans []*member
@@ -58,7 +59,7 @@ func (s *roster) enter(p phase) {
 	s.phase = p
 }
 
-// notify wakes run.run if it waits; otherwise its next wait returns at once.
+// notify wakes run.run if it waits for a change. If run.run does not wait, its next wait returns at once.
 func (s *roster) notify() {
 	select {
 	case s.changed <- struct{}{}:
@@ -66,7 +67,7 @@ func (s *roster) notify() {
 	}
 }
 
-// forgetChange drops a pending wake-up, because the caller is about to check the state itself.
+// forgetChange drops a pending wake-up of run.run, because the caller is about to check the members' states itself.
 func (s *roster) forgetChange() {
 	select {
 	case <-s.changed:
@@ -93,7 +94,7 @@ func (s *roster) describe(gang api.JobID) string {
 	return fmt.Sprintf("gang %s is %s, with %d of %d members neither bound nor released%s", gang, s.phase, unsettled, len(s.members), s.firstDelay())
 }
 
-// unread records why the gang's minimum could not be read.
+// unread records the error because of which the gang's minimum could not be read.
 func (s *roster) unread(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,37 +25,37 @@ func (p phase) String() string {
 
 // run is a transaction under way. One goroutine, run.run, takes it through its phases:
 //
-//	         former one of        every member passed or failed,
-//	         the gang ended       the passed ones are enough
+//	         earlier              every member passed or failed,
+//	         transactions ended   the passed members are enough
 //	queued ────────────────► pre-bind ─────────────────────────► bind ───────┐ all bound
 //	                            │                                            │ or released
-//	                            │ too few are left, whether found            ▼
+//	                            │ too few members are left, found            ▼
 //	                            │ early or at the barrier                  ended
 //	                            ▼                                            ▲
 //	                         rollback ───────────────────────────────────────┘
 //
-// The step from pre-bind to bind is the barrier. It is taken under roster.mu, with a slot for the first Binding in hand and
-// no member lost since the verdict, so that nothing comes between the verdict and the first Binding. From there on
-// members succeed or fail one by one.
+// The transition from pre-bind to bind is the barrier. It happens under roster.mu, when the run has a slot for the first
+// Binding and no member was lost since the verdict. So no loss comes between the verdict and the first Binding. After the
+// barrier, members succeed or fail one by one.
 type run struct {
 	e         *Engine
 	tx        *Transaction
 	roster    *roster
 	submitted time.Time
-	// slots asks for slots of the engine on behalf of the transaction.
+	// slots requests slots of the engine for calls of this transaction.
 	slots *requester
-	// former are the earlier transactions of the gangs that were in flight at submission. Each channel is closed when its
-	// transaction ends.
+	// former are the earlier transactions of the same gangs that were in flight at submission. Each channel is closed
+	// when that transaction ends.
 	former []<-chan struct{}
 	// ended is closed when the transaction has ended.
 	ended chan struct{}
 	// stop releases the members' contexts.
 	stop context.CancelFunc
-	// undoing holds one element for each rollback under way.
+	// undoing holds one element for each rollback that runs.
 	undoing chan struct{}
-	// work are the chains, rollbacks and binds of members; run.run waits for them.
+	// work counts the goroutines that run chains, rollbacks and binds of members; run.run waits for them.
 	work sync.WaitGroup
-	// quorumErr says what the gang lacked; only run.run uses it.
+	// quorumErr says what the gang lacked for its minimum; only run.run uses it.
 	quorumErr error
 }
 
@@ -86,7 +86,8 @@ func (r *run) run() {
 	r.end()
 }
 
-// awaitPreviousTransactions waits for the gangs' earlier transactions. Members that fail meanwhile are released at once.
+// awaitPreviousTransactions waits until earlier transactions of the same gangs have ended. Members that fail during
+// that time are released at once.
 func (r *run) awaitPreviousTransactions() {
 	for len(r.former) > 0 {
 		r.startPendingRollbacks()
@@ -99,12 +100,13 @@ func (r *run) awaitPreviousTransactions() {
 	r.roster.enter(phasePreBind)
 }
 
-// judgeEvery is the shortest time between two checks whether a gang that loses members can still reach its minimum. Each
-// check reads the gang's PodGroup and counts its tasks, and a gang often loses hundreds of members at once.
+// judgeEvery is the shortest time between two checks whether a gang that has lost members can still reach its minimum.
+// Each check reads the gang's PodGroup and counts its tasks, and a gang often loses hundreds of members at once.
 const judgeEvery = 100 * time.Millisecond
 
-// prepare starts the members' chains and returns when each has passed or failed. As soon as losses put the minimum out of
-// reach, the other members fail, too, so that their capacity is free again soon.
+// prepare starts the members' chains and returns when each member has passed or failed. As soon as the gang can no
+// longer reach its minimum because of lost members, prepare fails the other members, too. Their resources are then free
+// again soon.
 func (r *run) prepare() {
 	var (
 		judged int

@@ -15,72 +15,73 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// prioritySemaphore bounds the calls to the API server under way. Calls can hang until their time-out, for example behind a slow
-// admission webhook, and must then delay only their own namespace.
+// prioritySemaphore bounds the concurrent calls to the API server. Calls can hang until their time-out, for example
+// behind a slow admission webhook, and must then delay only their own namespace.
 //
-//   - A call that hangs, that is one older than slotTime, releases its slot while it goes on, as long as there are no
-//     more such calls than slots.
-//   - A namespace may hold as many slots as are free. One alone thus has half of the slots, and several that want more
-//     end with equal shares and one such share free.
-//   - While calls hang, gangs of a namespace that hold a slot get another only as far as its window allows: the window grows
-//     with each call that ends, and shrinks with each that hangs.
-//   - A free slot goes to the namespace that holds the fewest slots; among equals to the one that released a slot longest ago.
-//     There it goes to the oldest gang, so that gangs end one after the other instead of all at the end, and a crash in
-//     between leaves few of them partially bound. While few gangs hold slots, it goes to the oldest gang that holds none.
+//   - A call hangs if it is older than slotTime. It then releases its slot and continues, as long as fewer calls
+//     hang than there are slots.
+//   - A namespace may hold as many slots as are free. A single busy namespace thus gets half of the slots. If several
+//     are busy, they get equal numbers of slots, and the same number stays free.
+//   - While calls hang, each namespace has a window. Gangs that hold a slot get another only while their namespace holds
+//     fewer slots than its window. The window grows with each call that ends, and shrinks with each that hangs.
+//   - A free slot goes to the namespace that holds the fewest slots. Among equals it goes to the namespace that released
+//     a slot longest ago.
+//   - In that namespace, the slot goes to the oldest gang. So gangs end one after the other instead of all at the end, and
+//     a crash leaves few of them partially bound. But while few gangs hold slots, it goes to the oldest gang without a slot.
 //
-// A grant costs O(log n) for n waiting namespaces, plus a pass over the holders (at most as many as slots), plus an insertion
-// among the namespace's waiting gangs.
+// A grant costs O(log n) for n waiting namespaces, plus a pass over the gangs that hold slots (at most as many as
+// slots), plus an insertion among the namespace's waiting gangs.
 type prioritySemaphore struct {
 	mu    sync.Mutex
 	slots int
 	free  int
-	// lent counts the slots that hanging calls released.
+	// lent is the number of calls that hang and have released their slots.
 	lent int
-	// namespaces are the namespaces that hold slots, wait, or have calls that hang.
+	// namespaces are the namespaces that hold slots, wait for slots, or have calls that hang.
 	namespaces map[string]*namespaceSlots
-	// waiting are the namespaces that wait, in the order in which they are served.
+	// waiting are the namespaces that wait for slots, in the order in which they are served.
 	waiting namespaceHeap
-	// turns is a logical clock: it counts released slots and new namespaces.
+	// turns is a logical clock. It advances with each released slot and each new namespace.
 	turns int64
-	// passedOver is scratch memory of next.
+	// passedOver is scratch memory of next, which reuses it to avoid allocations.
 	passedOver []*namespaceSlots
 }
 
 const (
-	// slotTime is how long a call keeps a slot. A Binding takes milliseconds.
+	// slotTime is how long a call keeps its slot; a longer call hangs. A Binding takes milliseconds.
 	slotTime = time.Second
-	// openWindow is how many slots a namespace without history may hold while other namespaces' calls hang.
+	// openWindow is how many slots a new namespace may hold while other namespaces' calls hang.
 	openWindow = 4
-	// kept is the ratio of a namespace's slots that is reserved for gangs that hold none: one in kept. These gangs are
-	// served first.
+	// kept is the reciprocal of the part of a namespace's slots that is reserved for gangs without a slot. These gangs
+	// are served first until that many gangs hold slots.
 	kept = 8
 )
 
-// requester is a transaction that asks for slots.
+// requester is a transaction that requests slots.
 type requester struct {
 	namespace string
-	// age orders requesters: a smaller value is older. All values differ.
+	// age orders requesters; a smaller value is an older requester. All values differ.
 	age int64
 
-	// The fields below are guarded by the semaphore's mu.
+	// prioritySemaphore.mu guards the fields below.
 
 	held int
-	// line holds its waiters in the order of arrival.
+	// line holds the requester's waiters in the order of arrival.
 	line list.List
 }
 
-// waiter is one call that waits for its slot, or has it.
+// waiter is one call that waits for a slot, or has one.
 type waiter struct {
 	*requester
 	// granted is closed once the waiter has its slot.
 	granted chan struct{}
-	// element is the waiter's place in the line; nil when the waiter is not in the line.
+	// element is the waiter's position in the requester's line; nil when the waiter is not in the line.
 	element *list.Element
-	// lent reports whether the call hangs and has released its slot, ended whether the call is over.
+	// lent reports whether the call hangs and has released its slot. ended reports whether the call is over.
 	lent, ended bool
 }
 
-// namespaceSlots is a namespace that holds slots or waits.
+// namespaceSlots is a namespace that holds slots or waits for slots.
 type namespaceSlots struct {
 	name       string
 	held, lent int
@@ -91,7 +92,7 @@ type namespaceSlots struct {
 	turn int64
 	// holders are the requesters that hold slots; newcomers are the requesters that wait and hold none.
 	holders, newcomers byAge
-	// place is the namespace's index among the namespaces that wait; -1 when it does not wait.
+	// place is the namespace's index in prioritySemaphore.waiting; -1 when the namespace does not wait.
 	place int
 }
 
@@ -104,7 +105,7 @@ func newRequester(gang api.JobID, age int64) *requester {
 	return &requester{namespace: namespace, age: age}
 }
 
-// acquire waits for a slot, and returns nil when ctx ended first.
+// acquire waits for a slot, and returns nil if ctx ends first.
 func (s *prioritySemaphore) acquire(ctx context.Context, c *requester) *waiter {
 	if ctx.Err() != nil {
 		return nil
@@ -119,7 +120,7 @@ func (s *prioritySemaphore) acquire(ctx context.Context, c *requester) *waiter {
 	}
 }
 
-// join asks for a slot. The caller then waits for granted and calls release, or calls leave.
+// join requests a slot. The caller must then either wait for granted and later call release, or call leave.
 func (s *prioritySemaphore) join(c *requester) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +141,7 @@ func (s *prioritySemaphore) join(c *requester) *waiter {
 	return w
 }
 
-// leave ends the wait, or releases the slot if it was granted meanwhile.
+// leave ends the wait for a slot. If the slot was already granted, leave releases it.
 func (s *prioritySemaphore) leave(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,8 @@ func (s *prioritySemaphore) release(w *waiter) {
 	s.serve()
 }
 
-// returnSlot frees a slot of the requester, and serves waiters. It is called with mu held, like all functions below.
+// returnSlot frees a slot of the requester, and grants free slots to waiters. It is called with mu held, like all
+// functions below.
 func (s *prioritySemaphore) returnSlot(n *namespaceSlots, c *requester) {
 	s.free++
 	s.turns++
@@ -209,15 +211,15 @@ func (s *prioritySemaphore) returnSlot(n *namespaceSlots, c *requester) {
 	s.serve()
 }
 
-// serve grants slots as long as a requester may have one.
+// serve grants free slots until no requester may have one.
 func (s *prioritySemaphore) serve() {
 	for n, c := s.next(); c != nil; n, c = s.next() {
 		s.grant(n, c)
 	}
 }
 
-// next returns the requester to serve next, and its namespace; nil when none may have a slot. A namespace whose window is closed
-// is passed over. There are few of these, because each holds slots itself.
+// next returns the requester that gets the next slot, and its namespace; nil when none may have a slot. It skips
+// namespaces that may not get a slot because of their window. Few are skipped, because each of them holds slots itself.
 func (s *prioritySemaphore) next() (*namespaceSlots, *requester) {
 	var found *requester
 	for found == nil && len(s.waiting) > 0 && s.waiting[0].held < s.free {
@@ -252,7 +254,7 @@ func (s *prioritySemaphore) grant(n *namespaceSlots, c *requester) {
 	close(w.granted)
 }
 
-// reorder restores the namespace's place in the heap after a change.
+// reorder moves the namespace to its position in the heap after its slots or waiters changed.
 func (s *prioritySemaphore) reorder(n *namespaceSlots) {
 	switch {
 	case n.waiters > 0 && n.place < 0:
@@ -267,7 +269,8 @@ func (s *prioritySemaphore) reorder(n *namespaceSlots) {
 	}
 }
 
-// next returns the namespace's requester to serve next from the free slots; nil when none may have one.
+// next returns the namespace's requester that gets the next of the free slots; nil when none may have one. hanging
+// reports whether calls hang.
 func (n *namespaceSlots) next(free int, hanging bool) *requester {
 	var newcomer *requester
 	if len(n.newcomers) > 0 {
@@ -287,7 +290,7 @@ func (n *namespaceSlots) next(free int, hanging bool) *requester {
 	return newcomer
 }
 
-// byAge are requesters, the oldest first.
+// byAge is a list of requesters, the oldest first.
 type byAge []*requester
 
 func (b *byAge) add(c *requester) {
@@ -304,7 +307,7 @@ func (b *byAge) find(c *requester) (int, bool) {
 	return slices.BinarySearchFunc(*b, c.age, func(other *requester, age int64) int { return cmp.Compare(other.age, age) })
 }
 
-// namespaceHeap is a heap of namespaces with the next one to serve on top.
+// namespaceHeap is a heap of namespaces. The namespace that is served next is on top.
 type namespaceHeap []*namespaceSlots
 
 func (h namespaceHeap) Len() int { return len(h) }

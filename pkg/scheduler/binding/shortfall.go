@@ -18,7 +18,7 @@ type shortfall struct {
 	parts []string
 }
 
-// addAll adds the text that say returns for each listed name, and the number of names that the list leaves out.
+// addAll adds one text for each name in short, as returned by say, and how many names the list leaves out.
 func (s *shortfall) addAll(short brief.List, say func(name string) string) {
 	for _, name := range short.Items() {
 		s.parts = append(s.parts, say(name))
@@ -36,7 +36,7 @@ func (s *shortfall) err() error {
 	return errors.New(strings.Join(s.parts, ", "))
 }
 
-// lacking lists the names whose count is below their minimum.
+// lacking lists the names whose number in have is below their minimum.
 func lacking[K ~string](minima, have map[K]int32) brief.List {
 	list := brief.List{First: maxListed}
 	for name, least := range minima {

@@ -18,15 +18,16 @@ import (
 // DefaultStepTimeout bounds a run of a step whose Timeout is zero.
 const DefaultStepTimeout = 30 * time.Second
 
-// Reasons why a member was not bound or a transaction was refused, beside errors of steps and binds.
+// Reasons why a member was not bound or a transaction was refused. Errors of steps and binds are not listed here.
 var (
-	// ErrNoQuorum fails members without a failure of their own whose gang cannot reach its minimum.
+	// ErrNoQuorum fails members that did not fail themselves, but whose gang cannot reach its minimum.
 	ErrNoQuorum = errors.New("the gang cannot reach its minimum")
-	// ErrPodGone fails a member whose pod no longer exists, or is being deleted, when its bind is settled.
+	// ErrPodGone fails a member whose pod turns out to be deleted, or to be under deletion, when its bind is settled.
 	ErrPodGone = errors.New("the pod was deleted")
-	// ErrDraining refuses a transaction after Drain or Abort, and fails members that a Drain had to cut short.
+	// ErrDraining refuses a transaction after Drain or Abort. It also fails the members that a Drain stops when its
+	// context ends.
 	ErrDraining = errors.New("the scheduler is shutting down")
-	// ErrAborted fails the members of transactions that Abort cut short.
+	// ErrAborted fails the members of transactions that Abort ended early.
 	ErrAborted = errors.New("binding was aborted")
 )
 
@@ -34,22 +35,23 @@ var (
 type Step struct {
 	// Plugin names the step in errors, events and metrics.
 	Plugin string
-	// PreBind prepares the task for the node. A step that does not return by its deadline has failed; it is
-	// rolled back once it does return.
+	// PreBind prepares the task for the node. A step that does not return by its deadline has failed. It is rolled back
+	// once it has returned.
 	PreBind func(ctx context.Context, task *api.TaskInfo, node string) error
-	// Rollback undoes PreBind, even if PreBind failed half-way; nil when there is nothing to undo. It is retried with backoff until
-	// it returns nil or a NotFound API error.
+	// Rollback undoes PreBind, even if PreBind failed half-way; nil if the step needs no rollback. It is retried with
+	// backoff until it returns nil or a NotFound API error.
 	Rollback func(ctx context.Context, task *api.TaskInfo, node string) error
-	// PreCommitCheck checks a passed member again, right before it is bound and after the whole gang has passed; an error fails the
-	// member. It finds changes that were made while other members were prepared. It must be quick and make no calls, and may run
-	// several times. It may be nil.
+	// PreCommitCheck checks a passed member again after the whole gang has passed, right before the member is bound. An
+	// error fails the member. The check finds changes that were made while other members were prepared. It must be quick
+	// and make no remote calls, and may run several times. It may be nil.
 	PreCommitCheck func(task *api.TaskInfo, node string) error
-	// RollbackIfNotRun reports whether the plugin did something for the task before the chain, when the session placed it, such as
-	// assuming its volumes. Rollback undoes that too, so it is called for every member that is not bound, even if PreBind never
-	// began.
+	// RollbackIfNotRun reports whether the plugin already did something for the task when the session placed it, such as
+	// assuming its volumes. Rollback undoes that, too. So Rollback is called for every member that is not bound, even if
+	// PreBind never began.
 	RollbackIfNotRun bool
-	// Bound is called after Ledger.Bound when the member is bound; it may be nil. Like a successful Rollback, it ends the state
-	// that the step keeps for the member. Its context has a deadline, and other members wait for it to return.
+	// Bound is called after Ledger.Bound when the member is bound; it may be nil. After this call, or after a successful
+	// Rollback, the step may drop its state for the member. The context has a deadline, and other members wait until
+	// Bound returns.
 	Bound func(ctx context.Context, task *api.TaskInfo, node string)
 	// Timeout bounds one run of PreBind and one run of Rollback; DefaultStepTimeout when zero.
 	Timeout time.Duration
@@ -57,7 +59,7 @@ type Step struct {
 
 // Member is one task of a gang with the node chosen for it and the steps that prepare it.
 type Member struct {
-	// Task is the member's own copy, with a private copy of the pod that steps may annotate.
+	// Task is the member's own copy of the task, with a private copy of the pod that steps may annotate.
 	Task  *api.TaskInfo
 	Node  string
 	Steps []Step
@@ -65,16 +67,16 @@ type Member struct {
 	base map[string]string
 }
 
-// NewMember returns a member for the task, with a private copy of its pod: annotations that steps set on the copy are staged, and
-// are written with the Binding.
+// NewMember returns a member for the task, with a private copy of its pod. Annotations that steps set on this copy are
+// staged, that is, written with the Binding.
 func NewMember(task *api.TaskInfo, node string, steps []Step) *Member {
 	own := task.Clone()
 	own.Pod = task.Pod.DeepCopy()
 	return &Member{Task: own, Node: node, Steps: steps, base: maps.Clone(own.Pod.Annotations)}
 }
 
-// Stage stages an annotation, even one that the pod already has with this value: another client may change it before the pod is
-// bound.
+// Stage sets an annotation that is written with the Binding. The annotation is written even if the pod already has this
+// value, because another client may change it before the pod is bound.
 func (m *Member) Stage(key, value string) {
 	if m.Task.Pod.Annotations == nil {
 		m.Task.Pod.Annotations = map[string]string{}
@@ -94,31 +96,33 @@ func (m *Member) StagedAnnotations() map[string]string {
 	return staged
 }
 
-// Transaction is the members of a gang, or of a group of gangs, from one session. They are bound together or not at all.
+// Transaction contains the members of a gang, or of a group of gangs, that one session placed. They are bound together
+// or not at all.
 type Transaction struct {
-	// Gang is the gang, or the first of the group.
+	// Gang is the transaction's gang, or the first gang of its gang group.
 	Gang api.JobID
-	// GangGroup is nil for a gang whose only terms are its minimum.
+	// GangGroup is nil for a gang without conditions beside its minimum.
 	GangGroup *GangGroup
 	Members   []*Member
 	// Lost are the members that were lost before the transaction was submitted, with the reason. None of their steps begins.
 	Lost map[*Member]error
 }
 
-// Gatekeeper knows the gangs' minima.
+// Gatekeeper decides whether gangs reach their minima.
 type Gatekeeper interface {
-	// Quorum returns nil if every gang of the transaction has enough members once the passed ones are bound: it reaches its
-	// minimum, mostly together with members already bound or running, and meets its other terms (GangTerms). Otherwise it returns
-	// an error that says what is missing. Members of the transaction that are not in passed are lost. An error of the API server
-	// that may pass, such as a time-out, is no verdict: the engine asks again a few times. Steps may be at work on the members
-	// meanwhile, so Quorum must not read the annotations of their pods.
+	// Quorum returns nil if every gang of the transaction has enough members once the passed members are bound. The gang
+	// must reach its minimum, mostly together with members already bound or running, and meet its other terms
+	// (GangTerms). Otherwise Quorum returns an error that says what is missing. Members of the transaction that are not
+	// in passed are lost. After an error of the API server that may pass, such as a time-out, the engine calls Quorum
+	// again a few times. Steps may run at the same time and change annotations of the members' pods, so Quorum must not
+	// read these annotations.
 	Quorum(ctx context.Context, t *Transaction, passed []*Member) error
 }
 
-// Binder writes Bindings and reads their outcome.
+// Binder writes Bindings and reads whether pods are bound.
 type Binder interface {
-	// Bind binds the member's pod, by UID, to its node, with its staged annotations, in one write. It returns the error of the
-	// API client, wrapped or not.
+	// Bind binds the member's pod, by UID, to the member's node. The same write adds the staged annotations. Bind
+	// returns the error of the API client, wrapped or not.
 	Bind(ctx context.Context, m *Member) error
 	// GetBinding reads the pod's current node from the API server, not from a cache.
 	GetBinding(ctx context.Context, m *Member) (PodBinding, error)
@@ -129,49 +133,51 @@ type PodBinding struct {
 	// Gone reports whether the pod, by UID, no longer exists or is being deleted. A pod that is being deleted on the member's
 	// node still counts as bound.
 	Gone bool
-	// Node is the node the pod is bound to, empty while it is bound to none.
+	// Node is the node that the pod is bound to; empty for a pod that is not bound.
 	Node string
 }
 
-// Ledger records which members hold resources. Its methods are called from the engine's goroutines, and must not block on the API
-// server. Each member is either Bound or Released, once.
+// Ledger records which members hold resources. The engine calls its methods from its own goroutines. They must not
+// block on the API server. For each member, either Bound or Released is called, once.
 type Ledger interface {
 	// Bound records that the member's pod is known to be bound.
 	Bound(m *Member)
-	// Released records that the member will not be bound, and that every step that began or is marked with RollbackIfNotRun is
-	// rolled back: its resources are free.
+	// Released records that the member will not be bound and its resources are free. Every step that began, or is marked
+	// with RollbackIfNotRun, is already rolled back.
 	Released(m *Member, cause error)
-	// Ended records that every member of the transaction was bound, released, or abandoned by Abort. Engine.InFlight no longer
-	// counts the transaction; the gang's next one starts after Ended returns.
+	// Ended records that every member of the transaction was bound, released, or abandoned by Abort. Engine.InFlight no
+	// longer counts the transaction. The gang's next transaction starts after Ended returns.
 	Ended(r Result)
 }
 
-// Observer receives reports, for metrics and events. Its methods must not block.
+// Observer receives reports of the engine, for metrics and events. Its methods must not block.
 type Observer interface {
-	// StepDone reports one run of a step, when it returned or was given up by deadline or cancellation.
+	// StepDone reports one run of a step. It is called when the step returns, or when the step is given up because of
+	// its deadline or a cancellation.
 	StepDone(plugin string, err error, took time.Duration)
-	// RollbackDone reports one run of a rollback.
+	// RollbackDone reports one run of a step's rollback.
 	RollbackDone(plugin string, err error)
-	// Delayed reports that a member has waited long for a step, a rollback or its bind. It is called again when the member then
-	// waits long for something else.
+	// Delayed reports that a member has waited long for a step, a rollback or its bind. It is called again if the member
+	// later waits long for another of these.
 	Delayed(m *Member, d Delay)
-	// DelayEnded reports the end of a reported delay. The cause is why the member is not bound; nil when it is bound or still may
-	// be. It is not called for members that Abort left.
+	// DelayEnded reports the end of a reported delay. cause is why the member is not bound; nil when the member is bound
+	// or may still be bound. DelayEnded is not called for members that Abort abandons.
 	DelayEnded(m *Member, cause error)
 	TransactionDone(r Result)
 	// InFlight reports the number of transactions that have not ended.
 	InFlight(transactions int)
 }
 
-// Failure is a member that was not bound, and why.
+// Failure is a member that was not bound, with the reason.
 type Failure struct {
 	Member *Member
-	// Err is a *StepError when a step failed, a *BindError when the bind failed, a wrapped ErrNoQuorum when only the gang failed,
-	// the cause given to Cancel or CancelNode, ErrDraining or ErrAborted.
+	// Err is a *StepError if a step failed, a *BindError if the bind failed, and a wrapped ErrNoQuorum if only the gang
+	// failed. It may also be the cause given to Cancel, CancelGang or CancelNode, ErrDraining or ErrAborted.
 	Err error
 }
 
-// PodGone reports whether the member failed because its pod no longer exists, according to the watch or to the answer to a call.
+// PodGone reports whether the member failed because its pod no longer exists, according to the watch or to an answer of
+// the API server.
 func (f Failure) PodGone() bool {
 	if errors.Is(f.Err, ErrPodGone) {
 		return true
@@ -184,19 +190,19 @@ func (f Failure) PodGone() bool {
 	return what != nil && what.Kind == "pods" && what.Name == f.Member.Task.Name
 }
 
-// Result is how a transaction ended.
+// Result is the outcome of a transaction that has ended.
 type Result struct {
-	// Gang is the transaction's Gang, and Gangs are all of its gangs.
+	// Gang is the transaction's field Gang. Gangs are all gangs of the transaction.
 	Gang   api.JobID
 	Gangs  []api.JobID
 	Bound  []*Member
 	Failed []Failure
-	// Abandoned are the members that Abort left with steps not rolled back or a bind not settled: neither Ledger.Bound nor
-	// Ledger.Released was called for them. The next leader recovers them.
+	// Abandoned are the members whose steps were not rolled back, or whose bind was not settled, before Abort. Neither
+	// Ledger.Bound nor Ledger.Released was called for them. The next leader recovers them.
 	Abandoned []Failure
-	// QuorumErr says what the gang lacked when no member was bound; nil when it had enough.
+	// QuorumErr says what the gang lacked for its minimum if no member was bound; nil if the gang had enough members.
 	QuorumErr error
-	// Took is the time since Submit.
+	// Took is the time from Submit to the end of the transaction.
 	Took time.Duration
 }
 
@@ -212,8 +218,8 @@ func (e *StepError) Error() string {
 
 func (e *StepError) Unwrap() error { return e.Err }
 
-// PanicError is a panic in a step, beneath the StepError that names the plugin, or in a rollback. Its message leaves
-// out the stack, which the engine logs.
+// PanicError is a panic in a step or a rollback. For a step, a StepError that names the plugin wraps it. Its message
+// does not contain the stack, which the engine logs.
 type PanicError struct {
 	Value any
 	Stack []byte
@@ -221,8 +227,8 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return brief.Part(fmt.Sprintf("panic: %v", e.Value)) }
 
-// BindError is a bind that failed for good: refused by the API server, preceded by a Binding of another client, or tried too
-// often.
+// BindError is a bind that failed for good: the API server refused it, another client bound the pod first, or it was
+// tried too often.
 type BindError struct {
 	Pod, Node string
 	Err       error

@@ -18,13 +18,13 @@ func (s *roster) move(m *member, to memberState) {
 	}
 }
 
-// lose fails a member that has not passed the barrier, with err. It returns false for a member that has passed the barrier
-// or has failed. It is called with mu held.
+// lose fails a member that has not passed the barrier, with err. If the member has passed the barrier or has already
+// failed, it does nothing and returns false. It is called with mu held.
 func (s *roster) lose(m *member, err error) bool {
 	switch m.state {
 	case stateWaiting, statePassed:
 		s.orphans = append(s.orphans, m)
-	case statePreparing: // its chain rolls it back
+	case statePreparing: // the goroutine of the member's chain rolls it back
 	default:
 		return false
 	}
@@ -33,8 +33,8 @@ func (s *roster) lose(m *member, err error) bool {
 	return true
 }
 
-// discard moves the member to failed with the error, and starts the alarm for a rollback that takes too long. It is called
-// with mu held.
+// discard moves the member to state failed with the error. It starts an alarm that reports a rollback that takes too
+// long. It is called with mu held.
 func (s *roster) discard(m *member, err error) {
 	m.err = err
 	s.move(m, stateFailed)
@@ -47,7 +47,7 @@ func (s *roster) discard(m *member, err error) {
 	}
 }
 
-// fail fails the member if it has not passed the barrier. If it is being bound, its bind is given up.
+// fail fails the member if it has not passed the barrier. If the member is being bound, fail makes its bind stop.
 func (s *roster) fail(m *member, err error) {
 	s.mu.Lock()
 	s.lose(m, err)
@@ -56,7 +56,7 @@ func (s *roster) fail(m *member, err error) {
 	s.notify()
 }
 
-// failAll fails, in one step, all members that have not passed the barrier. It leaves the other members.
+// failAll fails, in one step, all members that have not passed the barrier. It does not change the other members.
 func (s *roster) failAll(err error) {
 	var lost []*member
 	s.mu.Lock()
@@ -72,7 +72,8 @@ func (s *roster) failAll(err error) {
 	s.notify()
 }
 
-// failStaleMembers fails the members that were lost before the transaction was submitted.
+// failStaleMembers fails the members that were lost before the transaction was submitted. early maps them to the
+// reasons.
 func (s *roster) failStaleMembers(early map[*Member]error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +84,7 @@ func (s *roster) failStaleMembers(early map[*Member]error) {
 	}
 }
 
-// cancel fails, in one step, the members that match accepts, as fail does. So the gang's other members cannot fail for
+// cancel calls fail for all members that match accepts, in one step. So the gang's other members cannot fail for
 // another reason in between.
 func (s *roster) cancel(match func(*member) bool, cause error) {
 	var matching []*member
@@ -101,14 +102,14 @@ func (s *roster) cancel(match func(*member) bool, cause error) {
 	s.notify()
 }
 
-// progress counts the members that have neither passed nor failed, and the members lost so far.
+// progress returns how many members have neither passed nor failed, and how many members are lost so far.
 func (s *roster) progress() (undecided, lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.count[stateWaiting] + s.count[statePreparing], s.lost
 }
 
-// alive returns the members that have not failed before the barrier, and the number of members that have.
+// alive returns the members that have not failed and not passed the barrier, and how many members are lost so far.
 func (s *roster) alive() (alive []*member, lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +121,8 @@ func (s *roster) alive() (alive []*member, lost int) {
 	return alive, s.lost
 }
 
-// startable moves waiting members to preparing, in order, and returns them. It stops when the number of members in
-// preparing, without slow ones, reaches places. A member without steps passes at once.
+// startable moves members from state waiting to state preparing, in order, and returns them. It stops when the number
+// of members in preparing, without slow members, reaches places. A member without steps passes at once.
 func (s *roster) startable(places int) (started []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +143,7 @@ func (s *roster) startable(places int) (started []*member) {
 	return started
 }
 
-// givePlace lets another member start, because the steps of this one have run for placeTime.
+// givePlace lets another member start, because the steps of this member have run for placeTime.
 func (s *roster) givePlace(m *member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +154,7 @@ func (s *roster) givePlace(m *member) {
 	}
 }
 
-// begin records that the member's next step begins, and returns false when the member has failed.
+// begin records that the member's next step begins. It returns false if the member has already failed.
 func (s *roster) begin(m *member) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +174,7 @@ func (s *roster) returned(m *member) {
 	s.reportEnd(m)
 }
 
-// pass records that the member's chain is done, and returns false when the member has failed.
+// pass records that all steps of the member have returned. It returns false if the member has failed.
 func (s *roster) pass(m *member) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,8 +186,8 @@ func (s *roster) pass(m *member) bool {
 	return true
 }
 
-// commit moves the members past the barrier. It returns false if more members are lost than at the verdict, or if Abort
-// came, which ends ctx.
+// commit moves the chosen members past the barrier. It returns false if more members are lost than when the Gatekeeper
+// decided, or if Abort was called, which ends ctx.
 func (s *roster) commit(ctx context.Context, chosen []*member, lost int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +201,7 @@ func (s *roster) commit(ctx context.Context, chosen []*member, lost int) bool {
 	return true
 }
 
-// enterFinalState enters the final state of a member, after Ledger.Bound or Ledger.Released.
+// enterFinalState moves the member to a final state, after Ledger.Bound or Ledger.Released was called.
 func (s *roster) enterFinalState(m *member, final memberState) {
 	s.mu.Lock()
 	s.move(m, final)
@@ -208,7 +209,7 @@ func (s *roster) enterFinalState(m *member, final memberState) {
 	s.reportEnd(m)
 }
 
-// unbound fails a member past the barrier that is known not to be bound.
+// unbound fails a member that has passed the barrier and is known not to be bound.
 func (s *roster) unbound(m *member, err error) {
 	s.mu.Lock()
 	s.discard(m, err)
@@ -227,14 +228,15 @@ func (s *roster) abandon(m *member, err error) {
 	s.move(m, stateAbandoned)
 }
 
-// notBound records why the member is not known to be bound.
+// notBound records the last error of the member's Bindings and look-ups.
 func (s *roster) notBound(m *member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.bindErr = err
 }
 
-// takePendingRollbacks returns the failed members that no goroutine rolls back yet, for the caller to roll back.
+// takePendingRollbacks removes and returns the failed members that no goroutine rolls back yet. The caller must roll
+// them back.
 func (s *roster) takePendingRollbacks() []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +245,8 @@ func (s *roster) takePendingRollbacks() []*member {
 	return orphans
 }
 
-// lastOwed returns the last step of the failed member that needs a rollback, or nil.
+// lastOwed returns the next step of the failed member to roll back, which is the last one that needs it; nil if no step
+// needs it.
 func (s *roster) lastOwed(m *member) *Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +257,7 @@ func (s *roster) lastOwed(m *member) *Step {
 	return &m.Steps[i]
 }
 
-// undone records that the rollback of the member's last owed step succeeded.
+// undone records that the rollback that lastOwed returned for the member has succeeded.
 func (s *roster) undone(m *member) {
 	s.mu.Lock()
 	m.kept = m.owed()

@@ -16,12 +16,14 @@ import (
 
 // Config holds the dependencies of the books. All functions are called with the books' mutex held and must not block.
 type Config struct {
-	// Pod reports whether the books hold the pod, and Node whether they hold the node. A nil function admits everything.
+	// Pod reports whether the books hold a pod, and Node whether they hold a node. A nil function means that they hold
+	// all.
 	Pod  func(*v1.Pod) bool
 	Node func(*v1.Node) bool
-	// Volumes returns how many volumes of each CSI driver the pod attaches. An error means that a claim cannot be read yet.
+	// Volumes returns how many volumes of each CSI driver the pod attaches. An error means that one of the pod's claims
+	// cannot be read yet.
 	Volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
-	// BoundIn returns the queue in which the pod was bound, as the pod records it; empty if it does not.
+	// BoundIn returns the queue in which the pod was bound, as recorded on the pod; empty if the pod records none.
 	BoundIn func(*v1.Pod) string
 	// DefaultQueue is the queue of PodGroups that name no queue.
 	DefaultQueue string
@@ -29,16 +31,16 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Books is the scheduler's view of the cluster. A caller that reads several values must hold the lock meanwhile.
+// Books is the scheduler's view of the cluster. A caller that reads several values must hold the lock all the time.
 type Books struct {
 	sync.Mutex
-	// Pods is the state machine of tasks. Only it moves tasks in Jobs and on Nodes.
+	// Pods is the state machine of tasks. Only Pods adds tasks to Jobs and Nodes, and removes them.
 	Pods  *Pods
 	Jobs  *Jobs
 	Nodes *Nodes
-	// Tables are queues, priority classes and quotas, which have no states.
+	// Tables are queues, priority classes and quotas. They are stored as the watch shows them.
 	Tables Tables
-	// InShard are the nodes of this scheduler's shard.
+	// InShard are the names of the nodes in this scheduler's shard.
 	InShard sets.Set[string]
 
 	copies *snapshot.Copies
@@ -73,7 +75,7 @@ func New(config Config) *Books {
 	return b
 }
 
-// generations gives each change of an entry a unique number.
+// generations returns a unique, increasing number for each change of an entry.
 type generations uint64
 
 func (g *generations) next() uint64 {

@@ -12,8 +12,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// unlimited is the attach limit of a CSI driver whose CSINode gives no limit. Pods count the volumes of all drivers,
-// so each driver needs a limit.
+// unlimited is the attach limit for a CSI driver whose CSINode states no limit. Each driver needs a limit, because pods
+// count the volumes of all drivers as requests.
 const unlimited = math.MaxInt32
 
 // csiNode is the data of a CSINode.
@@ -56,7 +56,7 @@ func (n *Nodes) HideCSI(name string) {
 	n.limit(name)
 }
 
-// limit rebuilds the node's entry with the attach limits of its current CSINode.
+// limit rebuilds the node's entry with the attach limits of the node's current CSINode.
 func (n *Nodes) limit(name string) {
 	if e := n.entries[name]; e != nil && e.shown != nil {
 		e.generation = n.last.next()

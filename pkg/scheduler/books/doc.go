@@ -13,7 +13,7 @@
 //	victim   eviction      Pods.Evict                Pods.Spare, or the end of the pod
 //
 // Only Pods moves tasks in Jobs and on Nodes. The place and the status of a task are a function of these inputs only (record.place). Every transition changes
-// one input and books the record again, that is, it recomputes the record's task. Nothing is repaired later, because no other code writes to the books:
+// one input and books the record again, that is, it recomputes the record's task. No other code moves tasks, so no later correction is needed:
 //
 //	shown without node, no hold       Pending, on no node; Releasing if the pod is being deleted
 //	shown without node, hold          Binding or Bound on the hold's node
@@ -30,13 +30,13 @@
 // A job stays in its queue while a task of it holds resources, whatever queue its PodGroup names now; only a snapshot moves a job (jobqueue.go).
 // A task that has a node does not go to a job of another queue.
 //
-// A node has an entry while a Node object is shown, or a task or a NUMA topology names it. A Node that is deleted leaves its tasks
-// on the entry, so a Node that is registered again has them at once. A job has an entry while its PodGroup is shown or a pod names it.
+// A node has an entry while a Node object is shown, or a task or a NUMA topology names it. The tasks of a deleted Node stay in its
+// entry, so the node has them at once when it is registered again. A job has an entry while its PodGroup is shown or a pod names it.
 //
 // # Copies
 //
 // Each entry of a node or a job has a generation, which every change of the entry raises. A session gets copies of the entries, which
-// are its own to change. Snapshot copies an entry again only if its generation has changed since the last copy, or if the last
+// it may change. Snapshot copies an entry again only if its generation has changed since the last copy, or if the last
 // session has changed its copy. Package snapshot compares the copy
 // with its original state, in sums and counts where these suffice. Entries of nodes with a NUMA topology are always
 // copied, because sessions allocate CPUs in them. Full copies everything and serves readers outside the scheduling loop.
@@ -44,8 +44,8 @@
 // # Rules
 //
 // One mutex guards all of it. No method calls the API server or waits while it holds the mutex. Lock and Unlock are exported for
-// readers; readers must not write to what they are given. Objects of informers are read-only, also for the books: an entry that needs another
+// readers; readers must not change the values that they get. Objects of informers are read-only, also for the books: an entry that needs another
 // annotation or quantity has a copy.
 //
-// The package knows upstream's types of package api, which sessions consist of, and neither informers nor the API server.
+// The package uses upstream's types of package api, which sessions consist of. It uses neither informers nor the API server.
 package books

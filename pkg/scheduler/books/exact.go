@@ -4,19 +4,20 @@ package books
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// exact bounds the sums of resources that float64 adds up exactly. A tenant may request more in a pod. The sum then loses smaller
-// amounts, so it has to be recomputed when a task is removed: upstream panics when it subtracts more than the sum.
+// exact is the largest sum of resources that float64 adds up exactly. A tenant may request more in a pod. The sum then
+// loses smaller amounts, so it must be recomputed when a task is removed: upstream panics when it subtracts more than
+// the sum.
 const exact = 1 << 52
 
-// put adds the task to the job. The job in the books does not maintain the sums of its tasks' requests: each copy of the job
-// computes its own.
+// put adds the task to the job. It clears the job's sums, which the books do not maintain, because each copy of the job
+// computes its own sums.
 func (j *job) put(task *api.TaskInfo) {
 	j.info.AddTaskInfo(task)
 	j.info.TotalRequest, j.info.Allocated = api.EmptyResource(), api.EmptyResource()
 }
 
-// removeTask removes the task from the job. Upstream subtracts the task's request from the job's sums, so they are set to that
-// request first.
+// removeTask removes the task from the job. Upstream subtracts the task's request from the job's sums, so removeTask
+// first sets these sums to that request.
 func (j *job) removeTask(task *api.TaskInfo) {
 	info := j.info
 	info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()
@@ -30,8 +31,8 @@ func (j *job) removeTask(task *api.TaskInfo) {
 	}
 }
 
-// removeTask removes the task from the node. Sums that lost precision are recomputed before they are read (countNode), not at each
-// event.
+// removeTask removes the task from the node. If the node's sums lost precision, they are recomputed before they are
+// read (countNode), not at each event.
 func (n *node) removeTask(task *api.TaskInfo) {
 	info := n.info
 	n.inexact = n.inexact || large(info.Used)

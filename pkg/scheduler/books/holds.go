@@ -12,12 +12,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Reservation is a transaction's decision on a pod.
+// Reservation is what a transaction decides for a pod before the pod is bound.
 type Reservation struct {
-	// Owner identifies the member of the transaction. It is compared with ==.
+	// Owner identifies the member of the transaction. Owners are compared with ==.
 	Owner any
-	// Decided are annotations that will be written with the Binding. The pod in the books has them from now on, because
-	// upstream reads from them which devices the pod has.
+	// Decided are annotations that will be written with the Binding. From now on the pod in the books has them, because
+	// upstream reads the pod's devices from them.
 	Decided map[string]string
 	// NUMA is the CPUs and memory that the session chose.
 	NUMA *api.TopologyInfo
@@ -34,13 +34,13 @@ type hold struct {
 	gang    api.JobID
 }
 
-// isOver reports whether the hold has ended: the pod is bound, and the watch shows it on a node, or shows no pod (nil),
-// or another pod.
+// isOver reports whether the hold has ended. This is so if the pod is bound and the watch shows it on a node, shows
+// another pod of that name, or shows no pod (nil).
 func (h *hold) isOver(shown *v1.Pod) bool {
 	return h != nil && h.status == api.Bound && (shown == nil || shown.UID != h.uid || shown.Spec.NodeName != "")
 }
 
-// marked returns the pod with the annotations that the transaction decided.
+// marked returns a copy of the pod with the annotations that the transaction decided.
 func (h *hold) marked(pod *v1.Pod) *v1.Pod {
 	if len(h.decided) == 0 {
 		return pod
@@ -54,8 +54,8 @@ func (h *hold) marked(pod *v1.Pod) *v1.Pod {
 	return &marked
 }
 
-// Reserve moves the wanted task to the node with status Binding. prepare makes the reservation from the books' own
-// task, which prepare must not change. If Reserve returns an error, nothing has changed.
+// Reserve moves the wanted task to the node with status Binding. It calls prepare with the books' own task to get the
+// Reservation; prepare must not change the task. If Reserve returns an error, nothing has changed.
 func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.TaskInfo) (Reservation, error)) error {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -83,7 +83,8 @@ func (p *Pods) Reserve(wanted *api.TaskInfo, node string, prepare func(*api.Task
 	return nil
 }
 
-// reservable finds the record of a pending task that no transaction holds.
+// reservable returns the record of the task. It returns an error if the task is not pending, or if a transaction holds
+// a pod of its name.
 func (p *Pods) reservable(wanted *api.TaskInfo) (*record, error) {
 	if p.jobs.entries[wanted.Job] == nil {
 		return nil, fmt.Errorf("PodGroup %s is not in the cache", wanted.Job)
@@ -100,8 +101,8 @@ func (p *Pods) reservable(wanted *api.TaskInfo) (*record, error) {
 	return r, nil
 }
 
-// Bind records that the pod was bound by owner, the member that reserved its node. The watch may have shown that
-// before.
+// Bind records that the pod was bound by owner, the member that reserved its node. The watch may already have shown the
+// bound pod.
 func (p *Pods) Bind(key api.TaskID, owner any) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -118,8 +119,8 @@ func (p *Pods) Bind(key api.TaskID, owner any) {
 	p.move(r)
 }
 
-// Release ends the hold of owner, the member that reserved the node, because the pod was not bound. The pod's task then
-// follows the watch again.
+// Release ends the hold of owner, the member that reserved the node, because the pod was not bound. The state of the
+// task is then again the state that the watch shows.
 func (p *Pods) Release(key api.TaskID, owner any) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -136,7 +137,8 @@ func (p *Pods) heldBy(key api.TaskID, owner any) *record {
 	return nil
 }
 
-// HeldGang returns the gang whose transaction holds the pod; false if none does. The pod may now name another gang.
+// HeldGang returns the gang whose transaction holds the pod; false if no transaction holds it. The gang that the
+// pod names may have changed since the transaction began.
 func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -155,8 +157,8 @@ func (p *Pods) move(r *record) {
 	p.tidy(r.task)
 }
 
-// Evict marks the task as Releasing; on its node for at most victimLeaves. It returns the task's pod, and the PodGroup
-// of the task's job; nil if the job has none.
+// Evict marks the task as Releasing; on its node for at most victimLeaves. It returns the task's pod and the PodGroup
+// of the task's job. The PodGroup is nil if the job has none.
 func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -176,7 +178,7 @@ func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	return r.shown, group, nil
 }
 
-// Spare removes the mark of Evict, because the pod was not deleted.
+// Spare removes the mark that Evict set, because the pod was not deleted.
 func (p *Pods) Spare(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -187,7 +189,7 @@ func (p *Pods) Spare(pod *v1.Pod) {
 	}
 }
 
-// Held returns the number of pods with a node that a transaction holds.
+// Held returns the number of pods for which a transaction holds a node.
 func (p *Pods) Held() int {
 	p.lock.Lock()
 	defer p.lock.Unlock()

@@ -8,14 +8,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// images counts the nodes that have a container image, by the image's name.
+// images counts, for each container image, the nodes that have it.
 type images struct {
 	nodes map[string]sets.Set[string]
 	on    map[string][]string
 }
 
-// show replaces the images of the node, and returns them as a session sees them. For each image, the result has the
-// number of nodes at this time; later changes on other nodes do not update it, as in upstream.
+// show replaces the images of the node, and returns the node's images in the form that a session reads. For each image,
+// the result has the current number of nodes with the image. Later changes on other nodes do not update that number, as
+// in upstream.
 func (i *images) show(node *v1.Node) map[string]*fwk.ImageStateSummary {
 	i.hide(node.Name)
 	if i.nodes == nil {

@@ -10,19 +10,19 @@ import (
 	vcmetrics "volcano.sh/volcano/pkg/scheduler/metrics"
 )
 
-// A tenant may change spec.queue of a PodGroup whose pods run, or delete the PodGroup and create it again. If its pods
-// then counted against another queue, the former queue would be free for more pods, and the other one would be full
-// without a check of its limits. So a job stays in its queue while one of its tasks holds resources, and such a task is
-// not moved to a job of another queue. Only a snapshot moves a job: while a session places the job's tasks by the
-// limits of one queue, they must not count against another one.
+// A tenant may change spec.queue of a PodGroup whose pods run, or delete the PodGroup and create it again. If its
+// running pods then counted against the new queue, the old queue would have room for more pods, and the new queue would
+// be filled without a check of its limits. So a job stays in its queue while one of its tasks holds resources, and such
+// a task is not moved to a job of another queue. Only a snapshot moves a job: while a session places the job's tasks
+// within the limits of one queue, the tasks must not count against another queue.
 
-// named returns the queue that the PodGroup names, or the default queue.
+// named returns the queue that the PodGroup names, or the default queue if it names none.
 func (j *Jobs) named(group *api.PodGroup) api.QueueID {
 	return api.QueueID(cmp.Or(group.Spec.Queue, j.defaultQueue))
 }
 
-// requeue moves the job to the queue that its PodGroup names, if none of its tasks holds resources or its queue no
-// longer exists.
+// requeue moves the job to the queue that its PodGroup names. It does nothing while a task of the job holds resources,
+// unless the job's current queue no longer exists.
 func (j *Jobs) requeue(e *job, queues map[api.QueueID]*api.QueueInfo) {
 	if named := j.named(e.info.PodGroup); named != e.info.Queue && (!e.placed() || queues[e.info.Queue] == nil) {
 		j.move(e, named)
@@ -37,7 +37,7 @@ func (j *Jobs) queueOf(id api.JobID) api.QueueID {
 	return ""
 }
 
-// placed reports whether a task of the job, even one that is being deleted, holds resources.
+// placed reports whether a task of the job holds resources. A task that is being deleted counts, too.
 func (e *job) placed() bool {
 	for status, tasks := range e.info.TaskStatusIndex {
 		if status == api.Pending || api.CompletedStatus(status) {
@@ -60,8 +60,9 @@ func (j *Jobs) move(e *job, queue api.QueueID) {
 	e.info.Queue, e.generation = queue, j.last.next()
 }
 
-// adopt moves the job of a pod that the books first see on a node to the queue in which the pod was bound, as recorded
-// on the pod. Another scheduler has bound the pod, or this one before a restart. The first such pod of a job decides.
+// adopt moves the pod's job to the queue in which the pod was bound, as recorded on the pod. It is called when the
+// books first see a pod on a node. Another scheduler, or this scheduler before a restart, has bound such a pod. If a
+// job has several such pods, the first decides.
 func (p *Pods) adopt(task *api.TaskInfo, pod *v1.Pod) {
 	if queue := p.boundIn(pod); queue != "" && task.Job != "" && holdsNode(task) {
 		if e := p.jobs.of(task.Job); !e.placed() && e.info.Queue != api.QueueID(queue) {

@@ -27,11 +27,11 @@ type Jobs struct {
 type job struct {
 	info       *api.JobInfo
 	generation uint64
-	// emptied are sub-jobs that may have lost their last task. Upstream does not drop such sub-jobs.
+	// emptied are sub-jobs that may have lost their last task. tidy drops them, because upstream does not.
 	emptied []api.SubJobID
 }
 
-// Get returns the job; nil if there is none. The mutex is held, and the caller only reads.
+// Get returns the job; nil if the books have no such job. The caller must hold the mutex and must not change the job.
 func (j *Jobs) Get(id api.JobID) *api.JobInfo {
 	if e := j.entries[id]; e != nil {
 		return e.info
@@ -39,7 +39,7 @@ func (j *Jobs) Get(id api.JobID) *api.JobInfo {
 	return nil
 }
 
-// All yields all jobs, also those without a PodGroup. The mutex is held, and the caller only reads.
+// All yields all jobs, including jobs without a PodGroup. The caller must hold the mutex and must not change the jobs.
 func (j *Jobs) All() iter.Seq2[api.JobID, *api.JobInfo] {
 	return func(yield func(api.JobID, *api.JobInfo) bool) {
 		for id, e := range j.entries {
@@ -50,7 +50,7 @@ func (j *Jobs) All() iter.Seq2[api.JobID, *api.JobInfo] {
 	}
 }
 
-// Len returns the number of jobs. The mutex is held.
+// Len returns the number of jobs. The caller must hold the mutex.
 func (j *Jobs) Len() int { return len(j.entries) }
 
 // of returns the entry of a job that the caller is about to change. It creates a missing entry, and raises the entry's
@@ -65,7 +65,7 @@ func (j *Jobs) of(id api.JobID) *job {
 	return e
 }
 
-// tidy drops sub-jobs without tasks, and the entry if the job has neither a PodGroup nor tasks.
+// tidy drops the job's sub-jobs without tasks. If the job has neither a PodGroup nor tasks, it drops the job's entry.
 func (j *Jobs) tidy(id api.JobID) {
 	e := j.entries[id]
 	if e == nil {
@@ -104,7 +104,7 @@ func (j *Jobs) ShowGroup(shown *v1beta1.PodGroup) error {
 	}
 	current := info.Queue
 	info.SetPodGroup(group)
-	info.Queue = cmp.Or(current, j.named(group)) // a known queue stays until the next snapshot moves the job
+	info.Queue = cmp.Or(current, j.named(group)) // the job stays in its queue until the next snapshot moves it
 	vcmetrics.UpdateE2eSchedulingStartTimeByJob(info.Name, string(info.Queue), info.Namespace, info.CreationTimestamp.Time)
 	return nil
 }
@@ -120,14 +120,15 @@ func (j *Jobs) HideGroup(id api.JobID) {
 	j.tidy(id)
 }
 
-// dropGroup removes the PodGroup from the job, with the HyperNode that sessions recorded for it, because the next
-// PodGroup with that name is another gang.
+// dropGroup removes the PodGroup from the job. It also removes the HyperNode that sessions recorded for the gang,
+// because the next PodGroup with that name is another gang.
 func dropGroup(info *api.JobInfo) {
 	info.UnsetPodGroup()
 	info.AllocatedHyperNode = ""
 }
 
-// decided returns the entry of the job that a session has decided on; nil if the job's PodGroup no longer exists.
+// decided returns the entry of a job for which a session made decisions; nil if the job's PodGroup was deleted or
+// replaced meanwhile.
 func (j *Jobs) decided(on *api.JobInfo) *job {
 	e := j.entries[on.UID]
 	if e == nil || e.info.PodGroup == nil || e.info.PodGroup.UID != on.PgUID {
@@ -136,7 +137,7 @@ func (j *Jobs) decided(on *api.JobInfo) *job {
 	return e
 }
 
-// NoteHyperNode records the annotation in which a session stored the gang's HyperNode.
+// NoteHyperNode records the annotation of the job's PodGroup in which a session stored the gang's HyperNode.
 func (j *Jobs) NoteHyperNode(decided *api.JobInfo) {
 	j.lock.Lock()
 	defer j.lock.Unlock()
@@ -175,7 +176,8 @@ func (j *Jobs) IsTerminated(id api.JobID) bool {
 	return e == nil || api.JobTerminated(e.info)
 }
 
-// schedulable yields the jobs that sessions see, with their generations: jobs that have a PodGroup and an existing queue.
+// schedulable yields the jobs that sessions see, with their generations. Sessions see jobs that have a PodGroup and an
+// existing queue.
 func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo) iter.Seq2[*api.JobInfo, uint64] {
 	return func(yield func(*api.JobInfo, uint64) bool) {
 		for _, e := range j.entries {

@@ -10,19 +10,22 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// A pod that is being deleted runs on for its grace period, which a tenant chooses and which may be a year, and for longer if nothing ends it. So
-// it leaves, and its resources are counted as released soon, only
+// A pod that is being deleted continues to run for its grace period. A tenant chooses the grace period, which may be a
+// year, and the pod may run longer if nothing ends it. So its resources are counted as soon to be released only while
+// the pod leaves. It leaves
 //
 //   - from leavesBefore the end of its grace period until leavesAfter that end, and
 //   - as the victim of an eviction, for victimLeaves from the eviction, however long its grace period is.
 //
-// At all other times it stays. In both cases the pod's status in its job is Releasing, because its gang cannot rely on it. On its node, a pod that stays
-// is a task that does not end. Its status there is Unknown, because no action evicts a task of that status.
+// At all other times the pod stays. Whether it leaves or stays, the pod's status in its job is Releasing, because its
+// gang cannot rely on it. On its node, a pod that stays is a task that does not end. Its status there is Unknown,
+// because no action evicts a task of that status.
 //
-// A pod that is being deleted counts against its queue until it no longer exists. Otherwise a tenant could run any number of pods, which it deletes as
-// soon as they start. Pods that ran for at least ranLong before they were deleted do not count while they leave, so that the next gang of the queue can
-// wait on their nodes: a tenant may thus use twice the limit of its queue, for 3 of 13 minutes. Victims leave for longer, so they do count; plugin
-// evictions leaves them out for their evictor only.
+// A pod that is being deleted counts against its queue until it no longer exists. Otherwise a tenant could run any
+// number of pods, by deleting them as soon as they start. Pods that ran for at least ranLong before they were deleted
+// do not count while they leave. The next gang of the queue can then wait on their nodes. A tenant may thus use twice
+// the limit of its queue, for 3 of 13 minutes. Victims leave for longer, so they count. Plugin evictions leaves victims
+// out only for the gang that evicted them.
 const (
 	leavesBefore = 2 * time.Minute
 	leavesAfter  = time.Minute
@@ -31,7 +34,8 @@ const (
 	ranLong      = 10 * time.Minute
 )
 
-// leaving reports whether the pod of the record leaves now, as described above, and when that changes next; zero if it does not change by time alone.
+// leaving reports whether the record's pod leaves now, by the rules at the top of this file. changes is when that
+// answer changes next; zero if it does not change by time alone.
 func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 	next := func(at time.Time) bool {
 		if !now.Before(at) {
@@ -55,8 +59,8 @@ func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 // isVictim reports whether the pod of the record was evicted.
 func (r *record) isVictim() bool { return r.victim == r.shown.UID }
 
-// paid reports whether the pod ran for ranLong before it was deleted, so that it does not count against its queue while it leaves. The kubelet writes
-// the time at which the pod started.
+// paid reports whether the record's pod ran for ranLong before it was deleted. If so, the pod does not count against
+// its queue while it leaves. The kubelet writes the time at which the pod started.
 func (r *record) paid() bool {
 	due, grace, start := r.shown.DeletionTimestamp, r.shown.DeletionGracePeriodSeconds, r.shown.Status.StartTime
 	if due == nil || grace == nil || start == nil {
@@ -66,8 +70,8 @@ func (r *record) paid() bool {
 	return deleted.Sub(start.Time) >= ranLong
 }
 
-// updateDeleted decides whether the record's pod stays, and whether it counts against its queue as a pod that is being deleted. It records when that
-// changes.
+// updateDeleted updates whether the record's pod stays, and whether it counts against its queue as a pod that is being
+// deleted. It also records when these answers change next.
 func (p *Pods) updateDeleted(key api.TaskID, r *record) {
 	r.stays = false
 	delete(p.deleted, key)
@@ -84,14 +88,15 @@ func (p *Pods) updateDeleted(key api.TaskID, r *record) {
 	p.changes.set(r, changes)
 }
 
-// lapse recomputes the tasks of records whose state has changed by the passage of time. The mutex is held.
+// lapse recomputes the tasks of records whose state has changed by the passage of time. The caller must hold the mutex.
 func (p *Pods) lapse() {
-	for len(p.changes) > 0 && !p.now().Before(p.changes[0].at) { // reads the clock each time, because it may be set back meanwhile
+	for len(p.changes) > 0 && !p.now().Before(p.changes[0].at) { // reads the clock for each record, because it may be set back meanwhile
 		p.move(p.changes[0].record)
 	}
 }
 
-// Deleted yields the tasks of pods that are being deleted and count against their queues. The mutex is held, and the caller only reads.
+// Deleted yields the tasks of pods that are being deleted and count against their queues. The caller must hold the
+// mutex and must not change the tasks.
 func (p *Pods) Deleted() iter.Seq[*api.TaskInfo] {
 	return func(yield func(*api.TaskInfo) bool) {
 		for _, r := range p.deleted {
@@ -102,7 +107,7 @@ func (p *Pods) Deleted() iter.Seq[*api.TaskInfo] {
 	}
 }
 
-// onNode returns the task in the form in which its node has it.
+// onNode returns the record's task as its node must have it: with status Unknown if the pod is being deleted and stays.
 func (r *record) onNode() *api.TaskInfo {
 	if !r.stays {
 		return r.task
@@ -112,7 +117,7 @@ func (r *record) onNode() *api.TaskInfo {
 	return task
 }
 
-// change is the time at which the state of a record changes by itself.
+// change is the time at which the state of a record changes by the passage of time.
 type change struct {
 	at     time.Time
 	record *record
@@ -121,7 +126,8 @@ type change struct {
 // changes is a heap, the earliest change first. A record's slot is the index of its change in the heap.
 type changes []change
 
-// set records when the record changes next, and replaces an earlier time; a zero time removes the record.
+// set records the time at which the record changes next, and replaces the former time of the record. A zero time
+// removes the record from the heap.
 func (c *changes) set(r *record, at time.Time) {
 	entered := r.slot < len(*c) && (*c)[r.slot].record == r
 	switch {
@@ -143,14 +149,14 @@ func (c changes) Swap(i, j int) {
 	c[i].record.slot, c[j].record.slot = i, j
 }
 
-// Push is for package heap.
+// Push implements heap.Interface.
 func (c *changes) Push(entry any) {
 	e := entry.(change)
 	e.record.slot = len(*c)
 	*c = append(*c, e)
 }
 
-// Pop is for package heap.
+// Pop implements heap.Interface.
 func (c *changes) Pop() any {
 	last := len(*c) - 1
 	e := (*c)[last]

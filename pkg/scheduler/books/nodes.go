@@ -17,13 +17,13 @@ import (
 
 // Nodes holds the nodes with the tasks on them.
 type Nodes struct {
-	// Sums lets a plugin supply capacity and usage of resources. It is set before the first object is shown.
+	// Sums lets a plugin supply capacity and usage of resources. It is set before the first call of a Show method.
 	Sums accounting.NodeCapacityOverride
 
 	lock    sync.Locker
 	last    *generations
 	entries map[string]*node
-	// order lists the nodes that are registered, in the order of their registration.
+	// order lists the registered nodes, in the order of their registration.
 	order  []string
 	images images
 	csi    map[string]*csiNode
@@ -34,14 +34,14 @@ type Nodes struct {
 type node struct {
 	info       *api.NodeInfo
 	generation uint64
-	// shown is the Node that the watch shows; nil while it shows none.
+	// shown is the Node object that the watch shows; nil while the watch shows none.
 	shown *v1.Node
-	// inexact reports whether the sums must be recomputed from the tasks before they are read.
+	// inexact reports whether the node's sums of resources must be recomputed from its tasks before they are read.
 	inexact bool
 }
 
-// Get returns the node's entry; nil if there is none. The entry's Node is nil while no Node object is shown. Its sums
-// may be inexact. The mutex is held, and the caller only reads.
+// Get returns the node's entry; nil if the books have no such node. The entry's Node is nil while the watch shows no
+// Node object. The entry's sums may be inexact. The caller must hold the mutex and must not change the entry.
 func (n *Nodes) Get(name string) *api.NodeInfo {
 	if e := n.entries[name]; e != nil {
 		return e.info
@@ -49,8 +49,8 @@ func (n *Nodes) Get(name string) *api.NodeInfo {
 	return nil
 }
 
-// All yields the entries of all nodes. Their sums may be inexact, as in Get. The mutex is held, and the caller only
-// reads.
+// All yields the entries of all nodes. Their sums may be inexact, as in Get. The caller must hold the mutex and must
+// not change the entries.
 func (n *Nodes) All() iter.Seq2[string, *api.NodeInfo] {
 	return func(yield func(string, *api.NodeInfo) bool) {
 		for name, e := range n.entries {
@@ -73,15 +73,15 @@ func (n *Nodes) of(name string) *node {
 	return e
 }
 
-// tidy drops the entry if the node has neither a Node object, nor tasks, nor a NUMA topology.
+// tidy drops the node's entry if the node has neither a Node object, nor tasks, nor a NUMA topology.
 func (n *Nodes) tidy(name string) {
 	if e := n.entries[name]; e != nil && e.shown == nil && len(e.info.Tasks) == 0 && e.info.NumaInfo == nil {
 		delete(n.entries, name)
 	}
 }
 
-// newNodeInfo returns an entry without tasks; shown is nil if no Node object exists. Upstream's constructor would log
-// a warning for each entry without a Node.
+// newNodeInfo returns an entry without tasks. shown is nil if no Node object exists. The entry is then built from an
+// empty Node, because upstream's constructor would log a warning for nil.
 func newNodeInfo(name string, shown *v1.Node) *api.NodeInfo {
 	if shown != nil {
 		return api.NewNodeInfo(shown)
@@ -109,7 +109,8 @@ func (n *Nodes) Show(shown *v1.Node) {
 	e.info.ImageStates = n.images.show(shown)
 }
 
-// Hide is called when the watch shows that the Node was deleted. Its tasks stay on the entry until their pods end.
+// Hide is called when the watch shows that the Node was deleted. The node's tasks stay in its entry until their pods
+// end.
 func (n *Nodes) Hide(name string) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -128,8 +129,7 @@ func (n *Nodes) hide(name string) {
 	n.tidy(name)
 }
 
-// countNode recomputes inexact sums of the node, and lets a plugin that accounts for resources update the node's
-// resources.
+// countNode recomputes inexact sums of the node. It also lets the plugin in Sums update the node's resources.
 func (n *Nodes) countNode(e *node) {
 	if e.inexact {
 		e.rebuild(e.info.Node)
@@ -159,7 +159,7 @@ func (n *Nodes) Names() []string {
 	return slices.Clone(n.order)
 }
 
-// withVolumeLimits returns the Node with the attach limits of its CSI drivers among its resources.
+// withVolumeLimits returns the Node with the attach limits of its CSI drivers added to its resources.
 func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 	drivers := n.csi[shown.Name]
 	if drivers == nil || len(drivers.limits) == 0 {
@@ -177,7 +177,8 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 	return &limited
 }
 
-// rebuild makes a new entry for the Node, with the tasks and the reports of agents of the former entry.
+// rebuild replaces the entry's NodeInfo by a new one for the Node. The new NodeInfo keeps the tasks and the reports of
+// agents of the former one.
 func (n *node) rebuild(shown *v1.Node) {
 	former := n.info
 	n.info, n.inexact = newNodeInfo(former.Name, shown), false
@@ -189,8 +190,8 @@ func (n *node) rebuild(shown *v1.Node) {
 	n.info.BindGeneration = former.BindGeneration
 }
 
-// count updates all entries: NUMA topologies from the reports of agents, and resources that a plugin accounts for. The
-// mutex is held.
+// count updates the entries of all nodes: NUMA topologies from the reports of agents, and resources that a plugin
+// supplies. The caller must hold the mutex.
 func (n *Nodes) count() {
 	n.refreshNUMA()
 	n.Sums.Changed(func(name string) bool { return n.entries[name] != nil })
@@ -199,7 +200,7 @@ func (n *Nodes) count() {
 	}
 }
 
-// ready yields the registered nodes with their generations.
+// ready yields the nodes in phase Ready, with their generations.
 func (n *Nodes) ready() iter.Seq2[*api.NodeInfo, uint64] {
 	return func(yield func(*api.NodeInfo, uint64) bool) {
 		for _, e := range n.entries {

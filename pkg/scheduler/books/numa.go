@@ -38,7 +38,7 @@ func (n *Nodes) HideNUMA(name string) {
 	n.tidy(name)
 }
 
-// TakeCPUs records the CPUs that a session has assigned, by node.
+// TakeCPUs records the CPUs that a session has assigned to tasks. taken is indexed by node name.
 func (n *Nodes) TakeCPUs(taken map[string]api.ResNumaSets) {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -59,7 +59,7 @@ func (n *Nodes) TakeCPUs(taken map[string]api.ResNumaSets) {
 }
 
 // refreshNUMA resets the NUMA topologies that sessions see to the last reports of agents. It raises the generation of
-// these nodes, so they are copied for every session.
+// the entries of these nodes, so they are copied for every session.
 func (n *Nodes) refreshNUMA() {
 	for _, e := range n.entries {
 		if e.info.NumaInfo != nil || e.info.NumaSchedulerInfo != nil {
@@ -69,7 +69,7 @@ func (n *Nodes) refreshNUMA() {
 	}
 }
 
-// lostCPUs reports whether the node has fewer CPUs for each resource than before. Upstream has the same rule.
+// lostCPUs reports whether the node now has fewer CPUs than before, for each resource. Upstream has the same rule.
 func lostCPUs(before, after *api.NumatopoInfo) bool {
 	for name, was := range before.NumaResMap {
 		if is := after.NumaResMap[name]; is != nil && was.Allocatable.Size() <= is.Allocatable.Size() {
@@ -79,7 +79,7 @@ func lostCPUs(before, after *api.NumatopoInfo) bool {
 	return true
 }
 
-// numaInfo converts the Numatopology. Parts that cannot be parsed are left out.
+// numaInfo converts the Numatopology to upstream's type. Parts that cannot be parsed are left out.
 func numaInfo(shown *nodeinfov1alpha1.Numatopology) *api.NumatopoInfo {
 	info := &api.NumatopoInfo{
 		Namespace: shown.Namespace, Name: shown.Name,

@@ -4,7 +4,7 @@ package books
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// book adds the record's task to its job, and to its node unless it has finished.
+// book adds the record's task to its job, and to its node unless the task has ended.
 func (p *Pods) book(r *record) {
 	task := r.task
 	if task.Job != "" {
@@ -41,12 +41,12 @@ func holdsNode(task *api.TaskInfo) bool {
 	return task.NodeName != "" && !api.CompletedStatus(task.Status)
 }
 
-// put adds a copy of the task to the node, even if the node has no room left, because the task is on the node, or about
-// to be.
+// put adds a copy of the task to the node, even if the node lacks the resources, because the pod is already on the node
+// or about to be bound to it.
 func put(info *api.NodeInfo, task *api.TaskInfo) {
 	status := task.Status
 	if status == api.Binding {
-		task.Status = api.Bound // upstream refuses a Binding task without room
+		task.Status = api.Bound // upstream refuses a task in status Binding if the node lacks resources
 	}
 	err := withoutNUMA(info, func() error { return info.AddTask(task) })
 	task.Status = status
@@ -57,9 +57,9 @@ func put(info *api.NodeInfo, task *api.TaskInfo) {
 	info.Tasks[api.PodKey(task.Pod)].Status = status
 }
 
-// withoutNUMA calls f while the node has no NUMA topology. Otherwise upstream would count the NUMA nodes in the task's
-// annotation, which everyone with write access to the pod may change: it panics on a resource that the topology lacks,
-// and keeps the counts, which are not used here.
+// withoutNUMA calls f while the node's NUMA topology is hidden. Otherwise upstream would count the NUMA nodes in the
+// task's annotation, which any user with write access to the pod may change. Upstream panics if the annotation has a
+// resource that the topology lacks. These counts are not needed here.
 func withoutNUMA(info *api.NodeInfo, f func() error) error {
 	numa := info.NumaInfo
 	info.NumaInfo = nil

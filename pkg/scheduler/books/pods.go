@@ -13,27 +13,27 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// record is the data about the pods with one name. See the package documentation for its inputs.
+// record is the state of the pods with one name. The package documentation describes its inputs shown, hold and victim.
 type record struct {
 	shown  *v1.Pod
 	hold   *hold
 	victim types.UID
 	// evicted is when the victim was evicted.
 	evicted time.Time
-	// stays reports whether the pod is being deleted and is not leaving (leaving.go). slot is the record's index in
+	// stays reports whether the pod is being deleted but does not leave soon (leaving.go). slot is the record's index in
 	// Pods.changes.
 	stays bool
 	slot  int
 
-	// task is the record's task in its job; nil while no pod is shown. The task's node has a copy.
+	// task is the task that the record's job has; nil while the watch shows no pod. The task's node has a copy.
 	task *api.TaskInfo
-	// volumes are the volumes that the pod attaches, according to its claims when they could last be read. unread
-	// reports whether a claim could not be read when the task was made.
+	// volumes are the volumes that the pod attaches, as of when its claims could last be read. unread reports whether a
+	// claim could not be read when the task was made.
 	volumes map[v1.ResourceName]int64
 	unread  bool
 }
 
-// Pods holds the records of all pods. They determine which task is in which job and on which node.
+// Pods holds the records of all pods. The records determine which task is in which job and on which node.
 type Pods struct {
 	lock    sync.Locker
 	records map[api.TaskID]*record
@@ -43,14 +43,14 @@ type Pods struct {
 	volumes func(*v1.Pod) (map[v1.ResourceName]int64, error)
 	boundIn func(*v1.Pod) string
 	// deleted are the records of pods that are being deleted and count against their queues. changes has the times at
-	// which records change by themselves.
+	// which records change by the passage of time.
 	deleted map[api.TaskID]*record
 	changes changes
 	now     func() time.Time
 }
 
-// Show is called with each version of a pod that the watch shows. A pod that the books need not hold is treated as
-// deleted.
+// Show is called with each version of a pod that the watch shows. A pod that the books need not hold (Config.Pod) is
+// treated as deleted.
 func (p *Pods) Show(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -64,7 +64,7 @@ func (p *Pods) Show(pod *v1.Pod) {
 		r = &record{}
 		p.records[key] = r
 	}
-	if r.shown != nil && r.shown.UID != pod.UID { // the watch missed the deletion of the former pod
+	if r.shown != nil && r.shown.UID != pod.UID { // the watch missed the deletion of the former pod of that name
 		r.victim, r.volumes = "", nil
 	}
 	r.shown = keepOwners(pod, r.shown)
@@ -74,8 +74,8 @@ func (p *Pods) Show(pod *v1.Pod) {
 	p.settleRecord(key, r)
 }
 
-// Hide is called when the watch shows that the pod was deleted. It does nothing if the books have another pod of that
-// name.
+// Hide is called when the watch shows that the pod was deleted. It does nothing if the books already have a newer pod
+// of that name.
 func (p *Pods) Hide(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -97,14 +97,14 @@ func (p *Pods) hide(key api.TaskID) {
 	p.settleRecord(key, r)
 }
 
-// Unread reports whether a claim of the pod could not be read yet. The mutex is held.
+// Unread reports whether a claim of the pod could not be read yet. The caller must hold the mutex.
 func (p *Pods) Unread(pod *v1.Pod) bool {
 	r := p.records[api.PodKey(pod)]
 	return r != nil && r.unread && r.shown.UID == pod.UID
 }
 
-// ReadClaims rebuilds the task of the pod if one of its claims could not be read. It is called when a claim of the pod
-// has changed.
+// ReadClaims is called when a claim of the pod has changed. If one of the pod's claims could not be read before, it
+// rebuilds the pod's task.
 func (p *Pods) ReadClaims(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -114,7 +114,8 @@ func (p *Pods) ReadClaims(pod *v1.Pod) {
 	}
 }
 
-// ReadClaimsAgain rebuilds the tasks with claims that could not be read. It is called when a StorageClass is added.
+// ReadClaimsAgain is called when a StorageClass is added. It rebuilds the tasks of all pods with a claim that could not
+// be read.
 func (p *Pods) ReadClaimsAgain() {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -125,7 +126,8 @@ func (p *Pods) ReadClaimsAgain() {
 	}
 }
 
-// Task returns the task of the pod; nil if the books do not hold that pod. The mutex is held, and the caller only reads.
+// Task returns the task of the pod; nil if the books do not hold the pod with this UID. The caller must hold the mutex
+// and must not change the task.
 func (p *Pods) Task(key api.TaskID, uid types.UID) *api.TaskInfo {
 	if r := p.records[key]; r != nil && r.shown != nil && r.shown.UID == uid {
 		return r.task
@@ -134,7 +136,7 @@ func (p *Pods) Task(key api.TaskID, uid types.UID) *api.TaskInfo {
 }
 
 // settleRecord recomputes the record's task from its inputs, and updates its job and nodes. Only settleRecord and move
-// write the tasks of jobs and nodes.
+// change the tasks of jobs and nodes.
 func (p *Pods) settleRecord(key api.TaskID, r *record) {
 	former := r.task
 	p.strike(r)
@@ -164,14 +166,14 @@ func (p *Pods) makeTask(r *record) {
 		r.volumes = volumes
 	}
 	for name, count := range r.volumes {
-		task.Resreq.AddScalar(name, float64(count)) // also to InitResreq, which is the same object
+		task.Resreq.AddScalar(name, float64(count)) // this also changes InitResreq, which is the same object
 	}
 	task.BestEffort = task.InitResreq.IsEmpty()
 	r.task = task
 	r.place()
 }
 
-// keepGang leaves a task that has a node in its former gang, if its pod now names a gang of another queue.
+// keepGang keeps a task that has a node in its former gang, if its pod now names a gang in another queue.
 func (p *Pods) keepGang(task, former *api.TaskInfo) {
 	switch {
 	case task.NodeName == "":
@@ -182,7 +184,7 @@ func (p *Pods) keepGang(task, former *api.TaskInfo) {
 	}
 }
 
-// place sets the task's node and status, which follow from the record's inputs.
+// place sets the task's node and status from the record's inputs.
 func (r *record) place() {
 	task := r.task
 	switch {
@@ -196,8 +198,8 @@ func (r *record) place() {
 	}
 }
 
-// keepOwners returns the pod with the owners of its former version if the pod lost its controller. If a controller is
-// deleted without its pods, the scheduler still treats it as their owner.
+// keepOwners returns the pod. If the pod lost its controller, the returned copy has the owners of the former version.
+// So if a controller is deleted without its pods, the scheduler still treats the controller as their owner.
 func keepOwners(pod, former *v1.Pod) *v1.Pod {
 	if former == nil || former.UID != pod.UID || metav1.GetControllerOf(pod) != nil || metav1.GetControllerOf(former) == nil {
 		return pod

@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Snapshot returns the data of the next session, with these HyperNodes. The former session no longer owns its snapshot.
-// The mutex is held.
+// Snapshot returns the snapshot for the next session, with these HyperNodes. The former session must have ended,
+// because unchanged copies in its snapshot are used again. The caller must hold the mutex.
 func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	b.Pods.lapse()
 	b.Nodes.count()
@@ -27,7 +27,7 @@ func (b *Books) Snapshot(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	return given
 }
 
-// Full returns a snapshot with copies of everything, which the caller owns. The mutex is held.
+// Full returns a snapshot that shares nothing with the books and belongs to the caller. The caller must hold the mutex.
 func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	b.Pods.lapse()
 	b.Nodes.count()
@@ -45,17 +45,17 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	return given
 }
 
-// prioritize returns the priority of the job's PodGroup, or the value of otherwise without a PriorityClass, and records
-// it in the job. The job keeps its priority if the PodGroup is deleted while its pods run.
+// prioritize records the priority of the job's PodGroup in the job, and returns it. If the PodGroup has no
+// PriorityClass, the priority is otherwise. The job keeps its priority if the PodGroup is deleted while its pods run.
 func (b *Books) prioritize(job *api.JobInfo, otherwise int32) int32 {
 	job.Priority = b.Tables.priorityOf(job, otherwise)
 	return job.Priority
 }
 
-// Copies returns the copies that Snapshot reuses.
+// Copies returns the copies of jobs and nodes that Snapshot uses again.
 func (b *Books) Copies() *snapshot.Copies { return b.copies }
 
-// rest returns a snapshot without nodes and jobs.
+// rest returns a snapshot that contains everything except nodes and jobs.
 func (b *Books) rest(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	given := &api.ClusterInfo{
 		Jobs:           map[api.JobID]*api.JobInfo{},

@@ -25,13 +25,13 @@ func newTables() Tables {
 	}
 }
 
-// ShowQueue records a version of the queue.
+// ShowQueue records the version of the queue that the watch shows.
 func (t *Tables) ShowQueue(shown *scheduling.Queue) {
 	queue := api.NewQueueInfo(shown)
 	t.Queues[queue.UID] = queue
 }
 
-// HideQueue drops the queue.
+// HideQueue drops the queue, because it was deleted.
 func (t *Tables) HideQueue(name string) {
 	if queue := t.Queues[api.QueueID(name)]; queue != nil {
 		delete(t.Queues, queue.UID)
@@ -39,7 +39,7 @@ func (t *Tables) HideQueue(name string) {
 	}
 }
 
-// ShowQuota records a version of the quota.
+// ShowQuota records the version of the quota that the watch shows.
 func (t *Tables) ShowQuota(quota *v1.ResourceQuota) {
 	namespace := t.Quotas[quota.Namespace]
 	if namespace == nil {
@@ -49,7 +49,7 @@ func (t *Tables) ShowQuota(quota *v1.ResourceQuota) {
 	namespace.Update(quota)
 }
 
-// HideQuota drops the quota.
+// HideQuota drops the quota, because it was deleted.
 func (t *Tables) HideQuota(quota *v1.ResourceQuota) {
 	namespace := t.Quotas[quota.Namespace]
 	if namespace == nil {
@@ -61,8 +61,8 @@ func (t *Tables) HideQuota(quota *v1.ResourceQuota) {
 	}
 }
 
-// DefaultPriority returns the priority of gangs that name no PriorityClass, or one that does not exist. If there are
-// several global defaults, the lowest counts, as for pods.
+// DefaultPriority returns the priority of gangs whose PriorityClass is not set or does not exist. If several
+// PriorityClasses are global defaults, the lowest value counts, as for pods.
 func (t *Tables) DefaultPriority() int32 {
 	var lowest *schedulingv1.PriorityClass
 	for _, class := range t.Priorities {
@@ -76,8 +76,8 @@ func (t *Tables) DefaultPriority() int32 {
 	return lowest.Value
 }
 
-// priorityOf returns the value of the PriorityClass that the job's PodGroup names, or the value of otherwise without
-// such a class.
+// priorityOf returns the value of the PriorityClass that the job's PodGroup names. If it names no existing class,
+// priorityOf returns otherwise.
 func (t *Tables) priorityOf(job *api.JobInfo, otherwise int32) int32 {
 	if job.PodGroup != nil {
 		if class := t.Priorities[job.PodGroup.Spec.PriorityClassName]; class != nil {

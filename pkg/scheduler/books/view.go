@@ -10,18 +10,18 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// viewedAtOnce bounds how many jobs and tasks View processes before it releases the mutex.
+// viewedAtOnce bounds how many jobs and tasks View processes before it releases the mutex for other goroutines.
 const viewedAtOnce = 2000
 
-// IDs returns the IDs of all jobs, in no order.
+// IDs returns the IDs of all jobs, in random order.
 func (j *Jobs) IDs() []api.JobID {
 	j.lock.Lock()
 	defer j.lock.Unlock()
 	return slices.AppendSeq(make([]api.JobID, 0, len(j.entries)), maps.Keys(j.entries))
 }
 
-// View calls see with each of these jobs that still exists. see is called with the mutex held, which View releases from
-// time to time: see must be quick, and must not keep a reference to the job.
+// View calls see with each of the given jobs that still exists. see is called with the mutex held, and View releases
+// the mutex from time to time. So see must be quick, and must not keep a reference to the job.
 func (j *Jobs) View(ids []api.JobID, see func(*api.JobInfo)) {
 	for len(ids) > 0 {
 		ids = j.viewSome(ids, see)
@@ -41,8 +41,8 @@ func (j *Jobs) viewSome(ids []api.JobID, see func(*api.JobInfo)) (left []api.Job
 	return ids
 }
 
-// AnyWaiting reports whether a task or a PodGroup waits, even if sessions leave it out, such as a task whose PodGroup
-// does not exist.
+// AnyWaiting reports whether a task or a PodGroup waits. It also counts tasks and PodGroups that sessions leave out,
+// such as a task whose PodGroup does not exist.
 func (j *Jobs) AnyWaiting() bool {
 	j.lock.Lock()
 	defer j.lock.Unlock()

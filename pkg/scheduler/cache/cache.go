@@ -29,12 +29,12 @@ import (
 // syncPoll is how often the cache checks whether the initial lists are complete.
 const syncPoll = 5 * time.Millisecond
 
-// Urgency is how soon a scheduling cycle should follow a change.
+// Urgency is how soon a scheduling cycle must follow a change of the cluster.
 type Urgency int
 
 const (
-	// WakeDelayed is for changes that cannot place a pending task, such as a pod that started to run: a cycle half a second
-	// later is early enough.
+	// WakeDelayed is for changes that cannot let a pending task be placed, such as a pod that started to run. A cycle
+	// half a second later suffices.
 	WakeDelayed Urgency = iota
 	// WakeNow is for changes that may let a pending task be placed.
 	WakeNow
@@ -49,8 +49,9 @@ type Observer interface {
 	EventDone(result string)
 }
 
-// Cache implements upstream's cache interface. It owns the books and the parts around them: informers, snapshots, the ledger of transactions, and
-// reports. Its methods are for sessions and the loop. Books, Transactions, Quarantine and Handle return parts of it for other callers.
+// Cache implements upstream's cache interface. It owns the books and the parts around them: informers, snapshots, the
+// ledger of transactions, and reports. Its own methods are for sessions and the scheduling loop. Books, Transactions,
+// Quarantine and Handle return its parts for other callers.
 type Cache struct {
 	books      *books.Books
 	sources    *sources
@@ -67,7 +68,8 @@ type Cache struct {
 	ledger     *ledger.Ledger
 	evictor    *ledger.Evictor
 	reports    *report.Reporter
-	// vc is the unrestricted client. Sessions get another client, which leaves updates of queues to the status writer.
+	// vc is the Volcano client without restrictions. Sessions get another client, which leaves updates of queues to the
+	// status writer.
 	vc vcclient.Interface
 }
 
@@ -76,9 +78,9 @@ var (
 	_ framework.Snapshotter = (*Cache)(nil)
 )
 
-// Settings configure a cache beside its clients.
+// Settings configure a cache, in addition to its clients.
 type Settings struct {
-	// Rest is the configuration from which plugins create further clients.
+	// Rest is the client configuration from which plugins create further clients.
 	Rest *rest.Config
 	// SchedulerNames are the values of spec.schedulerName that select this scheduler.
 	SchedulerNames []string
@@ -88,13 +90,15 @@ type Settings struct {
 	NodeSelectors []string
 	// IgnoredProvisioners are provisioners whose volumes do not count against a node's attach limit.
 	IgnoredProvisioners []string
-	// Resync is how often informers show all objects again; 0 for never.
+	// Resync is how often informers deliver all objects to their handlers again; 0 for never.
 	Resync time.Duration
-	// Events is where events go. A *events.Writer is started and stopped with the cache.
+	// Events receives the events that the cache writes. If it is an *events.Writer, it is started and stopped with the
+	// cache.
 	Events events.Outlet
 }
 
-// On returns a cache that uses these clients. It makes no API call. The cache calls wake when a change needs a cycle.
+// On returns a cache that uses the clients kube and vc. It makes no API call. The cache calls wake when a change needs
+// a cycle.
 func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, observer Observer, wake func(Urgency)) (*Cache, error) {
 	responsible, err := newResponsible(settings.SchedulerNames, settings.NodeSelectors)
 	if err != nil {
@@ -147,7 +151,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 // Books returns the scheduler's view of the cluster.
 func (c *Cache) Books() *books.Books { return c.books }
 
-// Handle returns the interface for plugins outside sessions.
+// Handle returns the interface that plugins use outside sessions.
 func (c *Cache) Handle() *Handle { return c.handle }
 
 // Quarantine returns the quarantine, which keeps harmful objects out of sessions.
@@ -156,8 +160,8 @@ func (c *Cache) Quarantine() *Quarantine { return c.quarantine }
 // Transactions returns the ledger of bind transactions.
 func (c *Cache) Transactions() *ledger.Ledger { return c.ledger }
 
-// Start starts informers and writers, and returns once the initial lists are in the books. Informers and writers run until lifetime ends. If ctx
-// ends before Start returns, they end then.
+// Start starts informers and writers, and returns once the initial lists are in the books. Informers and writers run
+// until lifetime ends. If ctx ends before Start returns, they end at that time.
 func (c *Cache) Start(ctx, lifetime context.Context) error {
 	lifetime, end := context.WithCancel(lifetime)
 	endEarly := context.AfterFunc(ctx, end)
@@ -165,12 +169,12 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return err
 	}
-	if err := c.plugins.await(lifetime); err != nil { // first, because plugins compute resources of nodes from these objects
+	if err := c.plugins.await(lifetime); err != nil { // before nodes, whose resources plugins compute from these objects
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
 	c.sources.start(lifetime.Done())
-	if err := c.sources.awaitVolumes(lifetime); err != nil { // before pods, because their volumes count against the nodes' attach limits
+	if err := c.sources.awaitVolumes(lifetime); err != nil { // before pods, whose volumes count against attach limits
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
@@ -187,14 +191,15 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 	return nil
 }
 
-// awaitInitialLists returns when the initial lists of all informers with handlers are in the books, or when the context ends. It also waits for
-// the lists of objects without handlers that plugins look up, such as disruption budgets and device claims.
+// awaitInitialLists returns when the initial lists of all informers with handlers are in the books, or when ctx ends.
+// It also waits for the lists of objects without handlers that plugins read, such as disruption budgets and device
+// claims.
 func (c *Cache) awaitInitialLists(ctx context.Context) error {
 	c.WaitForCacheSync(ctx.Done())
 	return wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return c.handlers.allHanded(), nil })
 }
 
-// NotSynced returns the kinds whose initial list has not been read.
+// NotSynced returns the kinds of objects whose initial list has not been read.
 func (c *Cache) NotSynced() []string {
 	kinds := c.sources.notSynced()
 	if len(c.plugins.unlisted()) > 0 {
@@ -204,9 +209,9 @@ func (c *Cache) NotSynced() []string {
 	return kinds
 }
 
-// Drain lets the transactions in flight end, and refuses new ones. When the context ends, members that are not being bound yet are rolled back.
-// An error names the transactions that did not end. The last reports are still written, within statuswriter.FlushLimit, although the context may
-// have ended.
+// Drain waits for the transactions in flight to end, and refuses new transactions. When ctx ends, members that are not
+// being bound yet are rolled back. The error names the transactions that did not end. Drain still writes the last
+// reports, within statuswriter.FlushLimit, even if ctx has ended.
 func (c *Cache) Drain(ctx context.Context) error {
 	err := c.ledger.Drain(ctx)
 	flush, cancel := context.WithTimeout(context.WithoutCancel(ctx), statuswriter.FlushLimit)
@@ -215,20 +220,22 @@ func (c *Cache) Drain(ctx context.Context) error {
 	return err
 }
 
-// Abort stops at once, without another write: the lease is lost and the next leader recovers.
+// Abort stops all transactions at once, without another write, because the lease is lost. The next leader recovers the
+// members.
 func (c *Cache) Abort() {
 	c.ledger.Abort()
 	c.reports.Status().Abort()
 }
 
-// RetryAll ends every gang's wait and readmits quarantined objects, for example when a new configuration takes effect.
+// RetryAll ends every gang's wait and returns quarantined objects to sessions, for example when a new configuration
+// takes effect.
 func (c *Cache) RetryAll() {
 	c.quarantine.objects.Readmit()
 	c.ledger.Backoff().RetryAll()
 }
 
-// APIServerBack retries at once all that failed during an outage of the API server: transactions in flight go on, every gang's
-// wait ends, and statuses and events are written. It does not block.
+// APIServerBack is called when an outage of the API server ends. It retries all failed calls of transactions in flight,
+// ends every gang's wait, and writes delayed statuses and events. It does not block.
 func (c *Cache) APIServerBack() {
 	c.ledger.ServerBack()
 	c.reports.RetryNow()
@@ -250,7 +257,7 @@ func (c *Cache) Blocked(gang api.JobID) (reason string, blocked bool) {
 	return reason, blocked
 }
 
-// Avoid returns the nodes that a gang failed on and should avoid if it can.
+// Avoid returns the nodes that the gang failed on and should avoid if possible.
 func (c *Cache) Avoid(gang api.JobID) []string { return c.ledger.Backoff().Avoid(gang) }
 
 func logger() klog.Logger { return klog.Background().WithName("cache") }

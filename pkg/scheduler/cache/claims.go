@@ -11,9 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// claimUpdated calls claimChanged if one of the fields changed that decide whether the claim has a volume and where: the spec and the
-// annotations, which change when the claim is bound; the phase Lost; and the deletion timestamp. Other changes of the status are
-// ignored.
+// claimUpdated calls claimChanged for a PersistentVolumeClaim if a field changed that decides whether the claim has a
+// volume, and where. These fields are the spec and the annotations, which change when the claim is bound, the phase
+// Lost, and the deletion timestamp. Other changes of the status are ignored.
 func (s *storageChanges) claimUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1.PersistentVolumeClaim)
 	after, ok2 := newObj.(*v1.PersistentVolumeClaim)
@@ -27,21 +27,23 @@ func (s *storageChanges) claimUpdated(oldObj, newObj any) {
 	}
 }
 
-// claimChanged wakes the loop for a PersistentVolumeClaim if a pod that uses it waits to be placed: the pod may wait for the claim to be
-// created or bound. If all of its pods are being bound, no cycle is needed, although the claim changes several times meanwhile.
+// claimChanged wakes the loop if a pod that uses the PersistentVolumeClaim waits to be placed, because the pod may wait
+// for the claim to be created or bound. If all pods of the claim are being bound, no cycle is needed, although the
+// claim changes several times in that time.
 func (s *storageChanges) claimChanged(obj any) {
 	if claim, ok := obj.(*v1.PersistentVolumeClaim); ok {
 		s.changedFor(podsByClaim, claim)
 	}
 }
 
-// changedFor wakes the loop if a pod that uses the claim waits to be placed. index is the pod index that finds the claim's pods.
+// changedFor wakes the loop if a pod that uses the claim waits to be placed. index is the name of the pod index with
+// the pods of each claim.
 func (s *storageChanges) changedFor(index string, claim metav1.Object) {
 	awaited := false
 	for gang, pods := range s.podsWith(index, claim) {
 		awaited = s.readClaims(gang, pods) || awaited
 		if s.reports.HasFailed(gang) {
-			s.backoff.RetrySoon(gang) // soon and not at once, because a pre-bind step of the gang itself may have caused the change
+			s.backoff.RetrySoon(gang) // not RetryNow, because a pre-bind step of the gang itself may have caused the change
 		}
 	}
 	if awaited {
@@ -65,8 +67,8 @@ func (s *storageChanges) podsWith(index string, claim metav1.Object) map[api.Job
 	return found
 }
 
-// readClaims rebuilds the tasks of the gang's pods whose claims could not be read before. It reports whether any of the pods waits to be
-// placed.
+// readClaims rebuilds the tasks of those pods of the gang whose claims could not be read before. It reports whether any
+// of the given pods waits to be placed.
 func (s *storageChanges) readClaims(gang api.JobID, pods []*v1.Pod) (waiting bool) {
 	for _, pod := range pods {
 		s.books.Pods.ReadClaims(pod)
@@ -76,8 +78,8 @@ func (s *storageChanges) readClaims(gang api.JobID, pods []*v1.Pod) (waiting boo
 	return slices.ContainsFunc(pods, func(pod *v1.Pod) bool { return s.waits(gang, pod) })
 }
 
-// waits reports whether this scheduler has to place the pod: it has no node and, according to the books, is not being bound. The books'
-// mutex is held.
+// waits reports whether this scheduler still has to place the pod: the pod has no node and, according to the books, is
+// not being bound. The caller must hold the books' mutex.
 func (s *storageChanges) waits(gang api.JobID, pod *v1.Pod) bool {
 	if !s.responsible.schedules(pod) || pod.Spec.NodeName != "" {
 		return false

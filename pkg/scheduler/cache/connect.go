@@ -27,8 +27,8 @@ const (
 	queueTimeout = 15 * time.Second
 )
 
-// New returns a cache. It creates the root and the default queue where they are missing, as upstream does, and so waits
-// for the API server until ctx ends; wake is called when a change needs a cycle.
+// New returns a cache. Like upstream, it creates the root queue and the default queue if they do not exist. So it waits
+// for the API server until ctx ends. The cache calls wake when a change needs a cycle.
 func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, observer Observer, wake func(Urgency)) (*Cache, error) {
 	kube, forEvents, vc, err := clients(config)
 	if err != nil {
@@ -44,8 +44,8 @@ func New(ctx context.Context, config *rest.Config, opt *options.ServerOption, ob
 	}, observer, wake)
 }
 
-// clients returns the clients of the bind path, and one for events. Bindings and pods use protobuf; Volcano's objects are
-// custom resources, which the API server serves as JSON only.
+// clients returns the clients for binding and for Volcano's objects, and a client for events. The Kubernetes clients
+// use protobuf. Volcano's objects are custom resources, which the API server serves as JSON only.
 func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vcclient.Interface, err error) {
 	proto := rest.CopyConfig(config)
 	proto.ContentType = "application/vnd.kubernetes.protobuf"
@@ -61,7 +61,7 @@ func clients(config *rest.Config) (kube, forEvents kubernetes.Interface, vc vccl
 	return kube, forEvents, vc, nil
 }
 
-// awaitQueues returns once the root and the default queue exist, or the context ends. It creates a missing queue.
+// awaitQueues returns once the root queue and the default queue exist, or when ctx ends. It creates a missing queue.
 func awaitQueues(ctx context.Context, vc vcclient.Interface, defaultQueue string) error {
 	for _, name := range []string{rootQueue, defaultQueue} {
 		queue := &v1beta1.Queue{

@@ -18,9 +18,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// changes writes changes of the cluster to the books, and then acts on them: it wakes the loop, ends the wait of gangs that a
-// change may help, and cancels members whose pod or node was deleted. Each informer has only this handler, so a change is in the
-// books before the loop wakes for it.
+// changes writes changes of the cluster to the books, and then acts on them. It wakes the loop, ends the waits of gangs
+// that a change may help, and cancels members whose pod or node was deleted. Each informer has only this handler, so a
+// change is in the books before the loop wakes because of it.
 type changes struct {
 	books       *books.Books
 	sources     *sources
@@ -34,12 +34,13 @@ type changes struct {
 	shards      *shards
 	responsible *responsible
 	wake        func(Urgency)
-	// pods are the pods of each gang, in any state. They show when a gang has enough pods to need a cycle.
+	// pods are the pods of each gang, in any state. podAdded and podGroupAdded use them to decide whether a gang has
+	// enough pods.
 	pods    *gangPods
 	storage *storageChanges
 }
 
-// watch adds the handlers of all informers except the pod informer (feedPods).
+// watch adds the handlers of all informers except the pod informer, whose handler feedPods adds.
 func (ch *changes) watch() {
 	core, volcano := ch.sources.kube.Core().V1(), ch.sources.volcano
 	scheduling := volcano.Scheduling().V1beta1()
@@ -55,7 +56,8 @@ func (ch *changes) watch() {
 	ch.storage.watchAll()
 }
 
-// feedPods adds the handler of pods. It is called once the informers that decide which volumes pods attach are synced.
+// feedPods adds the handler of pods. It is called after the informers have synced that decide which volumes pods
+// attach.
 func (ch *changes) feedPods() {
 	ch.handlers.feed(ch.sources.kube.Core().V1().Pods().Informer(), ch.podAdded, ch.podUpdated, ch.podDeleted)
 }
@@ -64,8 +66,8 @@ func gangOf(pod *v1.Pod) api.JobID {
 	return api.JobID(pod.Namespace + "/" + pod.Annotations[v1beta1.KubeGroupNameAnnotationKey])
 }
 
-// podAdded requests a cycle at once if the gang now has enough pods to be placed. Otherwise a cycle could only report missing
-// pods, and a delayed one does so soon enough.
+// podAdded requests a cycle at once if the gang now has enough pods to be placed. Otherwise a cycle could only report
+// missing pods, so a delayed cycle suffices.
 func (ch *changes) podAdded(obj any) {
 	pod, ok := obj.(*v1.Pod)
 	if !ok {
@@ -117,7 +119,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	case after.Spec.NodeName == "" && ch.responsible.schedules(after) && !(equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
 		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec) &&
 		equality.Semantic.DeepEqual(before.Status.ResourceClaimStatuses, after.Status.ResourceClaimStatuses)):
-		ch.backoff.RetrySoon(gangOf(after)) // soon and not at once, because a pre-bind step of the gang itself may have caused the change
+		ch.backoff.RetrySoon(gangOf(after)) // not RetryNow: a pre-bind step of the gang may have caused the change
 		ch.wake(WakeNow)
 	}
 }
@@ -196,14 +198,14 @@ func (ch *changes) nodeDeleted(obj any) {
 		ch.dropNUMA(node.Name)
 		ch.books.Nodes.Hide(node.Name)
 		ch.hyperNodes.nodeChanged(node.Name)
-		ch.backoff.RetryNode(node.Name) // first, because gangs that lose members in the next line start a new wait
+		ch.backoff.RetryNode(node.Name) // first, because gangs that lose members in CancelNode start a new wait
 		ch.ledger.CancelNode(node.Name)
 		ch.wake(WakeNow)
 	}
 }
 
-// podGroupAdded requests a cycle at once if the gang's pods exist, or if a controller owns the PodGroup, which may create the pods
-// only after the PodGroup is admitted.
+// podGroupAdded requests a cycle at once in two cases: the gang's pods exist, or a controller owns the PodGroup. Such a
+// controller may create the pods only after the PodGroup is admitted.
 func (ch *changes) podGroupAdded(obj any) {
 	pg, ok := obj.(*v1beta1.PodGroup)
 	if !ok {
@@ -217,7 +219,8 @@ func (ch *changes) podGroupAdded(obj any) {
 	ch.wake(WakeDelayed)
 }
 
-// podGroupUpdated compares the fields that users write. It ignores the status, which this scheduler itself writes.
+// podGroupUpdated wakes the loop for changes of the fields that users write. It ignores the status, which this
+// scheduler itself writes.
 func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*v1beta1.PodGroup)
 	after, ok2 := newObj.(*v1beta1.PodGroup)
@@ -235,7 +238,7 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
 		ch.backoff.RetryNow(gang)
 	case !equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations):
-		ch.backoff.RetrySoon(gang) // soon and not at once, because a pre-bind step of the gang itself may have caused the change
+		ch.backoff.RetrySoon(gang) // not RetryNow: a pre-bind step of the gang may have caused the change
 	default:
 		return
 	}

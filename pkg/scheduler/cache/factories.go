@@ -46,8 +46,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// known are the informers that the factories have created. A factory does not list its informers, and each
-// informer needs a watch error handler before it runs.
+// known are the informers that the factories have created. A factory does not list its informers, but each informer
+// needs a watch error handler before it runs.
 type known struct {
 	mu        sync.Mutex
 	informers map[toolscache.SharedIndexInformer]bool
@@ -76,7 +76,7 @@ func (k *known) all() map[toolscache.SharedIndexInformer]bool {
 	return maps.Clone(k.informers)
 }
 
-// kubeFactory is a factory of Kubernetes' informers that records each one in known.
+// kubeFactory is a factory of Kubernetes' informers that records each new informer in known.
 type kubeFactory struct {
 	informers.SharedInformerFactory
 	known *known
@@ -87,7 +87,7 @@ func (f kubeFactory) InformerFor(object runtime.Object, newInformer internalinte
 	return f.known.addErrorHandler(f.SharedInformerFactory.InformerFor(object, newInformer))
 }
 
-// Admissionregistration implements informers.SharedInformerFactory, as the methods below.
+// Admissionregistration implements informers.SharedInformerFactory, like the methods below it.
 func (f kubeFactory) Admissionregistration() admissionregistration.Interface {
 	return admissionregistration.New(f, "", nil)
 }
@@ -113,7 +113,7 @@ func (f kubeFactory) Storagemigration() storagemigration.Interface {
 	return storagemigration.New(f, "", nil)
 }
 
-// volcanoFactory is a factory of Volcano's informers that records each one in known.
+// volcanoFactory is a factory of Volcano's informers that records each new informer in known.
 type volcanoFactory struct {
 	vcinformers.SharedInformerFactory
 	known *known
@@ -124,7 +124,7 @@ func (f volcanoFactory) InformerFor(object runtime.Object, newInformer vcinterna
 	return f.known.addErrorHandler(f.SharedInformerFactory.InformerFor(object, newInformer))
 }
 
-// Batch implements vcinformers.SharedInformerFactory, as the methods below.
+// Batch implements vcinformers.SharedInformerFactory, like the methods below it.
 func (f volcanoFactory) Batch() vcbatch.Interface   { return vcbatch.New(f, "", nil) }
 func (f volcanoFactory) Bus() vcbus.Interface       { return vcbus.New(f, "", nil) }
 func (f volcanoFactory) Config() vcconfig.Interface { return vcconfig.New(f, "", nil) }

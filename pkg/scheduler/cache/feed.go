@@ -15,7 +15,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// showGroup writes the PodGroup to the books, or removes it if it now belongs to another scheduler.
+// showGroup writes the PodGroup to the books. If the PodGroup now belongs to another scheduler, showGroup removes it
+// from the books.
 func (ch *changes) showGroup(shown *v1beta1.PodGroup) {
 	if !ch.responsible.forOwned(shown) {
 		ch.books.Jobs.HideGroup(api.JobID(shown.Namespace + "/" + shown.Name))

@@ -10,7 +10,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// gangPods has the UIDs of each gang's pods that the informer shows, in any state.
+// gangPods holds, for each gang, the UIDs of the pods that the informer shows, in any state.
 type gangPods struct {
 	mu  sync.Mutex
 	all map[api.JobID]map[types.UID]bool
@@ -36,7 +36,7 @@ func (g *gangPods) remove(gang api.JobID, pod types.UID) {
 	}
 }
 
-// enough reports whether the gang has at least minMember pods.
+// enough reports whether the PodGroup's gang has at least minMember pods.
 func (g *gangPods) enough(pg *v1beta1.PodGroup) bool {
 	return int32(g.count(api.JobID(pg.Namespace+"/"+pg.Name))) >= pg.Spec.MinMember
 }

@@ -36,10 +36,11 @@ type Handle struct {
 
 var _ framework.Handle = (*Handle)(nil)
 
-// KubeClient returns the client plugins may use.
+// KubeClient returns the Kubernetes client that plugins may use.
 func (h *Handle) KubeClient() kubernetes.Interface { return h.kube }
 
-// VCClient returns the Volcano client of sessions and plugins. It leaves updates of queues to the status writer.
+// VCClient returns the Volcano client of sessions and plugins. This client leaves updates of queues to the status
+// writer.
 func (h *Handle) VCClient() vcclient.Interface { return h.vc }
 
 // RestConfig returns a copy of the client configuration, for the caller to use.
@@ -51,21 +52,21 @@ func (h *Handle) InformerFactory() informers.SharedInformerFactory { return h.so
 // VolcanoInformerFactory returns the informers of Volcano's objects.
 func (h *Handle) VolcanoInformerFactory() vcinformers.SharedInformerFactory { return h.sources.volcano }
 
-// StartInformers runs the informers, except ones that belong to the cache or run already. They run as long as the cache's own
-// informers.
+// StartInformers runs the informers, except informers that belong to the cache or already run. They run as long as the
+// cache's own informers.
 func (h *Handle) StartInformers(informers ...toolscache.SharedIndexInformer) error {
 	h.changes.storage.watch(informers...)
 	return h.plugins.start(informers)
 }
 
-// AwaitInformers returns when the informers of plugins have synced. If the context ends first, it returns an error, and later
-// calls do not wait for the informers that have not synced, unless a plugin passes them to StartInformers again.
+// AwaitInformers returns when the informers of plugins have synced. If ctx ends first, it returns an error. Later calls
+// then do not wait for the informers that have not synced, unless a plugin passes them to StartInformers again.
 func (h *Handle) AwaitInformers(ctx context.Context) error { return h.plugins.await(ctx) }
 
-// HyperNodes returns the HyperNodes that are valid.
+// HyperNodes returns the valid HyperNodes of the cluster.
 func (h *Handle) HyperNodes() *api.HyperNodesInfo { return h.hyperNodes.current() }
 
-// PodsOn returns the pods on the node that have not ended, as the watch shows them.
+// PodsOn returns the node's pods that have not ended, as the watch shows them.
 func (h *Handle) PodsOn(node string) []*v1.Pod {
 	shown, err := h.sources.kube.Core().V1().Pods().Informer().GetIndexer().ByIndex(podsByNode, node)
 	if err != nil {
@@ -87,7 +88,7 @@ func (h *Handle) CountResources(counter accounting.ResourceCounter) { h.count(co
 // Wake requests a cycle at once. A plugin calls it after a change that may let a pending task be placed.
 func (h *Handle) Wake() { h.wake(WakeNow) }
 
-// EventRecorder returns the recorder that drops an event that would only repeat the last one.
+// EventRecorder returns an event recorder. The recorder drops an event that would only repeat the previous one.
 func (h *Handle) EventRecorder() record.EventRecorder { return h.recorder }
 
 // SharedDRAManager returns the state that plugins which allocate devices share; nil where the API server does not serve device

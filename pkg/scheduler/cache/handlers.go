@@ -11,35 +11,35 @@ import (
 // handlers are the handlers that the cache has added to informers.
 type handlers struct {
 	mu sync.Mutex
-	// watched are the informers that have a handler from feed or addOnce.
+	// watched are the informers that have a handler of the cache, added by feed or addOnce.
 	watched map[toolscache.SharedIndexInformer]bool
-	// handed has, for each handler that the first session needs, a function that reports whether the handler has
-	// processed the initial list.
+	// handed has one function for each handler that must process its initial list before the first session. The function
+	// reports whether it has done so.
 	handed []toolscache.InformerSynced
 }
 
 func newHandlers() *handlers { return &handlers{watched: map[toolscache.SharedIndexInformer]bool{}} }
 
-// feed adds a handler to the informer. The first session waits until the handler has processed the initial list.
+// feed adds a handler to the informer. The first session waits until this handler has processed the initial list.
 func (h *handlers) feed(informer toolscache.SharedIndexInformer, added func(any), updated func(any, any), deleted func(any)) {
 	h.mark(informer)
 	h.need(handle(informer, added, updated, deleted))
 }
 
-// table adds a handler that calls show for each new or changed object and hide for each deleted one. The first
-// session waits as for feed.
+// table adds a handler that calls show for each new or changed object, and hide for each deleted object. As with feed,
+// the first session waits until this handler has processed the initial list.
 func (h *handlers) table(informer toolscache.SharedIndexInformer, show, hide func(any)) {
 	h.need(handle(informer, show, func(_, after any) { show(after) }, hide))
 }
 
-// addOnce adds a handler unless the informer has one.
+// addOnce adds a handler unless the informer already has one.
 func (h *handlers) addOnce(informer toolscache.SharedIndexInformer, added func(any), updated func(any, any), deleted func(any)) {
 	if h.mark(informer) {
 		handle(informer, added, updated, deleted)
 	}
 }
 
-// mark records that the informer has a handler, and reports whether it is the informer's first.
+// mark records that the informer has a handler of the cache, and reports whether this handler is the first.
 func (h *handlers) mark(informer toolscache.SharedIndexInformer) (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *handlers) need(handler toolscache.ResourceEventHandlerRegistration) {
 	h.handed = append(h.handed, handler.HasSynced)
 }
 
-// allHanded reports whether all handlers that the first session waits for have processed their initial list.
+// allHanded reports whether all handlers that the first session waits for have processed their initial lists.
 func (h *handlers) allHanded() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

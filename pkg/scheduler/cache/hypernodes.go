@@ -15,20 +15,22 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// hyperNodes are the HyperNodes as sessions see them: without faulty ones (hypernodetree.go).
+// hyperNodes are the HyperNodes as sessions see them, which is without faulty HyperNodes (hypernodetree.go).
 //
-// In upstream's cache, a HyperNode that is a member of itself or of two others makes the placement of all gangs with a network
-// topology fail. Here the view is recomputed when HyperNodes or nodes have changed.
+// In upstream's cache, the placement of all gangs with a network topology fails if one HyperNode is a member of itself
+// or of two others. Here the sessions' view is recomputed when HyperNodes or nodes have changed, and leaves out such a
+// HyperNode.
 type hyperNodes struct {
 	all   topologylisters.HyperNodeLister
 	nodes corelisters.NodeLister
 
 	mu sync.Mutex
-	// stale reports whether HyperNodes changed since the last read. changed has the nodes that changed since then.
+	// stale reports whether HyperNodes changed since the last read. changed has the names of the nodes that changed
+	// since the last read.
 	stale   bool
 	changed map[string]bool
 
-	// reading guards the fields below, which are the result of the last read. It is locked before mu.
+	// reading guards the fields below, which are the result of the last read. It is locked before the mutex mu.
 	reading sync.Mutex
 	claims  map[string]*claim
 	info    *api.HyperNodesInfo
@@ -39,7 +41,7 @@ func newHyperNodes(all topologylisters.HyperNodeLister, nodes corelisters.NodeLi
 	return &hyperNodes{all: all, nodes: nodes, stale: true, changed: map[string]bool{}, claims: map[string]*claim{}}
 }
 
-// nodeChanged records that the node was added or deleted, or has other labels.
+// nodeChanged records that the node was added or deleted, or that its labels changed.
 func (h *hyperNodes) nodeChanged(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,7 +61,8 @@ func (h *hyperNodes) hyperNodeChanged() {
 	h.stale = true
 }
 
-// current returns the sessions' view, recomputed when something has changed. The result is read-only.
+// current returns the HyperNodes as sessions see them. It recomputes them when HyperNodes or nodes have changed. The
+// result is read-only.
 func (h *hyperNodes) current() *api.HyperNodesInfo {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -77,13 +80,13 @@ func (h *hyperNodes) current() *api.HyperNodesInfo {
 	return h.info
 }
 
-// lookAgain matches the changed nodes against the members that HyperNodes claim. It reports whether a HyperNode has other
-// nodes now.
+// lookAgain matches the changed nodes against the members that HyperNodes claim. It reports whether the nodes of any
+// HyperNode have changed.
 func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 	for name := range changed {
 		node, err := h.nodes.Get(name)
 		if err != nil {
-			node = nil // it was deleted
+			node = nil // the node was deleted
 		}
 		for _, c := range h.claims {
 			touched = c.matchNode(name, node) || touched
@@ -92,10 +95,10 @@ func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 	return touched
 }
 
-// read recomputes the sessions' view. The claims of unchanged HyperNodes are reused.
+// read recomputes the HyperNodes as sessions see them. The claims of unchanged HyperNodes are used again.
 func (h *hyperNodes) read() {
-	all, _ := h.all.List(labels.Everything())     // a lister of a cache does not fail
-	nodes, _ := h.nodes.List(labels.Everything()) // a lister of a cache does not fail
+	all, _ := h.all.List(labels.Everything())     // a lister of an informer returns no error
+	nodes, _ := h.nodes.List(labels.Everything()) // a lister of an informer returns no error
 	slices.SortFunc(all, func(l, r *topologyv1alpha1.HyperNode) int {
 		if !l.CreationTimestamp.Equal(&r.CreationTimestamp) {
 			return l.CreationTimestamp.Compare(r.CreationTimestamp.Time)
@@ -118,7 +121,7 @@ func (h *hyperNodes) read() {
 	h.info, h.faults = tree(byAge)
 }
 
-// invalid returns the HyperNodes that the current session leaves out.
+// invalid returns the faulty HyperNodes, which the current session leaves out.
 func (h *hyperNodes) invalid() []hyperNodeFault {
 	h.reading.Lock()
 	defer h.reading.Unlock()
@@ -130,8 +133,8 @@ func (ch *changes) hyperNodeChanged(any) {
 	ch.wake(WakeNow)
 }
 
-// hyperNodeUpdated compares the fields that users write. It ignores the status, in which controllers update the number of
-// nodes.
+// hyperNodeUpdated wakes the loop for changes of the fields that users write. It ignores the status, in which
+// controllers update the number of nodes.
 func (ch *changes) hyperNodeUpdated(oldObj, newObj any) {
 	before, ok := oldObj.(*topologyv1alpha1.HyperNode)
 	after, ok2 := newObj.(*topologyv1alpha1.HyperNode)

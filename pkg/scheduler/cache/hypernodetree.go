@@ -18,22 +18,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// claim has the members that a HyperNode claims in its spec.
+// claim has the members that a HyperNode lists or selects in its spec.
 type claim struct {
 	hyperNode *topologyv1alpha1.HyperNode
 	// wrong lists the faults of the HyperNode's own spec, regardless of other HyperNodes.
 	wrong []string
-	// children are the names of its member HyperNodes, each once.
+	// children are the names of the HyperNodes that are members of this one, each once.
 	children []string
-	// named are the nodes that the spec lists by name, whether they exist or not. match are functions that report whether
-	// the spec selects a node otherwise.
+	// named are the nodes that the spec lists by name, whether they exist or not. match are functions that report
+	// whether a selector of the spec selects a node.
 	named sets.Set[string]
 	match []func(*v1.Node) bool
-	// nodes are the named nodes, and the existing nodes for which a function of match returns true.
+	// nodes are all nodes in named, and the existing nodes for which a function in match returns true.
 	nodes sets.Set[string]
 }
 
-// hyperNodeFault is a HyperNode that sessions leave out, and why.
+// hyperNodeFault is a HyperNode that sessions leave out, with the reason.
 type hyperNodeFault struct {
 	hyperNode *topologyv1alpha1.HyperNode
 	message   string
@@ -50,7 +50,7 @@ func readClaim(hyperNode *topologyv1alpha1.HyperNode) *claim {
 	return c
 }
 
-// add adds a member of the HyperNode's spec to the claim. The error states the member's fault and a valid value.
+// add adds a member of the HyperNode's spec to the claim. The error describes a fault of the member and a valid value.
 func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	selector := member.Selector
 	named := selector.ExactMatch != nil && selector.ExactMatch.Name != ""
@@ -85,8 +85,8 @@ func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	return fmt.Errorf("the selector selects nothing; set exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions")
 }
 
-// matchNode updates the claim's nodes for a new, changed or deleted node (node is nil), and reports whether they changed.
-// Named nodes always stay.
+// matchNode updates the claim's nodes for a new, changed or deleted node, and reports whether they changed. node is nil
+// if the node was deleted. Nodes that the spec lists by name always stay.
 func (c *claim) matchNode(name string, node *v1.Node) (changed bool) {
 	mine := c.named.Has(name) || node != nil && slices.ContainsFunc(c.match, func(match func(*v1.Node) bool) bool { return match(node) })
 	if mine == c.nodes.Has(name) {
@@ -100,9 +100,9 @@ func (c *claim) matchNode(name string, node *v1.Node) (changed bool) {
 	return true
 }
 
-// tree returns the sessions' view of the HyperNodes, given the oldest first. A HyperNode is left out if it has a fault,
-// or contradicts older ones, so that a new one cannot harm existing ones. The result is a forest, in which a HyperNode
-// that is left out or does not exist is a member of no other.
+// tree returns the HyperNodes as sessions see them. byAge are all HyperNodes, the oldest first. A HyperNode is left out
+// if it has a fault or contradicts older ones, so that a new HyperNode cannot harm existing ones. The result is a
+// forest. A HyperNode that is left out or does not exist is a member of no other HyperNode.
 func tree(byAge []*claim) (*api.HyperNodesInfo, []hyperNodeFault) {
 	var faults []hyperNodeFault
 	parents := map[string]string{}
@@ -142,8 +142,8 @@ func tree(byAge []*claim) (*api.HyperNodesInfo, []hyperNodeFault) {
 	return api.NewHyperNodesInfoWithCache(infos, byTier, nodes, ready), faults
 }
 
-// contradictions returns why the claim conflicts with older claims. parents has the parent of each child in those claims,
-// and contains no cycle.
+// contradictions returns why the claim conflicts with claims of older HyperNodes. parents maps each child in the older
+// claims to its parent, and contains no cycle.
 func (c *claim) contradictions(parents map[string]string) (wrong []string) {
 	name := c.hyperNode.Name
 	around := sets.New[string]()

@@ -15,29 +15,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// pluginInformers are the informers that plugins watch and that the factories of the cache did not create.
+// pluginInformers are the informers that plugins use and that the factories of the cache did not create.
 type pluginInformers struct {
 	mu sync.Mutex
-	// until closes when informers end; nil before they are started.
+	// until is closed when the informers must end; nil before they are started.
 	until <-chan struct{}
 	known map[toolscache.SharedIndexInformer]bool
-	// asked are the informers that plugins requested before startAll. own are the informers that are run here and not by the
-	// factories of the cache.
+	// asked are the informers that plugins requested before startAll. own are the informers that pluginInformers runs,
+	// because the factories of the cache do not.
 	asked []toolscache.SharedIndexInformer
 	own   []*ownInformer
 }
 
-// ownInformer is an informer that the factories of the cache do not run. It is refused once the API server has answered that
-// the kind is not served or may not be listed. A refused informer still retries the list.
+// ownInformer is an informer that the factories of the cache do not run. It becomes refused when the API server answers
+// that it does not serve the kind or does not allow to list it. A refused informer still retries the list.
 type ownInformer struct {
 	toolscache.SharedIndexInformer
 	refused atomic.Bool
-	// givenUp reports whether a reload timed out waiting for this informer. Later reloads do not wait for this informer until
-	// a plugin requests it again.
+	// givenUp reports whether a reload stopped waiting for this informer because of a time-out. Later reloads do not
+	// wait for this informer until a plugin requests it again.
 	givenUp atomic.Bool
 }
 
-// startAll runs the informers that plugins have requested, except the known ones, which the factories that created them run.
+// startAll runs the informers that plugins have requested. It leaves out the known informers, which the factories of
+// the cache run.
 func (p *pluginInformers) startAll(until <-chan struct{}, known map[toolscache.SharedIndexInformer]bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -45,7 +46,8 @@ func (p *pluginInformers) startAll(until <-chan struct{}, known map[toolscache.S
 	return p.run(p.asked)
 }
 
-// start runs the informers that do not run yet. Before startAll it only records them, and startAll runs them.
+// start runs the informers that do not run yet. If it is called before startAll, it only records the informers, and
+// startAll runs them.
 func (p *pluginInformers) start(informers []toolscache.SharedIndexInformer) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +58,7 @@ func (p *pluginInformers) start(informers []toolscache.SharedIndexInformer) erro
 	return p.run(informers)
 }
 
-// run runs the informers that do not run yet. The mutex is held.
+// run runs the informers that do not run yet. The caller must hold the mutex.
 func (p *pluginInformers) run(informers []toolscache.SharedIndexInformer) error {
 	for _, informer := range informers {
 		if p.known[informer] {
@@ -74,7 +76,8 @@ func (p *pluginInformers) run(informers []toolscache.SharedIndexInformer) error 
 	return nil
 }
 
-// awaitAgain makes await wait again for an informer that an earlier wait gave up. The mutex is held.
+// awaitAgain makes await wait again for an informer for which an earlier await stopped waiting. The caller must hold
+// the mutex.
 func (p *pluginInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
 	for _, i := range p.own {
 		if i.SharedIndexInformer == informer {
@@ -83,8 +86,8 @@ func (p *pluginInformers) awaitAgain(informer toolscache.SharedIndexInformer) {
 	}
 }
 
-// isRefused reports whether the error says that the API server does not list the kind, and the informer has never synced. Such
-// errors may repeat for long, so only the first one is logged.
+// isRefused reports whether the error says that the API server does not list the kind, and the informer has never
+// synced. Such errors may repeat for a long time, so only the first is logged.
 func (i *ownInformer) isRefused(kind string, err error) bool {
 	if i.HasSynced() || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return false
@@ -95,7 +98,8 @@ func (i *ownInformer) isRefused(kind string, err error) bool {
 	return true
 }
 
-// unlisted returns the informers of plugins that have not synced, except refused ones and ones that an earlier wait gave up.
+// unlisted returns the informers of plugins that have not synced. It leaves out refused informers, and informers for
+// which an earlier await stopped waiting.
 func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +111,7 @@ func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
 	return unlisted
 }
 
-// await returns when the informers of plugins have synced. If the context ends first, it returns an error, and later calls do
+// await returns when the informers of plugins have synced. If ctx ends first, it returns an error. Later calls then do
 // not wait for the informers that have not synced, unless a plugin requests them again.
 func (p *pluginInformers) await(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, syncPoll, true, func(context.Context) (bool, error) { return len(p.unlisted()) == 0, nil })

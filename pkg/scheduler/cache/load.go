@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// loadInterval is how often the load of nodes is measured unless the conf says otherwise. loadTimeout bounds one
-	// measurement.
+	// loadInterval is how often the load of nodes is measured, unless the conf sets another interval. loadTimeout bounds
+	// one measurement.
 	loadInterval = 30 * time.Second
 	loadTimeout  = time.Minute
 )
 
-// load records the measured load of nodes, from the source that the conf names.
+// load records the measured load of nodes. The conf names the source of the measurements.
 type load struct {
 	rest  *rest.Config
 	books *books.Books
@@ -32,7 +32,7 @@ type load struct {
 	conf map[string]string
 }
 
-// use selects the source of the next measurement.
+// use selects the source for the next and later measurements.
 func (l *load) use(conf map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

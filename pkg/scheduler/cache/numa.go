@@ -13,8 +13,9 @@ import (
 // numaTimeout bounds the deletion of a Numatopology.
 const numaTimeout = 15 * time.Second
 
-// dropNUMA deletes the Numatopology of a deleted node, because the agent that created it no longer exists. It does nothing if a node of that
-// name exists again: that node's agent uses a Numatopology of the same name. dropNUMA does not block.
+// dropNUMA deletes the Numatopology of a deleted node, because the agent that created it no longer exists. If a node of
+// that name exists again, dropNUMA does nothing, because the new node's agent uses a Numatopology of the same name.
+// dropNUMA does not block.
 func (ch *changes) dropNUMA(node string) {
 	if _, err := ch.sources.kube.Core().V1().Nodes().Lister().Get(node); err == nil {
 		return

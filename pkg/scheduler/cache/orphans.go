@@ -14,29 +14,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang is an orphan when its PodGroup does not exist and pods of it hold nodes: a user deleted the PodGroup, or the object that
-// owned the PodGroup. Upstream leaves such a job out of sessions, so its pods would no longer count against their queue, and the
-// queue could use more than its share.
+// A gang is an orphan when its PodGroup does not exist and some of its pods hold nodes. A user then deleted the
+// PodGroup, or the object that owned the PodGroup. Upstream leaves such a job out of sessions. Its pods would no longer
+// count against their queue, and the queue could use more than its share.
 
-// orphanVersion marks a PodGroup that replaces a missing PodGroup in snapshots.
+// orphanVersion marks a PodGroup that stands for a missing PodGroup in snapshots.
 const orphanVersion = "orphan"
 
 func isOrphan(job *api.JobInfo) bool {
 	return job.PodGroup != nil && job.PodGroup.Version == orphanVersion
 }
 
-// A pod that is being deleted also counts against its queue, but not as a member of its gang, which cannot rely on it. So snapshots
-// have a second job for such pods beside the gang's job. The pods' status in the second job is Bound, because action shuffle evicts
-// tasks that are Running.
+// A pod that is being deleted also counts against its queue. But it does not count as a member of its gang, which
+// cannot rely on it. So snapshots have, beside the gang's job, a second job for such pods. The status of the pods in
+// this job is Bound, because action shuffle evicts tasks that are Running.
 
-// addStandIns adds to the snapshot the jobs for orphans and for pods that are being deleted, and returns their number. The books'
-// mutex is held.
+// addStandIns adds to the snapshot the jobs for orphans and for pods that are being deleted. It returns the number of
+// these jobs. The caller must hold the books' mutex.
 func (s *snapshots) addStandIns(snapshot *api.ClusterInfo) int {
 	return s.addOrphans(snapshot) + s.addDeleted(snapshot)
 }
 
-// addDeleted adds, for each gang with pods that are being deleted, a job with these pods. Pods on nodes that are not ready are left
-// out: no kubelet ends them, and their gang may run elsewhere.
+// addDeleted adds a job for each gang with pods that are being deleted, and returns the number of these jobs. The job
+// contains these pods, except pods on nodes that are not ready: no kubelet ends such pods, and their gang may run
+// elsewhere.
 func (s *snapshots) addDeleted(snapshot *api.ClusterInfo) (added int) {
 	deleted := map[api.JobID][]*api.TaskInfo{}
 	for task := range s.books.Pods.Deleted() {
@@ -57,7 +58,7 @@ func (s *snapshots) addDeleted(snapshot *api.ClusterInfo) (added int) {
 	return added
 }
 
-// addOrphans adds a job for each orphan, with its pods that hold nodes.
+// addOrphans adds a job for each orphan, with its pods that hold nodes, and returns the number of these jobs.
 func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
 	for id, job := range s.books.Jobs.All() {
 		if job.PodGroup != nil {
@@ -71,7 +72,7 @@ func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
 	return added
 }
 
-// orphanOf returns a job that contains those tasks of the given job that hold nodes; nil if no task does.
+// orphanOf returns a job with those tasks of the given job that hold nodes; nil if no task holds a node.
 func orphanOf(job *api.JobInfo) *api.JobInfo {
 	var placed []*api.TaskInfo
 	for status, tasks := range job.TaskStatusIndex {
@@ -88,8 +89,8 @@ func orphanOf(job *api.JobInfo) *api.JobInfo {
 	return standIn(job, job.UID, placed)
 }
 
-// standIn returns a job with this ID that contains these tasks of the given job. Its queue is the given job's queue in the books, or
-// the default queue.
+// standIn returns a new job with this ID and with these tasks of the given job. Its queue is the queue that the given
+// job has in the books, or else the default queue.
 func standIn(job *api.JobInfo, id api.JobID, tasks []*api.TaskInfo) *api.JobInfo {
 	standIn := api.NewJobInfo(id)
 	standIn.Priority = job.Priority

@@ -13,24 +13,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// A user who may create pods may write any node's name and any request into them, and the API server accepts that. Upstream
-// counts such a pod as holding its request: a pod of 1e15 cpu on a node that does not exist used up the share of its whole
-// queue, and on an existing node all that the cluster can admit. A kubelet would reject the pod, but late, or never if the node
-// does not exist.
+// A user who may create pods may write any node's name and any request into a pod, and the API server accepts that.
+// Upstream counts such a pod as holding its request. A pod of 1e15 cpu on a node that does not exist used up the share
+// of its whole queue. On an existing node it used up all that the cluster can admit. A kubelet would reject the pod,
+// but late, or never if the node does not exist.
 //
-// So in sessions the pods on a node hold together at most the node's resources, the oldest pods first, and pods on a node
-// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started are held in
-// full: the kubelet has checked them, and a node whose kubelet or device plugin restarts reports no devices for a while,
-// although they are in use.
+// So in sessions the pods on a node together hold at most the node's resources, the oldest pods first. Pods on a node
+// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started hold their
+// full requests. The kubelet has checked them, and a node whose kubelet or device plugin restarts reports no devices
+// for some time, although the devices are in use.
 
-// share is how much of the resources of a node a task holds.
+// share is the part of a node's resources that a task is counted to hold.
 type share struct {
 	task api.TaskID
 	node string
 	held *api.Resource
 }
 
-// onNoNode returns, by gang, empty shares for the tasks on nodes that do not exist. The books' mutex is held.
+// onNoNode returns, by gang, shares without resources for the tasks on nodes that do not exist. The caller must hold
+// the books' mutex.
 func (s *snapshots) onNoNode() map[api.JobID][]share {
 	lost := map[api.JobID][]share{}
 	for name, node := range s.books.Nodes.All() {
@@ -38,7 +39,7 @@ func (s *snapshots) onNoNode() map[api.JobID][]share {
 			continue
 		}
 		if _, err := s.nodes.Get(name); !apierrors.IsNotFound(err) {
-			continue // the books are about to have the node, or it belongs to another scheduler
+			continue // the books do not have the node yet, or it belongs to another scheduler
 		}
 		for _, task := range node.Tasks {
 			lost[task.Job] = append(lost[task.Job], share{task.UID, name, api.EmptyResource()})
@@ -47,9 +48,9 @@ func (s *snapshots) onNoNode() map[api.JobID][]share {
 	return lost
 }
 
-// boundByNodes limits the resources held by tasks in the snapshot to their nodes' resources. shares has the shares of tasks on
-// nodes that do not exist. by has the copies of a session's snapshot, so that only
-// changed nodes are added up again; nil for another snapshot.
+// boundByNodes limits the resources that tasks in the snapshot hold to the resources of their nodes. shares has the
+// shares of tasks on nodes that do not exist. by has the copies of a session's snapshot; with it only changed nodes are
+// added up again. by is nil for any other snapshot.
 func boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snapshot.Copies) {
 	for _, node := range given.Nodes {
 		if by.Fits(node) {
@@ -86,9 +87,9 @@ func overcommitted(node *api.NodeInfo) bool {
 	return false
 }
 
-// shareOut distributes the node's resources among its tasks: first, in full, to tasks that a kubelet has started, then to the
-// others in order of age until nothing is left. It recomputes the node's sums and returns the tasks. Devices that the node has
-// lost count as long as the node's capacity lists them.
+// shareOut distributes the node's resources among its tasks. Tasks that a kubelet has started get their full requests
+// first. The other tasks get the rest in order of age, until nothing is left. shareOut recomputes the node's sums and
+// returns the tasks. Devices that the node has lost still count while the node's capacity lists them.
 func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range node.Tasks {
@@ -128,7 +129,7 @@ func startedFirst(a, b *api.TaskInfo) int {
 	}
 }
 
-// atLeastNothing replaces negative amounts with zero.
+// atLeastNothing replaces the resource's negative amounts with zero.
 func atLeastNothing(r *api.Resource) *api.Resource {
 	r.MilliCPU, r.Memory = max(r.MilliCPU, 0), max(r.Memory, 0)
 	for name, amount := range r.ScalarResources {
@@ -137,8 +138,8 @@ func atLeastNothing(r *api.Resource) *api.Resource {
 	return r
 }
 
-// holdAtMost reduces the requests of the job's tasks on overcommitted nodes to what each task is counted to hold there (shares),
-// and recomputes the job's sums.
+// holdAtMost reduces the requests of the job's tasks on overcommitted nodes to the resources in shares, and recomputes
+// the job's sums.
 func holdAtMost(job *api.JobInfo, shares []share) {
 	for _, s := range shares {
 		if task := job.Tasks[s.task]; task != nil && task.NodeName == s.node {

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Indexes of the pod informer: pods by node, by PersistentVolumeClaim, and by ResourceClaim.
+// Names of the indexes of the pod informer: pods by node, by PersistentVolumeClaim, and by ResourceClaim.
 const (
 	podsByNode        = "volcano-prebind/node"
 	podsByClaim       = "volcano-prebind/claim"
@@ -26,7 +26,7 @@ func indexPods(pods cache.SharedIndexInformer, schedulerNames []string) {
 		podsByNode: nodeOf, podsByClaim: claimsOf, podsByDeviceClaim: deviceClaimsOf, framework.ForeignPods: foreignTo(schedulerNames),
 	})
 	if err != nil {
-		logger().Error(err, "Adding indexes of pods by node and claim failed") // the indexes exist already
+		logger().Error(err, "Adding indexes of pods by node and claim failed") // the informer already has the indexes
 	}
 }
 
@@ -37,8 +37,8 @@ func nodeOf(object any) ([]string, error) {
 	return nil, nil
 }
 
-// foreignTo returns an index function. It indexes pods without a node that name other schedulers
-// than these, by the pod's PodGroup.
+// foreignTo returns an index function. It indexes pods by PodGroup if they have no node and their schedulerName is not
+// in schedulerNames.
 func foreignTo(schedulerNames []string) cache.IndexFunc {
 	return func(object any) ([]string, error) {
 		pod, ok := object.(*v1.Pod)
@@ -52,7 +52,7 @@ func foreignTo(schedulerNames []string) cache.IndexFunc {
 	}
 }
 
-// claimsOf returns the PersistentVolumeClaims that a pod uses, as an index function.
+// claimsOf is an index function. It returns the PersistentVolumeClaims that a pod uses.
 func claimsOf(object any) ([]string, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {
@@ -70,8 +70,8 @@ func claimsOf(object any) ([]string, error) {
 	return claims, nil
 }
 
-// deviceClaimsOf returns the ResourceClaims that a pod uses, as an index function. A claim that has
-// yet to be created from a template is left out.
+// deviceClaimsOf is an index function. It returns the ResourceClaims that a pod uses. A claim that is not yet created
+// from its template is left out.
 func deviceClaimsOf(object any) ([]string, error) {
 	pod, ok := object.(*v1.Pod)
 	if !ok {

@@ -13,7 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// errSearching is the error of an eviction while sessions do not see all jobs.
+// errSearching is why a pod is not evicted while the search for an object that makes cycles panic hides jobs from
+// sessions.
 var errSearching = errors.New("evictions are paused while the scheduler isolates an object that makes it panic")
 
 // Quarantine keeps objects out of sessions that would break or slow them (package quarantine), and reports them.
@@ -22,30 +23,31 @@ type Quarantine struct {
 	reports *report.Reporter
 }
 
-// CyclePanicked records a cycle that panicked. turn is the gang that was being scheduled (empty: unknown), and what the
-// message of the panic. It reports whether a culprit was found, and whether the next cycle should run at once because
-// it sees other objects.
+// CyclePanicked records a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. what is the
+// message of the panic. CyclePanicked reports whether a culprit was found, and whether the next cycle must run at once
+// because it sees other objects.
 func (q *Quarantine) CyclePanicked(turn api.JobID, what string) (culprit, another bool) {
 	found, another := q.objects.Panicked(time.Now(), turn, what)
 	q.reports.Panicked(found)
 	return len(found) > 0, another
 }
 
-// CycleSucceeded records a cycle that ended normally. It reports whether objects are quarantined or searched for, so
-// that cycles must go on.
+// CycleSucceeded records a cycle that ended normally. It reports whether objects are quarantined or searched for,
+// because cycles must then continue.
 func (q *Quarantine) CycleSucceeded() (busy bool) {
 	found, busy := q.objects.Succeeded()
 	q.reports.Panicked(found)
 	return busy
 }
 
-// Searching reports whether the object that makes cycles panic is being searched for.
+// Searching reports whether a search for the object that makes cycles panic is running.
 func (q *Quarantine) Searching() bool { return q.objects.Searching() }
 
 // Counts returns the number of quarantined objects, by kind.
 func (q *Quarantine) Counts() map[string]int { return q.objects.Counts() }
 
-// takeFrom removes quarantined objects from the snapshot, and reports gangs that are newly quarantined.
+// takeFrom removes quarantined objects from the snapshot, and reports gangs that are newly quarantined. by has the
+// copies of a session's snapshot; nil for any other snapshot.
 func (q *Quarantine) takeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies) {
 	for gang, why := range q.objects.RemoveFrom(snapshot, by, time.Now()) {
 		q.reports.ReportQuarantined(gang, why)

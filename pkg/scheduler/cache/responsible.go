@@ -14,20 +14,20 @@ import (
 	"stathat.com/c/consistent"
 )
 
-// The environment variables with which several schedulers share a cluster by hash, named as in upstream.
+// Environment variables for several schedulers that share a cluster by hash. Their names are upstream's.
 const (
 	multiScheduler = "MULTI_SCHEDULER_ENABLE"
 	ownPodName     = "SCHEDULER_POD_NAME"
 	schedulerCount = "SCHEDULER_NUM"
 )
 
-// responsible decides which objects this scheduler handles.
+// responsible decides which nodes and pods this scheduler handles.
 type responsible struct {
 	schedulerNames []string
-	// selectors are labels, as name:value. A node must have one of them; an empty set admits all nodes.
+	// selectors are labels, as name:value. A node must have one of these labels; an empty set admits all nodes.
 	selectors map[string]bool
-	// ring hashes objects to the schedulers that share the cluster; nil for a single scheduler. self is this scheduler's name
-	// in the ring.
+	// ring assigns each object, by hash, to one of the schedulers that share the cluster; nil for a single scheduler.
+	// self is this scheduler's name in the ring.
 	ring *consistent.Consistent
 	self string
 }
@@ -67,8 +67,8 @@ func (r *responsible) forName(name string) bool {
 	return err == nil && owner == r.self
 }
 
-// forOwned reports whether the ring assigns the object to this scheduler. The name of the object's first owner decides, or
-// else its own name, so that a gang's objects stay together.
+// forOwned reports whether the ring assigns the object to this scheduler. The name of the object's first owner decides,
+// or else the object's own name. So objects of one gang go to the same scheduler.
 func (r *responsible) forOwned(object metav1.Object) bool {
 	if owners := object.GetOwnerReferences(); len(owners) > 0 {
 		return r.forName(owners[0].Name)
@@ -76,12 +76,12 @@ func (r *responsible) forOwned(object metav1.Object) bool {
 	return r.forName(object.GetName())
 }
 
-// schedules reports whether the pod asks for this scheduler by name.
+// schedules reports whether the pod's schedulerName selects this scheduler.
 func (r *responsible) schedules(pod *v1.Pod) bool {
 	return slices.Contains(r.schedulerNames, pod.Spec.SchedulerName)
 }
 
-// forPod reports whether the books hold the pod: it is to be scheduled by this scheduler, or it is on one of this scheduler's
+// forPod reports whether the books hold the pod: this scheduler has to schedule it, or it is on one of this scheduler's
 // nodes.
 func (r *responsible) forPod(pod *v1.Pod) bool {
 	if r.schedules(pod) && r.forOwned(pod) {

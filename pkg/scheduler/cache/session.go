@@ -12,19 +12,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// The methods that sessions call, in the order in which they call them.
+// Methods of Cache that sessions call, in the order of the calls.
 
 // OnSessionOpen keeps the status of this scheduler's NodeShard unchanged while the session runs.
 func (c *Cache) OnSessionOpen() { c.shards.sessionOpens() }
 
-// Snapshot returns a snapshot of the books with the changes that sessions need. The caller owns all of it.
+// Snapshot returns a snapshot of the books with the changes that sessions need. It shares nothing with the books and
+// belongs to the caller.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	c.ledger.SessionOpens()
 	return c.snapshots.full()
 }
 
-// SessionSnapshot returns the Snapshot of the session that opens now, and the view of its nodes for Kubernetes' plugins. The
-// session owns both until the next call. It also reports gangs that the session does not see.
+// SessionSnapshot returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes'
+// plugins read. Both belong to the session until the next call. SessionSnapshot also reports gangs that the session
+// does not see.
 func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	c.ledger.SessionOpens()
 	given, nodeMap, seen := c.snapshots.session()
@@ -36,8 +38,8 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	return given, nodeMap
 }
 
-// TrustSession makes the next snapshot compare less of its copies, because the closed session has changed them only in known
-// ways.
+// TrustSession makes the next snapshot compare less of its copies with the books. It is called when the closed session
+// has changed the copies only in known ways.
 func (c *Cache) TrustSession() { c.books.Copies().Trust() }
 
 // AddBindTask adds the task to its gang's transaction without pre-bind steps. This project's sessions use AddToTransaction
@@ -46,14 +48,14 @@ func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return c.AddToTransaction(bindCtx, nil, nil, nil)
 }
 
-// AddToTransaction reserves the task's resources on its node and adds it to the open transaction of its gang, or of its gang's
-// gang group.
+// AddToTransaction reserves the task's resources on its node and adds the task to an open transaction. The transaction
+// is that of the gang group, or that of the task's gang if gangGroup is nil.
 func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	return c.ledger.Add(bindCtx.TaskInfo, gangGroup, decided, steps)
 }
 
-// Evict marks the task as leaving in the books and deletes its pod. It returns an error while sessions see only part of
-// the jobs.
+// Evict marks the task as leaving in the books and deletes its pod. While a search for an object that makes cycles
+// panic hides jobs from sessions, it returns an error instead.
 func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
 	if c.quarantine.Searching() {
 		return errSearching
@@ -61,13 +63,14 @@ func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
 	return c.evictor.Evict(task, reason)
 }
 
-// ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns their tasks.
+// ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns the tasks of these
+// transactions by gang.
 func (c *Cache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return c.ledger.ReleaseIncomplete() }
 
 // SealTransactions submits every open transaction to the engine. It is idempotent.
 func (c *Cache) SealTransactions() { c.ledger.Seal() }
 
-// UpdateJobStatus takes a session's verdict on a gang, to be corrected, written and reported.
+// UpdateJobStatus receives a session's verdict on a gang. The cache corrects, writes and reports the verdict.
 func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
 	if isOrphan(job) {
 		return job, nil
@@ -87,5 +90,6 @@ func (c *Cache) UpdateJobStatus(job *api.JobInfo, _, updateAnnotations, updateJo
 	return job, nil
 }
 
-// OnSessionClose writes the status of this scheduler's NodeShard if it changed during the session. Upstream calls it twice.
+// OnSessionClose writes the status of this scheduler's NodeShard if it changed during the session. Upstream calls it
+// twice for each session.
 func (c *Cache) OnSessionClose() { c.shards.sessionCloses() }

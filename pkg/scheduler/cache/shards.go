@@ -22,9 +22,9 @@ import (
 // shardTimeout bounds one write of the status of a NodeShard.
 const shardTimeout = 15 * time.Second
 
-// shards gives sessions the nodes of this scheduler's NodeShard: nodes that its spec lists and that no other NodeShard has in
-// use. The nodes in use are written to its status between sessions only, because other schedulers use a node as soon as the
-// status no longer lists it.
+// shards decides which nodes are in this scheduler's NodeShard: nodes that its spec lists and that no other NodeShard
+// has in use. The nodes in use are written to its status only between sessions, because other schedulers use a node as
+// soon as the status no longer lists it.
 type shards struct {
 	books *books.Books
 	vc    vcclient.Interface
@@ -32,7 +32,7 @@ type shards struct {
 
 	mu  sync.Mutex
 	all map[string]*shardv1alpha1.NodeShard
-	// running reports whether a session runs. pending reports whether the status has to be written at the session's end.
+	// running reports whether a session runs. pending reports whether the status must be written when the session ends.
 	running, pending bool
 }
 
@@ -63,7 +63,7 @@ func (s *shards) hide(shard *shardv1alpha1.NodeShard) {
 	s.refresh()
 }
 
-// refresh computes the nodes of this scheduler's NodeShard. The mutex is held.
+// refresh computes the nodes of this scheduler's NodeShard. The caller must hold the mutex.
 func (s *shards) refresh() {
 	own := s.all[s.own]
 	if own == nil {
@@ -86,14 +86,14 @@ func (s *shards) refresh() {
 	go s.report()
 }
 
-// sessionOpens keeps the status of the shard unchanged while the session runs.
+// sessionOpens postpones writes of the NodeShard's status until the session ends.
 func (s *shards) sessionOpens() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running = true
 }
 
-// sessionCloses writes the status of the shard if it changed during the session.
+// sessionCloses writes the NodeShard's status if it changed during the session.
 func (s *shards) sessionCloses() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,8 +104,8 @@ func (s *shards) sessionCloses() {
 	}
 }
 
-// report writes the status of the shard. A failed write is repeated after the next session, because the other schedulers wait for
-// it.
+// report writes the NodeShard's status. A failed write is repeated after the next session, because other schedulers
+// wait for the status.
 func (s *shards) report() {
 	if err := s.write(s.own); err != nil {
 		logger().Error(err, "Updating the status of the NodeShard failed")

@@ -20,17 +20,18 @@ import (
 // snapshots takes snapshots of the books. A snapshot is a copy of the books, with eight changes:
 //
 //   - Pods that hold nodes count against their queue even if their PodGroup does not exist, or if they are being deleted
-//     (orphans.go; books.Pods.Deleted leaves out some of the latter).
+//     (orphans.go). books.Pods.Deleted says which of the pods that are being deleted count.
 //   - Objects that make sums wrong, or made sessions panic, are quarantined (quarantine.go).
 //   - Pods hold no more than their node has (overcommit.go).
 //   - Nodes have their own copy of the state of their devices (devices.Own).
 //   - A job has the minima that binding.ApplyMinimum computes.
 //   - Pending tasks have their own copy of the pod, because allocation writes the node's name and plugins write annotations
-//     into it. Upstream writes these to the informer's pod.
-//   - A PodGroup whose status this scheduler has decided, but which the watch still shows with another status, has the
-//     decided status, so that no session decides the same thing again.
-//   - A pod whose node selector names a node has that node as its nominated node, so that allocate tries it before other nodes,
-//     which the pod cannot use. The node needs room for all pods that name it, because preempt frees nothing on a nominated node.
+//     into it. Upstream writes both to the informer's pod.
+//   - A PodGroup has the status that this scheduler has decided, even if the watch still shows another status, so that no
+//     session decides the same thing again.
+//   - A pod whose node selector names a node has that node as its nominated node. allocate then tries this node before
+//     others, which the pod cannot use. The node must have room for all pods that name it, because preempt evicts no pods
+//     from a nominated node.
 type snapshots struct {
 	books      *books.Books
 	nodes      corelisters.NodeLister
@@ -39,7 +40,7 @@ type snapshots struct {
 	status     *statuswriter.Writer
 }
 
-// full returns a snapshot that the caller owns.
+// full returns a snapshot that belongs to the caller.
 func (s *snapshots) full() *api.ClusterInfo {
 	hyperNodes := s.hyperNodes.current()
 	s.books.Lock()
@@ -51,8 +52,9 @@ func (s *snapshots) full() *api.ClusterInfo {
 	return whole
 }
 
-// session returns the snapshot of the session that opens now, and the view of its nodes for Kubernetes' plugins. The session owns
-// both until the next call, which reuses unchanged parts (package snapshot). seen is the number of jobs that the session sees.
+// session returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes' plugins read.
+// Both belong to the session until the next call, which uses unchanged parts again (package snapshot). seen is the
+// number of jobs in the snapshot, without the jobs of addStandIns.
 func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, seen int) {
 	hyperNodes, copies := s.hyperNodes.current(), s.books.Copies()
 	s.books.Lock()
@@ -66,8 +68,8 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 	return given, nodeMap, len(given.Jobs) - standIns
 }
 
-// prepare makes the changes that are listed at snapshots, except the first. lost has the shares of tasks on nodes that do not
-// exist. by has the copies of a session's snapshot; nil for another snapshot.
+// prepare makes all changes that the comment of type snapshots lists, except the first. lost has the shares of tasks on
+// nodes that do not exist. by has the copies of a session's snapshot; nil for any other snapshot.
 func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)
@@ -78,7 +80,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 	devices.Own(snapshot.Nodes)
 	crowded := crowdedNodes(snapshot)
 	for _, job := range snapshot.Jobs {
-		domain := job.ContainsHardTopology() // upstream ignores the required domain for a nomination
+		domain := job.ContainsHardTopology() // upstream ignores a required network domain when a pod has a nominated node
 		for _, task := range job.TaskStatusIndex[api.Pending] {
 			task.Pod = ownPod(task.Pod)
 			if node := snapshot.Nodes[namedNode(task.Pod)]; node != nil && !domain && !crowded[node.Name] && task.Pod.Status.NominatedNodeName == "" {
@@ -91,8 +93,8 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 	}
 }
 
-// ownPod copies the parts of a pod that scheduling writes: the struct itself and its annotations. The rest is shared and
-// read-only.
+// ownPod copies the parts of a pod that scheduling writes: the struct itself and its annotations. All other parts are
+// shared and read-only.
 func ownPod(pod *v1.Pod) *v1.Pod {
 	own := *pod
 	own.Annotations = maps.Clone(pod.Annotations)
@@ -102,8 +104,8 @@ func ownPod(pod *v1.Pod) *v1.Pod {
 // namedNode returns the node that a pod names in its node selector; empty if it names none.
 func namedNode(pod *v1.Pod) string { return pod.Spec.NodeSelector[v1.LabelHostname] }
 
-// crowdedNodes returns the nodes without room for all pending pods that name them, and the nodes whose hostname label is not
-// their name.
+// crowdedNodes returns the nodes that lack room for all pending pods that name them, and the nodes whose hostname label
+// differs from their name.
 func crowdedNodes(snapshot *api.ClusterInfo) map[string]bool {
 	wanted := map[string]*api.Resource{}
 	for _, job := range snapshot.Jobs {

@@ -29,7 +29,7 @@ type sources struct {
 	known   known
 	kube    informers.SharedInformerFactory
 	volcano vcinformers.SharedInformerFactory
-	// shared is the state that plugins which allocate devices share; nil where the feature is off.
+	// shared is the state that plugins which allocate devices share; nil if dynamic resource allocation is off.
 	shared k8sframework.SharedDRAManager
 }
 
@@ -46,7 +46,7 @@ func newSources(kube kubernetes.Interface, volcano vcclient.Interface, resync ti
 	return s, err
 }
 
-// askForUpstream creates the informers behind the listers that plugins of upstream and Kubernetes read. A factory runs only
+// askForUpstream creates the informers whose listers plugins of upstream and Kubernetes read. A factory runs only
 // informers that were requested before it starts.
 func (s *sources) askForUpstream() {
 	core, storage := s.kube.Core().V1(), s.kube.Storage().V1()
@@ -71,7 +71,7 @@ func (s *sources) askForUpstream() {
 	}
 }
 
-// newDRAManager returns the manager that kube-scheduler creates for its plugin DynamicResources.
+// newDRAManager returns the same manager that kube-scheduler creates for its plugin DynamicResources.
 func newDRAManager(factory informers.SharedInformerFactory, kube kubernetes.Interface) (k8sframework.SharedDRAManager, error) {
 	ctx := context.Background()
 	claims := assumecache.NewAssumeCache(klog.FromContext(ctx), factory.Resource().V1().ResourceClaims().Informer(), "ResourceClaim", "", nil)
@@ -91,13 +91,13 @@ func newDRAManager(factory informers.SharedInformerFactory, kube kubernetes.Inte
 	return dynamicresources.NewDRAManager(ctx, claims, slices, factory), nil
 }
 
-// start runs all informers until the channel closes.
+// start runs all informers until the channel stop is closed.
 func (s *sources) start(stop <-chan struct{}) {
 	s.kube.Start(stop)
 	s.volcano.Start(stop)
 }
 
-// awaitVolumes returns once the volumes and their classes are listed, or the context ends.
+// awaitVolumes returns once the objects that decide which volumes pods attach are listed, or when ctx ends.
 func (s *sources) awaitVolumes(ctx context.Context) error {
 	core, classes := s.kube.Core().V1(), s.kube.Storage().V1().StorageClasses()
 	if !toolscache.WaitForCacheSync(ctx.Done(), core.PersistentVolumeClaims().Informer().HasSynced, core.PersistentVolumes().Informer().HasSynced, classes.Informer().HasSynced) {

@@ -17,8 +17,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// storageChanges handles changes of the objects that decide where a claim may get a volume (volumes, storage classes, CSI drivers and nodes), and
-// where a claim may get devices (device slices, device classes, and the claims that hold devices).
+// storageChanges handles changes of two groups of objects. Volumes, storage classes, CSI drivers and CSI nodes decide
+// where a claim may get a volume. Device slices, device classes and other claims decide where a claim may get devices.
 type storageChanges struct {
 	books       *books.Books
 	kube        informers.SharedInformerFactory
@@ -37,7 +37,7 @@ func (s *storageChanges) watchAll() {
 	s.watch(core.PersistentVolumes().Informer(), storage.StorageClasses().Informer(), storage.VolumeAttachments().Informer())
 }
 
-// watch adds handlers to these informers, which may be plugins' informers, unless they have one.
+// watch adds a handler to each of these informers that has none. They may be informers of plugins.
 func (s *storageChanges) watch(informers ...cache.SharedIndexInformer) {
 	for _, informer := range informers {
 		s.handlers.addOnce(informer, s.storageAdded, s.storageUpdated, s.storageDeleted)
@@ -66,7 +66,8 @@ func (s *storageChanges) storageAdded(obj any) {
 	}
 }
 
-// boundTo returns the claim that is bound to the volume; nil for none. The watch may have shown the bound claim before the volume.
+// boundTo returns the claim that is bound to the volume; nil if no claim is. The watch may have shown the bound claim
+// before the volume.
 func (s *storageChanges) boundTo(volume *v1.PersistentVolume) *v1.PersistentVolumeClaim {
 	ref := volume.Spec.ClaimRef
 	if ref == nil {
@@ -99,15 +100,16 @@ func (s *storageChanges) storageUpdated(oldObj, newObj any) {
 	}
 }
 
-// mayHelpItsPods reports whether the claim's allocation or the drivers' report on its devices changed. After such a change, a binding condition
-// that failed before may hold.
+// mayHelpItsPods reports whether a change may help pods that already use the claim: its allocation or the drivers'
+// report on its devices changed. A binding condition that failed before may hold after such a change.
 func mayHelpItsPods(before, after *resourcev1.ResourceClaim) bool {
 	same := equality.Semantic.DeepEqual
 	return !same(before.Status.Allocation, after.Status.Allocation) || !same(before.Status.Devices, after.Status.Devices)
 }
 
-// storageDeleted wakes the loop for a deleted object that kept pods from being placed: a claim that had devices, slices of an incomplete pool, a
-// rule that tainted devices, a driver whose capacities limited claims, or an attached volume that counted against its node's limit.
+// storageDeleted wakes the loop for a deleted object that may have kept pods from being placed. Such objects are a
+// claim that had devices, slices of an incomplete pool, a rule that tainted devices, a driver whose capacities limited
+// claims, and an attached volume that counted against its node's limit.
 func (s *storageChanges) storageDeleted(obj any) {
 	switch object := obj.(type) {
 	case *resourcev1.ResourceClaim:
@@ -125,8 +127,9 @@ func (s *storageChanges) storageDeleted(obj any) {
 	}
 }
 
-// mayHelp reports whether the change may let a pod be placed. It returns false for changes that only remove possibilities, or that no placement
-// depends on, such as the reservation of a volume.
+// mayHelp reports whether the change of an object may let a pod be placed. It returns false for changes that only
+// reduce where a pod may be placed. It also returns false for changes that no placement depends on, such as the
+// reservation of a volume.
 func mayHelp(oldObj, newObj any) bool {
 	same := equality.Semantic.DeepEqual
 	switch after := newObj.(type) {
@@ -170,8 +173,8 @@ func isFree(volume *v1.PersistentVolume) bool {
 	return volume.Status.Phase == v1.VolumeAvailable && (volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID == "")
 }
 
-// more reports whether a storage limit was raised from before to after. A missing limit means "unlimited" for the size of a volume and "unknown"
-// for the capacity left, so adding or removing it counts, too.
+// more reports whether a storage limit increased from before to after. A missing limit means "unlimited" for the size
+// of a volume and "unknown" for the remaining capacity. So adding or removing a limit counts as an increase, too.
 func more(before, after *resource.Quantity) bool {
 	if before == nil || after == nil {
 		return before != after
@@ -179,10 +182,10 @@ func more(before, after *resource.Quantity) bool {
 	return after.Cmp(*before) > 0
 }
 
-// storageHelps requests a cycle, and shortens the waits of gangs whose members with claims failed.
+// storageHelps requests a cycle, and shortens the waits of gangs that have members with claims and that failed.
 func (s *storageChanges) storageHelps() {
 	for _, gang := range s.reports.FailedWithClaims() {
-		s.backoff.RetrySoon(gang) // soon and not at once, because a pre-bind step of the gang itself may have caused the change
+		s.backoff.RetrySoon(gang) // not RetryNow, because a pre-bind step of the gang itself may have caused the change
 	}
 	s.wake(WakeNow)
 }

@@ -21,16 +21,17 @@ import (
 	vccache "volcano.sh/volcano/pkg/scheduler/cache"
 )
 
-// This file adapts the Cache to upstream's cache interface (vccache.Cache): it has the methods that upstream's sessions, plugins
-// and actions cannot do without, and nothing else. They pass calls on to the parts of the cache, and keep no state. The methods
-// of the interface that are about the snapshot and the results of a session are in session.go.
+// This file adapts the Cache to upstream's cache interface (vccache.Cache). It has only the methods that upstream's
+// sessions, plugins and actions need. These methods call the parts of the cache, and keep no state. The methods of the
+// interface for the snapshot and the results of a session are in session.go.
 
 var _ vccache.Cache = (*Cache)(nil)
 
-// forwardTimeout bounds BindPodGroup.
+// forwardTimeout bounds one call of BindPodGroup.
 const forwardTimeout = 15 * time.Second
 
-// Run starts the cache and returns once the initial lists are in it, or stop closes. The scheduler uses Start.
+// Run starts the cache and returns once the initial lists are in it, or when stop is closed. It is here for upstream's
+// programs; this project's scheduler calls Start.
 func (c *Cache) Run(stop <-chan struct{}) {
 	ctx, end := context.WithCancel(context.Background())
 	go func() {
@@ -42,7 +43,7 @@ func (c *Cache) Run(stop <-chan struct{}) {
 	}
 }
 
-// WaitForCacheSync waits until the initial lists of all informers are in the cache, or stop closes.
+// WaitForCacheSync waits until the initial lists of all informers are in the cache, or until stop is closed.
 func (c *Cache) WaitForCacheSync(stop <-chan struct{}) {
 	c.sources.kube.WaitForCacheSync(stop)
 	c.sources.volcano.WaitForCacheSync(stop)
@@ -51,10 +52,11 @@ func (c *Cache) WaitForCacheSync(stop <-chan struct{}) {
 // Client returns the Kubernetes client that upstream's plugins use.
 func (c *Cache) Client() kubernetes.Interface { return c.handle.kube }
 
-// VCClient returns the Volcano client of sessions and plugins. It leaves updates of queues to the status writer.
+// VCClient returns the Volcano client of sessions and plugins. This client leaves updates of queues to the status
+// writer.
 func (c *Cache) VCClient() vcclient.Interface { return c.handle.vc }
 
-// ClientConfig returns the configuration of the clients.
+// ClientConfig returns the configuration from which the clients are built.
 func (c *Cache) ClientConfig() *rest.Config { return c.handle.rest }
 
 // SharedInformerFactory returns the informers of Kubernetes' objects.
@@ -64,13 +66,13 @@ func (c *Cache) SharedInformerFactory() informers.SharedInformerFactory { return
 // claims.
 func (c *Cache) SharedDRAManager() k8sframework.SharedDRAManager { return c.sources.shared }
 
-// EventRecorder returns the recorder that drops an event that would only repeat the last one.
+// EventRecorder returns an event recorder. The recorder drops an event that would only repeat the previous one.
 func (c *Cache) EventRecorder() record.EventRecorder { return c.reports.Recorder() }
 
-// SetMetricsConf sets the source of the load of nodes. It applies from the next measurement on.
+// SetMetricsConf sets the source of the load of nodes, for the next and later measurements.
 func (c *Cache) SetMetricsConf(conf map[string]string) { c.load.use(conf) }
 
-// UpdateNodeShardStatus writes the nodes that the shard has in use.
+// UpdateNodeShardStatus writes the nodes that the NodeShard has in use to its status.
 func (c *Cache) UpdateNodeShardStatus(name string) error { return c.shards.write(name) }
 
 // UpdateSchedulerNumaInfo records the CPUs that a session has assigned to tasks.
@@ -82,19 +84,20 @@ func (c *Cache) UpdateSchedulerNumaInfo(taken map[string]api.ResNumaSets) error 
 // IsJobTerminated reports whether the job has no PodGroup and no pods left.
 func (c *Cache) IsJobTerminated(id api.JobID) bool { return c.books.Jobs.IsTerminated(id) }
 
-// UpdateQueueStatus leaves the queue's status to the status writer.
+// UpdateQueueStatus passes the queue's status to the status writer.
 func (c *Cache) UpdateQueueStatus(queue *api.QueueInfo) error {
 	return c.reports.Status().UpdateQueueStatus(queue)
 }
 
-// RecordJobStatusEvent reports the session's verdict on the job. Upstream's sessions do not call it.
+// RecordJobStatusEvent reports the session's verdict on the job. Upstream's sessions do not call this method.
 func (c *Cache) RecordJobStatusEvent(job *api.JobInfo, _ bool) { c.reports.Verdict(job) }
 
-// RegisterBinder does nothing: the sessions of this project put upstream's pre-binders into the chain of the transaction.
+// RegisterBinder does nothing, because the sessions of this project make upstream's PreBinders steps of the
+// transaction.
 func (c *Cache) RegisterBinder(string, any) {}
 
-// BindPodGroup records the target cluster of a gang on its pods and its PodGroup, for a controller that forwards gangs
-// to other clusters.
+// BindPodGroup records the gang's target cluster on its pods and its PodGroup. A controller reads it there and forwards
+// the gang to that cluster.
 func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 	if len(job.Tasks) == 0 {
 		return nil
@@ -114,11 +117,12 @@ func (c *Cache) BindPodGroup(job *api.JobInfo, cluster string) error {
 	return nil
 }
 
-// forwardPatch sets the cluster on the object with this UID, and not on another object of the same name.
+// forwardPatch returns a patch that sets the cluster on the object with this UID. The patch fails for another object of
+// the same name.
 func forwardPatch(uid types.UID, cluster string) []byte {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{batch.ForwardClusterKey: cluster}}})
 	if err != nil {
-		panic(err) // cannot happen, because the map has strings only
+		panic(err) // cannot happen, because the map contains only strings
 	}
 	return patch
 }

@@ -18,17 +18,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 )
 
-// driverParameter is the parameter of a StorageClass that names the CSI driver of its volumes if the provisioner is not that
-// driver.
+// driverParameter is a parameter of a StorageClass. It names the CSI driver of the class's volumes if the provisioner
+// is not that driver.
 const driverParameter = "csi.storage.k8s.io/csi-driver-name"
 
-// unlimitedProvisioners are provisioners whose volumes do not count against a node's attach limit, beside the ones that a flag
-// names. Volumes of the first two are directories of the node, for which CSINodes give no limits. Volumes of the last have no
-// dynamic provisioning and no driver.
+// unlimitedProvisioners are provisioners whose volumes do not count against a node's attach limit, in addition to the
+// provisioners that a flag names. Volumes of the first two are directories of the node, and CSINodes give no limits for
+// them. Volumes of the last are not provisioned dynamically and have no driver.
 var unlimitedProvisioners = []string{"rancher.io/local-path", "hostpath.csi.k8s.io", volume.NotSupportedProvisioner}
 
-// volumes counts the volumes that pods attach, by CSI driver. A volume that several pods of a node share counts once for each
-// of these pods.
+// volumes counts the volumes that pods attach, for each CSI driver. A volume that several pods of a node share counts
+// once for each of these pods.
 type volumes struct {
 	claims  corelisters.PersistentVolumeClaimLister
 	volumes corelisters.PersistentVolumeLister
@@ -45,8 +45,8 @@ func newVolumes(factory informers.SharedInformerFactory, ignored []string) *volu
 	}
 }
 
-// of returns how many volumes the pod attaches, by the attach-limit resource of their CSI driver. An error names the claim that
-// cannot be read.
+// of returns how many volumes the pod attaches, by the attach-limit resource of their CSI driver. If a claim cannot be
+// read, the error names this claim.
 func (v *volumes) of(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 	var counts map[v1.ResourceName]int64
 	for i := range pod.Spec.Volumes {
@@ -84,8 +84,8 @@ func (v *volumes) of(pod *v1.Pod) (map[v1.ResourceName]int64, error) {
 	return counts, nil
 }
 
-// driver returns the CSI driver of the claim's volume, or of the claim's StorageClass while the claim has no volume; empty if
-// there is none.
+// driver returns the CSI driver of the claim's volume. While the claim has no volume, it returns the driver of the
+// claim's StorageClass; empty if there is none.
 func (v *volumes) driver(claim *v1.PersistentVolumeClaim) (string, error) {
 	if claim.Spec.VolumeName != "" {
 		if bound, err := v.volumes.Get(claim.Spec.VolumeName); err == nil {
@@ -106,7 +106,7 @@ func (v *volumes) driver(claim *v1.PersistentVolumeClaim) (string, error) {
 	return cmp.Or(class.Parameters[driverParameter], class.Provisioner), nil
 }
 
-// volumeClass returns the StorageClass of the claim, also from the deprecated annotation.
+// volumeClass returns the name of the claim's StorageClass, which may also be in the deprecated annotation.
 func volumeClass(claim *v1.PersistentVolumeClaim) string {
 	if class, ok := claim.Annotations[v1.BetaStorageClassAnnotation]; ok {
 		return class

@@ -22,7 +22,8 @@ type chain struct {
 	steps map[string][]preBindStep
 	// upstream holds the cache.PreBinders that upstream plugins registered in this session.
 	upstream map[string]vccache.PreBinder
-	// made reports whether a task has been given its steps. After that, no step is added, because the task would lack it.
+	// made reports whether any task was already given its steps. No step may be added afterwards, because that task
+	// would lack the step.
 	made bool
 }
 
@@ -30,7 +31,7 @@ func newChain(order []string) chain {
 	return chain{order: order, steps: map[string][]preBindStep{}, upstream: map[string]vccache.PreBinder{}}
 }
 
-// add adds a step of the plugin, unless a task has already been given its steps.
+// add adds a step of the plugin. It ignores and logs the step if a task has already been given its steps.
 func (c *chain) add(plugin string, step preBindStep) {
 	if c.made {
 		klog.Background().Error(nil, "Pre-bind step registered outside OnSessionOpen is ignored", "plugin", plugin)
@@ -54,9 +55,9 @@ func (c *chain) addPreBinder(plugin string, pb PreBinder, reserves bool) {
 // enabled reports whether the conf enables the plugin's pre-bind steps.
 func (c *chain) enabled(plugin string) bool { return slices.Contains(c.order, plugin) }
 
-// of returns the pre-bind steps for the task of the bind context: plugins in conf order. Within a plugin, first come the
-// steps that it added, then its step as a PreBinder, then that of the cache.PreBinder that it registered with upstream's
-// RegisterBinder.
+// of returns the pre-bind steps for the task of the bind context, with plugins in conf order. A plugin's steps have
+// this order: the steps that it added as functions, its step as a PreBinder of this project, its step as an upstream
+// cache.PreBinder.
 func (c *chain) of(bindCtx *vccache.BindContext) []binding.Step {
 	c.made = true
 	var steps []binding.Step
@@ -74,12 +75,12 @@ func (c *chain) of(bindCtx *vccache.BindContext) []binding.Step {
 	return steps
 }
 
-// upstreamStepTimeout bounds an upstream PreBinder. The only one in upstream is the predicates plugin, whose volume
-// binding waits up to 600 s for a volume and then fails by itself.
+// upstreamStepTimeout bounds a step that calls an upstream PreBinder. Upstream has one PreBinder, in its plugin
+// predicates. This PreBinder waits up to 600 s for a volume and then fails by itself, so the bound is longer.
 const upstreamStepTimeout = 11 * time.Minute
 
-// upstreamStep returns a step that calls an upstream PreBinder, which takes its task from a bind context. The step's
-// rollback also undoes the plugin's Reserve, which the session called when it placed the task.
+// upstreamStep returns a step that calls an upstream PreBinder with the task of the bind context. The step's rollback
+// also undoes the plugin's Reserve, which the session called when it placed the task.
 func upstreamStep(plugin string, pb vccache.PreBinder, bindCtx *vccache.BindContext) binding.Step {
 	return binding.Step{
 		Plugin:           plugin,

@@ -21,64 +21,67 @@ import (
 // plugin's answer is ignored, unless the method's documentation says otherwise. A panic of OnSessionOpen, InSession,
 // OnSessionStart or OnSessionClose ends the cycle.
 
-// Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it; a
-// session is opened and closed around it once per cycle, always from the same goroutine.
+// Plugin takes part in scheduling sessions. One instance lives as long as the configuration that names it. Each cycle
+// opens and closes one session with it, always on the same goroutine.
 type Plugin interface {
 	// Name is the plugin's name in volcano-scheduler.conf.
 	Name() string
 	// OnSessionOpen registers the plugin's functions for this session.
 	OnSessionOpen(ssn *Session)
-	// OnSessionClose ends the plugin's part in the session. Pre-bind steps may still be running: they outlive
-	// the session they were registered in and must not hold on to it.
+	// OnSessionClose ends the plugin's part in the session. Pre-bind steps of the session may still be running. They
+	// outlive the session, so they must not keep a reference to it.
 	OnSessionClose(ssn *Session)
 }
 
-// SessionScoped is a plugin whose answers belong to one session. It supplies a value for each session, which implements
-// interfaces instead of the plugin.
+// SessionScoped is a plugin whose state belongs to one session. It supplies a value for each session. The framework
+// looks for the interfaces of this file on the value first, and then on the plugin.
 type SessionScoped interface {
 	// InSession returns the value for the current session. It is called once, right after OnSessionOpen.
 	InSession() any
 }
 
-// Starter is a plugin that needs the other plugins of its session, or an action that has to act before other actions
-// run. OnSessionStart is called after all plugins have opened and before the first action: first for plugins, in conf
-// order, then for actions, by name.
+// Starter is a plugin or an action with work to do before the first action of a session, for example because it needs
+// the other plugins. OnSessionStart is called after all plugins have opened: first for plugins, in conf order, then for
+// actions, by name.
 type Starter interface {
 	OnSessionStart(ssn *Session)
 }
 
-// Recoverer is a plugin that can find and undo, or adopt, objects that a former leader prepared and did not bind. Recover is
-// called after the caches are full and before the first session of a leader; the session waits for it. An error is retried with
-// backoff: no session opens before every Recoverer has succeeded.
+// Recoverer is a plugin that finds objects that a former leader prepared and did not bind, and undoes or adopts them.
+// Recover is called after the informers have synced and before the leader's first session, which waits for it. If
+// Recover returns an error, it is called again after a backoff. No session opens before every Recoverer has succeeded.
 type Recoverer interface {
 	Recover(ctx context.Context) error
 }
 
-// Closer is a plugin with resources that outlive its sessions and must end when its configuration is replaced, such as a
-// goroutine or a handler of an informer.
+// Closer is a plugin with resources that outlive its sessions and must end when its configuration is replaced, such as
+// a goroutine or a handler of an informer.
 //
-// Close is called once. After a reload has put another configuration in force, it is called on the goroutine of sessions with no
-// session open; if the configuration that the plugin was built for is refused, it is called at once. No session uses the plugin
-// afterwards. Members in flight are not waited for: the plugin's steps, rollbacks and Bound may be called after Close, so the
-// data they need must outlive it. Close does not block. A scheduler that ends closes no plugin.
+// Close is called once. After a reload, it is called when another configuration is in use and no session is open, on
+// the goroutine of sessions. If the plugin's own configuration is refused, Close is called at once. No session uses the
+// plugin afterwards. Close does not wait for members in flight: the plugin's steps, rollbacks and Bound may be called
+// after Close, so the data they need must outlive it. Close does not block. When the scheduler ends, no plugin is
+// closed.
 type Closer interface {
 	Close()
 }
 
-// PreBinder is a plugin's pre-bind step with a deadline and a rollback. It is looked for on the plugin itself, which outlives the
-// session. The step has DefaultStepTimeout unless the plugin is a PreBindOptioner. A step without deadline or rollback of its own
-// may be a function: Session.AddPreBindFn.
+// PreBinder is a plugin's pre-bind step with a deadline and a rollback. The plugin itself must implement it, not its
+// value for a session (SessionScoped), because the step outlives the session. The step has DefaultStepTimeout unless
+// the plugin is a PreBindOptioner. A step that needs neither its own deadline nor a rollback may be a function:
+// Session.AddPreBindFn.
 //
-// Steps of a task run one after the other in the order of plugins in the conf, after its gang was allocated and before any member
-// is bound; tasks run in parallel, so a step must be safe for concurrent use. The task is the step's own copy: annotations that
-// the step sets on task.Pod are written with the Binding, in the same write that sets the pod's node. A step must be idempotent
-// and light; it may wait, since it runs off the session loop.
+// Steps of a task run one after the other, in the order of plugins in the conf. They run after the gang was allocated
+// and before any member is bound. Steps of different tasks run in parallel, so a step must be safe for concurrent use.
+// The task is the step's own copy. Annotations that the step sets on task.Pod are written with the Binding, in the same
+// write that sets the pod's node. A step must be idempotent and light; it may wait, because it does not run on the
+// scheduling goroutine.
 type PreBinder interface {
 	// PreBind prepares the task for the node. An error, a panic or a missed deadline fails the task.
 	PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error
-	// Rollback undoes PreBind for a task that will not be bound, including a PreBind that failed half-way. It is
-	// called after PreBind has returned, and again with backoff until it returns nil or a NotFound API error. It is not
-	// called when PreBind has not begun, unless the plugin is a Reserver.
+	// Rollback undoes PreBind for a task that will not be bound, also if PreBind failed half-way. It is called after
+	// PreBind has returned. It is called again with backoff until it returns nil or a NotFound API error. If PreBind has
+	// not begun, Rollback is called only for a plugin that is a Reserver.
 	Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error
 }
 
@@ -86,119 +89,130 @@ type PreBinder interface {
 // (WithPreCommitCheck), or a function that is notified of each task that is bound (WithBound).
 type PreBindOptioner interface {
 	PreBinder
-	// PreBindOptions returns the options. It is called in each session.
+	// PreBindOptions returns the options of the plugin's step. It is called in each session.
 	PreBindOptions() []PreBindOption
 }
 
-// Reserver reserves the resources that tasks will need on their nodes, for one plugin in one session. It is called from the
-// scheduling goroutine only, also in trials. Plugins reserve in the order of the conf up to the first that fails, and are undone
-// in the reverse order. The plugin must be a PreBinder, whose Rollback undoes the reservation once the task is handed over. A
-// plugin whose pre-bind steps the conf disables reserves nothing, because nothing could undo it.
+// Reserver reserves the resources that tasks will need on their nodes, for one plugin in one session. It is called on
+// the scheduling goroutine only, also in trials. Plugins reserve in the order of the conf. If one fails, the
+// reservations of the plugins before it are undone in the reverse order. The plugin must be a PreBinder, whose Rollback
+// undoes the reservation once the task is handed over. If the conf disables the plugin's pre-bind steps, the plugin
+// reserves nothing, because nothing could undo it.
 //
-// Each task takes one of these paths, and unless it was bound may take another in a later trial or session:
+// Each placement of a task takes one of these paths. A task that was not bound may be placed again in a later trial or
+// session:
 //
 //	Reserve ──► error                     nothing is reserved
 //	   │
 //	   ├──────► Unreserve                 the session took the placement back, or ended without having it bound
 //	   │
-//	   └──────► handed over to be bound   from here on it is the PreBinder's
+//	   └──────► handed over to be bound   from here on, only the PreBinder may undo the reservation
 //	               ├──► Rollback          whether PreBind has begun or not
-//	               └──► bound             which WithBound reports
+//	               └──► bound             reported to the function of WithBound
 type Reserver interface {
-	// Reserve is called when the session has placed the task on the node, or has nominated it there to wait for resources being
-	// released. After an error nothing is reserved, and the placement is undone.
+	// Reserve is called when the session has placed the task on the node, or has nominated the node for the task, which
+	// then waits for resources being released there. If Reserve returns an error, nothing is reserved, and the placement
+	// is undone.
 	Reserve(task *api.TaskInfo, node *api.NodeInfo) error
-	// Unreserve undoes Reserve. It is called once for each Reserve that returned nil or panicked. The task may be another copy of
-	// the task that was reserved for, so compare tasks by UID.
+	// Unreserve undoes Reserve. It is called once for each Reserve that returned nil or panicked. The task may be a
+	// different copy of the task that Reserve was called with, so compare tasks by UID.
 	Unreserve(task *api.TaskInfo)
 }
 
-// Signer is a plugin whose predicate and node scores allocate may cache: it says which tasks have equal results. It embeds
-// DefaultSigner, whose answers are the most careful, and adds its predicate and scores with the methods of framework.Session. Any
-// plugin that is not a Signer is assumed to have a predicate and scores that cannot be cached, and is called for each task on each
-// node, which makes allocate slow. A plugin that has neither embeds NoFilter.
+// Signer is a plugin whose predicate and node scores allocate may cache, because it reports which tasks have equal
+// results. It embeds DefaultSigner, whose answers allow the least caching, and adds its predicate and scores with the
+// methods of framework.Session. For a plugin that is not a Signer, no result is cached: it is called for each task on
+// each node, which makes allocate slow. A plugin that has neither a predicate nor scores embeds NoFilter.
 //
-// A cached result on a node expires when the node changes. A panic counts as the answer of DefaultSigner, except that one of
-// SignJob ends the cycle.
+// A cached result on a node expires when the node changes. If a method panics, the answer of DefaultSigner is used. But
+// a panic of SignJob ends the cycle.
 type Signer interface {
 	// SignTask returns which other tasks the plugin's filter results and scores for this task also apply to.
 	SignTask(task *api.TaskInfo) CacheScope
-	// PodKeys returns the labels and annotations of pods that the predicate and the scores read. Pods that differ in others only
-	// share cached results.
+	// PodKeys returns the labels and annotations of pods that the predicate and the scores read. Pods that differ only
+	// in other labels and annotations share cached results.
 	PodKeys() PodKeys
-	// SignJob returns a key of all properties of the job that PerJob results currently depend on: jobs with equal keys share them.
-	// An empty key stands for jobs to which the plugin refuses no node. It is called for each result, so it must be quick. A
-	// result that depends on placements on other nodes, such as of the job's members, may be cached if the key changes with them.
+	// SignJob returns a key of all properties of the job that PerJob results currently depend on. Jobs with equal keys
+	// share these results. An empty key means that the plugin refuses no node to the job. SignJob is called for each
+	// result, so it must be quick. A result that depends on placements on other nodes, such as placements of the job's
+	// members, may be cached if the key changes with these placements.
 	SignJob(job *api.JobInfo) string
-	// SignNode returns a key of everything that the filter results on the node depend on, except inputs that allocate compares
-	// itself: the conf, the class of the task, and the node's object, resources and pods by UID. If all these are equal in two
-	// sessions, the results and their reasons must be equal. With it allocate can reuse in the next session why gangs fit nowhere;
-	// false keeps it from that.
+	// SignNode returns a key of the inputs of the filter results on the node. The key need not cover inputs that
+	// allocate compares itself: the conf, the class of the task, and the node's object, resources and pods by UID. If
+	// all of these and the key are equal in two sessions, the filter results and their reasons must be equal. With keys,
+	// allocate can reuse in the next session the reason why a gang fits nowhere. If ok is false, allocate tries gangs in
+	// each session.
 	SignNode(node *api.NodeInfo) (key uint64, ok bool)
-	// SignVolume returns a key of a volume with a claim: no filter result may depend on which of two volumes with equal keys a pod
-	// has. Pods that differ only in such volumes are of one task class. The first plugin that returns a key decides; without one,
-	// each pod with a claim of its own is a class of its own, because of the claim's name.
+	// SignVolume returns a key of a volume with a claim. If two volumes have equal keys, no filter result may depend on
+	// which of them a pod has. Pods that differ only in such volumes are of one task class. The first plugin that
+	// returns a key decides. If no plugin does, each pod with a claim is a task class of its own, because of the claim's
+	// name.
 	SignVolume(pod *v1.Pod, volume *v1.Volume) string
-	// SignClaim returns such a key of a resource claim.
+	// SignClaim returns a key of a resource claim, with the same meaning as the key of SignVolume.
 	SignClaim(pod *v1.Pod, claim *v1.PodResourceClaim) string
-	// Reach returns the only nodes that the plugin's predicate can accept for the task, for example the node of its local volume;
-	// nil for any node. The task's pre-predicate has run. The first plugin that returns nodes decides: allocate calls the
-	// predicates of all plugins for no other node.
+	// Reach returns the only nodes that the plugin's predicate can accept for the task, for example the node of its
+	// local volume; nil for any node. It is called after the task's pre-predicate. The first plugin that returns nodes
+	// decides: allocate calls the predicates of all plugins for no other node.
 	Reach(task *api.TaskInfo) *Reach
 }
 
 // PlacementGenerator names the nodes that a gang may, or should, be placed on: node groups, plans for the domains of a network, nodes
 // to avoid.
 type PlacementGenerator interface {
-	// Placement returns where the job's tasks that are still to be placed may go; the zero value when the plugin has no preference.
-	// It is called each time allocate takes up the job, and sees the members placed so far in the session. An error, or a panic,
-	// keeps the job from being placed in this session and is the message of the job's PodGroup.
+	// Placement returns where the job's tasks that are still to be placed may go; the zero value when the plugin has no
+	// preference. It is called each time allocate begins to place the job, and sees the members placed so far in the
+	// session. If it returns an error or panics, the job is not placed in this session, and the job's PodGroup reports
+	// the error.
 	Placement(job *api.JobInfo) (Placement, error)
 }
 
-// PlacementScorer scores trial placements of gangs in node groups; the highest sum over all plugins wins, ties are broken by the group's path.
+// PlacementScorer scores trial placements of gangs in node groups. The node group with the highest sum of scores over
+// all plugins wins. The path of the node group breaks ties.
 type PlacementScorer interface {
-	// ScoreNodeGroup returns the score of the trial. An error drops the candidate.
+	// ScoreNodeGroup returns the score of the trial. If it returns an error, the trial's node group is no longer a
+	// candidate.
 	ScoreNodeGroup(job *api.JobInfo, trial *NodeGroupTrial) (float64, error)
-	// BeforeTrial reports whether scores do not depend on the placement, which is nil then. If so for all plugins, allocate tries
-	// the candidates in the order of their scores and takes the first that holds the gang.
+	// BeforeTrial reports whether the scores of ScoreNodeGroup do not depend on the trial's Placement, which is then
+	// nil. If this is so for all plugins, allocate tries the candidates in the order of their scores and takes the first
+	// that holds the gang.
 	BeforeTrial() bool
 }
 
 // GangGrouper forms gang groups: gangs that are placed and bound together. The first plugin that returns a gang group for a job decides.
 type GangGrouper interface {
-	// GangGroup returns the gangs that are placed and bound together with the job's, and the terms; nil when the gang has no terms
-	// beside its minimum. All gangs of a gang group must get the same GangGroup. A panic ends the cycle: a gang must not be placed without
-	// the others of its gang group.
+	// GangGroup returns the gangs that are placed and bound together with the job's gang, and the terms of each; nil
+	// when the job's gang has no terms beside its minimum. All gangs of a gang group must get the same GangGroup. A
+	// panic ends the cycle, because a gang must not be placed without the other gangs of its gang group.
 	GangGroup(job *api.JobInfo) *binding.GangGroup
 }
 
-// Prioritizer selects jobs that allocate places first, before the order of queues, and of jobs in them, applies. The job is
-// placed up to its minimum, and within its queue's limits. The order of jobs is not affected: preempt and reclaim choose their
-// victims by it. If several plugins select a job, the first in the conf decides on its place.
+// Prioritizer selects jobs that allocate places first, before it orders queues and the jobs in them. A selected job is
+// placed up to its minimum, and within its queue's limits. The session's job order is not changed, because preempt and
+// reclaim choose their victims by this order. If several plugins select a job, the first in the conf decides.
 type Prioritizer interface {
-	// PlaceFirst reports whether the job holds, or has been promised, resources that are of no use before it is placed. only are the
-	// tasks to place first; nil stands for all that its minimum needs. Its other tasks wait for the job's turn.
+	// PlaceFirst reports whether the job holds, or has been promised, resources that are of no use before the job is
+	// placed. only are the tasks to place first; nil stands for all tasks that the job's minimum needs. The job's other
+	// tasks are placed in the usual order of jobs.
 	PlaceFirst(job *api.JobInfo) (only map[api.TaskID]bool, first bool)
 }
 
 // EvictionObserver is notified of the session's evictions.
 type EvictionObserver interface {
-	// Evicted is called with each eviction once it is sent. It is never called for statements that are discarded. Deferred
+	// Evicted is called with each eviction once it is sent. Evictions of discarded statements are never sent. Deferred
 	// evictions are sent when the session closes.
 	Evicted(eviction Eviction)
 }
 
-// InfeasibilityChecker is a plugin that detects gangs that the cluster's nodes could never hold, even if all resources were released. It is
-// looked for on the plugin itself.
+// InfeasibilityChecker is a plugin that detects gangs that the cluster's nodes could never hold, even if all resources
+// were released. The plugin itself must implement it, not its value for a session (SessionScoped).
 type InfeasibilityChecker interface {
-	// Infeasible reports whether no member of the admitted gang can be placed on the current nodes: resources promised to it would
-	// only keep other gangs out. It is called before upstream's plugins open, and possibly before the checker's own
-	// OnSessionOpen.
+	// Infeasible reports whether no member of the admitted gang can be placed on the current nodes. No resources are
+	// then reserved for the gang, because they would only keep other gangs out. Infeasible is called before upstream's
+	// plugins open, and possibly before the checker's own OnSessionOpen.
 	Infeasible(ssn *Session, job *api.JobInfo) bool
 }
 
-// find returns the implementation of an interface by the plugin's value for the session, or else by the plugin itself.
+// find returns the value that implements interface T: the plugin's value for the session, or else the plugin itself.
 func find[T any](plugin, inSession any) (T, bool) {
 	if found, ok := inSession.(T); ok {
 		return found, true

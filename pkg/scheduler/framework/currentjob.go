@@ -17,8 +17,9 @@ type currentJob struct {
 	job api.JobID
 }
 
-// SetCurrentJob records that the session works on the job from here on, so that a panic can be attributed to it. It also calls the
-// function set by OnJob, which shows that the session makes progress: preempt for thousands of pods may take minutes.
+// SetCurrentJob records that the session works on the job from now on, so that a later panic is attributed to the job.
+// It also calls the function set by OnJob. That call shows that a long action makes progress: preempt for thousands of
+// pods may take minutes.
 func (ssn *Session) SetCurrentJob(job api.JobID) {
 	ssn.currentJob.begins()
 	ssn.currentJob.mu.Lock()
@@ -30,8 +31,8 @@ func (ssn *Session) SetCurrentJob(job api.JobID) {
 // is opened.
 func (r *Registry) OnJob(begins func()) { r.jobBegins = begins }
 
-// CurrentJob returns the job on which the session that was opened last worked last; empty if it worked on none. It is safe for
-// concurrent use.
+// CurrentJob returns the last job that the most recently opened session worked on; empty if that session worked on no
+// job. It is safe for concurrent use.
 func (r *Registry) CurrentJob() api.JobID {
 	r.mu.Lock()
 	last := r.last
@@ -44,7 +45,7 @@ func (r *Registry) CurrentJob() api.JobID {
 	return last.currentJob.job
 }
 
-// Action returns the name of the action that ran last in the session that was opened last; empty if none ran.
+// Action returns the name of the last action that the most recently opened session ran; empty if that session ran none.
 func (r *Registry) Action() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

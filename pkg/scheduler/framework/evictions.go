@@ -12,10 +12,11 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// Upstream's actions evict pods for one gang at a time. If gangs are placed together, evictions for one of them are useless when the
-// others have no room. So in a session with such gangs, all evictions are deferred until the session closes. An eviction is then sent
-// only if all gangs of the gang group have room. In a session with paused gangs (Session.Pauses), evictions are deferred, too.
-// Evictions for a paused gang are sent only if the gang holds no idle resources beside the resources of its victims.
+// Upstream's actions evict pods for one gang at a time. If several gangs must be placed together, evictions for one
+// gang are useless when another gang has no room. So in a session with such gangs, all evictions are deferred until the
+// session closes. An eviction is then sent only if all gangs of the gang group have room. In a session with paused
+// gangs (Session.Pauses), all evictions are deferred, too. Evictions for a paused gang are sent only if the gang holds
+// no idle resources beside the resources of its victims.
 
 // Eviction is a task that was evicted in the session.
 type Eviction struct {
@@ -32,7 +33,7 @@ type deferredEviction struct {
 
 // evictions are the evictions of one session.
 type evictions struct {
-	// upstream is upstream's session; nil until it is open. placements knows its gang groups.
+	// upstream is upstream's session; nil until it is open. placements returns the gang groups of the session's jobs.
 	upstream   *vcframework.Session
 	placements *Placements
 	// paused reports whether the job is paused: it may hold no idle resources until its victims have terminated.
@@ -40,8 +41,8 @@ type evictions struct {
 	observers []ofPlugin[EvictionObserver]
 	// send is the cache's method that evicts a task.
 	send func(task *api.TaskInfo, reason string) error
-	// deferred are the evictions that wait for the end of the session. cancelled are the gangs whose evictions were dropped, with the
-	// members that would have replaced the victims.
+	// deferred are the evictions that are sent or dropped when the session closes. cancelled maps each gang whose
+	// evictions were dropped to its members that would have replaced the victims.
 	deferred  []deferredEviction
 	cancelled map[api.JobID][]*api.TaskInfo
 	// defers reports whether evictions are deferred, because the session has gangs that are placed together, or paused gangs; nil
@@ -49,9 +50,9 @@ type evictions struct {
 	defers *bool
 }
 
-// CancelledEvictions returns the gangs whose evictions were dropped, with the members that would have replaced the victims. Evictions are
-// dropped because the gang's group has no room, or because the gang would hold idle resources in a pause. The result is complete once the
-// session closes.
+// CancelledEvictions returns, for each gang whose evictions were dropped, the members that would have replaced the
+// victims. Evictions are dropped if the gang's gang group has no room, or if the paused gang would hold idle resources.
+// The result is complete once the session closes.
 func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
 	return ssn.evictions.cancelled
 }
@@ -96,9 +97,9 @@ func (e *evictions) companions(job *api.JobInfo) ([]*api.JobInfo, bool) {
 	return Companions(e.upstream.Jobs, e.placements.GangGroup(job))
 }
 
-// flush sends the deferred evictions, except useless ones. Gangs whose evictions are cancelled no longer replace victims
-// on their nodes. There, victims that the remaining members do not need to be evicted are kept, from the highest priority
-// down.
+// flush sends the deferred evictions, except useless evictions. A gang whose evictions are cancelled no longer needs the
+// resources of its victims. A victim on a node of such a gang's members is not evicted if it still fits beside the
+// members of other gangs that are placed there. Victims of the highest priority are considered first.
 func (e *evictions) flush() {
 	if len(e.deferred) == 0 {
 		return
@@ -128,14 +129,15 @@ func (e *evictions) priorityOf(task *api.TaskInfo) int32 {
 	return task.Priority
 }
 
-// hasRoomFor reports whether the victim can stay on its node beside the members that replace other victims there.
+// hasRoomFor reports whether the victim still fits on its node beside the members that are to replace other victims
+// there.
 func (e *evictions) hasRoomFor(task *api.TaskInfo) bool {
 	node := e.upstream.Nodes[task.NodeName]
 	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
 }
 
-// cancel resets to Pending the pipelined members of gangs whose group has no room, or that hold idle resources in a
-// pause. It returns the nodes on which such members were to replace victims.
+// cancel resets the pipelined members of some gangs to Pending: gangs whose gang group has no room, and paused gangs
+// that hold idle resources. It returns the nodes on which such members were to replace victims.
 func (e *evictions) cancel() map[string]bool {
 	var unsuccessful []*api.TaskInfo
 	for _, job := range e.upstream.Jobs {
@@ -156,7 +158,8 @@ func (e *evictions) cancel() map[string]bool {
 	return nodes
 }
 
-// groupHasRoom reports whether all gangs of the job's group have room, now or once the victims have terminated.
+// groupHasRoom reports whether all gangs of the job's gang group fit into the cluster, now or once the victims have
+// terminated.
 func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 	gangs, all := e.companions(job)
 	for _, gang := range gangs {
@@ -165,8 +168,8 @@ func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 	return all
 }
 
-// holdsInPause reports whether the job is paused, and pods are being evicted for the job or a gang of its group although one of these
-// gangs holds idle resources.
+// holdsInPause reports whether a paused job has evictions that must be dropped. This is so if pods are evicted for the
+// job or a gang of its gang group while one of these gangs holds idle resources.
 func (e *evictions) holdsInPause(job *api.JobInfo) bool {
 	if !e.paused(job) {
 		return false

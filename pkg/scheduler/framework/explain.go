@@ -26,22 +26,23 @@ type GangExplanation struct {
 // NodeGroupExplanation describes how much of a gang a node group can take.
 type NodeGroupExplanation struct {
 	Group string `json:"group"`
-	// Fits is how many of the needed members the group takes now, until a member fits nowhere in it. If AtMost is set, Fits
-	// is only an upper bound, computed from each node separately.
+	// Fits is how many of the needed members fit in the node group now, placed one after the other until the next member
+	// fits on no node. If AtMost is set, Fits is only an upper bound, computed from each node separately.
 	Fits   int  `json:"fits"`
 	AtMost bool `json:"atMost,omitempty"`
 	Nodes  int  `json:"nodes"`
-	// Filled is how many nodes take no further member because of this gang's members on them. FilledOf are the resources
-	// that these nodes lack then.
+	// Filled is how many nodes take no further member because members of this gang were placed on them. FilledOf are the
+	// resources that these nodes then lack.
 	Filled   int      `json:"filled,omitempty"`
 	FilledOf []string `json:"filledOf,omitempty"`
-	// Refused is why no member may be placed in the group; empty if the group was a candidate.
+	// Refused is why no member may be placed in the node group; empty if the node group was a candidate.
 	Refused string `json:"refused,omitempty"`
-	// Stopped is why a trial placement in the group stopped, if the reason was not its nodes.
+	// Stopped is why a trial placement in the node group stopped, if the nodes were not the reason.
 	Stopped string `json:"stopped,omitempty"`
-	// Queue is the reason if the gang's queue stopped the trial: QueueFull or QueueNotOpen.
+	// Queue is QueueFull or QueueNotOpen if the gang's queue stopped the trial placement; otherwise empty.
 	Queue string `json:"queue,omitempty"`
-	// Reasons counts the other nodes by the reason why they do not take the next member. Each node counts once.
+	// Reasons maps each reason why nodes do not take the next member to the number of these nodes. Each node counts
+	// once. Nodes that Filled counts are left out.
 	Reasons map[string]int `json:"reasons,omitempty"`
 }
 

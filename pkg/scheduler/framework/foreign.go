@@ -14,13 +14,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// ForeignPods is the name of an index of the scheduler's pod informer. By the namespace/name of a PodGroup, it lists the pods
-// that name this PodGroup and wait for another scheduler. A pod that has a node counts for its gang, whichever scheduler chose
-// the node.
+// ForeignPods is the name of an index of the scheduler's pod informer. Its keys are the namespace/name of PodGroups.
+// The index lists the pods that name a PodGroup, have no node, and wait for another scheduler. A pod that has a node
+// counts for its gang, whichever scheduler chose the node.
 const ForeignPods = "volcano-prebind/foreign-pods"
 
-// foreignPods returns a text on how many pods name the gang's PodGroup and another scheduler; empty if no pod does. The
-// session does not see these pods, so the gang appears to lack them.
+// foreignPods returns a text on how many pods of the gang wait for another scheduler; empty if none does. The session
+// does not see these pods, so the gang appears to lack them.
 func foreignPods(factory informers.SharedInformerFactory, job *api.JobInfo) string {
 	if factory == nil {
 		return ""

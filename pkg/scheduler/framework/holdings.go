@@ -8,19 +8,21 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// CapMinResources sets the gang's minResources in this session to the resources that the gang currently holds. If a running gang
-// has a larger minResources, upstream's plugins keep the difference free for it. If it holds more than its minResources, or has
-// none, they treat the excess as available to others. With equal amounts they do neither. For an admitted gang that does not run
-// yet, they reserve minResources in addition to the held resources, so the held resources count twice until it runs.
+// CapMinResources sets the gang's minResources in this session to the resources that the gang currently holds. If a
+// running gang has a larger minResources, upstream's plugins keep the difference free for it. If it holds more than its
+// minResources, or has no minResources, upstream's plugins treat the excess as available to other gangs. If both
+// amounts are equal, upstream's plugins do neither. For an admitted gang that does not run yet, they reserve
+// minResources in addition to the held resources. The held resources then count twice until the gang runs.
 func CapMinResources(job *api.JobInfo) { SetMinResources(job, job.Allocated) }
 
-// SetMinResources sets the gang's minResources as the plugins of this session read it.
+// SetMinResources replaces the gang's minResources for all plugins of this session. The PodGroup in the API server is
+// unchanged.
 func SetMinResources(job *api.JobInfo, amount *api.Resource) {
 	list := listOf(amount)
 	job.PodGroup.Spec.MinResources = &list
 }
 
-// listOf converts the resource to a list; upstream's NewResource converts it back.
+// listOf converts the resource to a ResourceList. Upstream's NewResource converts the list back to the same resource.
 func listOf(r *api.Resource) v1.ResourceList {
 	list := v1.ResourceList{
 		v1.ResourceCPU:    *resource.NewMilliQuantity(int64(r.MilliCPU), resource.DecimalSI),

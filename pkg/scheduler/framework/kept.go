@@ -17,14 +17,14 @@ type Kept[S any] struct {
 	informers []cache.SharedIndexInformer
 }
 
-// Of returns the state kept for the scheduler of the handle. If there is none yet, it calls build, which returns the
-// state and the informers from which the state is read, and starts these informers. If it fails, the former state is
-// kept.
+// Of returns the state for the scheduler with this handle. If no state exists yet, Of calls build. build returns the
+// state and the informers that the state is read from, and Of starts these informers. If Of fails, it keeps the state
+// of the former handle.
 func (k *Kept[S]) Of(h Handle, build func(Handle) (S, []cache.SharedIndexInformer, error)) (S, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.handle == h {
-		return k.state, h.StartInformers(k.informers...) // the reload that first requested them may not have waited until they were synced
+		return k.state, h.StartInformers(k.informers...) // an earlier call may not have waited until the informers synced
 	}
 	state, informers, err := build(h)
 	if err == nil {

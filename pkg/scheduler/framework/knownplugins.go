@@ -15,8 +15,8 @@ var (
 	knownActions = []string{"allocate", "backfill", "enqueue", "preempt", "reclaim", "shuffle"}
 )
 
-// knows reports whether all plugins and actions of the configuration are in these lists, or are plugins of this project
-// with PluginSpec.LeavesTasks.
+// knows reports whether the configuration has only known plugins and actions. They are known if they are in knownPlugins
+// or knownActions, or are plugins of this project with PluginSpec.LeavesTasks.
 func (r *Registry) knows(in ProfileInput) bool {
 	for _, tier := range in.Tiers {
 		for _, option := range tier.Plugins {

@@ -23,39 +23,41 @@ import (
 // transactions.
 type Cache interface {
 	vccache.Cache
-	// AddToTransaction reserves the task's resources and adds the task to an open transaction: that of the gang group, or that of the
-	// task's gang if gangGroup is nil. decided are the annotations that the session set on the task, and steps its pre-bind steps. After an
-	// error the cache is unchanged.
+	// AddToTransaction reserves the task's resources and adds the task to an open transaction. The transaction is that
+	// of the gang group, or that of the task's gang if gangGroup is nil. decided are the annotations that the session
+	// set on the task. steps are the task's pre-bind steps. After an error the cache is unchanged.
 	AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error
 	// SealTransactions submits the open transactions to the binding engine. It is idempotent.
 	SealTransactions()
-	// ReleaseIncomplete drops the open transactions in which a gang is below its minimum. It returns their tasks by gang:
-	// these are Pending again, or will be soon.
+	// ReleaseIncomplete drops the open transactions in which a gang is below its minimum. It returns the tasks of the
+	// dropped transactions by gang. These tasks are Pending again, or will be soon.
 	ReleaseIncomplete() map[api.JobID][]api.TaskID
 }
 
 // Snapshotter is a Cache that reuses unchanged parts of a snapshot from session to session.
 type Snapshotter interface {
-	// SessionSnapshot returns the snapshot for the session that opens now, and its nodes as Kubernetes' plugins see them.
-	// Unchanged parts of the last session's snapshot are used again, so that session must have ended.
+	// SessionSnapshot returns the snapshot for the session that opens now, and its nodes as Kubernetes' plugins see
+	// them. The last session must have ended, because unchanged parts of its snapshot are used again.
 	SessionSnapshot() (snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo)
-	// TrustSession is called when the session has closed, if its plugins and actions are known to change placed tasks only by the
-	// methods of JobInfo and NodeInfo. The next snapshot then compares less.
+	// TrustSession is called when a session has closed whose plugins and actions are known to change placed tasks only
+	// by the methods of JobInfo and NodeInfo. The next snapshot then compares less with the cache.
 	TrustSession()
 }
 
-// sessionCache is the cache as one session sees it. Tasks that upstream's statements and plugins bind through it get this
-// session's pre-bind chain.
+// sessionCache is the cache as one session sees it. A task that upstream's statements and plugins bind through
+// sessionCache gets this session's pre-bind steps.
 type sessionCache struct {
 	Cache
 	session *Session
-	// annotations are the annotations of the pending tasks when the session began. A task's annotations that differ from these
-	// were set by the session. The cache's own pods may have changed since then, because users change annotations.
+	// annotations are the annotations of each pending task when the session began. If a task's annotation differs from
+	// this copy, the session set it. The cache's own pods cannot be compared instead, because users may have changed
+	// their annotations since then.
 	annotations map[api.TaskID]map[string]string
-	// staging holds back the annotations that upstream's device code writes; nil if no devices are shared.
+	// staging keeps the annotations that upstream's device code writes in memory until the task is handed over; nil if
+	// no devices are shared.
 	staging *devices.Staging
-	// snapshotter is the cache, if it is a Snapshotter and the first plugin to open is one of this project; else nil.
-	// deferred is the part of the snapshot that is hidden from upstream until that plugin opens.
+	// snapshotter is the cache, if it is a Snapshotter and the first plugin to open is a plugin of this project; else
+	// nil. deferred is the part of the snapshot that is hidden from upstream until that plugin opens.
 	snapshotter Snapshotter
 	deferred    *snapshot.Deferred
 	closing     closingJobs
@@ -99,9 +101,9 @@ func (c *sessionCache) decided(task *api.TaskInfo) map[string]string {
 	return decided
 }
 
-// AddBindTask adds the task to its gang's transaction with the session's chain. It refuses a task that lacks the devices
-// it requests, or that a plugin could not reserve for, because not every upstream action checks whether a placement
-// failed.
+// AddBindTask adds the task, with its pre-bind steps, to its gang's transaction. It refuses a task that lacks the
+// devices it requests, and a task that a plugin could not reserve for. Such tasks get here because some upstream
+// actions do not check whether a placement failed.
 func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	if err := c.session.reservers.refused[bindCtx.TaskInfo.UID]; err != nil {
 		return err
@@ -126,7 +128,7 @@ func (c *sessionCache) AddBindTask(bindCtx *vccache.BindContext) error {
 	return nil
 }
 
-// Client returns the client that the session's plugins write with.
+// Client returns the client that the session's plugins use for writes.
 func (c *sessionCache) Client() kubernetes.Interface {
 	if c.staging == nil {
 		return c.Cache.Client()
@@ -141,18 +143,19 @@ func (c *sessionCache) RegisterBinder(name string, binder any) {
 	}
 }
 
-// UpdateJobStatus writes the gang's status as the session leaves it, with the reason if the gang waits.
+// UpdateJobStatus writes the gang's status at the end of the session. For a gang that waits, the status contains the
+// reason.
 func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnnotations, updateJobInfo bool) (*api.JobInfo, error) {
 	if reason, ok := c.session.pendingReasons[job.UID]; ok {
 		reason.show(job, string(c.session.UID))
 	}
-	if c.staging == nil { // with staging, upstream still reads the devices of each task
+	if c.staging == nil { // with staging, upstream still reads the devices of each task, so the job must not become a summary
 		defer c.closing.written(job)
 	}
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)
 }
 
-// OnSessionClose seals the transactions of the session's actions. Upstream calls it twice.
+// OnSessionClose seals the transactions of the session's actions. Upstream calls it twice for each session.
 func (c *sessionCache) OnSessionClose() {
 	c.closing.closed()
 	if c.staging != nil {
@@ -177,7 +180,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 	}
 	r.mu.Lock()
 	r.opening, r.profile, r.last = opening, p, ssn
-	clear(r.views) // from a session that panicked, and so was never closed
+	clear(r.views) // remove sessions that panicked, and so were never closed
 	r.mu.Unlock()
 	upstream := vcframework.OpenSession(opening, p.Tiers, p.Configurations)
 	r.view(upstream)
@@ -202,7 +205,7 @@ func (r *Registry) OpenSession(cache Cache, p *Profile) *Session {
 
 // CloseSession closes the session: its transactions are sealed, and the statuses of its gangs are written.
 func (r *Registry) CloseSession(ssn *Session) {
-	ssn.Action = "" // plugins called from here on run outside of any action
+	ssn.Action = "" // plugins that are called during the close run outside of any action
 	ssn.evictions.flush()
 	ssn.seal()
 	explainPending(ssn, r.lastReports)
@@ -230,8 +233,8 @@ func (ssn *Session) attach(upstream *vcframework.Session) {
 	}
 }
 
-// seal submits the session's placements after the last action. Members of gangs that are still below their minimum become
-// Pending again. Their reason is then the one that stops the rest of the gang.
+// seal submits the session's placements after the last action. Members of gangs that are still below their minimum
+// become Pending again. They then report the reason that stops the rest of their gang.
 func (ssn *Session) seal() {
 	for gang, tasks := range ssn.cache.ReleaseIncomplete() {
 		job := ssn.Jobs[gang]
@@ -241,7 +244,7 @@ func (ssn *Session) seal() {
 		delete(ssn.pendingReasons, gang)
 		for _, uid := range tasks {
 			task := job.Tasks[uid]
-			if task == nil || !ssn.committed[uid] { // left by a session that panicked, so not this session's pod
+			if task == nil || !ssn.committed[uid] { // the task was added by a session that panicked, so its pod in this session is unaffected
 				continue
 			}
 			if err := job.UpdateTaskStatus(task, api.Pending); err != nil {
@@ -253,7 +256,7 @@ func (ssn *Session) seal() {
 	ssn.cache.SealTransactions()
 }
 
-// view returns this project's session for upstream's session.
+// view returns the Session of this project that embeds upstream's session.
 func (r *Registry) view(upstream *vcframework.Session) *Session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -293,8 +296,8 @@ func (a *pluginAdapter) OnSessionClose(upstream *vcframework.Session) {
 	a.registry.plugin(a.name).OnSessionClose(a.registry.view(upstream))
 }
 
-// find looks up which interfaces of the contract a plugin that has opened implements, and adds the plugin where they are
-// used.
+// find looks up which interfaces of contract.go the opened plugin implements, and registers the plugin for each of them
+// with the session.
 func (a *pluginAdapter) find(ssn *Session, plugin Plugin) {
 	var inSession any
 	if scoped, ok := plugin.(SessionScoped); ok {

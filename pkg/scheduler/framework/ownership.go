@@ -18,8 +18,9 @@ import (
 	"volcano.sh/volcano/cmd/scheduler/app/options"
 )
 
-// OwnershipMark returns the text with which plugins mark the objects that they write for pods of the scheduler: its name, and if several
-// schedulers share that name, also this scheduler's own. Upstream reads these variables, too.
+// OwnershipMark returns the text with which plugins mark the objects that they write for pods of the named scheduler.
+// The text is the scheduler's name. If several schedulers share that name, the name of this scheduler's pod follows it.
+// Upstream reads the same environment variables.
 func OwnershipMark(scheduler string) string {
 	if SharesName() {
 		return scheduler + "/" + os.Getenv("SCHEDULER_POD_NAME")
@@ -27,10 +28,10 @@ func OwnershipMark(scheduler string) string {
 	return scheduler
 }
 
-// SharesName reports whether several schedulers share a name.
+// SharesName reports whether several scheduler processes work under the same scheduler name.
 func SharesName() bool { return os.Getenv("MULTI_SCHEDULER_ENABLE") == "true" }
 
-// OwnNames returns the names of this scheduler in pods.
+// OwnNames returns the values of schedulerName in pods that this scheduler serves.
 func OwnNames() []string {
 	if options.ServerOpts == nil {
 		return nil
@@ -43,12 +44,13 @@ func IsOwnMark(mark string) bool {
 	return mark != "" && slices.ContainsFunc(OwnNames(), func(name string) bool { return OwnershipMark(name) == mark })
 }
 
-// visitsAtOnce is the number of objects that VisitAll visits at the same time. Tenants can put marks of this scheduler on any number of objects,
-// and the first session starts only after all of these were visited.
+// visitsAtOnce is the number of objects that VisitAll visits at the same time. Tenants can put marks of this scheduler on
+// any number of objects, and the first session starts only after VisitAll has visited all of them.
 const visitsAtOnce = 16
 
-// VisitAll lists the objects of a kind page by page, each within the timeout, and visits each object, continuing after an error. It calls visit
-// from several goroutines. A Recoverer reads the API server, because informers may not show a former leader's last writes yet.
+// VisitAll lists the objects of a kind page by page, each page within the timeout, and visits each object. It calls visit
+// from several goroutines, and an error of visit does not stop it. Recoverers use it to read from the API server, because
+// informers may not show a former leader's last writes yet.
 func VisitAll[T any](ctx context.Context, kind string, timeout time.Duration, list pager.ListPageFunc, visit func(*T) error) error {
 	var (
 		mu     sync.Mutex

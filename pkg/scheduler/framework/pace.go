@@ -17,36 +17,35 @@ import (
 // gang's PodGroup and to each of its pods, with an event for each. So a new text with the same reason is reported only
 // after a pause.
 const (
-	// firstPause is about how long a user watches a gang after submitting it. It is also the longest time between two
-	// cycles while gangs wait.
+	// firstPause is about how long a user watches a gang after submitting it. While gangs wait, two cycles are also at
+	// most this far apart.
 	firstPause = 15 * time.Second
-	// longestPause bounds how old the reported numbers of a gang that waits for hours may be, and limits a gang of a thousand
-	// pods in a busy cluster to about two writes and two events a second.
+	// longestPause bounds how old the reported numbers of a gang that waits for hours may be. It also limits a gang of a
+	// thousand pods in a busy cluster to about two writes and two events a second.
 	longestPause = 8 * time.Minute
 )
 
-// lastReports are the reasons that were reported last to gangs that wait, by gang. A gang that does not wait has no
-// entry.
+// lastReports maps each gang that waits to its last reported reason. A gang that does not wait has no entry.
 type lastReports map[api.JobID]lastReport
 
-// lastReport is the last reason that was reported to a gang, the state of the gang at that time, and the pause of each
-// reason.
+// lastReport holds the reason that was last reported to a gang, the state of the gang at that time, and the pause after
+// each reason.
 type lastReport struct {
 	reason PendingReason
 	gang   gangFingerprint
 	pauses map[string]pause
 }
 
-// pause is for how long, and until when, no new text with a reason is reported to a gang.
+// pause is a time during which no new text with the same reason is reported to a gang.
 type pause struct {
 	length time.Duration
 	until  time.Time
 }
 
-// pace returns the reason to report for the gang: found, the current one, or the last reported one while the pause of found's
-// reason lasts. The pause doubles each time. A reason that is new, or that comes after a change of the gang's own spec or pods,
-// is reported at once. Each reason has its own pause, because in a nearly full cluster a gang's reason may alternate with each
-// pod of other users.
+// pace returns the reason to report for the gang: found, or the last reported reason while a pause of found's reason
+// lasts. The pause doubles each time. A reason that is new, or that follows a change of the gang's own spec or pods, is
+// reported at once. Each reason has its own pause, because in a nearly full cluster a gang's reason may alternate with
+// each pod of other users.
 func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	last, known := t[job.UID]
 	if known && last.reason == found {
@@ -71,7 +70,7 @@ func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	return found
 }
 
-// keep drops the entries of gangs that are not in waiting.
+// keep drops the reports of gangs that no longer wait. waiting are the gangs that still wait.
 func (t lastReports) keep(waiting map[api.JobID]PendingReason) {
 	maps.DeleteFunc(t, func(gang api.JobID, _ lastReport) bool {
 		_, waits := waiting[gang]
@@ -79,8 +78,8 @@ func (t lastReports) keep(waiting map[api.JobID]PendingReason) {
 	})
 }
 
-// gangFingerprint is the state of a gang that its users control. If it changes, a user may have removed the reason why
-// the gang waits.
+// gangFingerprint is the part of a gang's state that its users control. If it changes, a user may have removed the
+// reason why the gang waits.
 type gangFingerprint struct {
 	uid         types.UID
 	spec        scheduling.PodGroupSpec
@@ -100,7 +99,7 @@ func gangFingerprintOf(job *api.JobInfo) gangFingerprint {
 	job.PodGroup.Spec.DeepCopyInto(&l.spec)
 	delete(l.annotations, api.JobAllocatedHyperNode) // written by the scheduler itself
 	if job.PodGroup.Status.Phase != scheduling.PodGroupPending {
-		l.spec.MinResources = nil // plugins may have replaced it by an amount that depends on other gangs (SetMinResources)
+		l.spec.MinResources = nil // plugins may have replaced minResources by an amount that depends on other gangs (SetMinResources)
 	}
 	for uid, task := range job.Tasks {
 		l.pods += maphash.Comparable(podSeed, pod{uid, gated(task)})

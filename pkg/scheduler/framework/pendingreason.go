@@ -28,26 +28,27 @@ const (
 	NotEnqueued = "NotEnqueued"
 	// QueueFull means that the gang's queue is at its limit.
 	QueueFull = "QueueFull"
-	// QueueNotOpen, QueueNotFound and QueueHasChildren mean that the gang's queue admits nothing, does not exist, or
-	// may contain only queues.
+	// QueueNotOpen, QueueNotFound and QueueHasChildren mean that the gang's queue is closed, does not exist, or may
+	// contain only queues.
 	QueueNotOpen     = "QueueNotOpen"
 	QueueNotFound    = "QueueNotFound"
 	QueueHasChildren = "QueueHasChildren"
 	// PodGroupNotFound means that pods name a PodGroup that does not exist.
 	PodGroupNotFound = "PodGroupNotFound"
-	// PreBindFailed and BindFailed mean that the gang's last transaction failed. BindBackoff is the wait after it.
+	// PreBindFailed and BindFailed mean that the gang's last transaction failed. BindBackoff means that the gang waits
+	// before its next transaction.
 	PreBindFailed = "PreBindFailed"
 	BindFailed    = "BindFailed"
 	BindBackoff   = "BindBackoff"
 )
 
-// PendingReason is the reason why a gang waits, as its PodGroup and its pods report it. Equal states of the cluster give
-// equal texts.
+// PendingReason is the reason why a gang waits, as its PodGroup and its pods report it. As long as the cluster's state
+// does not change, the text does not change.
 type PendingReason struct {
 	Reason, Message string
 }
 
-// SetPendingReason records why a gang was not placed by an action of this session.
+// SetPendingReason records why an action of this session did not place the gang.
 func (ssn *Session) SetPendingReason(job api.JobID, reason PendingReason) {
 	ssn.pendingReasons[job] = reason
 }
@@ -59,10 +60,10 @@ func (ssn *Session) PendingReason(job api.JobID) (PendingReason, bool) {
 	return reason, ok
 }
 
-// explainPending finds one reason for every gang that waits, and for no other gang: from the session's data, else from the
-// actions that tried to place it. For each gang it reads the gang's tasks and, if the PodGroup was not admitted, repeats the
-// plugins' votes. Plugins that write conditions when they close find this text instead of the filter results of every node
-// for every pod. lastReports limit how often a gang's text changes.
+// explainPending finds one reason for every gang that waits, and for no other gang. The reason comes from the session's
+// data, or else from the actions that tried to place the gang. For each gang it reads the gang's tasks and, if the
+// PodGroup was not admitted, repeats the plugins' votes. Plugins that write conditions when they close then write this
+// reason instead of the filter results of every node for every pod. lastReports limits how often a gang's text changes.
 func explainPending(ssn *Session, lastReports lastReports) {
 	var waiting []*api.JobInfo
 	for uid, job := range ssn.Jobs {
@@ -72,8 +73,8 @@ func explainPending(ssn *Session, lastReports lastReports) {
 			delete(ssn.pendingReasons, uid)
 		}
 	}
-	// Some plugins count the gangs that they have admitted, so their answers depend on the order in which they are called
-	// for gangs.
+	// Some plugins count the gangs that they have admitted, so their votes depend on the order of gangs. A fixed order
+	// gives the same votes in each session.
 	slices.SortFunc(waiting, func(l, r *api.JobInfo) int { return cmp.Compare(l.UID, r.UID) })
 	for _, job := range waiting {
 		reason := pendingReasonOf(ssn, job)
@@ -86,8 +87,8 @@ func explainPending(ssn *Session, lastReports lastReports) {
 	lastReports.keep(ssn.pendingReasons)
 }
 
-// HasPending reports whether members of the gang wait, or are missing. No members are missing in a completed gang. But
-// upstream also calls a gang with minMember 0 completed while its pods wait.
+// HasPending reports whether members of the gang wait or are missing. A completed gang lacks no members. But its pods
+// may still wait, because upstream also calls a gang with minMember 0 completed.
 func HasPending(job *api.JobInfo) bool {
 	if job.PodGroup == nil {
 		return false
@@ -100,8 +101,8 @@ func countPending(job *api.JobInfo) int {
 	return len(job.TaskStatusIndex[api.Pending]) + len(job.TaskStatusIndex[api.Pipelined])
 }
 
-// pendingReasonOf returns why the gang waits. It looks for causes in this order: the gang is not admitted (first, because the pods of a
-// Volcano Job are created after that); it lacks pods; it lacks resources.
+// pendingReasonOf returns why the gang waits. It looks for causes in this order: the gang is not admitted, it lacks
+// pods, it lacks resources. Admission is first, because the pods of a Volcano Job are created only after admission.
 func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass &&
 		verdict.Reason != NotEnoughPods && verdict.Reason != NotEnoughPodsOfTask {
@@ -125,7 +126,7 @@ func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 	return PendingReason{NotEnoughResources, unexplained(job)}
 }
 
-// unexplained returns an explanation for a gang if no action has recorded a reason.
+// unexplained returns an explanation for a gang for which no action has recorded a reason.
 func unexplained(job *api.JobInfo) string {
 	if job.JobFitErrors != "" {
 		return job.JobFitErrors
@@ -145,9 +146,9 @@ func unexplained(job *api.JobInfo) string {
 	return "no action of the configuration has tried to place it yet"
 }
 
-// show writes the reason to the session's PodGroup. While the gang's minimum is not bound, it is the Unschedulable
-// condition; after that it is the message of the Scheduled condition, because only some members wait. While a bind
-// transaction of the gang runs, show writes nothing, because the transaction reports.
+// show writes the reason to the session's PodGroup. While the gang's minimum is not bound, the reason is its
+// Unschedulable condition. After that it is the message of the Scheduled condition, because only some members wait.
+// While a bind transaction of the gang runs, show writes nothing, because the transaction reports its own results.
 func (w PendingReason) show(job *api.JobInfo, session string) {
 	status := &job.PodGroup.Status
 	at := func(kind scheduling.PodGroupConditionType) int {

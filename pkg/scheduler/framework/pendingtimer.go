@@ -17,13 +17,14 @@ import (
 
 // GangObserver receives the outcomes of gangs, for metrics. Its methods must not block.
 type GangObserver interface {
-	// GangWaited reports how long a gang waited for the reason, once its wait has ended in the given way.
+	// GangWaited reports how long a gang waited for the reason. It is called when the gang's wait has ended in the given
+	// way.
 	GangWaited(reason PendingCategory, end PendingEnd, waited time.Duration)
 	// GangTimedOut reports that a gang was returned to Pending because its waiting time had passed.
 	GangTimedOut()
 }
 
-// unobserved is the observer of a registry until Observe sets another.
+// unobserved is the GangObserver of a registry until Registry.Observe sets another. It ignores all calls.
 type unobserved struct{}
 
 func (unobserved) GangWaited(PendingCategory, PendingEnd, time.Duration) {}
@@ -44,7 +45,7 @@ const (
 	PendingResources   PendingCategory = "resources"
 	// PendingBackoff is a pause after a time-out or after a transaction that failed.
 	PendingBackoff PendingCategory = "backoff"
-	// PendingBinding is a transaction: pre-bind steps and Bindings.
+	// PendingBinding is the time in which a bind transaction of the gang runs its pre-bind steps and Bindings.
 	PendingBinding PendingCategory = "binding"
 	PendingOther   PendingCategory = "other"
 )
@@ -57,7 +58,7 @@ var PendingCategories = []PendingCategory{
 // PendingEnd is the way in which a wait ended.
 type PendingEnd string
 
-// The ways in which a wait ends. If a gang is deleted, its wait is not reported.
+// PendingEnd values. If a gang is deleted, its wait is not reported.
 const (
 	EndBound    PendingEnd = "bound"
 	EndTimedOut PendingEnd = "timed_out"
@@ -84,11 +85,11 @@ func (ssn *Session) PendingCategory(reason PendingReason) PendingCategory {
 	return cmp.Or(ssn.waits.categories[reason.Reason], PendingOther)
 }
 
-// waitRecords hold how long gangs have waited in each category. They stay when the configuration changes.
+// waitRecords hold how long gangs have waited in each category. A change of the configuration does not reset them.
 type waitRecords struct {
 	timers   pendingTimers
 	observer GangObserver
-	// categories are the categories of pending reasons, by reason, as the specs of all plugins declare them.
+	// categories maps pending reasons to their categories, as the specs of all plugins declare them.
 	categories map[string]PendingCategory
 }
 
@@ -103,7 +104,7 @@ type pendingTimers map[api.JobID]*pendingTimer
 type pendingTimer struct {
 	podGroup types.UID
 	spent    map[PendingCategory]time.Duration
-	// reason is the category in which the gang waits now, and since is when that began.
+	// reason is the category in which the gang waits now. since is when the gang began to wait in it.
 	reason PendingCategory
 	since  time.Time
 }
@@ -156,8 +157,8 @@ func categoryOf(ssn *Session, job *api.JobInfo, reason PendingReason) PendingCat
 	return ssn.PendingCategory(reason)
 }
 
-// newPendingTimer returns the timer of a gang that starts to wait. The wait began when the PodGroup was created, unless
-// the gang was scheduled before; then it begins now.
+// newPendingTimer returns the timer of a gang that starts to wait. The wait began when the PodGroup was created. If the
+// gang was scheduled before, the wait begins now.
 func newPendingTimer(job *api.JobInfo, now time.Time) *pendingTimer {
 	c := &pendingTimer{podGroup: job.PodGroup.UID, spent: map[PendingCategory]time.Duration{}, reason: PendingUnseen, since: job.PodGroup.CreationTimestamp.Time}
 	ran := slices.ContainsFunc(job.PodGroup.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == scheduling.PodGroupScheduled })
@@ -167,7 +168,7 @@ func newPendingTimer(job *api.JobInfo, now time.Time) *pendingTimer {
 	return c
 }
 
-// switchTo adds the time since the last call to the current category, and makes the given one current.
+// switchTo adds the time since the last call to the current category, and makes the given category current.
 func (c *pendingTimer) switchTo(reason PendingCategory, now time.Time) {
 	c.spent[c.reason] += max(0, now.Sub(c.since))
 	c.reason, c.since = reason, now

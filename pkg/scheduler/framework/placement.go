@@ -12,15 +12,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Placement says where the tasks of a gang may be placed. With node groups and a planner, the gang is gathered in one of its groups.
+// Placement says where the tasks of a gang may be placed. If both NodeGroups and Planner are set, the Planner gathers
+// the gang in one of the node groups.
 type Placement struct {
-	// NodeGroups are the groups that may hold the gang; nil for any nodes. The first plugin that names some decides.
-	NodeGroups *NodeGroups
-	// Planner divides the gang over the domains of a network; nil when the gang does not ask for it. The first plugin that has one
+	// NodeGroups are the node groups that may hold the gang; nil for any nodes. The first plugin that returns NodeGroups
 	// decides.
+	NodeGroups *NodeGroups
+	// Planner divides the gang over the domains of a network; nil when the gang has no such request. The first plugin
+	// that returns a Planner decides.
 	Planner *TopologyPlanner
-	// Avoid are nodes that the tasks are placed on only if they cannot be placed without them. It is a preference: allocate first
-	// tries without the nodes that any plugin avoids, and then with them.
+	// Avoid are nodes that are used only if the tasks cannot be placed on other nodes. allocate first tries without the
+	// nodes that any plugin avoids, and then with them.
 	Avoid []string
 }
 
@@ -39,7 +41,7 @@ type ofPlugin[T any] struct {
 	is     T
 }
 
-// add adds the plugin for each of the interfaces above that it implements.
+// add registers the plugin for each of the interfaces of Placements that it implements.
 func (p *Placements) add(name string, plugin, inSession any) {
 	p.generators = appendFound(p.generators, name, plugin, inSession)
 	p.scorers = appendFound(p.scorers, name, plugin, inSession)
@@ -82,8 +84,8 @@ func placementBy(g ofPlugin[PlacementGenerator], job *api.JobInfo) (_ Placement,
 	return g.is.Placement(job)
 }
 
-// NodeGroupScore returns the sum of the plugins' scores of a trial. If the trial has no placement, only plugins whose scores
-// do not depend on it are called.
+// NodeGroupScore returns the sum of the plugins' scores of a trial. If the trial has no Placement, only plugins whose
+// scores do not depend on the Placement are called.
 func (p *Placements) NodeGroupScore(job *api.JobInfo, trial *NodeGroupTrial) (float64, error) {
 	var sum float64
 	for _, s := range p.scorers {
@@ -124,8 +126,8 @@ func (p *Placements) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	return nil
 }
 
-// Companions returns the jobs of all gangs in the gang group, in its order; nil if the gang group has only one gang. It returns
-// false if one of the gangs is not among the jobs.
+// Companions returns the jobs of all gangs in the gang group, in the order of GangGroup.Gangs; nil if the gang group
+// has only one gang. It returns false if one of the gangs is not among the jobs.
 func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) ([]*api.JobInfo, bool) {
 	if gangGroup == nil || len(gangGroup.Gangs) < 2 {
 		return nil, true
@@ -147,7 +149,8 @@ type Precedence struct {
 	Only map[api.TaskID]bool
 }
 
-// Precedence returns the job's position among the jobs that are placed first; false if no plugin selects the job.
+// Precedence returns the job's position among the jobs that are placed first; false if no plugin selects the job to be
+// placed first.
 func (p *Placements) Precedence(job *api.JobInfo) (Precedence, bool) {
 	for rank, one := range p.prioritizers {
 		var only map[api.TaskID]bool

@@ -31,7 +31,7 @@ func (k PodKeys) Has(key string) bool {
 	})
 }
 
-// And returns the keys that k or other has.
+// And returns the union of the keys of k and other.
 func (k PodKeys) And(other PodKeys) PodKeys {
 	return PodKeys{some: k.some && other.some, keys: slices.Concat(k.keys, other.keys)}
 }

@@ -8,22 +8,24 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// PredicateFirst makes the plugin's predicate run before all others, wherever the plugin is in the conf. A plugin calls it in
-// OnSessionOpen if its refusals cannot be resolved by evictions. Upstream calls predicates up to the first refusal. If evictions
-// may resolve that refusal, preempt and reclaim consider the node usable, whatever a later plugin would have answered.
+// PredicateFirst makes the plugin's predicate run before all others, wherever the plugin is in the conf. A plugin whose
+// refusals cannot be resolved by evictions calls it in OnSessionOpen. Upstream stops at the first predicate that
+// refuses the node. If evictions may resolve that refusal, preempt and reclaim consider the node usable, although a
+// later predicate may refuse it for good.
 func (ssn *Session) PredicateFirst(plugin string) {
 	ssn.Tiers = askFirst(ssn.Tiers, plugin, func(o *conf.PluginOption) **bool { return &o.EnabledPredicate })
 }
 
-// EnqueueFirst makes the plugin vote first on whether a gang is admitted, wherever the plugin is in the conf. A plugin that may
-// refuse gangs calls it in OnSessionOpen. Some of upstream's plugins count a gang as admitted when they vote for it, so a refusal
-// must come before their votes. And a permit from an earlier tier ends the vote before later tiers.
+// EnqueueFirst makes the plugin vote first on whether a gang is admitted, wherever the plugin is in the conf. A plugin
+// that may refuse gangs calls it in OnSessionOpen. Some of upstream's plugins count a gang as admitted when they vote
+// for it, so a refusal must come before their votes. Also, if an earlier tier permits the gang, later tiers do not
+// vote.
 func (ssn *Session) EnqueueFirst(plugin string) {
 	ssn.Tiers = askFirst(ssn.Tiers, plugin, func(o *conf.PluginOption) **bool { return &o.EnabledJobEnqueued })
 }
 
-// askFirst moves one function of the plugin to a tier before all others, if the conf enables it. enabled returns the
-// option that enables the function.
+// askFirst moves one function of the plugin to a new tier before all others, if the conf enables the function. enabled
+// returns the plugin option that enables the function.
 func askFirst(all []conf.Tier, plugin string, enabled func(*conf.PluginOption) **bool) []conf.Tier {
 	yes := true
 	first := conf.PluginOption{Name: plugin}

@@ -10,19 +10,19 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// QueueAsk is a question to the plugins that limit queues: would the queue admit the tasks together, if other tasks that
-// are now counted in queues (Gone) were gone?
+// QueueAsk is a question to the plugins that limit queues: would the queue admit Tasks together if the tasks in Gone,
+// which queues now count, no longer existed?
 type QueueAsk struct {
 	Queue       *api.QueueInfo
 	Tasks, Gone []*api.TaskInfo
-	// request is the sum of the requests of Tasks. freed is, for each queue, the resources of Gone that the queue counts. more is, for each
-	// queue, what it is to count in addition (Beside).
+	// request is the sum of the requests of Tasks. freed is, for each queue, the resources of Gone that the queue
+	// counts. more is, for each queue, the resources that the queue must count in addition (Beside).
 	request     *api.Resource
 	freed, more map[api.QueueID]*api.Resource
 }
 
-// Ask returns a QueueAsk for the queue without tasks. gone are the tasks that are assumed to be gone. A gone task that no
-// queue counts (ChargedTo) frees nothing.
+// Ask returns a QueueAsk for the queue, without tasks to admit. gone are the tasks that are assumed not to exist. A
+// task of gone that no queue counts (ChargedTo) frees nothing.
 func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 	ask := &QueueAsk{Queue: queue, Gone: gone, request: api.EmptyResource(), freed: map[api.QueueID]*api.Resource{}}
 	for _, task := range gone {
@@ -59,14 +59,15 @@ func (a *QueueAsk) With(tasks ...*api.TaskInfo) *QueueAsk {
 	return &with
 }
 
-// Beside returns the QueueAsk with resources that the queues are to count in addition.
+// Beside returns a copy of the QueueAsk in which queues count the resources in more in addition.
 func (a *QueueAsk) Beside(more map[api.QueueID]*api.Resource) *QueueAsk {
 	beside := *a
 	beside.more = more
 	return &beside
 }
 
-// freedIn returns how much less of the resource the queue would count than now.
+// freedIn returns by how much the queue's use of the resource would fall without Gone. It is negative if the resources
+// of Beside exceed that amount.
 func (a *QueueAsk) freedIn(id api.QueueID, name v1.ResourceName) (amount float64) {
 	if freed := a.freed[id]; freed != nil {
 		amount += freed.Get(name)
@@ -77,8 +78,8 @@ func (a *QueueAsk) freedIn(id api.QueueID, name v1.ResourceName) (amount float64
 	return amount
 }
 
-// Levels returns the queues in whose limits the plugins count tasks of the queue: the queue itself first, and then, if
-// queues are nested, its ancestors.
+// Levels returns the queues whose limits apply to tasks of the queue: the queue itself first, and then, if queues are
+// nested, its ancestors.
 func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 	if !u.nested {
 		return []api.QueueID{queue}
@@ -90,10 +91,10 @@ func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 	return path
 }
 
-// Admits reports whether all plugins that limit queues admit the tasks of the QueueAsk, which must have at least one task. The plugins are called
-// with a copy of the first task, whose request is the sum of all requests minus the freed resources. If queues are nested, that differs from
-// queue to queue. In that case the copy has the least of these requests, and Admits itself checks the capability of each queue. Plugins that do
-// not count by requests call Asked.
+// Admits reports whether all plugins that limit queues admit the tasks of the QueueAsk, which must have at least one
+// task. The plugins are called with a copy of the first task, whose request is the sum of all requests minus the freed
+// resources. If queues are nested, each queue frees a different amount. The copy then has the smallest request, and
+// Admits itself checks the capability of each queue. Plugins that need the single tasks call Asked.
 func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	levels := u.Levels(ask.Queue.UID)
 	if u.nested && u.Exceeds(ask) {
@@ -108,8 +109,8 @@ func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	return u.upstream.Allocatable(ask.Queue, &one)
 }
 
-// leastRequest returns the request of the QueueAsk, reduced for each requested resource by the most that is freed in one of the
-// queues.
+// leastRequest returns the smallest request of the QueueAsk over the queues. For each requested resource, it subtracts
+// the largest amount that is freed in one of the queues.
 func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 	least := ask.request.Clone()
 	for _, name := range least.ResourceNames() {
@@ -129,7 +130,8 @@ func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 	return least
 }
 
-// Exceeds reports whether one of the queues that count the tasks would exceed its own capability if it admitted them.
+// Exceeds reports whether the queue, or an ancestor that also counts the tasks, would exceed its own capability if it
+// admitted the tasks.
 func (u *QueueUse) Exceeds(ask *QueueAsk) bool {
 	return slices.ContainsFunc(u.Levels(ask.Queue.UID), func(id api.QueueID) bool { return u.exceeds(id, ask) })
 }
@@ -148,8 +150,9 @@ func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 	})
 }
 
-// Asked returns, for a task with which Admits calls a plugin, the tasks that it stands for, and the tasks that are assumed to be gone. Any other task
-// stands for itself. Tasks that leave for the gang of the task (LeaveFor) are gone in both cases.
+// Asked returns the tasks that a plugin must consider when it is called with the given task. If Admits made the call,
+// tasks are the tasks to admit, and gone are the tasks that are assumed not to exist. Otherwise tasks is only the given
+// task. In both cases gone includes the tasks that leave for the gang of the task (LeaveFor).
 func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	if u.leaving != nil {
 		gone = u.leaving(task)
@@ -157,7 +160,7 @@ func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	if u.asked == nil || u.askedBy != task {
 		return []*api.TaskInfo{task}, gone
 	}
-	for _, of := range u.asked.Gone { // a victim may be on a node that is reserved for the gang
+	for _, of := range u.asked.Gone { // gone may already include a victim, if the victim is on a node that is reserved for the gang
 		if !slices.ContainsFunc(gone, func(other *api.TaskInfo) bool { return other.UID == of.UID }) {
 			gone = append(gone, of)
 		}
@@ -165,6 +168,7 @@ func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	return u.asked.Tasks, gone
 }
 
-// LeaveFor sets a function that returns, for a task, the tasks that leave for its gang. Those are tasks that the session no longer counts in
-// queues (Discharge). Plugins that do not count by requests leave them out for that gang only. The caller owns what the function returns.
+// LeaveFor sets a function that returns the tasks that leave for the gang of a given task. The session no longer counts
+// the returned tasks in queues (Discharge). A plugin that does not count by requests must leave them out for that gang
+// only. The caller may change the returned slice.
 func (u *QueueUse) LeaveFor(leaving func(task *api.TaskInfo) []*api.TaskInfo) { u.leaving = leaving }

@@ -13,12 +13,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/conf"
 )
 
-// counting are upstream's plugins that count a gang as admitted when they vote for it. If they vote again, they may refuse a
-// gang that they admitted before, so other plugins are called first.
+// counting are upstream's plugins that count a gang as admitted when they vote for it. If these plugins vote again,
+// they may refuse a gang that they admitted before, so other plugins are called first.
 var counting = []string{"capacity", "proportion", "resourcequota"}
 
-// notEnqueued returns why the PodGroup is Pending, if a plugin refuses to admit it. It repeats the vote of each plugin.
-// recorded are the reasons that plugins record in their votes.
+// notEnqueued returns the reason why the PodGroup is Pending. It returns false if no plugin refuses to admit the
+// PodGroup. To find the plugin, it repeats the plugins' votes. recorded are the reasons that plugins recorded when they
+// voted.
 func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingReason) (PendingReason, bool) {
 	queue := u.upstream.Queues[job.Queue]
 	if queue == nil {
@@ -47,8 +48,8 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 		text, amountsOf(u.upstream.TotalResource, request), amountsOf(u.all, request), amountsOf(u.promised, request))}, true
 }
 
-// PendingReason explains why a plugin refused the request of a task in the queue. refused repeats that vote, and reports
-// whether it is a refusal.
+// PendingReason explains why the plugins refused the request of a task in the queue. refused repeats the plugins' vote,
+// and reports whether they refuse.
 func (u *QueueUse) PendingReason(queue *api.QueueInfo, request *api.Resource, refused func() bool) PendingReason {
 	if reason, closed := notOpen(queue); closed {
 		return reason
@@ -58,7 +59,7 @@ func (u *QueueUse) PendingReason(queue *api.QueueInfo, request *api.Resource, re
 	}
 	u.count()
 	plugin := ""
-	if name := u.refuser(refused); name != "" { // none when plugins refuse together only
+	if name := u.refuser(refused); name != "" { // the name is empty if the plugins refuse only together
 		plugin = fmt.Sprintf(" (plugin %s)", name)
 	}
 	use := fmt.Sprintf("the queue uses %s, the cluster has %s", amountsOf(u.of(queue.UID), request), amountsOf(u.upstream.TotalResource, request))
@@ -79,9 +80,9 @@ func notOpen(queue *api.QueueInfo) (PendingReason, bool) {
 	return PendingReason{QueueNotOpen, fmt.Sprintf("queue %s is %s and accepts no pods", queue.Name, state)}, true
 }
 
-// refuser returns the first plugin in the conf that refuses when it votes alone; empty if none does. refuses repeats the vote
-// with the plugins of the session's tiers. Plugins that count admitted gangs are tried after the others. A plugin that calls a
-// server is returned, without a call, only if no other plugin refuses.
+// refuser returns the first plugin in the conf that refuses when it votes alone; empty if none does. refuses repeats
+// the vote with the plugins of the session's tiers. Plugins that count admitted gangs vote after all others. A plugin
+// that calls a server is not called again; its name is returned only if no other plugin refuses.
 func (u *QueueUse) refuser(refuses func() bool) string {
 	all := u.upstream.Tiers
 	defer func() { u.upstream.Tiers = all }()
@@ -89,7 +90,7 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	for _, counts := range []bool{false, true} {
 		for _, tier := range all {
 			for _, option := range tier.Plugins {
-				if CallsServer(option.Name) { // a server is not asked again for an explanation
+				if CallsServer(option.Name) { // refuser does not call a server again only for an explanation
 					last = option.Name
 					continue
 				}
@@ -106,8 +107,8 @@ func (u *QueueUse) refuser(refuses func() bool) string {
 	return last
 }
 
-// overCapability returns a text that names the resources in which the request exceeds the remaining capability of the queue,
-// or of one of the queue's ancestors; empty if there are none.
+// overCapability returns a text with the resources in which the request exceeds the remaining capability of the queue,
+// or of its nearest full ancestor; empty if the request fits.
 func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) string {
 	u.count()
 	for _, id := range u.Path(queue.UID) {
@@ -130,7 +131,8 @@ func (u *QueueUse) overCapability(queue *api.QueueInfo, request *api.Resource) s
 	return ""
 }
 
-// ofDeleted returns a text on how much of the queue's use is by pods that are being deleted; empty if there is none.
+// ofDeleted returns a text on how much of the queue's use belongs to pods that are being deleted; empty if no such pod
+// uses the resource.
 func (u *QueueUse) ofDeleted(queue api.QueueID, name v1.ResourceName) string {
 	amount := 0.0
 	for id, job := range u.upstream.Jobs {
@@ -144,7 +146,7 @@ func (u *QueueUse) ofDeleted(queue api.QueueID, name v1.ResourceName) string {
 	return fmt.Sprintf(" (%s by pods being deleted)", Quantity(name, amount))
 }
 
-// MayAdmit reports whether the queue, and its ancestors, would admit the request if they were empty.
+// MayAdmit reports whether the request fits into the capability of the queue and of its ancestors, if they were empty.
 func (u *QueueUse) MayAdmit(queue *api.QueueInfo, request *api.Resource) bool {
 	for _, id := range u.Path(queue.UID) {
 		capability := u.upstream.Queues[id].Queue.Spec.Capability

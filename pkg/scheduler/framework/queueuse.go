@@ -16,24 +16,25 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// QueueUse is how many resources the tasks of each queue hold, its child queues included, and all tasks together. It is computed
-// on first use in a session, and kept up to date from then on.
+// QueueUse is how many resources the tasks of each queue and its child queues hold, and how many all tasks together
+// hold. It is computed on first use in a session, and kept up to date from then on.
 type QueueUse struct {
 	upstream *vcframework.Session
 	used     map[api.QueueID]*api.Resource
 	all      *api.Resource
-	// promised is the minResources of admitted gangs that have no tasks placed.
+	// promised is the sum of minResources of the admitted gangs that have no placed tasks.
 	promised *api.Resource
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
-	// While Admits calls plugins, asked is its question, and askedBy is the task that it passes to them; nil otherwise.
+	// asked is the QueueAsk for which Admits currently calls plugins, and askedBy is the task that Admits passes to
+	// them. Both are nil outside of Admits.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
 	// leaving is the function set by LeaveFor; nil without it.
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }
 
-// count computes the sums, on the first call.
+// count computes the sums of used and promised resources, on the first call only.
 func (u *QueueUse) count() {
 	if u.used != nil {
 		return
@@ -65,7 +66,8 @@ func (u *QueueUse) add(queue api.QueueID, request *api.Resource) {
 	}
 }
 
-// counts returns the sums of used resources in which the queue's tasks are included.
+// counts returns the sums of used resources that include the queue's tasks: the sums of the queue, of each of its
+// ancestors, and of the whole cluster.
 func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	counts := []*api.Resource{u.all}
 	for _, id := range u.Path(queue) {
@@ -74,8 +76,8 @@ func (u *QueueUse) counts(queue api.QueueID) []*api.Resource {
 	return counts
 }
 
-// ChargedTo returns the job of the session through which a task on a node is counted in a queue; nil if no job counts it. No job counts pods
-// of other schedulers and most victims of evictions.
+// ChargedTo returns the job of the session through which a queue counts the task, which is on a node; nil if no queue
+// counts it. No queue counts pods of other schedulers and most victims of evictions.
 func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo {
 	for _, id := range []api.JobID{task.Job, DeletedJob(task.Job)} {
 		if job := jobs[id]; job != nil && job.Tasks[task.UID] != nil && api.AllocatedStatus(job.Tasks[task.UID].Status) {
@@ -87,22 +89,24 @@ func ChargedTo(jobs map[api.JobID]*api.JobInfo, task *api.TaskInfo) *api.JobInfo
 
 const deleted = ":deleted"
 
-// DeletedJob returns the ID of the job under which sessions have those pods of the gang that are being deleted. No PodGroup can have
-// this ID.
+// DeletedJob returns the ID of the job that holds, in sessions, the pods of the gang that are being deleted. No
+// PodGroup can have this ID.
 func DeletedJob(gang api.JobID) api.JobID { return gang + deleted }
 
 // IsDeletedJob reports whether the ID was made by DeletedJob.
 func IsDeletedJob(id api.JobID) bool { return strings.HasSuffix(string(id), deleted) }
 
-// StandFor sets the minResources of a job that only represents pods to all that its tasks hold. Otherwise upstream treats what the job holds
-// beyond its minimum as elastic, and admits other gangs to the queue in its place.
+// StandFor sets the minResources of a job that only represents pods to all resources that its tasks hold. Otherwise
+// upstream treats the resources beyond the job's minimum as elastic, and admits other gangs to the queue in their
+// place.
 func StandFor(job *api.JobInfo) {
 	held := util.ConvertRes2ResList(job.Allocated)
 	job.PodGroup.Spec.MinResources = &held
 }
 
-// Discharge makes the session count a pod of the gang that is being deleted in no queue. jobs are the session's jobs. It returns the job that
-// counted the pod, and the task in that job; nil if no job did. A plugin calls it in OnSessionOpen, before the plugins that add up what queues use.
+// Discharge removes a pod of the gang that is being deleted from the use of all queues in this session. jobs are the
+// session's jobs. It returns the job that counted the pod, and the task in that job; nil if no job counted it. A plugin
+// calls Discharge in OnSessionOpen, before the plugins that add up the use of queues.
 func Discharge(jobs map[api.JobID]*api.JobInfo, gang api.JobID, pod api.TaskID) (*api.JobInfo, *api.TaskInfo) {
 	job := jobs[DeletedJob(gang)]
 	if job == nil || job.Tasks[pod] == nil {
@@ -122,9 +126,9 @@ func (u *QueueUse) of(queue api.QueueID) *api.Resource {
 	return u.used[queue]
 }
 
-// FitsShare returns an error if the amount, together with what the queue's tasks hold, exceeds the queue's share of the
-// cluster. The share is the queue's deserved resources. If it has none, the share is the part of its parent's share that its
-// weight gives it.
+// FitsShare returns an error if the amount and the resources that the queue's tasks hold together exceed the queue's
+// share of the cluster. The share is the queue's deserved resources. For a queue without deserved resources, the share
+// is a part of its parent's share, in proportion to the queue's weight.
 func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 	u.count()
 	used := u.of(queue.UID)
@@ -137,12 +141,12 @@ func (u *QueueUse) FitsShare(queue *api.QueueInfo, amount *api.Resource) error {
 	return nil
 }
 
-// share returns the queue's share of the cluster's amount of the resource; false if the deserved resources of the queue,
-// or of the ancestor that decides, do not name the resource.
+// share returns the queue's share of the cluster's amount of the resource. It returns false if the resource is not
+// limited: the deserved resources of the queue, or of its nearest ancestor that has some, do not name it.
 func (u *QueueUse) share(queue *api.QueueInfo, name v1.ResourceName) (float64, bool) {
 	part := 1.0
 	for _, id := range u.Path(queue.UID) {
-		if id == rootQueue { // upstream fills in the root's deserved resources, 0 where its children name none
+		if id == rootQueue { // upstream fills in the root's deserved resources, with 0 for resources that its children do not name
 			break
 		}
 		q := u.upstream.Queues[id]
@@ -170,17 +174,17 @@ func parentOf(queue *api.QueueInfo) string { return cmp.Or(queue.Queue.Spec.Pare
 
 // resourceNames returns the names of the requested resources, sorted.
 func resourceNames(request *api.Resource) []v1.ResourceName {
-	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod requests one of these
+	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod requests one of the ignored resources
 	slices.Sort(names)
 	return names
 }
 
-// AmountOf formats the amount that have has of the named resource, in the units that users write.
+// AmountOf formats the amount of the named resource in have, in the units that users write.
 func AmountOf(have *api.Resource, name string) string {
 	return Quantity(v1.ResourceName(name), have.Get(v1.ResourceName(name)))
 }
 
-// amountsOf formats the amounts that have has of the requested resources, for the first few resources by name.
+// amountsOf formats the amounts in have of the requested resources. It formats only the first few resources by name.
 func amountsOf(have, request *api.Resource) string {
 	var parts []string
 	for _, name := range resourceNames(request) {
@@ -193,8 +197,8 @@ func amountsOf(have, request *api.Resource) string {
 	return text
 }
 
-// Quantity formats the amount of a resource in the units that users write. Upstream counts memory in bytes, pods by number and
-// all else in thousandths.
+// Quantity formats the amount of a resource in the units that users write. Upstream counts memory in bytes, pods by
+// number, and all other resources in thousandths.
 func Quantity(name v1.ResourceName, amount float64) string {
 	switch name {
 	case v1.ResourceMemory:

@@ -26,24 +26,24 @@ type Registry struct {
 	actions map[string]Action
 
 	explanations Explanations
-	// lastReports are the reasons that were reported last to gangs that wait, as of when the last session closed.
+	// lastReports are the reasons that were last reported to waiting gangs. They are updated when a session closes.
 	lastReports lastReports
 	waits       *waitRecords
 	// jobBegins is called each time a session begins to work on a job.
 	jobBegins func()
-	// switches are the arguments that enable kinds of devices in the first configuration that was built, which later ones
-	// cannot change. built reports whether there was one.
+	// switches are the arguments that enable kinds of devices in the first configuration that was built. Later
+	// configurations cannot change them. built reports whether a configuration was built.
 	built    bool
 	switches []string
 
 	mu sync.Mutex
-	// views are this project's sessions by upstream's sessions, for sessions that are open.
+	// views maps upstream's open sessions to this project's sessions.
 	views map[*vcframework.Session]*Session
-	// opening is the cache of the session whose upstream session is being opened; nil otherwise. profile is the profile
-	// of the session that was opened last.
+	// opening is the cache of the session that upstream is opening; nil otherwise. profile is the profile of the session
+	// that was opened last.
 	opening *sessionCache
 	profile *Profile
-	// pods are the placed pods behind the pod lister of the session that was opened last.
+	// pods are the placed pods that the pod lister of the most recently opened session returns.
 	pods snapshot.PlacedPods
 	// last is the session that was opened last.
 	last *Session
@@ -63,8 +63,8 @@ func NewRegistry() *Registry {
 	}
 }
 
-// RegisterPlugin registers a plugin. It replaces a plugin that was registered under the same name before, here or by
-// upstream.
+// RegisterPlugin registers a plugin. It replaces a plugin of the same name that this project or upstream registered
+// before.
 func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	r.specs[spec.Name] = spec
 	maps.Copy(r.waits.categories, spec.PendingCategories)
@@ -73,7 +73,8 @@ func (r *Registry) RegisterPlugin(spec PluginSpec) {
 	})
 }
 
-// RegisterAction registers an action. It replaces an action registered under that name before, here or by upstream.
+// RegisterAction registers an action. It replaces an action of the same name that this project or upstream registered
+// before.
 func (r *Registry) RegisterAction(action Action) {
 	r.actions[action.Name()] = action
 	vcframework.RegisterAction(&actionAdapter{registry: r, action: action})
@@ -89,7 +90,7 @@ func (r *Registry) PendingReasons() map[api.JobID]PendingReason {
 	return r.pendingReasons
 }
 
-// Explanations returns the explanations of the last session that was closed.
+// Explanations returns the explanations of the session that was closed last.
 func (r *Registry) Explanations() *Explanations { return &r.explanations }
 
 // Profile is a configuration that is ready to run: its plugins are built.
@@ -119,8 +120,9 @@ type ProfileInput struct {
 	PreBindDisabled map[string]bool
 }
 
-// Build builds the plugins of a configuration. It fails for an unknown action, and for a plugin that refuses its arguments. In
-// that case the plugins built so far are closed, and the profile in use stays in use.
+// Build builds the plugins of a configuration. It fails for an unknown action, for a plugin that refuses its arguments,
+// and for a change of the enabled kinds of devices. If it fails, the plugins built so far are closed, and the profile
+// in use stays in use.
 func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	switches := devices.Switches(in.Tiers)
 	if r.built {
@@ -169,12 +171,12 @@ func (r *Registry) Build(in ProfileInput, h Handle) (_ *Profile, err error) {
 	return p, nil
 }
 
-// opensWithOurs reports whether the first plugin to open is one of this project.
+// opensWithOurs reports whether the first plugin that opens in a session is a plugin of this project.
 func (p *Profile) opensWithOurs() bool {
 	return len(p.pluginOrder) > 0 && p.plugins[p.pluginOrder[0]] != nil
 }
 
-// Close closes the plugins that are Closers, the last first. A panic in one does not affect the others.
+// Close closes the plugins that are Closers, in reverse order. A panic of one plugin does not affect the others.
 func (p *Profile) Close() {
 	for _, name := range slices.Backward(p.pluginOrder) {
 		if closer, ok := p.plugins[name].(Closer); ok {
@@ -203,8 +205,8 @@ func (p *Profile) Recoverers() []NamedRecoverer {
 	return out
 }
 
-// NewRecoverers returns those Recoverers of the profile whose plugin the former profile does not have. Plugins in atWork,
-// which have recovered since this process began to lead, are left out.
+// NewRecoverers returns the Recoverers of the profile whose plugins the former profile does not have. It leaves out
+// plugins in atWork, which have already recovered since this process began to lead.
 func (p *Profile) NewRecoverers(former *Profile, atWork map[string]bool) []NamedRecoverer {
 	return slices.DeleteFunc(p.Recoverers(), func(r NamedRecoverer) bool {
 		return former.plugins[r.Plugin] != nil || atWork[r.Plugin]

@@ -11,17 +11,17 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// WhyUnreserved returns why the last attempt to reserve for the task failed; nil if it succeeded, or there was none. The
-// text names neither the task nor the node.
+// WhyUnreserved returns why the last attempt to reserve for the task failed; nil if it succeeded, or if no attempt was
+// made. The text names neither the task nor the node.
 func (ssn *Session) WhyUnreserved(task *api.TaskInfo) error { return ssn.reservers.why[task.UID] }
 
 // reservers are the plugins that reserve resources for placed tasks, in conf order, and the session's reservations. The
 // zero value has no plugins.
 type reservers struct {
 	plugins []namedReserver
-	// reserved are the tasks that all plugins have reserved for, and that are not handed over to be bound. refused are
-	// the tasks that were placed although a plugin failed to reserve, with the error: some upstream actions do not check
-	// for it.
+	// reserved are the tasks for which all plugins have reserved, and which are not handed over to be bound. refused
+	// maps tasks for which a plugin failed to reserve to the error. Such a task may still be placed, because some
+	// upstream actions do not check for the error.
 	reserved map[api.TaskID]*api.TaskInfo
 	refused  map[api.TaskID]error
 	// why holds, for each task, why the last attempt to reserve for it failed. The text is the same for all nodes.
@@ -33,18 +33,18 @@ type namedReserver struct {
 	Reserver
 }
 
-// add adds a plugin that reserves for the session's tasks.
+// add adds a plugin whose Reserve is called for each task that the session places.
 func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 	if len(r.plugins) == 0 {
 		r.reserved, r.refused, r.why = map[api.TaskID]*api.TaskInfo{}, map[api.TaskID]error{}, map[api.TaskID]error{}
 		ssn.AddEventHandler(&vcframework.EventHandler{
 			AllocateFunc: func(event *vcframework.Event) {
-				if task := event.Task; task.Status == api.Allocated || task.Status == api.Pipelined { // otherwise the event is an eviction that was undone
+				if task := event.Task; task.Status == api.Allocated || task.Status == api.Pipelined { // other status: an undone eviction
 					event.Err = r.reserve(task, ssn.Nodes[task.NodeName])
 				}
 			},
 			DeallocateFunc: func(event *vcframework.Event) {
-				if event.Task.Status == api.Pending { // otherwise the task is evicted, and keeps its reservation until it has terminated
+				if event.Task.Status == api.Pending { // an evicted task keeps its reservation until it has terminated
 					r.unreserve(event.Task)
 				}
 			},
@@ -53,7 +53,7 @@ func (r *reservers) add(ssn *vcframework.Session, plugin string, one Reserver) {
 	r.plugins = append(r.plugins, namedReserver{plugin, one})
 }
 
-// reserve makes all plugins reserve for the task on the node, or none.
+// reserve calls Reserve of all plugins for the task on the node. If one fails, no plugin keeps a reservation.
 func (r *reservers) reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if err := r.tryReserve(task, node); err != nil {
 		klog.V(3).InfoS("Reserving for a placed task failed", "pod", klog.KObj(task.Pod), "node", task.NodeName, "err", err)
@@ -83,7 +83,7 @@ func (r *reservers) tryReserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// reserve calls the plugin's Reserve. A panic becomes an error, and the reservation is undone.
+// reserve calls the plugin's Reserve. If Reserve panics, the panic becomes an error, and Unreserve is called.
 func (r namedReserver) reserve(task *api.TaskInfo, node *api.NodeInfo) (err error) {
 	panicked := true
 	defer func() {

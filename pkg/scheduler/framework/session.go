@@ -17,11 +17,11 @@ import (
 type Session struct {
 	*vcframework.Session
 	cache Cache
-	// Action is the name of the running action, or of the last one; empty before the first. The caller that executes
-	// actions sets it.
+	// Action is the name of the action that runs now or ran last; empty before the first action. The caller that
+	// executes actions sets Action.
 	Action string
-	// Pauses decides which gangs may not hold idle resources, because they have held some for too long; nil if the conf
-	// does not name action allocate.
+	// Pauses decides which gangs may not hold idle resources, because they have held idle resources for too long; nil if
+	// the conf does not name action allocate.
 	Pauses Pauses
 	// currentJob is the job that the session is working on.
 	currentJob *currentJob
@@ -32,13 +32,13 @@ type Session struct {
 	// Signers describes the plugins' predicates and node scores.
 	Signers   Signers
 	reservers reservers
-	// stagedAnnotations are, for annotations that StageAnnotation has set, the values that they had before; nil for an
+	// stagedAnnotations holds, for each annotation that StageAnnotation has set, its value before that; nil for an
 	// annotation that did not exist.
 	stagedAnnotations map[api.TaskID]map[string]*string
 	// explained are the explanations of gangs that were not placed.
 	explained      map[api.JobID]GangExplanation
 	pendingReasons map[api.JobID]PendingReason
-	// waits are the registry's.
+	// waits are the registry's records of how long gangs have waited.
 	waits *waitRecords
 	// QueueUse knows how many resources queues use, and their limits.
 	QueueUse QueueUse
@@ -47,15 +47,16 @@ type Session struct {
 	// committed are the tasks that the session has handed over to be bound.
 	committed map[api.TaskID]bool
 	evictions evictions
-	// touched are the names of the nodes on which the session has placed or evicted tasks, even if that was undone. It is
-	// nil if plugins or actions may change nodes in other ways.
+	// touched are the names of the nodes on which the session has placed or evicted tasks, even if the change was
+	// undone. It is nil if plugins or actions may change nodes in other ways.
 	touched map[string]bool
 }
 
-// Pauses decides which jobs may not hold idle resources while they wait for others to be released.
+// Pauses decides which jobs may not hold idle resources while they wait for more resources to be released.
 type Pauses interface {
-	// Paused reports whether gangs of the namespace of the job, or of a job that is placed together with it, have held idle resources
-	// for too long. No pods are evicted for a paused job if it would hold further idle resources then.
+	// Paused reports whether gangs in the namespace of the job, or of a job that is placed together with it, have held
+	// idle resources for too long. If evictions would let a paused job hold further idle resources, no pods are evicted
+	// for it.
 	Paused(job *api.JobInfo) bool
 }
 
@@ -80,8 +81,8 @@ func newSession(order []string) *Session {
 // change.
 func (ssn *Session) Committed(task api.TaskID) bool { return ssn.committed[task] }
 
-// Touched reports whether the session may have changed the named node: it has placed or evicted a task there, even if
-// that was undone, or it has plugins or actions that may change nodes in other ways.
+// Touched reports whether the session may have changed the named node. This is so if it has placed or evicted a task
+// there, even if the change was undone, or if some plugin or action may change nodes in other ways.
 func (ssn *Session) Touched(node string) bool { return ssn.touched == nil || ssn.touched[node] }
 
 // AddPreBindFn adds a plugin's pre-bind step. Call it in OnSessionOpen. A step that is added after the session has handed
@@ -97,8 +98,8 @@ func (ssn *Session) AddPreBindFn(plugin string, fn PreBindFn, opts ...PreBindOpt
 	ssn.chain.add(plugin, step)
 }
 
-// AddPredicateFn adds a predicate. A panic in it counts as a refusal of that node, with the plugin's name, and does not
-// end the cycle.
+// AddPredicateFn adds a predicate of the plugin. A panic of the predicate does not end the cycle. It counts as a
+// refusal of the node, and the reason names the plugin.
 func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
 	ssn.Signers.recordAdded(plugin, added{predicate: true})
 	ssn.Session.AddPredicateFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (err error) {
@@ -107,7 +108,8 @@ func (ssn *Session) AddPredicateFn(plugin string, fn api.PredicateFn) {
 	})
 }
 
-// AddPrePredicateFn adds a pre-predicate; a panic in it fails the task with the plugin's name.
+// AddPrePredicateFn adds a pre-predicate of the plugin. A panic of the pre-predicate fails the task, with the plugin's
+// name in the reason.
 func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
 	ssn.Session.AddPrePredicateFn(plugin, func(task *api.TaskInfo) (err error) {
 		defer recoverAs(plugin, &err)
@@ -115,7 +117,7 @@ func (ssn *Session) AddPrePredicateFn(plugin string, fn api.PrePredicateFn) {
 	})
 }
 
-// AddNodeOrderFn adds a node score; a panic in it is an error with the plugin's name.
+// AddNodeOrderFn adds a function that scores a node. A panic of the function becomes an error with the plugin's name.
 func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 	ssn.Signers.recordAdded(plugin, added{score: true})
 	ssn.Session.AddNodeOrderFn(plugin, func(task *api.TaskInfo, node *api.NodeInfo) (score float64, err error) {
@@ -124,8 +126,8 @@ func (ssn *Session) AddNodeOrderFn(plugin string, fn api.NodeOrderFn) {
 	})
 }
 
-// AddBatchNodeOrderFn adds a function that scores all candidate nodes in one call. A panic in it is an error with the
-// plugin's name. Callers only read the returned map.
+// AddBatchNodeOrderFn adds a function that scores all candidate nodes in one call. A panic of the function becomes an
+// error with the plugin's name. Callers only read the returned map.
 func (ssn *Session) AddBatchNodeOrderFn(plugin string, fn api.BatchNodeOrderFn) {
 	ssn.Signers.recordAdded(plugin, added{score: true})
 	ssn.AddEvictionNodeOrderFn(plugin, fn)
@@ -140,8 +142,8 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 	})
 }
 
-// AddBestNodeFn adds a function that chooses among nodes that are scored. It is called for every task. So the plugin
-// counts as Uncached, whatever its SignTask returns.
+// AddBestNodeFn adds a function that chooses one of the scored nodes. It is called for every task, so the plugin counts
+// as Uncached, whatever its SignTask returns.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
 	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddBestNodeFn(plugin, fn)

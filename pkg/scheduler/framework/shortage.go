@@ -16,8 +16,8 @@ import (
 // maxNamed bounds how many roles, policies or gates a message names.
 const maxNamed = 3
 
-// lacksPods reports whether the gang's minimum lacks pods, because they do not exist or have scheduling gates, and
-// which.
+// lacksPods reports whether pods that the gang's minimum needs do not exist or have scheduling gates. The reason names
+// the missing or gated pods.
 func lacksPods(job *api.JobInfo) (PendingReason, bool) {
 	spec := &job.PodGroup.Spec
 	if binding.ShortOf(job, spec, exists) != nil {
@@ -29,7 +29,7 @@ func lacksPods(job *api.JobInfo) (PendingReason, bool) {
 	return PendingReason{}, false
 }
 
-// exists reports whether the task can count for the minimum, now or once it is placed.
+// exists reports whether the task can count for the gang's minimum, now or once the task is placed.
 func exists(task *api.TaskInfo) bool {
 	switch task.Status {
 	case api.Pending, api.Pipelined, api.Succeeded:
@@ -102,8 +102,9 @@ func subGroupsText(job *api.JobInfo) string {
 	return strings.Join(parts, "; ") + short.More()
 }
 
-// gatesText describes the number of gated pods and their gates. It counts pods of the whole gang or, if the gang has
-// enough without them, of the first role, or else the first sub-group policy, that is short.
+// gatesText describes the number of gated pods and their gates. It counts pods of the whole gang if the gang has too
+// few pods without gates. Otherwise it counts pods of the first role that has too few, or else of the first such
+// sub-group policy.
 func gatesText(job *api.JobInfo) string {
 	type count struct{ pods, gated int }
 	var all count
@@ -181,7 +182,7 @@ func wait(n int) string {
 	return "wait"
 }
 
-// awaitsRelease reports whether the gang's minimum will have room once resources that are being released are free.
+// awaitsRelease reports whether the gang's minimum will fit once the resources that are being released are free.
 func awaitsRelease(job *api.JobInfo) (PendingReason, bool) {
 	pipelined := len(job.TaskStatusIndex[api.Pipelined])
 	if pipelined == 0 || !job.IsPipelined() {

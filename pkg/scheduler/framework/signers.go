@@ -7,26 +7,29 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// CacheScope is the set of tasks that a plugin's filter results and scores for one task also apply to. Allocate caches them
-// accordingly. The zero value is the most careful.
+// CacheScope says which tasks share a plugin's filter results and scores. Allocate caches results for these tasks. The
+// zero value allows no caching.
 type CacheScope int
 
 const (
-	// Uncached results are requested for every task on every node: they may depend on placements on other nodes.
+	// Uncached means that results are requested for every task on every node, because they may depend on placements on
+	// other nodes.
 	Uncached CacheScope = iota
-	// PerJob results apply to tasks of one class (see PerTaskClass) in one job, or in the jobs with the same key
-	// (Signer.SignJob). They are cached for these, and requested again for a node that has changed.
+	// PerJob means that tasks of one class (see PerTaskClass) share results if they are in one job, or in jobs with the
+	// same key (Signer.SignJob). The results are cached for these tasks, and requested again for a node that has
+	// changed.
 	PerJob
-	// PerTaskClass results apply to all tasks of a class: tasks with equal requests, constraints, priority and role, and with
-	// equal labels and annotations as far as the plugin reads them. They are cached for the tasks of a class in all jobs of the
-	// session, and requested again for a node that has changed.
+	// PerTaskClass means that all tasks of a class share results: tasks with equal requests, constraints, priority and
+	// role, and with equal labels and annotations as far as the plugin reads them. The results are cached for all jobs
+	// of the session, and requested again for a node that has changed.
 	PerTaskClass
-	// Unaffected means that the plugin does not affect the task: its predicate accepts every node, and its scores are the same on
-	// all. It is not called.
+	// Unaffected means that the plugin does not affect the task: its predicate accepts every node, and its scores are
+	// the same on all nodes. The plugin is not called for the task.
 	Unaffected
 )
 
-// DefaultSigner has the most careful answer to each question of a Signer. A Signer embeds it and answers what it knows.
+// DefaultSigner answers each method of Signer so that the least is cached. A Signer embeds it and overrides the methods
+// that it can answer better.
 type DefaultSigner struct{}
 
 // SignTask implements Signer: nothing is cached.
@@ -38,7 +41,7 @@ func (DefaultSigner) PodKeys() PodKeys { return PodKeys{} }
 // SignJob implements Signer: no other job has equal results.
 func (DefaultSigner) SignJob(job *api.JobInfo) string { return string(job.UID) }
 
-// SignNode implements Signer: gangs are tried in each session.
+// SignNode implements Signer: without keys of nodes, allocate tries gangs in each session.
 func (DefaultSigner) SignNode(*api.NodeInfo) (uint64, bool) { return 0, false }
 
 // SignVolume implements Signer: the plugin knows of no equivalent volumes.
@@ -62,10 +65,11 @@ func (NoFilter) PodKeys() PodKeys { return SomePodKeys() }
 // Signers describes the predicates and node scores of a session's plugins: which plugins have them, and the inputs that they
 // depend on.
 type Signers struct {
-	// ours are the opened plugins that were written for this framework, by name; nil for one that is not a Signer. All others
-	// are upstream's.
+	// ours are the opened plugins that were written for this framework, by name; nil for a plugin that is not a Signer.
+	// All plugins that are not in the map are upstream's.
 	ours map[string]Signer
-	// signing are the Signers among them, and filtering those with an enabled predicate, in conf order.
+	// signing are the plugins that are Signers. filtering are the Signers with an enabled predicate. Both are in conf
+	// order.
 	signing, filtering []ofPlugin[Signer]
 	// added records the functions that plugins have added with methods of the Session.
 	added map[string]added
@@ -73,12 +77,13 @@ type Signers struct {
 	explained map[v1.ResourceName]bool
 }
 
-// added records the functions that a plugin has added. A plugin with a choice, or with scaled scores, is called for each task.
+// added records which functions a plugin has added: a predicate, a score, or a choice. A plugin with a choice, or with
+// scaled scores, is called for each task.
 type added struct{ predicate, score, choice bool }
 
 func newSigners() Signers { return Signers{ours: map[string]Signer{}, added: map[string]added{}} }
 
-// add adds a plugin that has opened. predicateOn reports whether the conf enables its predicate.
+// add adds an opened plugin. predicateOn reports whether the conf enables the plugin's predicate.
 func (v *Signers) add(name string, plugin, inSession any, predicateOn bool) {
 	signer, signs := find[Signer](plugin, inSession)
 	v.ours[name] = signer
@@ -109,7 +114,8 @@ func (v *Signers) Scope(plugin string, task *api.TaskInfo) CacheScope {
 	return scope
 }
 
-// FixedScope returns the Scope of the plugin and true if it is the same for all tasks, once all plugins have opened.
+// FixedScope returns the Scope of the plugin, and true if the Scope is the same for all tasks. Call it after all
+// plugins have opened.
 func (v *Signers) FixedScope(plugin string) (scope CacheScope, fixed bool) {
 	signer, ours := v.ours[plugin]
 	switch {
@@ -155,7 +161,7 @@ func (v *Signers) JobKey(plugin string, job *api.JobInfo) string {
 	return string(job.UID)
 }
 
-// NodeKey returns the plugin's key of the node; false when it has none, or panics.
+// NodeKey returns the plugin's key of the node; false when the plugin has no key for it, or panics.
 func (v *Signers) NodeKey(plugin string, node *api.NodeInfo) (key uint64, ok bool) {
 	if signer := v.ours[plugin]; signer != nil {
 		guarded(plugin, func() { key, ok = signer.SignNode(node) })
@@ -163,7 +169,7 @@ func (v *Signers) NodeKey(plugin string, node *api.NodeInfo) (key uint64, ok boo
 	return key, ok
 }
 
-// VolumeKey returns the key of a volume with a claim; false when no plugin has one.
+// VolumeKey returns the key of a volume with a claim; false when no plugin has a key for it.
 func (v *Signers) VolumeKey(pod *v1.Pod, volume *v1.Volume) (key string, ok bool) {
 	if volume.PersistentVolumeClaim == nil && volume.Ephemeral == nil {
 		return "", false
@@ -171,12 +177,12 @@ func (v *Signers) VolumeKey(pod *v1.Pod, volume *v1.Volume) (key string, ok bool
 	return v.firstKey(func(signer Signer) string { return signer.SignVolume(pod, volume) })
 }
 
-// ClaimKey returns the key of a pod's claim; false when no plugin has one.
+// ClaimKey returns the key of a pod's claim; false when no plugin has a key for it.
 func (v *Signers) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string, ok bool) {
 	return v.firstKey(func(signer Signer) string { return signer.SignClaim(pod, claim) })
 }
 
-// firstKey returns the key of the first plugin that has one.
+// firstKey calls of for each Signer, in conf order, and returns the first key that is not empty.
 func (v *Signers) firstKey(of func(Signer) string) (key string, ok bool) {
 	for _, one := range v.signing {
 		if guarded(one.plugin, func() { key = of(one.is) }); key != "" {
@@ -196,14 +202,15 @@ func (v *Signers) Reach(task *api.TaskInfo) (reach *Reach) {
 	return nil
 }
 
-// HasOwnFilter reports whether a plugin written for this framework may refuse nodes for reasons that only it knows. Only
-// Signers declare whether they have a predicate.
+// HasOwnFilter reports whether a plugin written for this framework may refuse nodes for reasons that only the plugin
+// knows. A plugin that is not a Signer may always do so, because only Signers declare whether they have a predicate.
 func (v *Signers) HasOwnFilter(plugin string) bool {
 	signer, ours := v.ours[plugin]
 	return ours && (signer == nil || v.added[plugin].predicate)
 }
 
-// HasScore reports whether the plugin may affect which of the feasible nodes is best. Only a Signer is known not to.
+// HasScore reports whether the plugin may affect which of the feasible nodes is best. Any plugin that is not a Signer
+// may do so.
 func (v *Signers) HasScore(plugin string) bool {
 	return !v.Signs(plugin) || v.added[plugin].score
 }

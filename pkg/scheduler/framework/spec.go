@@ -25,7 +25,7 @@ const (
 	Duration ArgumentType = "duration"
 	Strings  ArgumentType = "list of strings"
 	Object   ArgumentType = "object"
-	// AnyType is the type of upstream's arguments that accept several types.
+	// AnyType is the type of those upstream arguments that accept several types of values.
 	AnyType ArgumentType = "any"
 )
 
@@ -47,8 +47,8 @@ type Argument struct {
 	Enum []string
 	// Required reports whether the plugin has no effect without the argument.
 	Required bool
-	// Fields are the types of number and flag fields in the mappings of an Object. Quoted values of these fields are accepted
-	// too.
+	// Fields are the types of number and flag fields in the mappings of an Object. Quoted values of these fields are
+	// also accepted.
 	Fields map[string]ArgumentType
 }
 
@@ -59,37 +59,38 @@ type PluginSpec struct {
 	// Doc is one sentence for the generated configuration page.
 	Doc       string
 	Arguments []Argument
-	// Validate checks arguments beyond names and types, without a cluster; nil if there is nothing more to check. Its
-	// errors name the argument, the value found and a valid one.
+	// Validate checks arguments beyond their names and types, without access to a cluster; nil if nothing more needs to
+	// be checked. Its errors name the argument, the value found and a valid value.
 	Validate func(Arguments) error
-	// New builds the plugin. It is called once for each loaded configuration, not once for each session, so results
-	// that it compiles or goroutines that it starts last as long as that configuration is current; a Closer ends them
-	// then.
+	// New builds the plugin. It is called once for each loaded configuration, not once for each session. Its compiled
+	// results and its goroutines last as long as that configuration is current. A plugin that is a Closer ends its
+	// goroutines in Close.
 	New func(Arguments, Handle) (Plugin, error)
-	// Extends reports whether the plugin replaces upstream's plugin of the same name and includes its behavior: it accepts
-	// upstream's arguments, with their checks, beside its own.
+	// Extends reports whether the plugin replaces upstream's plugin of the same name and includes its behavior. It then
+	// accepts upstream's arguments, with upstream's checks, beside its own arguments.
 	Extends bool
 	// BuiltIn reports whether the built-in configuration, which is otherwise upstream's, names the plugin.
 	BuiltIn bool
 	// TimeDriven reports whether the plugin's verdicts change with time alone, so that cycles must run even when nothing in the
 	// cluster changed.
 	TimeDriven bool
-	// TakesOver are switches of other plugins that are set to these values when the conf names this plugin, because it
-	// implements the feature that they enable. Setting another value is then an error, and so is setting an argument of
-	// those plugins that this plugin also has.
+	// TakesOver are arguments of other plugins that get these values when the conf names this plugin, because this
+	// plugin implements the feature that they enable. The conf must not give them other values. It also must not set an
+	// argument of those plugins that this plugin has, too.
 	TakesOver []Switch
-	// PendingCategories maps the reasons of the plugin's JobValid verdicts to categories; reasons that are not listed
-	// map to PendingOther.
+	// PendingCategories maps the reasons of the plugin's JobValid verdicts to categories. A reason that is not listed
+	// has category PendingOther.
 	PendingCategories map[string]PendingCategory
-	// ExplainsShortages are resources whose shortages the plugin's predicate explains better than sums can: allocate calls the
-	// predicates for nodes that lack only such resources.
+	// ExplainsShortages are resources whose shortages the plugin's predicate explains better than a comparison of sums.
+	// allocate therefore calls the predicates also for nodes that lack only such resources.
 	ExplainsShortages []v1.ResourceName
-	// LeavesTasks reports whether the plugin changes tasks that have a node, and nodes, only with methods of the session, of jobs
-	// and of nodes. After sessions with only such plugins, the next snapshot has less to compare. False is safe for any plugin.
+	// LeavesTasks reports whether the plugin changes nodes, and tasks that have a node, only with methods of Session,
+	// JobInfo and NodeInfo. After sessions with only such plugins, the next snapshot has less to compare. False is safe
+	// for any plugin.
 	LeavesTasks bool
 }
 
-// Switch is a Bool argument of a plugin, with a value.
+// Switch is a Bool argument of a plugin, and the value that it is set to.
 type Switch struct {
 	Plugin, Argument string
 	Value            bool

@@ -4,9 +4,10 @@ package framework
 
 import "volcano.sh/volcano/pkg/scheduler/api"
 
-// StageAnnotation sets an annotation of a pending task. Once the task is handed over to be bound, later sessions see the annotation, and
-// it is written with the Binding. It then replaces any value that the pod has, because users may change annotations of pending pods.
-// Annotations that plugins set on task.Pod directly are written only if they differ from the pod's.
+// StageAnnotation sets an annotation of a pending task. Once the task is handed over to be bound, later sessions see
+// the annotation, and it is written with the Binding. The write replaces any value that the pod has, because users may
+// change annotations of pending pods. An annotation that a plugin sets on task.Pod directly is written only if it
+// differs from the pod's.
 func (ssn *Session) StageAnnotation(task *api.TaskInfo, key, value string) {
 	of := ssn.stagedAnnotations[task.UID]
 	if of == nil {
@@ -25,7 +26,7 @@ func (ssn *Session) StageAnnotation(task *api.TaskInfo, key, value string) {
 	task.Pod.Annotations[key] = value
 }
 
-// UnstageAnnotation reverts StageAnnotation for the key. It does nothing if StageAnnotation was not called for it.
+// UnstageAnnotation reverts StageAnnotation for the key. It does nothing if StageAnnotation was not called for the key.
 func (ssn *Session) UnstageAnnotation(task *api.TaskInfo, key string) {
 	before, decided := ssn.stagedAnnotations[task.UID][key]
 	if !decided {

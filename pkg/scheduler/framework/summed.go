@@ -25,13 +25,13 @@ func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 	var summaries snapshot.Summaries
 	defer summaries.Undo()
 	for _, job := range ssn.Jobs {
-		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // upstream then compares the number of placed tasks with minMember
+		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // with minResources, upstream counts placed tasks
 	}
 	p.Plugin.OnSessionOpen(ssn)
 }
 
-// sumFor wraps the addingPlugins that the tiers name in a summedPlugin, from now on. A plugin that this project registered
-// under such a name is not wrapped.
+// sumFor wraps the addingPlugins that the tiers name in a summedPlugin, for this and later sessions. A plugin that this
+// project registered under such a name is not wrapped.
 func (r *Registry) sumFor(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
@@ -49,8 +49,9 @@ func (r *Registry) sumFor(tiers []conf.Tier) {
 	}
 }
 
-// closingJobs are the jobs of a session that closes. Once a job's status is written, the job is shown as a summary: upstream
-// then only adds up the allocated resources of queues, and reads nothing else of jobs. It is safe for concurrent use.
+// closingJobs are the jobs of a session that closes. Once a job's status is written, the job is shown as a summary:
+// upstream then only adds up the allocated resources of queues, and reads nothing else of jobs. closingJobs is safe for
+// concurrent use.
 type closingJobs struct {
 	mu        sync.Mutex
 	summaries snapshot.Summaries

@@ -9,7 +9,7 @@ import (
 )
 
 // WithTiers restricts the session to the given tiers while fn runs. Upstream's session calls the plugins of its tiers,
-// so this is the only way to call only some of its plugins.
+// so this is the only way to call only some plugins.
 func (ssn *Session) WithTiers(tiers []conf.Tier, fn func()) {
 	all := ssn.Tiers
 	ssn.Tiers = tiers

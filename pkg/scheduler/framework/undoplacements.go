@@ -11,7 +11,8 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// HasClaims reports whether the pod has claims of volumes or devices. Plugins reserve these when the pod is placed.
+// HasClaims reports whether the pod has claims of volumes or devices. Plugins reserve these claims when the pod is
+// placed.
 func HasClaims(pod *v1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true
@@ -24,12 +25,13 @@ func HasClaims(pod *v1.Pod) bool {
 	return false
 }
 
-// undoPlacements undoes placements that are left when the session ends: neither undone by an action nor handed over to be
-// bound. They are of tasks whose gang action backfill could not complete, tasks that the cache refused, and tasks that wait
-// for resources being released. Otherwise the reservations for their claims would last as long as the scheduler runs. Tasks
-// without claims hold nothing beyond the session, except by Reservers, whose reservations are undone, too.
+// undoPlacements undoes the placements that remain at the end of the session: no action has undone them, and their
+// tasks were not handed over to be bound. Such tasks belong to gangs that action backfill could not complete, were
+// refused by the cache, or wait for resources being released. Otherwise the reservations for their claims would last as
+// long as the scheduler runs. Tasks without claims need not be undone: only Reservers still hold resources for them,
+// and these reservations are undone, too.
 func undoPlacements(ssn *Session) {
-	defer ssn.reservers.undoAll() // reservations that the statement sends no event for
+	defer ssn.reservers.undoAll() // undoAll also undoes reservations for which the statement sends no event
 	statement := vcframework.NewStatement(ssn.Session)
 	takeBack := map[api.TaskStatus]func(*api.TaskInfo) error{api.Allocated: statement.UnAllocate, api.Pipelined: statement.UnPipeline}
 	for _, job := range ssn.Jobs {
@@ -46,9 +48,9 @@ func undoPlacements(ssn *Session) {
 	}
 }
 
-// takeBackOne undoes the placement of the task. A panic in a plugin becomes an error, so that other placements are undone, too. While
-// undo runs, the pod's node stays as the action set it, because plugins reserve claims for that node. preempt and reclaim set none
-// when they pipeline a task.
+// takeBackOne undoes the placement of the task. A panic in a plugin becomes an error, so that the other placements are
+// still undone. While undo runs, the pod's node stays as the action set it, because plugins reserved claims for that
+// node. preempt and reclaim set no node when they pipeline a task.
 func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error) {
 	defer func() {
 		task.Pod.Spec.NodeName = ""
@@ -56,12 +58,12 @@ func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error)
 			err = fmt.Errorf("a plugin panicked: %v", p)
 		}
 	}()
-	task.GenerateLastTxContext() // its nominated node is derived from the context
+	task.GenerateLastTxContext() // the task's nominated node is derived from this context
 	return undo(task)
 }
 
-// UndoPlacements undoes the placements of the session that was opened last, except for tasks that were handed over to be
-// bound. It is used after a session has panicked, and so was not closed.
+// UndoPlacements undoes the placements of the session that was opened last, except placements of tasks that were handed
+// over to be bound. It is used after a session has panicked, and so was not closed.
 func (r *Registry) UndoPlacements() {
 	r.mu.Lock()
 	last := r.last

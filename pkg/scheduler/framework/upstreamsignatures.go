@@ -15,7 +15,8 @@ type upstreamSignature struct {
 	ofQueue bool
 	// onlyScores reports whether the plugin has no predicate.
 	onlyScores bool
-	// timeDependent reports whether the plugin's refusals depend on the time of day, or on the age of its measurements.
+	// timeDependent reports whether the plugin's refusals depend on the time of day, or on the age of measurements that
+	// the plugin reads.
 	timeDependent bool
 	// callsServer reports whether the plugin calls a server for each filter result.
 	callsServer bool
@@ -23,15 +24,16 @@ type upstreamSignature struct {
 	ordersTasks bool
 }
 
-// perTaskClass returns the inputs of a plugin whose results are the same for all tasks of a class. keys are the only
-// labels and annotations that it reads.
+// perTaskClass returns the signature of a plugin whose results are the same for all tasks of a class. keys are the only
+// labels and annotations that the plugin reads.
 func perTaskClass(keys ...string) upstreamSignature {
 	return upstreamSignature{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }
 
-// upstreamSignatures says how far the results of upstream's plugins can be cached. A plugin that has neither a predicate nor
-// scores has no results. It is listed as PerTaskClass, so that it does not restrict the caching of other results. A plugin
-// that is not listed, such as one loaded from a shared object, is Uncached: its results may depend on anything.
+// upstreamSignatures says how far the results of upstream's plugins can be cached. A plugin that has neither a
+// predicate nor scores has no results. It is listed as PerTaskClass, so that it does not restrict the caching of other
+// results. A plugin that is not listed, such as a plugin loaded from a shared object, is Uncached: its results may
+// depend on anything.
 var upstreamSignatures = map[string]upstreamSignature{
 	"binpack":                perTaskClass(),
 	"capacity":               perTaskClass(),
@@ -39,14 +41,14 @@ var upstreamSignatures = map[string]upstreamSignature{
 	"conformance":            perTaskClass(),
 	"drf":                    perTaskClass(),
 	"gang":                   perTaskClass(),
-	"extender":               {scope: Uncached, callsServer: true}, // sends the whole pod to its servers
+	"extender":               {scope: Uncached, callsServer: true}, // the plugin sends the whole pod to its servers
 	"network-topology-aware": {scope: Uncached, reads: SomePodKeys(), onlyScores: true},
-	"nodegroup":              {scope: PerJob, reads: SomePodKeys(), ofQueue: true}, // the affinity is that of the queue
+	"nodegroup":              {scope: PerJob, reads: SomePodKeys(), ofQueue: true}, // the affinity belongs to the queue
 	"nodeorder":              perTaskClass(),
 	"numa-aware":             {scope: Uncached, reads: SomePodKeys(v1beta1.NumaPolicyKey)},
 	"overcommit":             perTaskClass(),
 	"pdb":                    perTaskClass(),
-	"predicates":             perTaskClass(), // allocate detects the tasks that need a call for each node
+	"predicates":             perTaskClass(), // allocate itself detects the tasks for which it must call the plugin on each node
 	"priority":               perTaskClass(),
 	"proportion":             perTaskClass(),
 	"rescheduling":           perTaskClass(),

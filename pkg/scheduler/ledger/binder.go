@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// noDevices is the value of the annotation device-allocated of a pod without devices.
+// noDevices is the value of the annotation device-allocated on a pod without devices.
 const noDevices = "{}"
 
 // binder writes Bindings to the API server.
@@ -39,9 +39,9 @@ func (b *binder) Bind(ctx context.Context, m *binding.Member) error {
 	}, metav1.CreateOptions{})
 }
 
-// claimsDevices reports whether the pod has the annotation that lists a pod's devices for node agents, or had it when
-// it was placed. No plugin decided on devices for the pod, or the conf names no such plugin, so a user wrote the
-// annotation. The admission policy refuses to add it after the creation of the pod.
+// claimsDevices reports whether the pod has, or had when it was placed, the annotation that lists a pod's devices for
+// node agents. It is called for pods for which no plugin chose devices, so a user wrote the annotation. The admission
+// policy refuses to add the annotation after the creation of the pod.
 func (b *binder) claimsDevices(pod *v1.Pod) bool {
 	if _, claims := pod.Annotations[schedulingv1alpha1.DeviceAllocatedAnnotation]; claims {
 		return true

@@ -24,19 +24,19 @@ import (
 const evictTimeout = 15 * time.Second
 
 // Evictor evicts pods: it writes the cause into the pod's status, and deletes the pod. From before the first write
-// until the watch shows the pod's end, the books count the pod as leaving, whatever the watch shows in between.
+// until the watch shows the pod's end, the books count the pod as leaving, whatever other changes the watch shows.
 type Evictor struct {
 	kube    kubernetes.Interface
 	books   *books.Books
 	reports *report.Reporter
 }
 
-// NewEvictor returns an evictor of the pods in the books.
+// NewEvictor returns an Evictor for the pods in the books.
 func NewEvictor(kube kubernetes.Interface, books *books.Books, reports *report.Reporter) *Evictor {
 	return &Evictor{kube: kube, books: books, reports: reports}
 }
 
-// Evict marks the task as leaving in the books, and deletes its pod off the session loop. If the pod cannot be deleted,
+// Evict marks the task as leaving in the books, and deletes its pod on another goroutine. If the pod cannot be deleted,
 // the mark is removed.
 func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 	pod, group, err := e.books.Pods.Evict(task)
@@ -54,7 +54,7 @@ func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 	return nil
 }
 
-// evict evicts the pod. If it returns an error, the pod was not deleted.
+// evict writes the cause of the eviction and deletes the pod. If it returns an error, the pod was not deleted.
 func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 	message := brief.Text("Pod is evicted, because of " + reason)
 	e.reports.Evicted(pod, message)
@@ -68,7 +68,7 @@ func (e *Evictor) evict(pod *v1.Pod, reason string) error {
 	return nil
 }
 
-// explain writes the conditions that distinguish an evicted pod from a failed one, for users and controllers.
+// explain writes the pod conditions by which users and controllers distinguish an evicted pod from a failed one.
 func (e *Evictor) explain(pod *v1.Pod, message string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), evictTimeout)
 	defer cancel()
@@ -100,11 +100,11 @@ func (e *Evictor) delete(pod *v1.Pod) error {
 		defer cancel()
 		last = e.kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, *metav1.NewPreconditionDeleteOptions(string(pod.UID)))
 		switch {
-		case last == nil, apierrors.IsNotFound(last), apierrors.IsConflict(last): // a conflict means another pod with that name
+		case last == nil, apierrors.IsNotFound(last), apierrors.IsConflict(last): // a conflict means a newer pod of that name
 			return true, nil
 		case apierrors.IsInvalid(last):
 			return false, last
-		default: // includes Forbidden, which an API server returns for everything right after its start
+		default: // also Forbidden, which an API server returns for each request right after its start
 			return false, nil
 		}
 	})

@@ -24,7 +24,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/report"
 )
 
-// The first and the last wait of a gang after a failed transaction. The wait doubles with each failure, with jitter.
+// FirstRetry and lastRetry are the shortest and the longest wait of a gang after a failed transaction. The wait doubles
+// with each failure, with jitter.
 const (
 	FirstRetry  = time.Second
 	lastRetry   = 60 * time.Second
@@ -38,14 +39,15 @@ type Config struct {
 	Books   *books.Books
 	Reports *report.Reporter
 	// Pods, Nodes and PodGroups list the objects that the watch shows. PodGroupsAt returns the resource version up to
-	// which the watch has shown PodGroups.
+	// which the watch has delivered PodGroups.
 	Pods        corelisters.PodLister
 	Nodes       corelisters.NodeLister
 	PodGroups   vclisters.PodGroupLister
 	PodGroupsAt func() string
-	// Observer observes transactions, for metrics.
+	// Observer receives reports about transactions, for metrics.
 	Observer binding.Observer
-	// WakeNow requests a session because a task may be placed now. WakeSoon requests one within a moment.
+	// WakeNow requests a session at once, because a task may be placed now. WakeSoon requests a session after a short
+	// delay.
 	WakeNow, WakeSoon func()
 }
 
@@ -60,7 +62,7 @@ type Ledger struct {
 	wakeNow, wakeSoon func()
 
 	open openTransactions
-	// handover is held while a transaction is handed to the engine and while members are cancelled.
+	// handover is held while a transaction is handed to the engine, and while the Cancel methods fail members.
 	handover sync.Mutex
 	// serverBack is when the last outage of the API server ended, in nanoseconds since 1970.
 	serverBack atomic.Int64
@@ -81,24 +83,24 @@ func New(config Config) *Ledger {
 	return l
 }
 
-// Backoff returns the waits of gangs whose transactions failed.
+// Backoff returns the Backoff that holds the waits of gangs whose transactions failed.
 func (l *Ledger) Backoff() *binding.Backoff { return l.backoff }
 
-// InFlight reports whether the gang has a transaction in flight whose members may be bound.
+// InFlight reports whether the gang has a transaction in flight that may still bind members.
 func (l *Ledger) InFlight(gang api.JobID) bool {
 	return !l.open.isIncomplete(gang) && l.engine.InFlight(gang)
 }
 
-// Failing reports whether the gang has a transaction that has not ended and has failed members. It returns false if
-// that transaction was released as incomplete (ReleaseIncomplete).
+// Failing reports whether the gang has a transaction that has not ended and has failed members. It returns false if the
+// session has released that transaction as incomplete (ReleaseIncomplete).
 func (l *Ledger) Failing(gang api.JobID) bool {
 	return l.engine.Failing(gang) && !l.open.isIncomplete(gang)
 }
 
-// GroupsInFlight returns how many transactions of several gangs have not ended.
+// GroupsInFlight returns how many transactions with several gangs have not ended.
 func (l *Ledger) GroupsInFlight() int { return l.engine.GroupsInFlight() }
 
-// Drain waits for the transactions in flight to end, and refuses new ones. When the context ends, transactions whose
+// Drain waits for the transactions in flight to end, and refuses new transactions. When ctx ends, transactions whose
 // members are not being bound yet are rolled back. The error names the transactions that did not end.
 func (l *Ledger) Drain(ctx context.Context) error {
 	err := l.engine.Drain(ctx)
@@ -106,28 +108,29 @@ func (l *Ledger) Drain(ctx context.Context) error {
 	return err
 }
 
-// Abort stops at once, without another write: the lease is lost and the next leader recovers.
+// Abort stops all transactions at once, without another write, because the lease is lost. The next leader recovers the
+// members.
 func (l *Ledger) Abort() {
 	l.engine.Abort()
 	l.backoff.Stop()
 }
 
-// ServerBack retries at once everything that failed while the API server was unavailable: transactions in flight
-// continue and every gang's wait ends, also for a gang whose transaction is in flight and fails later. It does not
-// block.
+// ServerBack is called when an outage of the API server ends. It retries all failed calls of transactions in flight,
+// and ends every gang's wait. A gang whose transaction is in flight and fails later does not wait either. ServerBack
+// does not block.
 func (l *Ledger) ServerBack() {
-	l.serverBack.Store(time.Now().UnixNano()) // first, because transactions that end from now on read it, and RetryAll ends the waits of earlier ones
+	l.serverBack.Store(time.Now().UnixNano()) // stored before RetryAll, which ends earlier waits; transactions that end later read serverBack
 	l.backoff.RetryAll()
 	l.engine.RetryNow()
 }
 
-// triedInOutage reports whether the API server recovered while the ended transaction was in flight. The cause of its
-// failure may be over, so its gang waits no longer than gangs that were waiting at the recovery.
+// triedInOutage reports whether the API server recovered while the ended transaction was in flight. The outage may have
+// caused the failure, so the gang is retried at once, like gangs that were waiting at the recovery.
 func (l *Ledger) triedInOutage(r binding.Result) bool {
 	return time.Now().Add(-r.Took).UnixNano() < l.serverBack.Load()
 }
 
-// Bound records that a member is bound. The watch may have shown the bound pod before, or may show it later.
+// Bound records that the member's pod is bound. The watch may show the bound pod before or after this call.
 func (l *Ledger) Bound(m *binding.Member) {
 	pod := m.Task.Pod
 	l.books.Pods.Bind(api.PodKey(pod), m)
@@ -144,7 +147,8 @@ func (l *Ledger) Released(m *binding.Member, cause error) {
 	}
 }
 
-// runBindErrHandler runs the handler that a plugin set on the task, if any. It returns a panic as an error.
+// runBindErrHandler runs the handler that a plugin set on the task, if the task has one. It returns a panic as an
+// error.
 func runBindErrHandler(task *api.TaskInfo) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -157,7 +161,7 @@ func runBindErrHandler(task *api.TaskInfo) (err error) {
 	return task.CustomBindErrHandler()
 }
 
-// Ended applies the outcome of a transaction to its gangs: after a failure, each of them waits for its backoff.
+// Ended applies the outcome of a transaction to its gangs. After a failure, each gang waits for its backoff.
 func (l *Ledger) Ended(r binding.Result) {
 	if wasIncomplete(r) {
 		return
@@ -181,14 +185,14 @@ func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.F
 	failure := l.reports.Failed(gang, r, failed)
 	nodes := failure.Nodes
 	if l.triedInOutage(r) {
-		nodes = nil // an outage says nothing about the nodes
+		nodes = nil // failures during an outage do not concern the nodes
 	}
 	until := l.backoff.Failed(gang, failure.Reason+": "+failure.Message, nodes...)
-	if l.triedInOutage(r) { // checked again, because ServerBack ends only waits that have begun
+	if l.triedInOutage(r) { // checked again, because ServerBack ended only waits that had begun at that time
 		l.backoff.RetryNow(gang)
 		until = time.Now()
 	}
-	if !l.exists(gang) { // its PodGroup was deleted meanwhile, and no later event will clean up
+	if !l.exists(gang) { // the PodGroup was deleted meanwhile, and no later event removes the gang's backoff
 		l.backoff.Forget(gang)
 		l.reports.ForgetFailure(gang)
 	}
@@ -197,8 +201,9 @@ func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.F
 	l.reports.Publish(failure)
 }
 
-// failuresThatCount returns the failures that make a gang wait. These do not include a shutdown, the deletion of the
-// PodGroup or of the pods of all members, and a member whose pod was deleted if the gang was bound without it.
+// failuresThatCount returns the failures because of which the gang must wait. It returns none after a shutdown, or if
+// the PodGroup or the pods of all failed members were deleted. If the gang was bound without a member whose pod was
+// deleted, that member's failure does not count.
 func failuresThatCount(r binding.Result) []binding.Failure {
 	var failed []binding.Failure
 	allGone := true
@@ -232,10 +237,10 @@ func (l *Ledger) exists(gang api.JobID) bool {
 	return there && !l.watched.isDeleted(gang, version)
 }
 
-// CancelPod fails the member whose pod was deleted. gang is the gang that the pod names.
+// CancelPod fails the member of the deleted pod. gang is the gang that the pod names.
 func (l *Ledger) CancelPod(gang api.JobID, pod *v1.Pod) {
 	if held, is := l.books.Pods.HeldGang(pod); is {
-		gang = held // the pod may now name another PodGroup
+		gang = held // the pod may name another PodGroup now than when it was placed
 	}
 	l.handover.Lock()
 	defer l.handover.Unlock()

@@ -11,17 +11,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// openTransactions are the running session's transactions that are not handed to the engine yet, one for each gang or
-// group of gangs.
+// openTransactions are the running session's transactions that are not handed to the engine yet. Each gang or group of
+// gangs has one transaction.
 type openTransactions struct {
 	mu     sync.Mutex
 	byGang map[api.JobID]*binding.Transaction
-	// inOrder are the open transactions, and some that were submitted, in the order in which the session created them.
+	// inOrder are the open transactions in the order in which the session created them. It may also contain transactions
+	// that were already submitted.
 	inOrder []*binding.Transaction
-	// last is the gang of the last added member, or the first gang of its gang group. The members of a gang or gang group are added
-	// one after the other.
+	// last is the gang of the last added member, or the first gang of that gang's gang group. A session adds the members
+	// of a gang or gang group one after the other.
 	last api.JobID
-	// incomplete are the gangs whose transactions the closing session has released before any step began.
+	// incomplete are the gangs whose transactions were released as incomplete when the session closed, before any step
+	// began.
 	incomplete map[api.JobID]bool
 }
 
@@ -29,9 +31,9 @@ func newOpenTransactions() openTransactions {
 	return openTransactions{byGang: map[api.JobID]*binding.Transaction{}, incomplete: map[api.JobID]bool{}}
 }
 
-// add adds the member to the open transaction of its gang, or of its gang group if it has one. If the previous member belongs to
-// another transaction, add removes that transaction and returns it. A transaction with a gang that has CountNone stays open,
-// because members of a later transaction would not count for that gang's minimum.
+// add adds the member to the open transaction of its gang, or of its gang group if it has one. If the previous member
+// belongs to another transaction, add removes that transaction and returns it. But a transaction with a gang that has
+// CountNone stays open, because members of a later transaction would not count for that gang's minimum.
 func (o *openTransactions) add(member *binding.Member, gangGroup *binding.GangGroup) (former *binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -54,14 +56,14 @@ func (o *openTransactions) add(member *binding.Member, gangGroup *binding.GangGr
 	return former
 }
 
-// putBack opens again a transaction that add or takeWhole has removed.
+// putBack opens a transaction again that add or takeWhole has removed.
 func (o *openTransactions) putBack(tx *binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.byGang[tx.Gang] = tx
 }
 
-// list returns the open transactions in order.
+// list returns the open transactions in the order in which the session created them.
 func (o *openTransactions) list() []*binding.Transaction {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -72,7 +74,7 @@ func (o *openTransactions) listLocked() []*binding.Transaction {
 	return slices.DeleteFunc(slices.Clone(o.inOrder), func(tx *binding.Transaction) bool { return o.byGang[tx.Gang] != tx })
 }
 
-// remove removes the given transactions from the open ones.
+// remove removes the given transactions from the open transactions.
 func (o *openTransactions) remove(those []*binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -81,8 +83,8 @@ func (o *openTransactions) remove(those []*binding.Transaction) {
 	}
 }
 
-// takeWhole removes and returns, in order, the open transactions without a gang that has CountNone. If members of these gangs
-// follow in a later transaction, the earlier ones still count.
+// takeWhole removes and returns, in order, the open transactions without a gang that has CountNone. Such transactions
+// can be submitted early: if members of their gangs follow in a later transaction, the earlier members still count.
 func (o *openTransactions) takeWhole() []*binding.Transaction {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,8 +112,8 @@ func (o *openTransactions) markIncomplete(tx *binding.Transaction) {
 	}
 }
 
-// isIncomplete reports whether the closing session has released the gang's transaction as incomplete. The session's verdict on such
-// a gang must be reported.
+// isIncomplete reports whether the gang's transaction was released as incomplete when the session closed. The PodGroup
+// of such a gang must show the session's verdict.
 func (o *openTransactions) isIncomplete(gang api.JobID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

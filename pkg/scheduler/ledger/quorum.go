@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/books"
 )
 
-// quorum makes the decision at the barrier of a transaction.
+// quorum is the engine's Gatekeeper: it decides whether the gangs of a transaction reach their minima.
 type quorum struct {
 	books *books.Books
 	vc    vcclient.Interface
@@ -28,10 +28,10 @@ var _ binding.Gatekeeper = (*quorum)(nil)
 
 // Quorum returns nil if the gang reaches its minimum with the passed members and the members already bound or running.
 //
-// The minimum is read from the API server: if a PodGroup's minMember was raised together with new pods, part of them
-// must not be bound because the watch lags behind. The PodGroup of a pod that stands alone is not read. While the API
-// server does not answer, a gang that is below the minimum in the books is refused by that minimum, because it would
-// hold nodes for nothing.
+// The minimum is read from the API server, because the watch may be late: if a user raised minMember of a PodGroup and
+// added pods, the old minimum must not let some of the pods be bound. The PodGroup of a single pod without a controller
+// is not read (standsAlone). While the API server does not answer, the minimum in the books is used to refuse a gang,
+// because a gang below it would hold nodes uselessly.
 func (q *quorum) Quorum(ctx context.Context, tx *binding.Transaction, passed []*binding.Member) error {
 	if err := tx.StrictLoss(passed); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (q *quorum) Quorum(ctx context.Context, tx *binding.Transaction, passed []*
 	return nil
 }
 
-// enoughOf returns nil if the gang has enough members in the transaction, according to its minimum and its other terms.
+// enoughOf returns nil if the gang has enough members in the transaction for its minimum and its other terms.
 func (q *quorum) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Transaction, passed []*binding.Member) error {
 	live, err := q.liveSpec(ctx, gang)
 	if apierrors.IsNotFound(err) {
@@ -65,8 +65,9 @@ func (q *quorum) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Trans
 	return fmt.Errorf("reading PodGroup %s: %w", gang, err)
 }
 
-// liveSpec reads the PodGroup's spec from the API server. It returns nil if the spec in the books suffices, also for a
-// scheduler without the permission to read it (a role written for upstream's scheduler).
+// liveSpec reads the PodGroup's spec from the API server. It returns nil if the spec in the books suffices. The spec in
+// the books is also used if the scheduler has no permission to read PodGroups, as with a role written for upstream's
+// scheduler.
 func (q *quorum) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodGroupSpec, error) {
 	q.books.Lock()
 	job := q.books.Jobs.Get(gang)
@@ -93,9 +94,10 @@ func (q *quorum) liveSpec(ctx context.Context, gang api.JobID) (*scheduling.PodG
 	return &internal.Spec, nil
 }
 
-// standsAlone reports whether the job is a single pod whose PodGroup was made only for it: Volcano's controller makes
-// one for each pod without a controller, and the pod owns it. Such a gang cannot be split, and there may be too many
-// such gangs to read each PodGroup. One pod of a gang in the books proves nothing, because the others may follow.
+// standsAlone reports whether the job is a single pod whose PodGroup was made only for it. Volcano's controller makes
+// such a PodGroup, owned by the pod, for each pod without a controller. Such a gang cannot be split, and there may be
+// too many such gangs to read each PodGroup. It does not suffice that the books have one pod of a gang, because more
+// pods may follow.
 func standsAlone(job *api.JobInfo) bool {
 	if len(job.Tasks) != 1 || job.PodGroup == nil || binding.LeastMembers(job.PodGroup) > 1 {
 		return false

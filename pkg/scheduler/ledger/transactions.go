@@ -15,12 +15,13 @@ import (
 )
 
 // errIncomplete is why members are released if no action of the session completed their gang. It is not a failure of
-// the gang: the session reports why the rest was not placed.
+// the gang: the session itself reports why the missing members were not placed.
 var errIncomplete = errors.New("the rest of the gang's minimum could not be placed")
 
-// Add reserves the task's resources on its node and adds it, with the annotations that the session decided, to the open
-// transaction of its gang, or of the gang group. A gang group has one transaction in a session. A transaction is sealed as soon as
-// the session moves on to another gang or gang group and the members so far are enough, or else after the session's last action.
+// Add reserves the task's resources on its node and adds the task to the open transaction of its gang, or of the gang
+// group. decided are the annotations that the session set on the task. A gang group has one transaction in a session.
+// When the session places another gang or gang group, the transaction is sealed if its members are enough. Otherwise it
+// is sealed after the session's last action.
 func (l *Ledger) Add(task *api.TaskInfo, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	member, err := l.Reserve(task, decided, steps)
 	if err != nil {
@@ -50,7 +51,8 @@ func (l *Ledger) Reserve(wanted *api.TaskInfo, decided map[string]string, steps 
 	return member, err
 }
 
-// stageDecisions stages, for the member, the annotations that the session decided for its own copy of the task.
+// stageDecisions copies the session's decisions to the member: node, NUMA resources and error handler. It stages the
+// annotations that the session set on its own copy of the task.
 func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[string]string) {
 	task := member.Task
 	task.NodeName = member.Node
@@ -62,7 +64,7 @@ func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[st
 	}
 }
 
-// SessionOpens is called when a session gets its snapshot.
+// SessionOpens forgets the incomplete gangs of the last session. It is called when a session gets its snapshot.
 func (l *Ledger) SessionOpens() { l.open.forgetIncomplete() }
 
 // submitIfEnough submits the transaction when its members are enough for the gangs' minima. Otherwise the transaction stays open:
@@ -75,27 +77,27 @@ func (l *Ledger) submitIfEnough(tx *binding.Transaction) {
 	l.open.putBack(tx)
 }
 
-// SubmitWhole hands the open transactions with enough members to the engine, because the next action of the session may
-// take minutes. A transaction that has a gang with CountNone stays open, because members of a later transaction would
-// not count for it.
+// SubmitWhole hands the open transactions with enough members to the engine. It is called before an action, because
+// that action may take minutes. A transaction with a gang that has CountNone stays open, because members of a later
+// transaction would not count for that gang's minimum.
 func (l *Ledger) SubmitWhole() {
 	for _, tx := range l.open.takeWhole() {
 		l.submitIfEnough(tx)
 	}
 }
 
-// Seal hands every open transaction to the engine, in the order in which the session came to their gangs:
-// the engine serves the first one first.
+// Seal hands every open transaction to the engine, in the order in which the session first placed a member of each. The
+// engine serves earlier transactions first.
 func (l *Ledger) Seal() {
 	for _, tx := range l.open.takeAll() {
 		l.submit(tx, nil)
 	}
 }
 
-// ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns their tasks. Such transactions
-// exist because upstream counts members without requests as placed before backfill has placed them. No step of their members
-// begins, and their gangs have no backoff. A transaction whose gang has another one in flight is kept, because it may be complete
-// once that has ended.
+// ReleaseIncomplete releases the open transactions that are below their gang's minimum, and returns their tasks. Such
+// transactions exist because upstream counts members without requests as placed before backfill has placed them. No
+// step of their members begins, and their gangs have no backoff. If a gang of such a transaction has another
+// transaction in flight, the open transaction is kept. It may be complete once the other has ended.
 func (l *Ledger) ReleaseIncomplete() map[api.JobID][]api.TaskID {
 	var taken []*binding.Transaction
 	for _, tx := range l.open.list() {
@@ -120,7 +122,8 @@ func wasIncomplete(r binding.Result) bool {
 	return slices.ContainsFunc(r.Failed, func(f binding.Failure) bool { return errors.Is(f.Err, errIncomplete) })
 }
 
-// shortOf returns what the gangs lack with the transaction's members. there reports whether the PodGroups of all gangs exist.
+// shortOf returns an error that says what the gangs lack with the transaction's members; nil if they lack nothing.
+// there reports whether the PodGroups of all gangs exist.
 func (l *Ledger) shortOf(tx *binding.Transaction) (there bool, short error) {
 	l.books.Lock()
 	defer l.books.Unlock()
@@ -136,7 +139,8 @@ func (l *Ledger) shortOf(tx *binding.Transaction) (there bool, short error) {
 	return true, short
 }
 
-// submit hands the transaction to the engine. If givenUp is set, it releases the members with that cause instead.
+// submit hands the transaction to the engine. If givenUp is set, the engine only releases the members, with givenUp as
+// the cause.
 func (l *Ledger) submit(tx *binding.Transaction, givenUp error) {
 	err := l.handOver(tx, l.recordMinima(tx), givenUp)
 	if err == nil {
@@ -157,8 +161,8 @@ func (l *Ledger) releaseMember(m *binding.Member, cause error) {
 	l.Released(m, cause)
 }
 
-// recordMinima stages, for each member, its gang's minimum and queue, to be written with the Binding. It returns the versions of
-// the gangs' PodGroups in the books, if they exist.
+// recordMinima stages, for each member, the annotations with its gang's minimum and queue, which are written with the
+// Binding. It returns the resource versions of the gangs' PodGroups in the books, for PodGroups that exist.
 func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]string) {
 	versions, least, queues := map[api.JobID]string{}, map[api.JobID]int32{}, map[api.JobID]string{}
 	l.books.Lock()
@@ -177,8 +181,9 @@ func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]s
 	return versions
 }
 
-// handOver holds the mutex while it checks which objects still exist and submits the transaction. The Cancel methods hold it, too.
-// So a deletion is either found by this check, or comes when the engine already knows the transaction.
+// handOver checks which objects still exist, and submits the transaction. It holds the mutex handover all the time,
+// like the Cancel methods. So either this check finds a deletion, or the Cancel method runs when the engine already
+// knows the transaction.
 func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string, givenUp error) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()

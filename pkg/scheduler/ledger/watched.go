@@ -16,14 +16,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/apiwrite"
 )
 
-// errGangGone is why members are not bound if the gang's PodGroup was deleted. It is not a failure of the gang.
+// errGangGone is why members are not bound if their PodGroup was deleted. It does not count as a failure of the gang.
 var errGangGone = errors.New("does not exist")
 
 func deletedPodGroup(gang api.JobID) error { return fmt.Errorf("PodGroup %s %w", gang, errGangGone) }
 
 func deletedNode(name string) error { return fmt.Errorf("node %s was deleted", name) }
 
-// watched lists the objects that the watch shows. The watch may be ahead of the books.
+// watched lists the objects that the watch shows. The watch may show changes that the books do not contain yet.
 type watched struct {
 	pods        corelisters.PodLister
 	nodes       corelisters.NodeLister
@@ -31,7 +31,7 @@ type watched struct {
 	podGroupsAt func() string
 }
 
-// hasPod reports whether the watch shows this pod, and not another one with its name.
+// hasPod reports whether the watch shows the pod with this UID. Another pod of the same name does not count.
 func (w *watched) hasPod(pod *v1.Pod) bool {
 	latest, err := w.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && latest.UID == pod.UID
@@ -43,8 +43,8 @@ func (w *watched) hasNode(name string) bool {
 	return err == nil
 }
 
-// isDeleted reports whether the gang's PodGroup was deleted: the watch does not show it, and has reached the version in
-// the books.
+// isDeleted reports whether the gang's PodGroup was deleted. This is so if the watch does not show the PodGroup,
+// although the watch has already delivered the version that the books have.
 func (w *watched) isDeleted(gang api.JobID, version string) bool {
 	namespace, name, err := cache.SplitMetaNamespaceKey(string(gang))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Kinds of the objects that sessions can leave out.
+// Kinds of the objects that sessions can leave out when cycles panic.
 const (
 	PodGroup    = "PodGroup"
 	queueObject = "Queue"
@@ -21,9 +21,9 @@ const (
 const (
 	// maxSuspects bounds how many gangs in a row are suspected because a cycle panicked while they were being scheduled.
 	maxSuspects = 3
-	// maxCulprits bounds how many culprits, objects that make cycles panic, are searched for in a namespace. After that,
-	// the namespace's objects that are not cleared are quarantined, too: a user who created so many culprits may have
-	// created a thousand.
+	// maxCulprits bounds how many culprits, which are objects that make cycles panic, are searched for in a namespace.
+	// After that, the namespace's objects that are not cleared are quarantined, too, because a user who created so many
+	// culprits may have created a thousand.
 	maxCulprits = 3
 	// searchPause is the pause after a search without a result.
 	searchPause = time.Minute
@@ -31,44 +31,45 @@ const (
 
 // bisector finds the objects that make cycles panic.
 //
-// If a cycle panics while a gang is being scheduled, that gang is suspected, and the next cycle leaves it out. If no gang
-// was being scheduled, or cycles still panic without the suspect, the culprit is searched for: all gangs are left out,
-// then halves of the searched objects are tried one after the other, each together with all cleared gangs. So after about
-// twice log2(n) cycles all but the culprit are in sessions again. If cycles panic without any gang, queues and nodes are
-// searched in the same way. After maxCulprits of a namespace its remaining objects are quarantined without a trial, so
-// that a thousand objects of one template take no longer. Gangs that are added during a search are left out until it ends.
+// If a cycle panics while a gang is being scheduled, that gang is suspected, and the next cycle leaves it out. If no
+// gang was being scheduled, or cycles still panic without the suspect, a search for the culprit begins. First, all
+// gangs are left out. Then halves of the searched objects are tried one after the other, each together with all cleared
+// gangs. So after about twice log2(n) cycles, all objects except the culprit are in sessions again. If cycles panic
+// without any gang, queues and nodes are searched in the same way. After maxCulprits of a namespace, its remaining
+// objects are quarantined without a trial. So a thousand objects of one template take no longer. Gangs that are added
+// during a search are left out until the search ends.
 //
 //	quiet --panic with a gang--> quiet, the gang is suspected   (at most maxSuspects times in a row)
 //	quiet --panic------------> control                (none of the searched objects is in the session)
 //	control --ok-------------> trying                 (one of several groups is in the session)
 //	control --panic----------> control of queues and nodes, or a pause
-//	trying --ok--------------> the group is cleared; after the last one, quiet
-//	trying --panic-----------> the group is split, or tried again when it is one object, and quarantined the second time
+//	trying --ok--------------> the group is cleared; after the last group, quiet
+//	trying --panic-----------> the group is split; a group of one object is tried again, and quarantined the second time
 type bisector struct {
 	quarantined map[object]*quarantined
-	// seen has the jobs, queues and nodes of the last session's snapshot: a search begins with them. The session uses the
-	// same maps.
+	// seen has the jobs, queues and nodes of the last session's snapshot. A search begins with these objects. The
+	// session uses the same maps.
 	seen api.ClusterInfo
 
-	// groups are the objects that the search has not cleared, divided into groups that are tried together. The last group
-	// is being tried.
+	// groups are the objects that the search has not cleared, divided into groups. The objects of a group are tried
+	// together, and the last group is being tried.
 	groups [][]object
-	// known are the gangs that existed when the search began. culprits is the number of culprits found in the search, by
-	// retry group.
+	// known are the gangs that existed when the search began. culprits maps each retry group to the number of its
+	// culprits that the search has found.
 	known    map[object]bool
 	culprits map[string]int
 	control  bool
-	others   bool // the search is among queues and nodes
+	others   bool // the search is among queues and nodes, not among gangs
 	hidden   map[object]bool
 	suspects []object
-	// doubted is a single object whose trial panicked. It is tried once more before it is quarantined, because a panic on
-	// another goroutine may be reported late, in the wrong cycle.
+	// doubted is a single object for which a cycle panicked. It is tried once more before it is quarantined, because a
+	// panic on another goroutine may be reported late, in the wrong cycle.
 	doubted object
-	// misled reports whether a suspect turned out to be innocent. During the rest of the search, the gang that is being
-	// scheduled when a cycle panics is then not suspected.
+	// misled reports whether a suspected gang turned out to be innocent. If so, no further gang is suspected during this
+	// search because it was being scheduled when a cycle panicked.
 	misled bool
 	// back are quarantined objects of one retry group that are tried again in the current session. looks is the earliest
-	// time of the next check for objects that may be tried again.
+	// time of the next check for quarantined objects that may be tried again.
 	back        map[object]bool
 	looks       time.Time
 	retryGroups map[string]*retryGroup
@@ -83,8 +84,8 @@ func newBisector() *bisector {
 
 func (h *bisector) searching() bool { return len(h.groups) > 0 }
 
-// leaveOut removes from the snapshot the objects that the next session leaves out. It returns the gangs that are not to
-// be placed because the sums of their queue are incomplete.
+// leaveOut removes from the snapshot the objects that the next session must not see. It returns the gangs that the
+// session must not place, because the sums of their queue are incomplete.
 func (h *bisector) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[api.JobID]bool) {
 	h.back = nil
 	if len(h.quarantined) > 0 || h.searching() {
@@ -127,7 +128,7 @@ func (h *bisector) leaveOutOthers(snapshot *api.ClusterInfo) {
 	}
 }
 
-// isOut reports whether the session leaves out the object.
+// isOut reports whether the session leaves the object out.
 func (h *bisector) isOut(it object) bool {
 	if h.quarantined[it] != nil {
 		return !h.back[it]
@@ -135,9 +136,9 @@ func (h *bisector) isOut(it object) bool {
 	return h.hidden[it] || h.searching() && it.kind == PodGroup && !h.known[it]
 }
 
-// panicked processes a cycle that panicked. turn is the gang that was being scheduled (empty: none), and what the message
-// of the panic. It returns the objects that are now quarantined, and reports as progress whether the next session sees
-// other objects.
+// panicked processes a cycle that panicked. turn is the gang that was being scheduled; empty if there was none. what is
+// the message of the panic. panicked returns the objects that it has quarantined. progress reports whether the next
+// session sees other objects.
 func (h *bisector) panicked(now time.Time, turn api.JobID, what string) (found []object, progress bool) {
 	h.what = what
 	suspect := object{PodGroup, string(turn)}
@@ -162,15 +163,15 @@ func (h *bisector) panicked(now time.Time, turn api.JobID, what string) (found [
 	return found, true
 }
 
-// succeeded processes a cycle that ended normally. Suspects that the cycle left out did cause the earlier panics: they
-// stay quarantined and are returned. busy reports whether objects are quarantined or searched for.
+// succeeded processes a cycle that ended normally. The suspects that this cycle left out did cause the earlier panics,
+// so they stay quarantined and are returned. busy reports whether objects are quarantined or searched for.
 func (h *bisector) succeeded() (found []object, busy bool) {
 	found, h.suspects = h.suspects, nil
 	h.backSucceeded()
 	h.doubted = object{}
 	if h.searching() {
 		if h.control {
-			h.control = false // cycles succeed without the objects, so the culprit is one of them
+			h.control = false // cycles succeed without the searched objects, so one of them is the culprit
 			if len(h.groups[len(h.groups)-1]) > 1 {
 				h.split()
 			}
@@ -185,8 +186,8 @@ func (h *bisector) succeeded() (found []object, busy bool) {
 	return found, h.searching() || len(h.quarantined) > 0
 }
 
-// searchGangs begins a search among the gangs of the last session and the released suspects, which that session did not
-// contain.
+// searchGangs begins a search among the gangs of the last session and the released suspects. The last session did not
+// contain these suspects.
 func (h *bisector) searchGangs(released []object) {
 	h.known, h.culprits = map[object]bool{}, map[string]int{}
 	for _, it := range released {
@@ -198,7 +199,7 @@ func (h *bisector) searchGangs(released []object) {
 	h.search(slices.Collect(maps.Keys(h.known)))
 }
 
-// search begins a search among the items. The next session contains none of them.
+// search begins a search among the items. The next session contains none of these items.
 func (h *bisector) search(items []object) {
 	slices.SortFunc(items, func(a, b object) int { return strings.Compare(a.kind+a.name, b.kind+b.name) })
 	h.groups, h.control = [][]object{items}, true
@@ -207,8 +208,9 @@ func (h *bisector) search(items []object) {
 	}
 }
 
-// controlPanicked processes a panic of a cycle without any of the searched objects. After a search among gangs it searches
-// queues and nodes. Otherwise it ends the search for searchPause and returns false.
+// controlPanicked processes a panic of a cycle without any of the searched objects. After a search among gangs, it
+// begins a search among queues and nodes, and returns true. Otherwise it ends the search, allows the next one only
+// after searchPause, and returns false.
 func (h *bisector) controlPanicked(now time.Time) bool {
 	h.groups, h.control = nil, false
 	if h.others {
@@ -219,7 +221,7 @@ func (h *bisector) controlPanicked(now time.Time) bool {
 	h.others = true
 	var items []object
 	for _, queue := range h.seen.Queues {
-		if queue.Name != rootQueue { // without the root queue, upstream accounts for no queue
+		if queue.Name != rootQueue { // if the root queue were left out, upstream would account for no queue
 			items = append(items, object{queueObject, queue.Name})
 		}
 	}
@@ -231,8 +233,9 @@ func (h *bisector) controlPanicked(now time.Time) bool {
 	return true
 }
 
-// groupPanicked processes a panic of a cycle with the last group. It splits the group, to which the suspects of the last
-// cycles return. A single object is tried twice and then quarantined.
+// groupPanicked processes a panic of a cycle with the last group. It adds the suspects of the last cycles to the group,
+// and splits the group. A group of one object is tried a second time. If the cycle panics again, the object is
+// quarantined.
 func (h *bisector) groupPanicked(now time.Time) (found []object) {
 	last := len(h.groups) - 1
 	group := slices.Concat(h.groups[last], h.release())
@@ -250,8 +253,8 @@ func (h *bisector) groupPanicked(now time.Time) (found []object) {
 	return nil
 }
 
-// holdRest counts a culprit of the retry group. Once a namespace has maxCulprits, holdRest quarantines and returns
-// the namespace's objects that the search has not cleared.
+// holdRest counts a culprit of the retry group. Once a namespace has maxCulprits culprits, holdRest quarantines and
+// returns the namespace's objects that the search has not cleared.
 func (h *bisector) holdRest(retryGroup string, now time.Time) (rest []object) {
 	h.culprits[retryGroup]++
 	if h.others || h.culprits[retryGroup] < maxCulprits {
@@ -270,7 +273,7 @@ func (h *bisector) holdRest(retryGroup string, now time.Time) (rest []object) {
 	return rest
 }
 
-// split halves the last group. Its first half is tried next.
+// split divides the last group into two halves. The first half is tried next.
 func (h *bisector) split() {
 	last := len(h.groups) - 1
 	group := h.groups[last]
@@ -278,7 +281,7 @@ func (h *bisector) split() {
 	h.groups = append(h.groups[:last], group[half:], group[:half:half])
 }
 
-// release returns the suspects to sessions, because cycles panic without them, too.
+// release returns the suspects, and ends their quarantine because cycles panic without them, too.
 func (h *bisector) release() []object {
 	released := h.suspects
 	h.misled = h.misled || len(released) > 0
@@ -289,7 +292,7 @@ func (h *bisector) release() []object {
 	return released
 }
 
-// hide computes the objects that the next session leaves out.
+// hide computes which of the searched objects the next session leaves out.
 func (h *bisector) hide() {
 	clear(h.hidden)
 	for i, group := range h.groups {
@@ -306,7 +309,7 @@ func (h *bisector) inSession(gang api.JobID) bool {
 	return there
 }
 
-// drop removes from the groups the objects that held accepts.
+// drop removes the objects that held accepts from all groups of the search.
 func (h *bisector) drop(held func(object) bool) {
 	for i := range h.groups {
 		h.groups[i] = slices.DeleteFunc(slices.Clone(h.groups[i]), held)

@@ -9,7 +9,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// fingerprintOfJob returns a hash of the fields of the gang that users write, and of its set of pods.
+// fingerprintOfJob returns a hash of the gang's fields that users write, and of its set of pods.
 func fingerprintOfJob(job *api.JobInfo) uint64 {
 	pg := job.PodGroup
 	mark := hashOf(pg.UID, pg.Spec, pg.Labels, pg.Annotations)
@@ -27,15 +27,16 @@ func fingerprintOfNode(node *api.NodeInfo) uint64 {
 	return hashOf(node.Node.UID, node.Node.Spec, node.Node.Labels, node.Node.Status.Allocatable) | 1
 }
 
-// hashOf returns a hash of the parts. Callers set one bit in it, so that it is never 0, which stands for no fingerprint.
+// hashOf returns a hash of the parts. Callers set one bit in the hash, so that it is never 0, because 0 means that no
+// fingerprint exists.
 func hashOf(parts ...any) uint64 {
 	hash := fnv.New64a()
 	hashutil.DeepHashObject(hash, parts)
 	return hash.Sum64()
 }
 
-// topQueue returns the ancestor of the queue that is directly below the root, or the queue itself. Resources held in a
-// queue count against all its ancestors.
+// topQueue returns the ancestor of the queue that is directly below the root, or the queue itself if it has no such
+// ancestor. Resources held in a queue count against all ancestors of the queue.
 func topQueue(snapshot *api.ClusterInfo, id api.QueueID) string {
 	for range len(snapshot.Queues) {
 		queue, ok := snapshot.Queues[id]

@@ -15,8 +15,8 @@ import (
 // rootQueue is upstream's name of the root of the queue hierarchy.
 const rootQueue = "root"
 
-// checkObjects corrects overflowing amounts in the snapshot, leaves out faulty gangs that hold no resources, and
-// returns the verdicts by gang. Objects that are too large are also corrected or left out.
+// checkObjects corrects overflowing amounts in the snapshot, and leaves out gangs that are faulty or too large. A gang
+// that holds resources is not left out. checkObjects returns the verdicts by gang.
 func checkObjects(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]Verdict {
 	queues := correctQueues(snapshot)
 	gangs := map[api.JobID]Verdict{}
@@ -50,7 +50,7 @@ func checkObjects(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]
 	return gangs
 }
 
-// correctQueues corrects the queues of the snapshot, and returns their faults.
+// correctQueues corrects the queues of the snapshot, and returns a description of each faulty queue's faults.
 func correctQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	queues := map[api.QueueID]string{}
 	lost := withoutRoot(snapshot)
@@ -76,8 +76,8 @@ func correctQueues(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	return queues
 }
 
-// correctedQueue returns the spec with its amounts limited, and a text for each negative amount; nil if the spec needs
-// no change.
+// correctedQueue returns a copy of the spec with limited amounts; nil if the spec needs no change. It also returns a
+// text for each negative amount.
 func correctedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string) {
 	if isWithinLimits(spec.Capability, spec.Deserved, spec.Guarantee.Resource) {
 		return nil, nil
@@ -91,8 +91,8 @@ func correctedQueue(spec *scheduling.QueueSpec) (*scheduling.QueueSpec, []string
 	return &corrected, wrong
 }
 
-// withoutRoot returns the fault of each queue whose parents do not lead to the root. Upstream adds up usage along that
-// path: it loops forever on a cycle, and panics on a parent that does not exist.
+// withoutRoot returns a text for each queue whose chain of parents does not end at the root. Upstream adds up usage
+// along that chain: it loops forever on a cycle, and panics on a parent that does not exist.
 func withoutRoot(snapshot *api.ClusterInfo) map[api.QueueID]string {
 	lost := map[api.QueueID]string{}
 	for id := range snapshot.Queues {

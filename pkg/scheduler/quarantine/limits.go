@@ -13,34 +13,34 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Limits on the parts of a pod or PodGroup. Sessions process these parts for each node, each member or each other gang of the
-// queue. Without limits, a single object that the API server accepts, which limits bytes only, could delay all others for
-// minutes. These limits are far above the needs of gangs.
+// Limits on the parts of a pod or PodGroup. Sessions process these parts for each node, each member or each other gang
+// of the queue. The API server limits only the bytes of an object. So without these limits, a single object could delay
+// all others for minutes. The limits are far above the needs of gangs.
 const (
-	// mostNames is how many kinds of resources a pod or PodGroup may ask for.
+	// mostNames is how many kinds of resources a pod or PodGroup may request.
 	mostNames = 100
-	// mostOverPods is how many terms of pod affinity, anti-affinity and topology spread a pod may have. They are matched
-	// against other pods.
+	// mostOverPods is how many terms of pod affinity, anti-affinity and topology spread a pod may have. Each term is
+	// matched against other pods.
 	mostOverPods = 100
-	// mostRequirements is how many requirements on labels a pod may have. Each is matched against the labels of each node,
-	// once for all pods with equal requirements. So 1,000 requirements on each member of a gang of 100, all different, take
-	// minutes on 5,000 nodes.
+	// mostRequirements is how many requirements on labels a pod may have. Each requirement is matched against the labels
+	// of each node, once for all pods with equal requirements. So 1,000 requirements on each member of a gang of 100,
+	// all different, take minutes on 5,000 nodes.
 	mostRequirements = 100
-	// mostTerms is how many parts of each other kind, such as tolerations and host ports, a pod may have.
+	// mostTerms is how many parts of each other kind a pod may have, such as tolerations and host ports.
 	mostTerms = 1000
 	// mostValues is how many values the requirements on labels of one pod may list together.
 	mostValues = 10_000
-	// mostOfPolicies is how many keys and values a PodGroup's sub-group policies may have together.
+	// mostOfPolicies is how many keys and values all sub-group policies of a PodGroup may have together.
 	mostOfPolicies = 100
 )
 
-// bound is a number of parts, and its limit.
+// bound is the number of parts of one kind, and the limit for this number.
 type bound struct {
 	n, most int
 	field   string
 }
 
-// excess describes the first bound that is exceeded; empty if none is.
+// excess describes the first bound whose limit is exceeded; empty if none is exceeded.
 func excess(bounds ...bound) string {
 	for _, b := range bounds {
 		if b.n > b.most {
@@ -50,7 +50,7 @@ func excess(bounds ...bound) string {
 	return ""
 }
 
-// tooLarge describes the first part of the PodGroup, or of one of its pending pods, that exceeds its bound; empty if
+// tooLarge describes the first part of the PodGroup, or of one of its pending pods, that exceeds its limit; empty if
 // none does.
 func tooLarge(job *api.JobInfo) string {
 	if wrong := groupExcess(&job.PodGroup.Spec); wrong != "" {
@@ -59,7 +59,7 @@ func tooLarge(job *api.JobInfo) string {
 	first, wrong := "", ""
 	for _, task := range job.TaskStatusIndex[api.Pending] {
 		if first != "" && task.Name > first {
-			continue // so that each session reports the same pod
+			continue // each session must report the same pod, the first by name
 		}
 		if more := podExcess(&task.Pod.Spec); more != "" {
 			first, wrong = task.Name, fmt.Sprintf("pod %s: %s", task.Name, more)
@@ -87,9 +87,10 @@ func policySize(selector *metav1.LabelSelector, keys []string) int {
 	return 1 + len(keys) + requirements + values
 }
 
-// withinPolicies returns the sub-group policies of a PodGroup, cut at mostOfPolicies, because the books match each version of
-// each pod of the gang against them. One policy without a selector replaces the rest. It has as many keys as the rest has
-// keys and values, up to ten times the bound, so that tooLarge still finds the gang too large.
+// withinPolicies returns the sub-group policies of a PodGroup, cut at mostOfPolicies, because the books match each
+// version of each pod of the gang against them. One policy without a selector replaces the policies beyond the limit.
+// It has as many keys as they have keys and values, up to ten times the limit, so that tooLarge still finds the gang
+// too large.
 func withinPolicies(policies []v1beta1.SubGroupPolicySpec) []v1beta1.SubGroupPolicySpec {
 	kept, keptSize, size := len(policies), 0, 0
 	for i := range policies {
@@ -106,8 +107,8 @@ func withinPolicies(policies []v1beta1.SubGroupPolicySpec) []v1beta1.SubGroupPol
 	return append(slices.Clone(policies[:kept]), v1beta1.SubGroupPolicySpec{Name: policies[kept].Name, MatchLabelKeys: slices.Repeat([]string{"too-many"}, rest)})
 }
 
-// podExcess describes the first part of the pod that exceeds its bound. It is called for each pending pod in each
-// session, so it allocates no memory for a pod within the bounds.
+// podExcess describes the first part of the pod that exceeds its limit; empty if none does. It is called for each
+// pending pod in each session, so it allocates no memory for a pod within the limits.
 func podExcess(spec *v1.PodSpec) string {
 	s := sizeOf(spec)
 	containers := len(spec.Containers) + len(spec.InitContainers)
@@ -153,7 +154,7 @@ func sizeOf(spec *v1.PodSpec) podSize {
 
 func (s *podSize) addContainers(containers []v1.Container) {
 	for i := range containers {
-		s.kinds += len(containers[i].Resources.Requests) // the API server adds a request for each limit
+		s.kinds += len(containers[i].Resources.Requests) // only requests, because the API server adds a request for each limit
 		for j := range containers[i].Ports {
 			if containers[i].Ports[j].HostPort > 0 {
 				s.hostPorts++
@@ -209,7 +210,8 @@ func (s *podSize) addTerms(required []v1.PodAffinityTerm, preferred []v1.Weighte
 	}
 }
 
-// addTerm adds a pod affinity term, which is matched against other pods, and its requirements and values.
+// addTerm adds a pod affinity term to over, because it is matched against other pods. It also adds the term's
+// requirements and values.
 func (s *podSize) addTerm(term *v1.PodAffinityTerm) {
 	s.over++
 	s.addSelector(term.LabelSelector)

@@ -10,12 +10,14 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Trim makes informers drop fields that the scheduler does not read, and limit quantities to values that do not overflow.
+// Trim makes informers drop fields that the scheduler does not read, and limit quantities to values that do not
+// overflow.
 //
-// Managed fields are a large part of a pod, and every garbage collection scans them. The API server keeps its own when an object
-// is updated without them. The scheduler never writes the requests of pods or the resources of nodes back. It may write the phase
-// of a pod without a node, which is then correct. Pods on nodes lose the fields of dropProcess. Affinity terms of pods on nodes,
-// annotations and sub-group policies of PodGroups are cut at bounds. Each object is passed to count, too, which may change the
+// Managed fields are a large part of a pod, and every garbage collection scans them. If the scheduler updates an object
+// without managed fields, the API server keeps its own. The scheduler never writes the requests of pods or the
+// resources of nodes, so a limited value does not reach the API server. It may write the corrected phase of a pod
+// without a node. Pods on nodes lose the fields of dropProcess. Affinity terms of pods on nodes, and annotations and
+// sub-group policies of PodGroups, are cut at limits. Each object is also passed to count, which may change the
 // requests of a pod and the resources of a node.
 func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	trimmed := func(object any) (any, error) {
@@ -24,12 +26,13 @@ func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	}
 	for _, informer := range informers {
 		if err := informer.SetTransform(trimmed); err != nil {
-			klog.Background().WithName("quarantine").Error(err, "Setting the transform of an informer failed") // the informer has started already
+			klog.Background().WithName("quarantine").Error(err, "Setting the transform of an informer failed") // the informer has already started
 		}
 	}
 }
 
-// Trimmed applies Trim to an object, without counting: it changes the object and returns it. It never fails.
+// Trimmed makes the changes of Trim on one object, without calling count, and returns the object. The error is always
+// nil.
 func Trimmed(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -50,13 +53,13 @@ func Trimmed(object any) (any, error) {
 	return object, nil
 }
 
-// trimPod bounds the requests of the pod's containers, so that their sum does not overflow either. A pod without a node that
-// claims to run is treated as pending: it holds nothing.
+// trimPod limits the requests of the pod's containers, so that their sum does not overflow either. A pod without a node
+// whose status says that it runs is treated as pending, because it holds no resources.
 func trimPod(pod *v1.Pod) {
 	if pod.Spec.NodeName == "" && pod.Status.Phase == v1.PodRunning {
 		pod.Status.Phase = v1.PodPending
 	}
-	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // one more for the overhead
+	parts := len(pod.Spec.Containers) + len(pod.Spec.InitContainers) + 1 // all containers, and one more for the overhead
 	for _, containers := range [][]v1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			trimRequirements(&containers[i].Resources, parts)
@@ -75,8 +78,8 @@ func trimPod(pod *v1.Pod) {
 	}
 }
 
-// trimPlaced trims a pod on a node further. A pending pod keeps all fields: the status writer sends it as a whole, and plugins
-// such as extender decide by any field.
+// trimPlaced removes further parts of a pod that is on a node. A pending pod keeps all fields, because the status
+// writer sends the whole pod, and plugins such as extender may read any field.
 func trimPlaced(pod *v1.Pod) {
 	if pod.Spec.Affinity != nil {
 		pod.Spec.Affinity = withinTerms(pod.Spec.Affinity)
@@ -91,8 +94,8 @@ func trimPlaced(pod *v1.Pod) {
 	}
 }
 
-// dropProcess removes the fields of a container that say what the kubelet runs and how the kubelet probes it. These fields are
-// half of a usual pod, and no plugin reads them of a pod on a node.
+// dropProcess removes the fields of a container that say what the kubelet runs and how the kubelet probes it. These
+// fields are half of a usual pod, and no plugin reads them for a pod on a node.
 func dropProcess(c *v1.Container) {
 	c.Command, c.Args, c.EnvFrom, c.Env = nil, nil, nil, nil
 	c.VolumeMounts, c.VolumeDevices = nil, nil
@@ -103,9 +106,10 @@ func trimRequirements(r *v1.ResourceRequirements, parts int) {
 	r.Requests, r.Limits = withinLimits(r.Requests, parts), withinLimits(r.Limits, parts)
 }
 
-// withinTerms returns the affinity of a pod on a node with at most as many pod affinity terms as a pending pod may have; the same
-// affinity if it has no more. Every pending pod is matched against these terms. The limits of pending pods do not apply to a pod
-// that its creator has put on a node: no scheduler handles it. Dropped terms have no effect.
+// withinTerms returns the affinity of a pod on a node, with at most as many pod affinity terms as a pending pod may
+// have. If the affinity has no more terms, it is returned unchanged. Every pending pod is matched against these terms,
+// but the limits of pending pods do not apply to a pod that its creator has put on a node, because no scheduler handles
+// such a pod. Dropped terms have no effect.
 func withinTerms(affinity *v1.Affinity) *v1.Affinity {
 	var s podSize
 	within := func(term *v1.PodAffinityTerm) bool {
@@ -139,7 +143,7 @@ func withinTerms(affinity *v1.Affinity) *v1.Affinity {
 	return &own
 }
 
-// only returns the terms that within accepts, in a new slice.
+// only returns a new slice with the terms that within accepts.
 func only[T any](terms []T, within func(*T) bool) []T {
 	var kept []T
 	for i := range terms {

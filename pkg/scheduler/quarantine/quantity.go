@@ -11,15 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Upstream uses the int64 values of quantities: memory in bytes, all else in thousandths. Beyond the range of an int64
-// the result is arbitrary: 1e30 cpu count as 0, and 8Ei as -1. So larger amounts are limited to these values, which no
-// cluster reaches.
+// Upstream uses the int64 values of quantities: memory in bytes, all other resources in thousandths. Beyond the range
+// of an int64 the result is arbitrary: 1e30 cpu count as 0, and 8Ei as -1. So larger amounts are limited to these
+// values, which are larger than any cluster.
 const (
 	mostMemory = 8e18
 	mostOfAll  = 8e15
 )
 
-// most returns the limit of one amount of the resource, such that parts amounts together stay within the limit above.
+// most returns the limit of one amount of the resource. If parts amounts are within this limit, their sum does not
+// overflow.
 func most(name v1.ResourceName, parts int) *resource.Quantity {
 	limit := int64(mostOfAll)
 	if name == v1.ResourceMemory {
@@ -28,7 +29,7 @@ func most(name v1.ResourceName, parts int) *resource.Quantity {
 	return resource.NewQuantity(limit/int64(parts), resource.DecimalSI)
 }
 
-// negative returns a text for users for each negative resource, with its field.
+// negative returns a text for users for each resource in the list with a negative amount. The text names the field.
 func negative(field string, list v1.ResourceList) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
 		if q := list[name]; q.Sign() < 0 {
@@ -38,7 +39,7 @@ func negative(field string, list v1.ResourceList) (wrong []string) {
 	return wrong
 }
 
-// isWithinLimits reports whether no resource is below 0 or above its limit.
+// isWithinLimits reports whether all amounts in the lists are at least 0 and at most the limit of their resource.
 func isWithinLimits(lists ...v1.ResourceList) bool {
 	for _, list := range lists {
 		for name, q := range list {
@@ -50,8 +51,8 @@ func isWithinLimits(lists ...v1.ResourceList) bool {
 	return true
 }
 
-// withinLimits returns the resources with amounts limited to between 0 and most; the list itself if none changes.
-// parts is the number of amounts that are added up.
+// withinLimits returns the list with each amount limited to between 0 and most. If no amount changes, it returns the
+// list itself. parts is the number of amounts that are added up.
 func withinLimits(list v1.ResourceList, parts int) v1.ResourceList {
 	own := false
 	set := func(name v1.ResourceName, q resource.Quantity) {

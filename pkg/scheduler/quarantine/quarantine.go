@@ -20,26 +20,26 @@ const (
 	SchedulerPanic   = "SchedulerPanic"
 )
 
-// Quarantine holds the objects that sessions leave out: because they have amounts that overflow, because they have too many parts
-// (limits.go), or because they made cycles panic (bisector.go).
+// Quarantine holds the objects that sessions leave out. These objects have amounts that overflow, have too many parts
+// (limits.go), or made cycles panic (bisector.go).
 //
-// Too large objects, negative amounts, and queues without a path to the root are detected in each snapshot. A gang with such a fault, or
-// in such a queue, is not placed. It is left out of the session unless it already holds resources. A gang that holds resources stays,
-// without the faulty amounts, so that its queue's sums are correct. If that gang is too large, its minResources are set to its held
-// resources.
+// Too large objects, negative amounts, and queues without a path to the root are detected in each snapshot. A gang with
+// such a fault, or in such a queue, is not placed. It is left out of the session unless it already holds resources. A
+// gang that holds resources stays, without the faulty amounts, so that its queue's sums are correct. If that gang is
+// too large, its minResources are set to its held resources.
 type Quarantine struct {
 	mu       sync.Mutex
 	bisector *bisector
 	wrong    map[api.JobID]Verdict
-	// paused are the gangs that are not placed, because the search for an object that makes cycles panic leaves out gangs that count in
-	// their queue's sums.
+	// paused are the gangs that are not placed during a search for an object that makes cycles panic. The search leaves
+	// out other gangs that count in the sums of their queue, so these sums are incomplete.
 	paused map[api.JobID]bool
 }
 
 // New returns an empty Quarantine.
 func New() *Quarantine { return &Quarantine{bisector: newBisector(), wrong: map[api.JobID]Verdict{}} }
 
-// Why returns the reason and the message of the gang's quarantine. is reports whether the gang is quarantined.
+// Why returns the reason and the message of the gang's quarantine. is reports whether the gang is quarantined at all.
 func (a *Quarantine) Why(gang api.JobID) (reason, message string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -52,7 +52,7 @@ func (a *Quarantine) Why(gang api.JobID) (reason, message string, is bool) {
 	return "", "", false
 }
 
-// Verdict is why an object is quarantined.
+// Verdict is the reason why an object is quarantined, with a message for users.
 type Verdict struct{ Reason, Message string }
 
 // Gangs returns the verdict on each quarantined gang.
@@ -68,22 +68,23 @@ func (a *Quarantine) Gangs() map[api.JobID]Verdict {
 	return why
 }
 
-// Readmit returns to sessions all objects that are quarantined because of a panic.
+// Readmit returns all objects that are quarantined because of a panic to sessions.
 func (a *Quarantine) Readmit() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.bisector = newBisector()
 }
 
-// IsPaused reports whether the gang is not placed for now, because the search leaves other gangs of its queue out of sessions.
+// IsPaused reports whether the gang is not placed for now, because a search leaves other gangs of its queue out of
+// sessions.
 func (a *Quarantine) IsPaused(gang api.JobID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.paused[gang]
 }
 
-// RemoveFrom removes the quarantined objects from the snapshot. It returns the verdicts, by gang, that are new or have changed since the
-// last call.
+// RemoveFrom removes the quarantined objects from the snapshot. It returns, by gang, the verdicts that are new or have
+// changed since the last call. by has the copies of a session's snapshot; nil for any other snapshot.
 func (a *Quarantine) RemoveFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now time.Time) (news map[api.JobID]Verdict) {
 	wrong := checkObjects(snapshot, by)
 	a.mu.Lock()
@@ -100,9 +101,9 @@ func (a *Quarantine) RemoveFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, 
 	return news
 }
 
-// CapMinResources handles gangs that are quarantined as too large, but stay in the snapshot because they hold resources. It sets their
-// minResources to their held resources of known kinds. Otherwise the sums of their queue would contain all kinds that these gangs name.
-// It is called once the held resources are known.
+// CapMinResources handles gangs that are quarantined as too large, but stay in the snapshot because they hold
+// resources. It sets their minResources to their held resources of known kinds. Otherwise the sums of their queue would
+// contain all kinds that these gangs name. It must be called after the held resources are computed.
 func (a *Quarantine) CapMinResources(snapshot *api.ClusterInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -118,11 +119,12 @@ func (a *Quarantine) CapMinResources(snapshot *api.ClusterInfo) {
 	}
 }
 
-// Culprit is an object that is quarantined because cycles panicked, with the message of the panic for users.
+// Culprit is an object that is quarantined because cycles panicked. Message is the message of the panic for users.
 type Culprit struct{ Kind, Name, Message string }
 
-// Panicked processes a cycle that panicked. turn is the gang that was being scheduled (empty: none), and what the message of the panic.
-// It returns the objects that it quarantines, and reports whether the next session sees other objects.
+// Panicked processes a cycle that panicked. turn is the gang that was being scheduled; empty if there was none. what is
+// the message of the panic. Panicked returns the objects that it quarantines. another reports whether the next session
+// sees other objects.
 func (a *Quarantine) Panicked(now time.Time, turn api.JobID, what string) (found []Culprit, another bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -130,7 +132,7 @@ func (a *Quarantine) Panicked(now time.Time, turn api.JobID, what string) (found
 	return a.culprits(items), another
 }
 
-// Succeeded processes a cycle that ended normally. It returns the objects that it quarantines, and reports whether
+// Succeeded processes a cycle that ended normally. It returns the objects that it quarantines. busy reports whether
 // objects are quarantined or searched for.
 func (a *Quarantine) Succeeded() (found []Culprit, busy bool) {
 	a.mu.Lock()
@@ -148,7 +150,7 @@ func (a *Quarantine) culprits(items []object) (all []Culprit) {
 	return all
 }
 
-// Searching reports whether the object that makes cycles panic is being searched for.
+// Searching reports whether a search for the object that makes cycles panic is running.
 func (a *Quarantine) Searching() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// A quarantined object is tried again after firstHold. The time doubles with each failure, up to lastHold. An object that has changed is
-	// tried again after firstChangedHold, which also doubles, up to lastChangedHold.
+	// A quarantined object is tried again after firstHold. This time doubles with each failure, up to lastHold. An
+	// object that has changed is tried again after firstChangedHold. This time also doubles, up to lastChangedHold.
 	firstHold, lastHold               = time.Minute, time.Hour
 	firstChangedHold, lastChangedHold = 5 * time.Second, 5 * time.Minute
 	// After a failed retry, no object of the same retry group is tried again for firstRest. This time also doubles, up to lastRest.
@@ -31,8 +31,8 @@ const (
 // object identifies an object that sessions can leave out.
 type object struct{ kind, name string }
 
-// retryGroup returns the group with which the object is retried: the namespace of a PodGroup, or the kind of other objects.
-// The author of one bad object may have written many.
+// retryGroup returns the group of objects that are retried together: the PodGroups of a namespace, or all other objects
+// of one kind. One user may have written many faulty objects.
 func (it object) retryGroup() string {
 	namespace, _, _ := strings.Cut(it.name, "/")
 	if it.kind != PodGroup {
@@ -41,8 +41,8 @@ func (it object) retryGroup() string {
 	return it.kind + "/" + namespace
 }
 
-// quarantined is the state of a quarantined object. fingerprint is the hash of the object when it was quarantined: another hash shows that the
-// object has changed.
+// quarantined is the state of a quarantined object. fingerprint is the hash of the object when it was quarantined. A
+// different hash shows that the object has changed since then.
 type quarantined struct {
 	message     string
 	failures    int
@@ -50,8 +50,8 @@ type quarantined struct {
 	fingerprint uint64
 }
 
-// retryGroup is the retry state of quarantined objects that are tried again together. size is how many of them are tried again in one session:
-// it doubles after each success, and is one after a failure.
+// retryGroup is the retry state of quarantined objects that are tried again together. size is how many of them are
+// tried again in one session. It doubles after each success, and is one after a failure.
 type retryGroup struct {
 	size, failures int
 	resumes        time.Time
@@ -64,8 +64,8 @@ func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first, last)
 }
 
-// quarantine quarantines the object because of the last panic. with is the number of objects of its retry group that are quarantined at the same
-// time, without checking each on its own; 0 if the object itself made a cycle panic.
+// quarantine quarantines the object because of the last panic. with is 0 if the object itself made a cycle panic. If
+// the object is quarantined without a trial, with is the number of culprits found in its retry group.
 func (h *bisector) quarantine(it object, now time.Time, with int) {
 	last, again := h.quarantined[it]
 	if !again {
@@ -81,8 +81,8 @@ func (h *bisector) quarantine(it object, now time.Time, with int) {
 	last.message = brief.Text(fmt.Sprintf("Quarantined for up to %s, or until it changes: %s", doubled(firstHold, lastHold, last.failures), what))
 }
 
-// lookUp drops quarantined objects that are no longer in the snapshot, and retry groups without objects. It computes the fingerprint of objects
-// that were quarantined since the last call.
+// lookUp drops quarantined objects that are no longer in the snapshot, and retry groups without objects. It computes
+// the fingerprints of objects that were quarantined since its last call.
 func (h *bisector) lookUp(snapshot *api.ClusterInfo) {
 	families := map[string]bool{}
 	for it, held := range h.quarantined {
@@ -118,16 +118,17 @@ func fingerprintOf(it object, snapshot *api.ClusterInfo) func() uint64 {
 	return nil
 }
 
-// due is a quarantined object that may be tried again: whether it has changed, and since when it is quarantined.
+// due is a quarantined object that may be tried again. changed reports whether the object has changed. since is when it
+// was quarantined.
 type due struct {
 	object
 	changed bool
 	since   time.Time
 }
 
-// comeBack selects quarantined objects to try again in the next session. From one retry group whose wait has passed it takes
-// one object, or several after successful retries. Changed objects go first, then the objects that have waited
-// longest.
+// comeBack selects quarantined objects to try again in the next session, all from one retry group whose pause has
+// passed. It selects one object, or several after successful retries. Changed objects are selected first, then the
+// objects that have waited longest.
 func (h *bisector) comeBack(snapshot *api.ClusterInfo, now time.Time) map[object]bool {
 	if h.searching() || now.Before(h.looks) {
 		return nil
@@ -163,7 +164,7 @@ func (h *bisector) comeBack(snapshot *api.ClusterInfo, now time.Time) map[object
 	return back
 }
 
-// retryGroup returns the named retry group.
+// retryGroup returns the retry group with this name, and creates it if necessary.
 func (h *bisector) retryGroup(name string) *retryGroup {
 	if h.retryGroups[name] == nil {
 		h.retryGroups[name] = &retryGroup{size: 1}
@@ -171,8 +172,8 @@ func (h *bisector) retryGroup(name string) *retryGroup {
 	return h.retryGroups[name]
 }
 
-// backPanicked quarantines the retried objects again. If there are several, it is unknown which one caused the panic, and
-// next time only one is tried.
+// backPanicked processes a panic of a cycle with retried objects: they stay quarantined. If there are several, it is
+// unknown which of them caused the panic. Only one is then tried next time.
 func (h *bisector) backPanicked(now time.Time) (found []object) {
 	var f *retryGroup
 	for it := range h.back {
@@ -188,7 +189,7 @@ func (h *bisector) backPanicked(now time.Time) (found []object) {
 	return found
 }
 
-// backSucceeded ends the quarantine of the retried objects, because a cycle with them succeeded.
+// backSucceeded ends the quarantine of the retried objects, because a cycle with these objects succeeded.
 func (h *bisector) backSucceeded() {
 	var f *retryGroup
 	for it := range h.back {

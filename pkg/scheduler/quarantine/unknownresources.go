@@ -14,15 +14,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// mostUnknown bounds how many unknown kinds of resources the gangs of a session may name in total: kinds that no node
-// and no queue has. For each gang, upstream's queue plugins print the sum of all requests in its queue, kind by kind: a
-// few hundred gangs, each with some kinds of its own, delayed all others for ten seconds. Legitimate unknown kinds are
-// few: the ones of nodes that an autoscaler has yet to add.
+// mostUnknown bounds how many unknown kinds of resources the gangs of a session may name in total. A kind is unknown if
+// no node and no queue has it. For each gang, upstream's queue plugins print the sum of all requests in its queue, kind
+// by kind. A few hundred gangs, each with some kinds of its own, delayed all other gangs for ten seconds. Legitimate
+// unknown kinds are few: resources of nodes that an autoscaler has yet to add.
 const mostUnknown = 100
 
-// beyondKinds returns a message for each gang that names an unknown kind beyond mostUnknown. Namespaces take turns,
-// each with its oldest remaining gang, and in each round gangs with the fewest kinds come first. So a namespace cannot
-// use up the bound. Gangs that aside lists as too large do not count.
+// beyondKinds returns a message for each gang that names an unknown kind beyond mostUnknown. So that no namespace can
+// use up this limit, kinds are counted in rounds. In each round, each namespace has its oldest remaining gang counted,
+// and gangs with the fewest kinds come first. Gangs that aside lists as too large do not count.
 func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api.JobID]string {
 	if fewKinds(snapshot, aside) {
 		return nil
@@ -43,15 +43,15 @@ func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api
 	return beyond
 }
 
-// asking is a job, the unknown kinds of resources that it names, and the number of older jobs of its namespace that
-// name unknown kinds.
+// asking is a job and the unknown kinds of resources that it names. turn is the number of older jobs of its namespace
+// that also name unknown kinds.
 type asking struct {
 	job     *api.JobInfo
 	unknown resourceNames
 	turn    int
 }
 
-// inTurns returns the jobs that name unknown kinds, in the order in which beyondKinds counts their kinds.
+// inTurns returns the jobs that name unknown kinds of resources, in the order in which beyondKinds counts these kinds.
 func inTurns(snapshot *api.ClusterInfo, known resourceNames, aside map[api.JobID]Verdict) []asking {
 	var all []asking
 	turns := map[string]int{}
@@ -73,8 +73,8 @@ func inTurns(snapshot *api.ClusterInfo, known resourceNames, aside map[api.JobID
 	return all
 }
 
-// fewKinds reports whether the gangs name at most mostUnknown kinds of resources, known kinds included. This holds in
-// nearly all sessions, and then no gang exceeds the bound.
+// fewKinds reports whether the gangs name at most mostUnknown kinds of resources, including known kinds. This is so in
+// nearly all sessions, and then no gang exceeds the limit.
 func fewKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) bool {
 	all := resourceNames{}
 	for id, job := range snapshot.Jobs {
@@ -130,8 +130,8 @@ func kindsOf(snapshot *api.ClusterInfo) resourceNames {
 	return known
 }
 
-// withKnownKinds removes the kinds that are not in known from the requests of the job's tasks, and recomputes the job's
-// sums.
+// withKnownKinds removes the kinds of resources that are not in known from the requests of the job's tasks, and
+// recomputes the job's sums.
 func withKnownKinds(job *api.JobInfo, known resourceNames) {
 	job.Allocated, job.TotalRequest = api.EmptyResource(), api.EmptyResource()
 	for _, task := range job.Tasks {

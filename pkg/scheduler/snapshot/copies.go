@@ -14,47 +14,50 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api/devices/nvidia/vgpu"
 )
 
-// Copies keeps the copies of nodes and jobs that the last session had, and reuses one for the next session if
+// Copies keeps the copies of nodes and jobs that the last session had. It uses a copy again for the next session if
 //
-//   - the source still has the generation that was copied. The owner of the source raises it with every change; and
-//   - the session has not changed the copy. Fields that sessions write all the time and that follow from one field of the source, such
-//     as the status of a PodGroup, are reset instead.
+//   - the source, a node or job in the books, still has the generation that was copied. The books raise the generation
+//     with every change; and
+//   - the session has not changed the copy. Fields that sessions write all the time and that follow from one field of the
+//     source, such as the status of a PodGroup, are reset instead.
 //
-// After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), less is compared: the tasks of a
-// copy, and the resources, the load and the images of a node, are not compared while the copy's sums and counts are unchanged. Exceptions
-// are one copy in wholeEvery, and jobs with pending tasks.
+// After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), less is
+// compared. While a copy's sums and counts are unchanged, its tasks are not compared, and neither are the resources,
+// the load and the images of a node. Exceptions are one copy in wholeEvery, and jobs with pending tasks.
 //
 // Objects that a copy shares with its source, such as pods, are read-only for sessions and are not compared.
 //
-// Copies serves one session at a time: the copies belong to a session until the next one opens.
+// Copies serves one session at a time: the copies belong to a session until the next session opens.
 type Copies struct {
 	nodes map[string]*nodeClone
 	jobs  map[api.JobID]*jobClone
-	// ignored are the resources that upstream leaves out of nodes and pods. All copies depend on them.
+	// ignored are the resources that upstream leaves out of nodes and pods. If the list changes, all nodes are copied
+	// again.
 	ignored []string
-	// trusted reports whether the session that has the copies is known to change tasks only through methods of jobs and nodes.
+	// trusted reports whether the session with the copies is known to change tasks only through methods of jobs and
+	// nodes.
 	trusted bool
-	// nodeRounds and jobRounds count how often nodes and jobs were given to a session.
+	// nodeRounds counts the calls of Nodes, and jobRounds the calls of Jobs.
 	nodeRounds, jobRounds uint64
 }
 
-// wholeEvery is after how many sessions a copy is compared in full, even if the sessions are trusted. It bounds how long a copy
-// lives that a plugin changed in an unexpected way.
+// wholeEvery is after how many sessions a copy is compared in full, even if the sessions are trusted. It bounds how
+// long a copy is used that a plugin changed in an unexpected way.
 const wholeEvery = 16
 
-// Trust records that the session which has the copies has ended, and that it has changed placed tasks only through the methods of jobs and
-// nodes. Such changes also change sums and counts, unless they were undone.
+// Trust records that the last session has ended, and that it has changed placed tasks only through the methods of jobs
+// and nodes. Such changes also change sums and counts, unless they were undone.
 func (c *Copies) Trust() { c.trusted = !devicesOn() }
 
-// Settle ends the effect of Trust, once nodes and jobs are given to the next session.
+// Settle ends the effect of Trust. It is called when nodes and jobs have been given to the next session.
 func (c *Copies) Settle() { c.trusted = false }
 
-// compares reports whether a copy of the generation is compared in full in this round.
+// compares reports whether a copy of this generation is compared in full in this round.
 func (c *Copies) compares(generation, round uint64) bool {
 	return !c.trusted || (generation+round)%wholeEvery == 0
 }
 
-// devicesOn reports whether upstream's device code is enabled, which it is for the whole process.
+// devicesOn reports whether upstream's device code is enabled. It is enabled or disabled for the whole process.
 func devicesOn() bool {
 	return gpushare.GpuSharingEnable || gpushare.GpuNumberEnable || vgpu.VGPUEnable || vnpu.AscendMindClusterVNPUEnable || hami.AscendHAMiVNPUEnable
 }
@@ -64,8 +67,8 @@ func NewCopies() *Copies {
 	return &Copies{nodes: map[string]*nodeClone{}, jobs: map[api.JobID]*jobClone{}}
 }
 
-// Nodes returns copies of these nodes, given with their generations. While upstream's device code is enabled, all nodes are copied again,
-// because upstream's Clone reads a node's devices from the API server.
+// Nodes returns copies of the given nodes, which come with their generations. While upstream's device code is enabled,
+// all nodes are copied again, because upstream's Clone reads a node's devices from the API server.
 func (c *Copies) Nodes(all iter.Seq2[*api.NodeInfo, uint64]) map[string]*api.NodeInfo {
 	ignored := api.IgnoredDevicesList.List()
 	again := devicesOn() || !slices.Equal(ignored, c.ignored)
@@ -85,7 +88,7 @@ func (c *Copies) Nodes(all iter.Seq2[*api.NodeInfo, uint64]) map[string]*api.Nod
 	return given
 }
 
-// Jobs returns copies of these jobs, given with their generations, with their current priorities.
+// Jobs returns copies of the given jobs, which come with their generations. Each copy gets the job's current priority.
 func (c *Copies) Jobs(all iter.Seq2[*api.JobInfo, uint64], priority func(*api.JobInfo) int32) map[api.JobID]*api.JobInfo {
 	c.jobRounds++
 	kept := make(map[api.JobID]*jobClone, len(c.jobs))
@@ -103,8 +106,8 @@ func (c *Copies) Jobs(all iter.Seq2[*api.JobInfo, uint64], priority func(*api.Jo
 	return given
 }
 
-// CloneNode returns a copy of the node with all its tasks. Upstream's Clone leaves out tasks in a transaction that no longer fit
-// the node, for example because it has shrunk.
+// CloneNode returns a copy of the node with all its tasks. Upstream's Clone leaves out tasks with a bind transaction if
+// they no longer fit on the node, for example because the node has shrunk.
 func CloneNode(source *api.NodeInfo) *api.NodeInfo {
 	clone := source.Clone()
 	clone.Name = source.Name
@@ -125,7 +128,8 @@ func CloneNode(source *api.NodeInfo) *api.NodeInfo {
 	return clone
 }
 
-// Fits reports whether the node is a copy that has not changed since NoteFits was called with it. A nil Copies returns false.
+// Fits reports whether NoteFits was called with the node, and the node is a copy that has not changed since then. A nil
+// Copies returns false.
 func (c *Copies) Fits(node *api.NodeInfo) bool {
 	if c == nil {
 		return false
@@ -144,7 +148,7 @@ func (c *Copies) NoteFits(node *api.NodeInfo) {
 	}
 }
 
-// NodeMap returns the view of the last given nodes for Kubernetes' scheduler plugins.
+// NodeMap returns the nodes that Nodes returned last, in the form that Kubernetes' scheduler plugins read.
 func (c *Copies) NodeMap() map[string]fwk.NodeInfo {
 	nodes := make(map[string]fwk.NodeInfo, len(c.nodes))
 	for name, kept := range c.nodes {
@@ -153,8 +157,8 @@ func (c *Copies) NodeMap() map[string]fwk.NodeInfo {
 	return nodes
 }
 
-// WithinBounds reports whether the job is a copy that has not changed since NoteWithinBounds was called with it. A nil Copies
-// returns false.
+// WithinBounds reports whether NoteWithinBounds was called with the job, and the job is a copy that has not changed
+// since then. A nil Copies returns false.
 func (c *Copies) WithinBounds(id api.JobID, job *api.JobInfo) bool {
 	if c == nil {
 		return false

@@ -17,26 +17,27 @@ import (
 // opens.
 //
 // In that time upstream does two things that take longer than the snapshot itself: it creates Kubernetes' view of every
-// node and all its pods, and deep copies all pods that have a node. Both derive from exported fields that nothing else
-// reads before the first plugin. So upstream gets no nodes, and jobs without their index of tasks, and the session is
-// completed here. Other values that upstream derives from nodes and indexes in that time are derived from the complete
-// ones, with upstream's own functions:
+// node and all its pods, and it deep copies all pods that have a node. Both results are exported fields that no code
+// reads before the first plugin opens. So upstream gets no nodes, and jobs without their index of tasks. Complete then
+// sets these fields of the session. Upstream also derives other values from nodes and indexes in that time. These are
+// handled as follows:
 //
-//   - The lists of nodes, of all and by HyperNode, and the sum of their resources: in Complete.
-//   - A job or sub-job that has tasks on nodes and no recorded HyperNode gets the one that contains them. This needs the
-//     nodes by HyperNode: where there is such a sub-job, nodes are not deferred.
-//   - A HyperNode recorded for a job is dropped when none of its tasks has a node: so one task with a node stays in the
-//     job's index. Sub-jobs keep their index.
+//   - The lists of nodes, in total and by HyperNode, and the sum of their resources: Complete computes them with
+//     upstream's own functions.
+//   - The HyperNode of a job or sub-job that has tasks on nodes and no recorded HyperNode: upstream needs the nodes by
+//     HyperNode to find it. If there is such a sub-job, nodes are not deferred.
+//   - The HyperNode recorded for a job: upstream drops it when none of the job's tasks has a node. So one task with a node
+//     stays in the job's index. Sub-jobs keep their index.
 type Deferred struct {
 	nodes   map[string]*api.NodeInfo
 	nodeMap map[string]fwk.NodeInfo
-	// names lists the nodes in the cache's order, and members has them by HyperNode.
+	// names lists the nodes in the cache's order. members maps each HyperNode to its nodes.
 	names   []string
 	members map[string]sets.Set[string]
 	indexes map[api.JobID]map[api.TaskStatus]api.TasksMap
 }
 
-// Defer removes from the snapshot the parts that upstream need not see.
+// Defer removes the deferred parts from the snapshot, and returns them.
 func Defer(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *Deferred {
 	d := &Deferred{
 		nodes: snapshot.Nodes, nodeMap: nodeMap, names: snapshot.NodeList, members: snapshot.RealNodesSet,
@@ -55,7 +56,8 @@ func Defer(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *Deferred
 	return d
 }
 
-// recoversHyperNodes reports whether upstream will look for the HyperNode that contains the tasks of a sub-job.
+// recoversHyperNodes reports whether upstream will search for the HyperNode that contains the tasks of a sub-job. For
+// that it needs the nodes.
 func recoversHyperNodes(snapshot *api.ClusterInfo) bool {
 	if !snapshot.HyperNodesReadyToSchedule {
 		return false
@@ -75,7 +77,8 @@ func recoversHyperNodes(snapshot *api.ClusterInfo) bool {
 	return false
 }
 
-// placed yields the tasks of an index that have a node, in the API server or only in the books, with their status.
+// placed yields the tasks of an index that have a node, with their status. The node may be set in the API server or
+// only in the books.
 func placed(index map[api.TaskStatus]api.TasksMap) iter.Seq2[api.TaskStatus, *api.TaskInfo] {
 	return func(yield func(api.TaskStatus, *api.TaskInfo) bool) {
 		for status, tasks := range index {
@@ -91,7 +94,7 @@ func placed(index map[api.TaskStatus]api.TasksMap) iter.Seq2[api.TaskStatus, *ap
 	}
 }
 
-// onePlaced returns an index with one of the placed tasks, if there are any.
+// onePlaced returns an index that contains one of the placed tasks; nil if no task is placed.
 func onePlaced(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.TasksMap {
 	for status, task := range placed(index) {
 		return map[api.TaskStatus]api.TasksMap{status: {task.UID: task}}
@@ -99,7 +102,7 @@ func onePlaced(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.Tas
 	return nil
 }
 
-// Complete gives the session the deferred parts, and the placed pods.
+// Complete gives the deferred parts to the session, and sets its lister of placed pods.
 func (d *Deferred) Complete(ssn *vcframework.Session, pods *PlacedPods) {
 	for id, index := range d.indexes {
 		ssn.Jobs[id].TaskStatusIndex = index

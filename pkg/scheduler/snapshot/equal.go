@@ -16,13 +16,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Amount is a recorded value of a resource. It is compared with the current value without a walk over a map, which
+// Amount is a recorded value of a resource. Comparing the current value with an Amount needs no walk over a map, which
 // would be most of the cost of comparing tasks.
 type Amount struct {
 	milliCPU, memory float64
 	maxTasks         int
 	scalars          []scalar
-	// noScalars reports whether the map of scalars was nil.
+	// noScalars reports whether the resource's map of scalars was nil.
 	noScalars bool
 }
 
@@ -40,7 +40,7 @@ func AmountOf(r *api.Resource) *Amount {
 	return a
 }
 
-// Is reports whether the resource equals the amount.
+// Is reports whether the resource equals the recorded amount.
 func (a *Amount) Is(r *api.Resource) bool {
 	if r == nil || r.MilliCPU != a.milliCPU || r.Memory != a.memory || r.MaxTaskNum != a.maxTasks ||
 		len(r.ScalarResources) != len(a.scalars) || (r.ScalarResources == nil) != a.noScalars {
@@ -54,7 +54,8 @@ func (a *Amount) Is(r *api.Resource) bool {
 	return true
 }
 
-// restore drops scalars of 0 that the resource did not have: adding and removing a task leaves them behind.
+// restore drops scalars of 0 that the resource did not have when it was recorded. Adding and removing a task creates
+// such scalars.
 func (a *Amount) restore(r *api.Resource) {
 	if r == nil || len(r.ScalarResources) <= len(a.scalars) {
 		return
@@ -67,7 +68,7 @@ func (a *Amount) restore(r *api.Resource) {
 	}
 }
 
-// amounts deduplicates the amounts of a node's or a job's tasks, which have few different ones.
+// amounts shares equal Amounts among the tasks of a node or a job, which have few different requests.
 type amounts []*Amount
 
 func (all *amounts) of(r *api.Resource) *Amount {
@@ -81,7 +82,7 @@ func (all *amounts) of(r *api.Resource) *Amount {
 	return a
 }
 
-// equalUsage reports whether the load in a copy of a node (a) equals its source (b).
+// equalUsage reports whether the load in a copy of a node (a) equals the load in its source (b).
 func equalUsage(a, b *api.NodeUsage) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -90,14 +91,15 @@ func equalUsage(a, b *api.NodeUsage) bool {
 		a.MEMUsageAvg != nil && maps.Equal(a.MEMUsageAvg, b.MEMUsageAvg)
 }
 
-// equalImages reports whether the images in a copy of a node (a) equal their source (b).
+// equalImages reports whether the images in a copy of a node (a) equal the images in its source (b).
 func equalImages(a, b map[string]*fwk.ImageStateSummary) bool {
 	return a != nil && maps.EqualFunc(a, b, func(a, b *fwk.ImageStateSummary) bool {
 		return a != nil && b != nil && a.Size == b.Size && a.NumNodes == b.NumNodes && a.Nodes == nil
 	})
 }
 
-// equalPodGroup reports whether the PodGroup in a copy of a job (a) equals its source (b), except for the status.
+// equalPodGroup reports whether the PodGroup in a copy of a job (a) equals the PodGroup in its source (b), except for
+// the status.
 func equalPodGroup(a, b *api.PodGroup) bool {
 	return a != nil && b != nil && a.Version == b.Version && a.TypeMeta == b.TypeMeta && equalMeta(&a.ObjectMeta, &b.ObjectMeta) && equalSpec(&a.Spec, &b.Spec)
 }
@@ -135,7 +137,8 @@ func equalList(a, b *v1.ResourceList) bool {
 	return (*a == nil) == (*b == nil) && maps.EqualFunc(*a, *b, func(a, b resource.Quantity) bool { return a == b || a.Format == b.Format && a.Equal(b) })
 }
 
-// equalMap distinguishes an empty map from a nil one: a plugin may add to the empty one.
+// equalMap reports whether the maps are equal. It distinguishes an empty map from a nil map, because a plugin may add
+// to an empty map.
 func equalMap[K, V comparable](a, b map[K]V) bool {
 	return (a == nil) == (b == nil) && maps.Equal(a, b)
 }

@@ -11,32 +11,33 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// jobClone is a session's copy of a job, and the data that shows whether it is unchanged.
+// jobClone is a session's copy of a job, with the data that shows whether the session has changed the copy.
 type jobClone struct {
 	clone *api.JobInfo
 	// source is the job in the books. podGroup is the PodGroup that the source had when the copy was made.
 	source   *api.JobInfo
 	podGroup *api.PodGroup
-	// allocated and total are the original sums of the copy.
+	// allocated and total are the sums that the copy had when it was made.
 	allocated, total *Amount
 	tasks            []taskClone
 	subs             []subJobClone
-	// statuses is the number of tasks of each status in the copy.
+	// statuses is the number of tasks of each status when the copy was made.
 	statuses map[api.TaskStatus]int
-	// withinBounds reports whether neither the PodGroup nor the pods exceed the limits on objects, see WithinBounds.
+	// withinBounds reports whether neither the PodGroup nor the pods exceed the limits on objects (Copies.WithinBounds).
 	withinBounds bool
-	// version is the generation of the source.
+	// version is the generation that the source had when the copy was made.
 	version uint64
 }
 
-// subJobClone is a sub-job of the copy, its original fields, and how many statuses its index of tasks has.
+// subJobClone is a sub-job of the copy, with its original fields and the original number of statuses in its index of
+// tasks.
 type subJobClone struct {
 	sub      *api.SubJobInfo
 	was      api.SubJobInfo
 	statuses int
 }
 
-// newJobClone records a copy that was just made.
+// newJobClone records the original values of a copy that was just made.
 func newJobClone(source, clone *api.JobInfo) *jobClone {
 	j := &jobClone{
 		clone: clone, source: source, podGroup: source.PodGroup,
@@ -55,8 +56,9 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 	return j
 }
 
-// pristine reports whether the copy is unchanged, after it resets the fields that sessions write all the time. Unless whole is
-// set, placed tasks are only counted. Pending tasks are always compared, because plugins write to them.
+// pristine reports whether the session has left the copy unchanged. It first resets the fields that sessions write all
+// the time. Unless whole is set, placed tasks are only counted. Pending tasks are always compared, because plugins
+// write to them.
 func (j *jobClone) pristine(whole bool) bool {
 	c, source := j.clone, j.source
 	j.allocated.restore(c.Allocated)
@@ -81,7 +83,7 @@ func (j *jobClone) sameCounts() bool {
 		len(c.Tasks) == len(j.tasks) && len(c.TaskToSubJob) == len(j.tasks) && maps.Equal(countsOf(c.TaskStatusIndex), j.statuses)
 }
 
-// pristineTasks compares the tasks, and checks that each is at its place in the copy.
+// pristineTasks reports whether the copy's tasks are unchanged and still in the maps of the copy that contained them.
 func (j *jobClone) pristineTasks() bool {
 	c := j.clone
 	for i := range j.tasks {
@@ -91,7 +93,7 @@ func (j *jobClone) pristineTasks() bool {
 			return false
 		}
 		if t.status == api.Pending {
-			t.clone.Pod = t.source.Pod // the session had replaced the pod by its own copy
+			t.clone.Pod = t.source.Pod // the session has replaced the pod by its own copy
 		}
 		t.clone.LastTransaction = nil
 		t.clone.EvictionOccurred, t.clone.JobAllocatedHyperNode = false, ""
@@ -102,7 +104,7 @@ func (j *jobClone) pristineTasks() bool {
 	return true
 }
 
-// countsOf counts the tasks of each status.
+// countsOf returns the number of tasks of each status in the index.
 func countsOf(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]int {
 	counts := make(map[api.TaskStatus]int, len(index))
 	for status, tasks := range index {
@@ -111,7 +113,7 @@ func countsOf(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]int {
 	return counts
 }
 
-// equalJob compares the fields that copy and source have in common, except tasks and sub-jobs.
+// equalJob reports whether the copy c and the source have equal fields, without tasks and sub-jobs.
 func equalJob(c, source *api.JobInfo) bool {
 	return c.UID == source.UID && c.PgUID == source.PgUID && c.Name == source.Name && c.Namespace == source.Namespace && c.Queue == source.Queue &&
 		binding.MinimumApplied(c, source.PodGroup) && c.WaitingTime == source.WaitingTime && c.AllocatedHyperNode == source.AllocatedHyperNode &&
@@ -129,8 +131,8 @@ func entries(index map[api.TaskStatus]api.TasksMap) int {
 	return n
 }
 
-// equalSubJobs compares the sub-jobs with their original fields. Their tasks are known to be present, so it only counts them, to
-// detect additional ones.
+// equalSubJobs reports whether the copy's sub-jobs have their original fields. The caller has already found all
+// original tasks in the copy, so equalSubJobs only counts tasks, to detect additional ones.
 func (j *jobClone) equalSubJobs() bool {
 	if len(j.clone.SubJobs) != len(j.subs) {
 		return false

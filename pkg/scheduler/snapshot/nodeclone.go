@@ -9,28 +9,29 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// nodeClone is a session's copy of a node, and the data that shows whether it is unchanged.
+// nodeClone is a session's copy of a node, with the data that shows whether the session has changed the copy.
 type nodeClone struct {
 	clone *api.NodeInfo
-	// was is the original copy. sums has the original amounts of its resources, in the order of sumsOf.
+	// was has the fields of the copy when it was made. sums has the amounts of its resources at that time, in the order
+	// of sumsOf.
 	was   api.NodeInfo
 	sums  [7]*Amount
 	tasks []taskClone
-	// fits reports whether the tasks request no more than the node has, see Fits.
+	// fits reports whether the node's tasks request no more than the node has (Copies.Fits).
 	fits bool
-	// version is the generation of the source.
+	// version is the generation that the source had when the copy was made.
 	version uint64
 	// source is the node in the books.
 	source *api.NodeInfo
 
-	// kube is the view of the node for Kubernetes' plugins. generation is the generation that kube had when it was made
-	// from this copy; each change raises it.
+	// kube is the node in the form that Kubernetes' plugins read. generation is kube's generation when it was made from
+	// this copy; each change of kube raises its generation.
 	kube       *kubeframework.NodeInfo
 	generation int64
 }
 
-// newNodeClone records a copy that was just made. former is the copy before it, if any: the view of its pods for Kubernetes'
-// plugins is reused.
+// newNodeClone records the original values of a copy that was just made. former is the previous copy of the node; nil
+// if there was none. The Kubernetes form of its pods is used again.
 func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
 	n := &nodeClone{clone: clone, was: *clone, source: source, tasks: make([]taskClone, 0, len(source.Tasks))}
 	for i, r := range sumsOf(clone) {
@@ -46,16 +47,16 @@ func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
 	return n
 }
 
-// sumsOf returns the resources that Clone takes from the Kubernetes object and the tasks. Adding and removing tasks changes only
-// the first ones, up to index firstFixed.
+// sumsOf returns the node's sums of resources. Adding and removing tasks changes only the first of them, before index
+// firstFixed.
 func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
 
 const firstFixed = 4
 
-// pristine reports whether the copy is unchanged. Unless whole is set, a changed task is detected only through the sums, and the
-// node's load and images are not compared.
+// pristine reports whether the session has left the copy unchanged. Unless whole is set, changed tasks are detected
+// only by the sums, and the node's load and images are not compared.
 func (n *nodeClone) pristine(whole bool) bool {
 	c := n.clone
 	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || !n.equalSums(whole) || c.BindGeneration != n.was.BindGeneration {
@@ -75,7 +76,8 @@ func (n *nodeClone) pristine(whole bool) bool {
 	return true
 }
 
-// equalFields reports whether the fields of the copy that are not compared with the source's have their original values.
+// equalFields reports whether the copy's other fields, which are compared neither as sums nor with the source, have
+// their original values.
 func (n *nodeClone) equalFields() bool {
 	c, was := n.clone, &n.was
 	return c.Name == was.Name && c.Node == was.Node && c.State == was.State && c.NumaInfo == nil && c.NumaChgFlag == was.NumaChgFlag &&
@@ -83,8 +85,8 @@ func (n *nodeClone) equalFields() bool {
 		c.OfflineJobEvicting == was.OfflineJobEvicting && c.Generation == was.Generation
 }
 
-// equalSums reports whether the copy's resources have their original amounts. Unless whole is set, resources from index firstFixed
-// on are compared only if the copy has other objects for them.
+// equalSums reports whether the copy's resources have their original amounts. Resources from index firstFixed on
+// normally do not change. Unless whole is set, they are compared only if the copy refers to other Resource objects.
 func (n *nodeClone) equalSums(whole bool) bool {
 	was := sumsOf(&n.was)
 	for i, r := range sumsOf(n.clone) {
@@ -99,8 +101,8 @@ func (n *nodeClone) equalSums(whole bool) bool {
 	return true
 }
 
-// kubeNode returns the view of the copy for Kubernetes' plugins. It is rebuilt for a new copy, and if the last session changed
-// it.
+// kubeNode returns the node in the form that Kubernetes' plugins read. It is built again for a new copy, and if the
+// last session changed it.
 func (n *nodeClone) kubeNode() fwk.NodeInfo {
 	if n.kube != nil && n.kube.Generation == n.generation {
 		return n.kube
@@ -115,7 +117,7 @@ func (n *nodeClone) kubeNode() fwk.NodeInfo {
 	for _, pod := range n.clone.Pods() {
 		info, ok := known[pod]
 		if !ok {
-			info, _ = kubeframework.NewPodInfo(pod) // as in upstream, an affinity term that cannot be parsed is left out
+			info, _ = kubeframework.NewPodInfo(pod) // as in upstream, an invalid affinity term is left out
 		}
 		n.kube.AddPodInfo(info)
 	}

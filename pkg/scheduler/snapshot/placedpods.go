@@ -10,23 +10,23 @@ import (
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 )
 
-// PlacedPods are the placed tasks behind the pod lister of a session's plugins. Most jobs keep their copy from the last session,
-// and so their entries. The zero value is ready for use.
+// PlacedPods are the placed tasks that the pod lister of a session's plugins returns. Most jobs have the same copy as
+// in the last session. The entries of such jobs stay. The zero value is ready for use.
 type PlacedPods struct {
-	// jobs are the copies whose tasks have entries.
+	// jobs are the copies of jobs whose tasks have entries.
 	jobs map[api.JobID]*api.JobInfo
-	// tasks are all placed tasks. choosy are the tasks with pod affinity, and unnamed the tasks whose pod does not name
-	// its node yet.
+	// tasks are all placed tasks. choosy are the placed tasks with pod affinity. unnamed are the placed tasks whose pod
+	// does not yet name its node.
 	tasks, choosy, unnamed map[api.TaskID]*api.TaskInfo
 	kept                   bool
 }
 
-// Keep records that the session which had the pods has ended, and that it has added and removed only tasks of its jobs. Otherwise
+// Keep records that the last session has ended, and that it has added and removed only tasks of its jobs. Without Keep,
 // all entries are rebuilt for the next session.
 func (p *PlacedPods) Keep() { p.kept = true }
 
-// lister returns the pod lister of the session's plugins. Only pods that do not name their task's node yet are copied. Others are
-// shared, and upstream's lister copies them when it has to.
+// lister returns the pod lister of the session's plugins. It copies only pods that do not yet name their task's node.
+// Other pods are shared, and upstream's lister copies them when necessary.
 func (p *PlacedPods) lister(ssn *vcframework.Session) *vcframework.PodLister {
 	if !p.kept || !p.follow(ssn.Jobs) {
 		*p = PlacedPods{
@@ -43,8 +43,8 @@ func (p *PlacedPods) lister(ssn *vcframework.Session) *vcframework.PodLister {
 	return &vcframework.PodLister{Session: ssn, Tasks: p.tasks, TaskWithAffinity: p.choosy, CachedPods: copies}
 }
 
-// follow adds the tasks of these jobs and removes all other tasks. It returns false if the number of tasks is wrong afterwards,
-// so that they must be rebuilt.
+// follow adds the tasks of the given jobs and removes all other tasks. It returns false if the number of tasks is wrong
+// afterwards. The caller must then rebuild all entries.
 func (p *PlacedPods) follow(jobs map[api.JobID]*api.JobInfo) bool {
 	for id, job := range p.jobs {
 		if jobs[id] != job {
@@ -60,7 +60,7 @@ func (p *PlacedPods) follow(jobs map[api.JobID]*api.JobInfo) bool {
 			p.jobs[id] = job
 			p.enter(job)
 		}
-		for uid := range job.TaskStatusIndex[api.Pending] { // the session may have placed them and taken them back
+		for uid := range job.TaskStatusIndex[api.Pending] { // the last session may have placed these tasks and undone that
 			p.remove(uid)
 		}
 		for status, tasks := range job.TaskStatusIndex {
@@ -90,7 +90,7 @@ func (p *PlacedPods) remove(uid api.TaskID) {
 	delete(p.unnamed, uid)
 }
 
-// podOn returns a copy of the pod that names the node and has annotations of its own, which plugins write to.
+// podOn returns a copy of the pod that names the node. The copy has its own annotations, because plugins write to them.
 func podOn(pod *v1.Pod, node string) *v1.Pod {
 	own := *pod
 	own.Spec.NodeName = node

@@ -8,11 +8,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// Upstream adds up the requests of all tasks of all jobs several times in a session, task by task. A job already has the sum of
-// the requests of its placed tasks (api.JobInfo.Allocated). So upstream then sees summaries of jobs: one placed task that
-// requests the sum, and, where upstream also counts placed tasks, others that request nothing.
+// Upstream adds up the requests of all tasks of all jobs several times in a session, task by task. But a job already
+// has the sum of the requests of its placed tasks (api.JobInfo.Allocated). So in these places upstream sees summaries
+// of jobs. A summary has one placed task that requests the sum. Where upstream also counts placed tasks, the summary
+// has further placed tasks that request nothing.
 
-// fewTasks is the number of placed tasks up to which a job is not summarized.
+// fewTasks is the largest number of placed tasks with which a job is not summarized.
 const fewTasks = 3
 
 // Summaries are jobs that are shown as summaries until Undo. The zero value is ready for use.
@@ -29,8 +30,9 @@ type wholeJob struct {
 	index map[api.TaskStatus]api.TasksMap
 }
 
-// Show replaces the job's tasks with a summary, unless it has few placed tasks. If counted is set, the number of placed tasks
-// stays the same. The job's Tasks are meanwhile only the pending ones, because upstream looks for gated tasks there.
+// Show replaces the job's placed tasks by a summary. It does nothing if the job has few placed tasks or a sum with
+// scalars of 0. If counted is set, the number of placed tasks stays the same. Until Undo, the job's Tasks are only the
+// pending tasks, because upstream searches them for gated tasks.
 func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	placed := 0
 	for status, tasks := range job.TaskStatusIndex {
@@ -55,7 +57,7 @@ func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	job.Tasks, job.TaskStatusIndex = shown[api.Pending], shown
 }
 
-// Undo restores all jobs.
+// Undo restores all summarized jobs.
 func (s *Summaries) Undo() {
 	for _, whole := range s.whole {
 		whole.job.Tasks, whole.job.TaskStatusIndex = whole.tasks, whole.index
@@ -79,7 +81,7 @@ func (s *Summaries) placeholdersOf(count int) api.TasksMap {
 	return tasks
 }
 
-// hasZeros reports whether the sum has scalars of 0, which may belong to tasks that are no longer in it.
+// hasZeros reports whether the sum has scalars of 0. These may remain from tasks that are no longer part of the sum.
 func hasZeros(sum *api.Resource) bool {
 	for _, amount := range sum.ScalarResources {
 		if amount == 0 {

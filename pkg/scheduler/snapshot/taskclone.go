@@ -9,22 +9,23 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// taskClone is a task of a node or a job in the books, and its copy.
+// taskClone is a task of a node or a job in the books, with its copy.
 //
-// The tasks of a node are never changed, only replaced. Of a job's tasks, the books change the status, the node, the pod
-// and the NUMA information.
+// The books never change the tasks of a node, they only replace them. Of a job's tasks, the books change the status,
+// the node, the pod and the NUMA information.
 type taskClone struct {
 	key           api.TaskID
 	source, clone *api.TaskInfo
-	// The fields below are the source's when the copy was made. requests and launch are its Resreq and InitResreq.
+	// The fields below are the source's fields when the copy was made. requests is its Resreq, and launch its
+	// InitResreq.
 	status           api.TaskStatus
 	numa             *api.TopologyInfo
 	policy           string
 	pinned           bool
 	requests, launch *Amount
-	// pod is the source's pod when the job was last compared.
+	// pod is the pod of the source when the job was last compared.
 	pod *v1.Pod
-	// sub is the copy's sub-job; nil in a node.
+	// sub is the copy's sub-job that contains the task; nil for a task of a node.
 	sub *api.SubJobInfo
 }
 
@@ -36,7 +37,7 @@ func newTaskClone(key api.TaskID, source, clone *api.TaskInfo, known *amounts) t
 	}
 }
 
-// unchanged reports whether the copy equals a new Clone of the source.
+// unchanged reports whether the copy equals a new Clone of the source task.
 func (t *taskClone) unchanged() bool {
 	c, source := t.clone, t.source
 	return source.Status == t.status && c.Status == t.status && c.Pod == source.Pod && c.NodeName == source.NodeName && c.UID == source.UID && c.Job == source.Job &&

@@ -16,9 +16,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// handle is the part of the scheduler that plugins of kube-scheduler's framework may use: clients, informers, event recorder,
-// the shared state of devices, and the nodes of the open session. All other methods panic, as they do for upstream's own
-// plugins.
+// handle is the k8sframework.Handle of adapted plugins. It supports clients, informers, the event recorder, the shared
+// state of devices, and the nodes of the open session. All other methods of the interface panic, as they do for
+// upstream's own plugins.
 type handle struct {
 	*k8s.Framework
 	config   func() *rest.Config
@@ -40,7 +40,7 @@ func newHandle(h framework.Handle) *handle {
 	}
 }
 
-// open sets the nodes that the plugin sees from now on; nil when no session is open.
+// open sets the nodes that the adapted plugin sees from now on; nil when no session is open.
 func (h *handle) open(nodes map[string]fwk.NodeInfo) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,7 +48,7 @@ func (h *handle) open(nodes map[string]fwk.NodeInfo) {
 }
 
 // SnapshotSharedLister implements k8sframework.Handle. A session changes the nodes, so a plugin may read them only in
-// calls that the session makes, and not in PreBind and the calls after it.
+// calls that the session makes. PreBind and later calls run outside the session and must not read the nodes.
 func (h *handle) SnapshotSharedLister() k8sframework.SharedLister {
 	h.mu.Lock()
 	defer h.mu.Unlock()

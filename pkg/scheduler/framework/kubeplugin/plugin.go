@@ -31,10 +31,10 @@ func WithWeight(weight int) Option { return func(p *plugin) { p.weight = weight 
 // framework.DefaultStepTimeout.
 func WithTimeout(d time.Duration) Option { return func(p *plugin) { p.timeout = d } }
 
-// WithCaching lets allocate cache the results of Filter and Score, for all tasks of a class or for tasks of a class in
-// one job, as scope says. reads are the only labels and annotations of pods that Filter and Score read. The plugin must
-// give equal pods equal results, regardless of placements on other nodes. Its Reserve must need nothing that Filter left
-// in the CycleState.
+// WithCaching allows allocate to cache the results of Filter and Score. scope says which tasks share a result: all
+// tasks of a class, or the tasks of a class in one job. reads are the only labels and annotations of pods that Filter
+// and Score read. The plugin must give equal pods equal results, regardless of placements on other nodes. Its Reserve
+// must not need data that Filter stored in the CycleState.
 func WithCaching(scope framework.CacheScope, reads framework.PodKeys) Option {
 	return func(p *plugin) { p.caching = &caching{scope: scope, reads: reads} }
 }
@@ -58,9 +58,9 @@ type signing struct {
 	*caching
 }
 
-// New builds a plugin of kube-scheduler's framework and adapts it to this project, under its name in the conf. Call it in
-// PluginSpec.New. If the adapted plugin has a method Recover(ctx) error, it is a framework.Recoverer. If it is an
-// io.Closer, it is closed when a reload replaces the configuration.
+// New builds a plugin of kube-scheduler's framework and adapts it to this project. name is the plugin's name in the
+// conf. Call New in PluginSpec.New. If the adapted plugin has a method Recover(ctx) error, the result is a
+// framework.Recoverer. If the adapted plugin is an io.Closer, it is closed when a reload replaces the configuration.
 //
 // Filter and Score are called for each task, unless WithCaching allows caching.
 func New(name string, h framework.Handle, build Factory, opts ...Option) (framework.Plugin, error) {
@@ -98,8 +98,8 @@ func built(build Factory, h k8sframework.Handle) (_ k8sframework.Plugin, err err
 	return build(h)
 }
 
-// plugin adapts a plugin of kube-scheduler's framework. It lives as long as its configuration, or longer if its pre-bind
-// steps still run.
+// plugin adapts a plugin of kube-scheduler's framework. It lives as long as its configuration. If its pre-bind steps
+// still run then, it lives until they end.
 type plugin struct {
 	points  points
 	name    string
@@ -113,8 +113,8 @@ type plugin struct {
 	// closer is the plugin that is adapted; nil if it is not an io.Closer.
 	closer io.Closer
 
-	// mu guards held: the states of tasks that have a reservation of the plugin. A state stays until the task's placement
-	// is taken back, or until the task was bound or rolled back.
+	// mu guards held, which maps tasks with a reservation of the plugin to their states. A state stays until the task's
+	// placement is taken back, or until the task was bound or rolled back.
 	mu   sync.Mutex
 	held map[types.UID]*taskState
 }
@@ -191,7 +191,7 @@ func (p *plugin) forget(uid types.UID) {
 	delete(p.held, uid)
 }
 
-// heldFor returns the state that is kept for the task; nil if nothing is reserved for it.
+// heldFor returns the state of the task if the plugin has reserved for the task; otherwise nil.
 func (p *plugin) heldFor(uid types.UID) *taskState {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -56,15 +56,15 @@ func pointsOf(plugin k8sframework.Plugin) (points, error) {
 	return p, nil
 }
 
-// statusCodes are those codes of kube-scheduler's statuses that refuse a node, with upstream's codes for them. A Filter
-// must not return other codes; they count as errors.
+// statusCodes maps the codes of kube-scheduler's statuses that refuse a node to upstream's codes. If a Filter returns
+// any other code, the code counts as an error.
 var statusCodes = map[fwk.Code]int{
 	fwk.Unschedulable:                api.Unschedulable,
 	fwk.UnschedulableAndUnresolvable: api.UnschedulableAndUnresolvable,
 	fwk.Pending:                      api.UnschedulableAndUnresolvable,
 }
 
-// refusal converts the status of a Filter to a refusal of the node; nil if it accepts the node.
+// refusal converts the status of a Filter to a refusal of the node; nil if the status accepts the node.
 func (p *plugin) refusal(status *fwk.Status) *api.Status {
 	if status.IsSuccess() {
 		return nil
@@ -83,7 +83,7 @@ func (p *plugin) message(status *fwk.Status) string {
 	return fmt.Sprintf("plugin %s returned %s", p.name, status.Code())
 }
 
-// failure converts the status to an error; nil for success.
+// failure converts the plugin's status to an error; nil if the status is success.
 func (p *plugin) failure(status *fwk.Status) error {
 	if status.IsSuccess() {
 		return nil

@@ -37,8 +37,8 @@ func (p transacting) PreBind(ctx context.Context, task *api.TaskInfo, nodeName s
 	return p.failure(p.points.preBind.PreBind(ctx, state, task.Pod, nodeName))
 }
 
-// Rollback implements framework.PreBinder. Unreserve of the adapted plugin cannot return an error. It is called again if
-// it panicked, or returned after its deadline.
+// Rollback implements framework.PreBinder. It calls Unreserve of the adapted plugin, which cannot return an error. If
+// Unreserve panics, or returns after its deadline, the engine calls Rollback again.
 func (p transacting) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	state := p.heldFor(task.Pod.UID)
 	if state == nil {

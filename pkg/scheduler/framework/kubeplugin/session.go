@@ -32,14 +32,15 @@ type taskState struct {
 	nodes sets.Set[string]
 	// notFiltered reports whether PreFilter returned Skip, so that Filter is not called for the task.
 	notFiltered bool
-	// err is why PreEnqueue or PreFilter refused the task on all nodes; nil if they did not.
+	// err is why PreEnqueue or PreFilter refused the task on all nodes; nil if neither refused it.
 	err error
-	// reservedOn is the node on which the plugin has reserved for the task.
+	// reservedOn is the node on which the plugin has reserved for the task; empty without a reservation.
 	reservedOn string
 }
 
-// prePredicate calls PreEnqueue and PreFilter for the task again. An error says why the task fits nowhere. If the plugin
-// has reserved for the task, it does nothing, because the task's state contains the reservation.
+// prePredicate calls PreEnqueue and PreFilter for the task again. An error says why the task fits nowhere. If the
+// plugin has already reserved for the task, prePredicate does nothing, because the task's state contains the
+// reservation.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if s.heldFor(task.Pod.UID) != nil {
 		return nil
@@ -51,7 +52,7 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return err
 }
 
-// stateOf returns the task's state. If there is none yet, it calls PreEnqueue and PreFilter.
+// stateOf returns the task's state. If the task has no state yet, stateOf calls PreEnqueue and PreFilter to build it.
 func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	if held := s.heldFor(task.Pod.UID); held != nil {
 		return held, nil
@@ -91,7 +92,7 @@ func (s *session) begin(state *taskState, pod *v1.Pod) error {
 	return s.failure(status)
 }
 
-// predicate returns an error if the plugin refuses the node.
+// predicate returns an error if the adapted plugin refuses the node for the task.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if refused := s.verdict(task, node); refused != nil {
 		return api.NewFitErrWithStatus(task, node, refused)
