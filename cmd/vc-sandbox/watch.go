@@ -102,7 +102,7 @@ func (v *view) await(ctx context.Context, began time.Time, what string, conditio
 	}
 }
 
-// placed returns the pods with all labels of the selector, and separately those of them that have a node.
+// placed returns all pods with the labels of the selector, and a second list with only the pods that have a node.
 func (v *view) placed(selector map[string]string) (all, bound []*corev1.Pod) {
 	// Listing from an informer's store does not fail.
 	all, _ = v.pods.Pods(namespace).List(labels.SelectorFromSet(selector))

@@ -74,7 +74,7 @@ func parseSettings(name gangs.Name, by string, minMember int32, said map[string]
 	return s
 }
 
-// settingsOf returns the annotations that are gang settings. The match policy always has the key MatchPolicyAnnotation.
+// settingsOf returns the annotations that are gang settings. It renames MatchPolicyAlias to MatchPolicyAnnotation.
 func settingsOf(annotations map[string]string) map[string]string {
 	said := map[string]string{}
 	for _, key := range settingKeys {

@@ -123,8 +123,8 @@ func overcommitted(node *api.NodeInfo, names []v1.ResourceName) bool {
 	return false
 }
 
-// overrideNode sets the node's total of the named resources. It sets them also in a copy of the Node object, because
-// other code computes values from the object later. The Node object itself stays unchanged, because other goroutines
+// overrideNode sets the node's total of the named resources, in the NodeInfo and in a copy of its Node object: other
+// code computes values from the Node object later. The original Node object stays unchanged, because other goroutines
 // read it.
 func overrideNode(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
 	other := false

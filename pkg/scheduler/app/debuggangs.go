@@ -16,7 +16,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 )
 
-// gangsShown is the default of the parameter limit of /debug/gangs, and mostGangShown its maximum.
+// Numbers of gangs in one response of /debug/gangs: gangsShown without the parameter limit, and mostGangShown at most.
 const (
 	gangsShown    = 100
 	mostGangShown = 5000

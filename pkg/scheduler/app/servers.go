@@ -69,9 +69,9 @@ func startServers(ctx context.Context, o *Options, health http.Handler, shown *d
 	return nil
 }
 
-// gangsOnLoopback serves /debug/gangs and /debug/nodegroups on the loopback address only. They show the gangs of all
-// namespaces, and every pod of the cluster can reach the address of the scheduler's pod. kubectl port-forward uses
-// loopback, so users who may forward ports of the pod can read them.
+// gangsOnLoopback serves /debug/gangs and /debug/nodegroups on the loopback address only. These pages show the gangs of
+// all namespaces, and every pod of the cluster can reach the address of the scheduler's pod. Users who may forward
+// ports of the pod can still read the pages, because kubectl port-forward uses loopback.
 func gangsOnLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

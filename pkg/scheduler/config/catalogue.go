@@ -18,7 +18,7 @@ const (
 	never               = "never"
 )
 
-// ActionSpec declares what a configurations entry may hold: the arguments of an action, or of a built-in block.
+// ActionSpec declares the arguments of an action, or of another entry under `configurations`.
 type ActionSpec struct {
 	Name      string
 	Doc       string

@@ -49,7 +49,7 @@ type parser struct {
 	preBindDisabled map[string]bool
 	// pluginLines are the lines of the plugins named so far, by name.
 	pluginLines map[string]int
-	// given are the arguments of plugins, by plugin and by name.
+	// given are the arguments that the file gives to plugins, by the names of plugin and argument.
 	given map[string]map[string]field
 	// tiersLine is the line of the key "tiers", and metricsLine the line of a non-empty key "metrics". They are 0 if the
 	// file lacks the key.
