@@ -7,7 +7,7 @@ package main
 import (
 	"fmt"
 	"os"
-	_ "time/tzdata" // for the time zone of plugin tdm, which $TZ selects: the image has no time zone database
+	_ "time/tzdata" // plugin tdm uses the time zone in $TZ, and the image has no time zone database
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
 )

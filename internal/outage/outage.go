@@ -68,7 +68,7 @@ type Outage struct {
 	mu      sync.Mutex
 	failing map[string]failure
 	// began is when the last outage began. back is when the API server first responded to a failing request after
-	// began. back is zero if requests for another path have begun to fail since then.
+	// began. back becomes zero when requests for a path that did not fail before begin to fail.
 	began, back time.Time
 	// over is called at the end of an outage that lasted long enough for gangs to fail several times.
 	over func()
