@@ -29,8 +29,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// factory creates informers of Kubernetes' kinds that list again soon after an outage of the API server. That holds for the
-// API groups that it has a method for; the controllers use no others.
+// factory creates informers of Kubernetes' kinds that list again soon after an outage of the API server. This applies
+// only to the API groups that have a method here, which are all that the controllers use.
 type factory struct {
 	informers.SharedInformerFactory
 }
@@ -48,8 +48,8 @@ func (f *factory) Scheduling() scheduling.Interface {
 	return scheduling.New(f, metav1.NamespaceAll, nil)
 }
 
-// vcFactory creates informers of Volcano's kinds that list again soon after an outage of the API server. That holds for the
-// API groups that it has a method for; the controllers use no others.
+// vcFactory creates informers of Volcano's kinds that list again soon after an outage of the API server. This applies
+// only to the API groups that have a method here, which are all that the controllers use.
 type vcFactory struct {
 	vcinformers.SharedInformerFactory
 }
@@ -73,7 +73,7 @@ func (f *vcFactory) Topology() vctopology.Interface {
 	return vctopology.New(f, metav1.NamespaceAll, nil)
 }
 
-// relisting makes a new informer list again soon after a failure, and returns it.
+// relisting returns the informer, changed to list again soon after a failure. The informer must not have been started.
 func relisting(informer cache.SharedIndexInformer) cache.SharedIndexInformer {
 	if err := outage.RelistSoon(informer); err != nil {
 		klog.ErrorS(err, "Setting the watch error handler of an informer failed, it recovers slowly from outages")

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vc-controller-manager runs upstream's Volcano controllers, with the same flags and four differences. An
-// address without a host listens on loopback; use 0.0.0.0 or [::] to listen everywhere. The PodGroups created for
-// workloads inherit this project's annotations in addition to Volcano's. After an outage of the API server all
-// controllers work again at once. And the gang-controller, unless --controllers excludes it, creates the PodGroups of
-// gangs that are declared with Koordinator's or scheduler-plugins' objects and annotations.
+// Command vc-controller-manager runs upstream's Volcano controllers, with the same flags and four differences.
+//
+//   - An address without a host listens on loopback; use 0.0.0.0 or [::] to listen everywhere.
+//   - The PodGroups of workloads inherit this project's annotations in addition to Volcano's.
+//   - After an outage of the API server, all controllers work again at once.
+//   - The gang-controller creates the PodGroups of gangs that are declared with Koordinator's or scheduler-plugins' objects
+//     and annotations, unless --controllers excludes it.
 package main
 
 import (
@@ -87,7 +89,7 @@ func run() error {
 	return serve(signals.SetupSignalContext(), opts)
 }
 
-// controllerNames returns the names for the flag --controllers, sorted.
+// controllerNames returns the names that the flag --controllers accepts, sorted.
 func controllerNames() []string {
 	var names []string
 	framework.ForeachController(func(c framework.Controller) { names = append(names, c.Name()) })

@@ -37,8 +37,8 @@ import (
 // otherwise run beside the controllers of the next leader.
 var errLeaseLost = errors.New("the leader lease was lost")
 
-// serve runs the controllers until ctx ends. It is used instead of upstream's Run, whose informers pause for up to a minute
-// after an outage of the API server. The informers here wait for the end of the outage.
+// serve runs the controllers until ctx ends. It replaces upstream's Run, whose informers pause for up to a minute after
+// an outage of the API server. The informers here wait for the end of the outage.
 func serve(ctx context.Context, opts *options.ServerOption) error {
 	config, err := kube.BuildConfig(opts.KubeClientOptions)
 	if err != nil {
@@ -84,7 +84,8 @@ func serve(ctx context.Context, opts *options.ServerOption) error {
 	}
 }
 
-// serveMetrics starts a server for metrics. The server listens once serveMetrics returns; a later error is sent to failed.
+// serveMetrics starts the metrics server. The server listens when serveMetrics returns; an error after that is sent to
+// failed.
 func serveMetrics(ctx context.Context, address string, failed chan<- error) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -125,8 +126,8 @@ func controllerOptions(config *rest.Config, opts *options.ServerOption) (*framew
 	}, nil
 }
 
-// startControllers starts the registered controllers that are selected. A controller that cannot be created is logged
-// and left out, as in upstream.
+// startControllers starts the registered controllers that --controllers selects. If a controller cannot be created, the
+// error is logged and the other controllers are started, as in upstream.
 func startControllers(ctx context.Context, opts *framework.ControllerOption, selected []string) {
 	framework.ForeachController(func(c framework.Controller) {
 		if !enabled(c.Name(), selected) {
@@ -145,7 +146,7 @@ func startControllers(ctx context.Context, opts *framework.ControllerOption, sel
 	})
 }
 
-// enabled reports whether the value of the flag --controllers, as a list, enables the controller. The first entry with the
+// enabled reports whether the list of the flag --controllers enables the controller. The first entry with the
 // controller's name decides.
 func enabled(name string, selected []string) bool {
 	for _, entry := range selected {

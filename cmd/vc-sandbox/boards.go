@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// The requests of the pods in withDevices: each pod wants two GPUs and the NIC on their PCIe switch.
+// The requests of the pods in the demo step withDevices: each pod wants two GPUs and the NIC on their PCIe switch.
 const (
 	deviceGPUs  = "koordinator.sh/gpu"
 	deviceNICs  = "koordinator.sh/rdma"
@@ -28,8 +28,8 @@ const (
 	oneSwitch   = `{"deviceTypes":["gpu","rdma"],"requiredScope":"SamePCIe"}`
 )
 
-// withDevices shows gangs with devices: two nodes have 8 GPUs and 4 NICs each, and a pod uses one of the GPUs. Each
-// rank of a gang gets the two GPUs and the NIC of one PCIe switch, in the write that binds it.
+// withDevices shows gangs with devices. Two nodes have 8 GPUs and 4 NICs each, and a pod uses one of the GPUs. Each
+// member of a gang gets the two GPUs and the NIC of one PCIe switch, in the write that binds the member.
 func (s *story) withDevices(ctx context.Context) error {
 	c := s.clusters[0]
 	boards := []*v1alpha1.Device{controlplane.EightGPUs(c.nodes[0].Name), controlplane.EightGPUs(c.nodes[1].Name)}
@@ -75,7 +75,8 @@ func (s *story) withDevices(ctx context.Context) error {
 	return nil
 }
 
-// device is a device of one node. It has the type and minor that Device objects and the annotation device-allocated have.
+// device is a device of one node. Its type and minor are the same as in Device objects and in the annotation
+// device-allocated.
 type device struct {
 	node  string
 	kind  v1alpha1.DeviceType
@@ -97,7 +98,7 @@ func (d devices) String() string {
 	return fmt.Sprintf("GPUs %s and NIC %s", strings.Join(gpus, ", "), strings.Join(nics, ", "))
 }
 
-// usage has the name of the pod that uses each device.
+// usage maps each device to the name of the pod that uses the device.
 type usage map[device]string
 
 // of returns the pod's devices, sorted by type and minor.
@@ -114,8 +115,8 @@ func (u usage) of(pod string) devices {
 	return all
 }
 
-// devicesInUse returns which pods of the gangs have which devices, from their annotations. It returns an error if two pods
-// have the same device.
+// devicesInUse reads from the annotations of the gangs' pods which pod uses which devices. It returns an error if two
+// pods use the same device.
 func (s *story) devicesInUse(gangs ...gang) (usage, error) {
 	users := usage{}
 	for _, g := range gangs {
@@ -148,7 +149,7 @@ func (u usage) add(pod *corev1.Pod) error {
 	return nil
 }
 
-// checkSwitch returns an error unless the devices in has are two GPUs and a NIC of one PCIe switch.
+// checkSwitch returns an error unless the devices in has are two GPUs and a NIC on the same PCIe switch.
 func checkSwitch(boards []*v1alpha1.Device, has devices) error {
 	kinds, switches := map[v1alpha1.DeviceType]int{}, map[string]bool{}
 	for _, board := range boards {
@@ -165,7 +166,7 @@ func checkSwitch(boards []*v1alpha1.Device, has devices) error {
 	return nil
 }
 
-// drawBoards draws the nodes' PCIe switches side by side, with the devices of each and the pods that use them.
+// drawBoards draws the nodes' PCIe switches side by side, each with its devices and the pods that use them.
 func drawBoards(out io.Writer, boards []*v1alpha1.Device, users usage) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, board := range boards {

@@ -24,8 +24,9 @@ const (
 	leastBackoff = time.Second
 )
 
-// refused shows a refused pre-bind: a gang needs every node of a cluster, and bindpolicy refuses one of them because of
-// a label that placement ignores. No member is bound. As soon as the label is removed, the gang is bound.
+// refused shows a failed pre-bind step. A gang needs every node of a cluster, and plugin bindpolicy rejects one of the
+// nodes because of a label that placement ignores. No member is bound. As soon as the label is removed, the gang is
+// bound.
 func (s *story) refused(ctx context.Context) error {
 	c := s.clusters[0]
 	bad := c.nodes[1].Name
@@ -75,8 +76,8 @@ func (s *story) refused(ctx context.Context) error {
 	return nil
 }
 
-// moves shows a gang that changes its cluster. Two clusters can hold the gang, and bindpolicy refuses a node of the cluster
-// where the gang is placed first. The whole gang moves to the other cluster.
+// moves shows a gang that moves to another cluster. Two clusters can hold the gang, and plugin bindpolicy rejects a
+// node of the cluster where the gang is placed first. The whole gang is then placed in the other cluster.
 func (s *story) moves(ctx context.Context) error {
 	for _, former := range []gang{newGang("train-c", s.clusters[0]), s.done} {
 		if err := s.remove(ctx, former); err != nil {
@@ -112,7 +113,8 @@ func (s *story) moves(ctx context.Context) error {
 	return s.quarantine(ctx, bad, "")
 }
 
-// vcjob shows a Volcano Job: the controller manager creates its PodGroup and pods, and they are bound as a gang.
+// vcjob shows a Volcano Job. The controller manager creates the PodGroup and pods of the Job, and the pods are bound as
+// a gang.
 func (s *story) vcjob(ctx context.Context) error {
 	c := s.clusters[2]
 	if err := s.remove(ctx, s.done); err != nil {
@@ -124,8 +126,8 @@ func (s *story) vcjob(ctx context.Context) error {
 	if _, err := s.vc.BatchV1alpha1().Jobs(namespace).Create(ctx, j, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating vcjob %s: %w", j.Name, err)
 	}
-	// The time is measured from here, because kube-apiserver delays creations of a kind that it has just learned by two
-	// seconds.
+	// The time is measured from here, because kube-apiserver delays the first creations of a newly installed kind by
+	// two seconds.
 	began := time.Now()
 	bound, err := s.awaitBound(ctx, began, g)
 	if err != nil {
@@ -159,13 +161,13 @@ func (s *story) quarantine(ctx context.Context, node, reason string) error {
 	return nil
 }
 
-// note adds a row with the current state of the gang to the table of results.
+// note adds a row with the current state of the gang to the table at the end of the demo.
 func (s *story) note(what string, g gang, took time.Duration, why string) {
 	_, bound := s.view.placed(g.labels())
 	s.rows = append(s.rows, row{what: what, wanted: g.members, bound: len(bound), where: s.where(bound), took: took, why: why})
 }
 
-// where returns a text with the InfiniBand clusters of the pods' nodes.
+// where returns a text that names the InfiniBand clusters of the pods' nodes.
 func (s *story) where(pods []*corev1.Pod) string {
 	var parts []string
 	for _, c := range s.clusters {
@@ -182,7 +184,7 @@ func (s *story) where(pods []*corev1.Pod) string {
 	return strings.Join(parts, ", ")
 }
 
-// complaint returns the PodGroup's Unschedulable condition as "reason: message"; empty if there is none.
+// complaint returns the reason and message of the PodGroup's condition Unschedulable; empty without such a condition.
 func (s *story) complaint(g gang) (reason, text string) {
 	pg, err := s.view.podGroups.PodGroups(namespace).Get(g.name)
 	if err != nil {

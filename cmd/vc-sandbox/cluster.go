@@ -13,13 +13,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/controlplane"
 )
 
-// sandbox is a running control plane with nodes, our scheduler and the controllers.
+// sandbox is a running control plane with nodes, this project's scheduler and the controllers.
 type sandbox struct {
 	cp        *controlplane.ControlPlane
 	scheduler *controlplane.Scheduler
 }
 
-// start starts all components, under the chart's RBAC. After an error nothing is left running.
+// start starts all components of a sandbox, with the RBAC permissions of the chart. After an error, no process is left
+// running.
 func start(ctx context.Context, opts *options, progress io.Writer) (_ *sandbox, err error) {
 	conf, err := os.ReadFile(opts.confPath)
 	if err != nil {
@@ -75,7 +76,7 @@ func heading(opts *options) string {
 		text, opts.nodes.CPU, opts.nodes.Memory, opts.nodes.GPUs)
 }
 
-// ticks is a writer that puts a tick before each line. A call of Write may have several lines.
+// ticks is a writer that puts a tick mark before each line. One call of Write may have several lines.
 type ticks struct{ out io.Writer }
 
 func (t *ticks) Write(p []byte) (int, error) {

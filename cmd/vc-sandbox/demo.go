@@ -29,17 +29,17 @@ type story struct {
 	vc       vcclient.Interface
 	view     *view
 	clusters []ibCluster
-	// among are the names of the clusters that the demo uses, if the sandbox has more clusters.
+	// among are the names of the clusters that the demo uses; empty if it uses all clusters of the sandbox.
 	among []string
-	// inTheWay are pods that use nodes of the first two clusters. done is a gang that has finished.
+	// inTheWay are gangs whose pods use nodes of the first two clusters. done is a gang that has finished.
 	inTheWay [2]gang
 	done     gang
 	out      io.Writer
 	rows     []row
 }
 
-// demo starts a sandbox, runs the story in it and prints the results. It returns an error if any step has another
-// result than expected.
+// demo starts a sandbox, runs the steps of the demo in it and prints the results. It returns an error if the result of
+// any step differs from the expected one.
 func demo(ctx context.Context, opts *options, out io.Writer) (err error) {
 	began := time.Now()
 	if err := opts.complete(); err != nil {

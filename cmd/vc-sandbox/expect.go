@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The scheduler's metrics that show its first cycle and the end of a rollback.
+// Metrics of the scheduler that show its first cycle and the end of a rollback.
 const (
 	cyclesMetric     = `volcano_scheduling_cycles_total{result="ok"}`
 	rolledBackMetric = `volcano_bind_transaction_duration_seconds_count{result="rolled_back"}`
@@ -22,7 +22,7 @@ const (
 	metricsPoll = 50 * time.Millisecond
 )
 
-// awaitBound waits until every member has a node, and returns how long that took since began.
+// awaitBound waits until every member has a node, and returns the time since began.
 func (s *story) awaitBound(ctx context.Context, began time.Time, g gang) (time.Duration, error) {
 	return s.view.await(ctx, began, fmt.Sprintf("all %d pods of %s are bound", g.members, g.name), func() (bool, string) {
 		_, bound := s.view.placed(g.labels())
@@ -31,7 +31,7 @@ func (s *story) awaitBound(ctx context.Context, began time.Time, g gang) (time.D
 	})
 }
 
-// awaitRefusal waits until the PodGroup reports that pre-bind failed, and each pod reports that it was not scheduled.
+// awaitRefusal waits until the PodGroup reports a failed pre-bind step, and each pod reports that it was not scheduled.
 func (s *story) awaitRefusal(ctx context.Context, began time.Time, g gang) (took time.Duration, why string, err error) {
 	took, err = s.view.await(ctx, began, fmt.Sprintf("PodGroup %s and its pods report that pre-bind failed", g.name), func() (bool, string) {
 		var reason string
@@ -59,7 +59,7 @@ func (s *story) awaitPending(ctx context.Context, began time.Time, g gang) (took
 	return took, why, err
 }
 
-// checkRefusal checks that the PodGroup's message about a failed pre-bind names the plugin, pod, node and error.
+// checkRefusal checks that the PodGroup's message about a failed pre-bind step names the plugin, pod, node and error.
 func checkRefusal(why string, g gang, node string) error {
 	return checkNames(why, g, map[string]string{
 		"plugin": "plugin bindpolicy",
@@ -69,7 +69,7 @@ func checkRefusal(why string, g gang, node string) error {
 	})
 }
 
-// checkNames checks that why, the PodGroup's message, contains each of the texts in names.
+// checkNames checks that the PodGroup's message, why, contains each of the texts in names.
 func checkNames(why string, g gang, names map[string]string) error {
 	for what, text := range names {
 		if !strings.Contains(why, text) {
@@ -79,16 +79,16 @@ func checkNames(why string, g gang, names map[string]string) error {
 	return nil
 }
 
-// awaitFirstCycle waits until the scheduler has run a cycle. The scheduler is healthy before that, while it waits for its
-// informers and for the creation of the root queue.
+// awaitFirstCycle waits until the scheduler has run a cycle. The health check succeeds earlier, while the scheduler
+// still waits for its informers and for the root queue.
 func (s *story) awaitFirstCycle(ctx context.Context) error {
 	return s.awaitMetrics(ctx, "the scheduler runs a cycle", func(text []byte) (bool, string) {
 		return metric(text, cyclesMetric) > 0, "its metrics report none"
 	})
 }
 
-// awaitRollback waits until the scheduler's metrics show a rolled back transaction and none in flight, and returns how many
-// pre-bind steps were rolled back.
+// awaitRollback waits until the scheduler's metrics show a transaction that was rolled back, and no transaction in
+// flight. It returns how many pre-bind steps were rolled back.
 func (s *story) awaitRollback(ctx context.Context) (steps int, err error) {
 	err = s.awaitMetrics(ctx, "a transaction is rolled back", func(text []byte) (bool, string) {
 		transactions, inFlight := metric(text, rolledBackMetric), metric(text, inFlightMetric)
@@ -99,8 +99,8 @@ func (s *story) awaitRollback(ctx context.Context) (steps int, err error) {
 	return steps, err
 }
 
-// awaitMetrics reads the scheduler's metrics until the condition holds. While it does not hold, the condition returns a
-// description of the current state, for the error after a timeout.
+// awaitMetrics reads the scheduler's metrics until condition returns true. stand is the current state of the metrics in
+// words, for the error after a timeout.
 func (s *story) awaitMetrics(ctx context.Context, what string, condition func(text []byte) (holds bool, stand string)) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

@@ -11,9 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// asGroup shows two gangs in one group, a trainer and its parameter servers. The trainer waits until the parameter servers
-// exist. While the pre-bind of the parameter servers is refused, no pod of the trainer is bound either. Once it succeeds,
-// both gangs are bound.
+// asGroup shows two gangs in one group: a trainer and its parameter servers. The trainer waits until the parameter
+// servers exist. While the pre-bind steps of the parameter servers fail, no pod of the trainer is bound. When the steps
+// succeed, both gangs are bound.
 func (s *story) asGroup(ctx context.Context) error {
 	here, there := s.clusters[0], s.clusters[2]
 	trainer, servers := newGang("trainer", here), newGang("ps", there)

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// shares shows a gang that names no cluster. Other pods use nodes of two of the three clusters, so that these two together
-// have enough free nodes for the gang, but neither has enough alone. The whole gang is placed in the third cluster.
+// shares shows a gang that names no cluster. Other pods use nodes of two of the three clusters. The free nodes of these
+// two clusters together would suffice for the gang, but neither cluster alone can hold it. The whole gang is placed in
+// the third cluster.
 func (s *story) shares(ctx context.Context) error {
 	free := s.clusters[2]
 	g := s.sharing("train-a", len(free.nodes))
@@ -43,9 +44,9 @@ func (s *story) shares(ctx context.Context) error {
 	return nil
 }
 
-// fitsNone shows a gang that no cluster can hold, although the free nodes of two clusters together would suffice. The
-// PodGroup reports for each cluster how many members fit and why the next one does not. When nodes of a cluster become
-// free, the whole gang is placed there.
+// fitsNone shows a gang that no cluster can hold, although the free nodes of two clusters together would suffice. For
+// each cluster, the PodGroup reports how many members fit and why the next member does not. When nodes of a cluster
+// become free, the whole gang is placed there.
 func (s *story) fitsNone(ctx context.Context) error {
 	g := s.sharing("train-b", s.done.members)
 	s.say("%s: a second gang like it", g.name)
@@ -82,7 +83,8 @@ func (s *story) fitsNone(ctx context.Context) error {
 	return nil
 }
 
-// sharing returns a gang that may be placed in any of the demo's clusters, but as a whole in one of them.
+// sharing returns a gang that may be placed in any one of the demo's clusters. All its members must be in the same
+// cluster.
 func (s *story) sharing(name string, members int) gang {
 	g := newGang(name, s.clusters[2])
 	g.members, g.anyCluster, g.among = members, true, s.among

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command vc-sandbox runs a real Kubernetes control plane with simulated nodes on this machine, with the scheduler and
-// the controllers of this repository. `up` starts one for experiments, `down` ends it, and `demo` runs a short story on
-// a new one and fails if a step has another result than expected.
+// the controllers of this repository. `up` starts a sandbox for experiments, and `down` ends it. `demo` runs a
+// demonstration in a new sandbox, and fails if the result of a step differs from the expected one.
 //
-// It starts binaries from bin/, which make builds, listens on loopback only and leaves no process and no file behind
-// (see internal/controlplane).
+// The command starts binaries from bin/, which make builds. It listens on loopback only and leaves no process and no
+// file behind (see internal/controlplane).
 package main
 
 import (

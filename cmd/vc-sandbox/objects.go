@@ -27,22 +27,21 @@ const (
 	schedulerName = "volcano"
 )
 
-// gang is a PodGroup with equal members. Each member needs a whole node unless asks is set. All members are needed for the
-// minimum.
+// gang is a PodGroup with equal members. Each member needs a whole node unless asks is set. The minimum is all members.
 type gang struct {
 	name    string
 	members int
 	cluster ibCluster
 	// label is the key of the pod label that has the gang's name.
 	label string
-	// anyCluster reports whether the members may be in any one cluster or, if among is not empty, in any one of the
-	// clusters in among.
+	// anyCluster reports whether the members may be placed in any one cluster. If among is not empty, only the clusters
+	// in among are allowed.
 	anyCluster bool
 	among      []string
 	// claims reports whether each member has a PersistentVolumeClaim with the name of its pod.
 	claims bool
-	// asks is the request of each member, in addition to a little CPU; nil for a whole node. joint is the value of the
-	// annotation that requests devices on one PCIe switch.
+	// asks are the requests of each member, in addition to a little CPU; nil for a whole node. joint is the value of
+	// the annotation that requests devices on one PCIe switch.
 	asks  corev1.ResourceList
 	joint string
 	// group are the names of the gangs that are placed and bound with this gang, including itself; nil if it has no group.
@@ -109,8 +108,8 @@ func (g gang) pod(i int) *corev1.Pod {
 	return pod
 }
 
-// job returns a Volcano Job with a launcher, and with workers that need a node each. Its minimum is the number of all its
-// pods.
+// job returns a Volcano Job with a launcher and several workers. Each worker needs a whole node. The minimum is all
+// pods of the Job.
 func job(name string, workers int, cluster ibCluster) *batchv1alpha1.Job {
 	task := func(task string, replicas int, requests corev1.ResourceList) batchv1alpha1.TaskSpec {
 		return batchv1alpha1.TaskSpec{
@@ -143,8 +142,8 @@ func podSpec(cluster ibCluster, requests corev1.ResourceList) corev1.PodSpec {
 	}
 }
 
-// wholeNode returns requests so large that the node has room for one such pod only: all GPUs, and more than half of the
-// CPUs, for nodes without GPUs.
+// wholeNode returns requests so large that only one such pod fits on the node: all GPUs and more than half of the CPUs.
+// The CPUs are for nodes without GPUs.
 func wholeNode(node *corev1.Node) corev1.ResourceList {
 	requests := corev1.ResourceList{corev1.ResourceCPU: cpu(node, 5, 8)}
 	if gpus, ok := node.Status.Allocatable[gpuResource]; ok {

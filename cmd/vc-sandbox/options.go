@@ -25,7 +25,7 @@ const (
 	sampleConf = "config/samples/volcano-scheduler.conf"
 )
 
-// binaries are the binaries of a sandbox, in bin/.
+// binaries are the files in bin/ that a sandbox needs.
 var binaries = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "vc-scheduler", "vc-controller-manager", "vc-webhook-manager",
 }
@@ -33,8 +33,9 @@ var binaries = []string{
 // options configure a sandbox.
 type options struct {
 	nodes controlplane.NodeShape
-	// binDir is the directory of the binaries, by default bin/ of the repository. confPath is the scheduler configuration,
-	// by default sampleConf. dir is the directory for logs and data, by default a temporary one.
+	// binDir is the directory of the binaries, by default bin/ of the repository. confPath is the scheduler's
+	// configuration file, by default sampleConf. dir is the directory for logs and data, by default a temporary
+	// directory.
 	binDir, confPath, dir string
 }
 
@@ -60,7 +61,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.dir, "dir", "", "an empty directory for logs, data and certificates, which are kept (default a temporary directory)")
 }
 
-// complete sets paths that are not given to their defaults, and checks all options. It reports all errors at once.
+// complete sets missing paths to their defaults, and checks all options. It reports all errors at once.
 func (o *options) complete() error {
 	root, err := controlplane.RepoRoot()
 	if err != nil {
@@ -95,7 +96,7 @@ func (o *options) checkNodes() error {
 	return errors.Join(errs...)
 }
 
-// checkDir rejects a directory that contains files, because a sandbox would mix them with its own.
+// checkDir returns an error if the directory contains files, because a sandbox would mix these with its own files.
 func (o *options) checkDir() error {
 	if o.dir == "" {
 		return nil

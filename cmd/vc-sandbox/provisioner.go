@@ -21,9 +21,9 @@ import (
 // selected for a claim.
 const diskClass = "demo-disks"
 
-// provisioner creates a volume for each claim of class diskClass, on the node that is selected for the claim. Only pods on
-// that node can use the volume. The node full has no disk left: for claims there it asks the scheduler for another node, as
-// real provisioners do.
+// provisioner creates a volume for each claim of class diskClass, on the node that is selected for the claim. Only pods
+// on that node can use the volume. The node full has no free disk. For claims on this node, the provisioner asks the
+// scheduler for another node, as real provisioners do.
 type provisioner struct {
 	kube kubernetes.Interface
 	full string
@@ -89,7 +89,7 @@ func (p *provisioner) changed(ctx context.Context, before, after *corev1.Persist
 	}
 }
 
-// askForAnother removes the selected node from the claim, so that the scheduler selects another node.
+// askForAnother removes the selected node from the claim, so that the scheduler selects a different node.
 func (p *provisioner) askForAnother(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, volume.AnnSelectedNode)
 	if _, err := p.kube.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {

@@ -12,26 +12,26 @@ import (
 	"syscall"
 )
 
-// state is the content of the state file, which command up writes for command down.
+// state is the content of the state file. Command up writes the file, and command down reads it.
 type state struct {
 	PID        int    `json:"pid"`
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 }
 
-// runningError is returned if a running sandbox holds the state file.
+// runningError is returned if a running sandbox has locked the state file.
 type runningError struct{ state }
 
 func (e *runningError) Error() string {
 	return fmt.Sprintf("a sandbox is already running (process %d); end it with `vc-sandbox down`, or start another with --state-file", e.PID)
 }
 
-// stateFile is a state file that this process has locked. The sandbox whose process id is in the file runs exactly as long
-// as the file is locked, because the kernel releases the lock however the process ends. So a process that got the same id
-// later is never mistaken for a sandbox. The file is emptied but never removed: otherwise two processes could lock two
-// files with one name.
+// stateFile is a state file that this process has locked. The file contains the process id of a sandbox. This sandbox
+// runs exactly as long as the file is locked, because the kernel releases the lock when the process ends. So a later
+// process with the same id is never mistaken for the sandbox. The file is emptied but never removed: otherwise two
+// processes could lock two files with the same name.
 type stateFile struct{ file *os.File }
 
-// holdState locks the state file for this process. It returns a runningError if another process holds it.
+// holdState locks the state file for this process. It returns a runningError if another process has locked the file.
 func holdState(path string) (*stateFile, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func holdState(path string) (*stateFile, error) {
 	return &stateFile{file}, nil
 }
 
-// write replaces the content of the file.
+// write replaces the content of the state file.
 func (f *stateFile) write(s state) error {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -66,12 +66,12 @@ func (f *stateFile) write(s state) error {
 	return err
 }
 
-// release empties the file and unlocks it.
+// release empties the state file and unlocks it.
 func (f *stateFile) release() error {
 	return errors.Join(f.file.Truncate(0), f.file.Close())
 }
 
-// openState opens a state file without following a link, which another user may have put there.
+// openState opens a state file. It does not follow a symbolic link, because another user may have created the link.
 func openState(path string, flags int) (*os.File, error) {
 	return os.OpenFile(path, flags|syscall.O_NOFOLLOW, 0o600)
 }
@@ -97,7 +97,7 @@ func readState(file *os.File) (state, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return s, fmt.Errorf("reading %s: %w", file.Name(), err)
 	}
-	// The id is used for a signal, and signals to zero and negative ids go to process groups.
+	// down sends a signal to the process with this id. A signal to 0 or a negative id would go to a process group.
 	if s.PID <= 1 {
 		return s, fmt.Errorf("%s names process %d, which is not a sandbox", file.Name(), s.PID)
 	}

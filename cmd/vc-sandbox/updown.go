@@ -35,8 +35,8 @@ Scheduler: log %s, metrics %s
 End it with Ctrl-C, or with ` + "`bin/vc-sandbox down`" + ` from anywhere.
 `
 
-// up starts a sandbox and keeps it until the context ends or one of its processes dies. It writes variables for a shell
-// to out, and everything else to info.
+// up starts a sandbox and waits until the context ends or a process of the sandbox ends unexpectedly. It writes
+// variables for a shell to out, and all other output to info.
 func up(ctx context.Context, opts *options, statePath string, out, info io.Writer) (err error) {
 	if err := opts.complete(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func up(ctx context.Context, opts *options, statePath string, out, info io.Write
 	s, err := start(ctx, opts, info)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // ended on purpose before the start was complete
+			return nil // the user ended the sandbox before its start was complete
 		}
 		return err
 	}
@@ -73,7 +73,7 @@ func up(ctx context.Context, opts *options, statePath string, out, info io.Write
 	}
 }
 
-// down ends the sandbox that holds the state file and waits until it has ended.
+// down ends the sandbox that has locked the state file, and waits until the sandbox has ended.
 func down(ctx context.Context, statePath string, terminate func(pid int) error, out io.Writer) error {
 	file, err := openState(statePath, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -17,9 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// withVolumes shows a gang with volumes. Each member gets a volume that is created on its node, and one node of the cluster
-// where the gang is placed first has no disk left. The whole gang moves to the other free cluster, and the nodes that were
-// selected for its claims in the first cluster are withdrawn.
+// withVolumes shows a gang with volumes. The volume of each member is created on the member's node. One node of the
+// cluster where the gang is placed first has no free disk. The whole gang moves to another cluster, and the nodes that
+// were selected for its claims in the first cluster are removed from the claims.
 func (s *story) withVolumes(ctx context.Context) (err error) {
 	if err := s.remove(ctx, s.done); err != nil {
 		return err
@@ -68,11 +68,11 @@ func (s *story) withVolumes(ctx context.Context) (err error) {
 	return nil
 }
 
-// freeClusters returns two clusters without pods. For a gang with as many members as first has nodes, the scheduler chooses
-// first before other.
+// freeClusters returns two clusters without pods. The scheduler prefers first for a gang with one member for each node
+// of first.
 func (s *story) freeClusters() (first, other ibCluster) {
 	first, other = s.clusters[0], s.clusters[2]
-	if len(other.nodes) < len(first.nodes) { // the scheduler chooses the smaller one first
+	if len(other.nodes) < len(first.nodes) { // the scheduler prefers the smaller cluster
 		first, other = other, first
 	}
 	return first, other

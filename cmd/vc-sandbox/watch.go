@@ -23,19 +23,19 @@ import (
 // stepTimeout limits how long each step of the demo may take.
 const stepTimeout = 30 * time.Second
 
-// view has the objects in the demo's namespace, from informers, so that expected changes are noticed at once.
+// view has the objects in the demo's namespace, from informers, so that the demo notices expected changes at once.
 type view struct {
 	pods      corelisters.PodLister
 	podGroups schedulinglisters.PodGroupLister
 	jobs      batchlisters.JobLister
-	// changed holds a token if an object has changed since the token was last taken.
+	// changed contains a value if an object has changed since the last receive from the channel.
 	changed chan struct{}
 	// dead receives an error when a process of the sandbox ends unexpectedly.
 	dead  <-chan error
 	close func()
 }
 
-// newView starts the view's informers and waits for their initial lists. The function close of the view ends the informers.
+// newView starts the view's informers and waits for their initial lists. The view's function close stops the informers.
 func newView(ctx context.Context, kube kubernetes.Interface, vc vcclient.Interface, dead <-chan error) (*view, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	core := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(namespace))
@@ -80,8 +80,8 @@ func (v *view) note() {
 	}
 }
 
-// await waits until the condition holds, and returns how long that took since began. It checks the condition after every
-// change. After a timeout, the error contains the description that the condition returned last.
+// await waits until condition returns true, and returns the time since began. It calls condition after every change.
+// After a timeout, the error contains the last value of stand, the current state in words.
 func (v *view) await(ctx context.Context, began time.Time, what string, condition func() (holds bool, stand string)) (time.Duration, error) {
 	timer := time.NewTimer(stepTimeout)
 	defer timer.Stop()
@@ -102,7 +102,7 @@ func (v *view) await(ctx context.Context, began time.Time, what string, conditio
 	}
 }
 
-// placed returns the pods with all the labels of the selector and, of these, the pods that have a node.
+// placed returns all pods with the labels of the selector, and a second list with only the pods that have a node.
 func (v *view) placed(selector map[string]string) (all, bound []*corev1.Pod) {
 	// Listing from an informer's store does not fail.
 	all, _ = v.pods.Pods(namespace).List(labels.SelectorFromSet(selector))
@@ -114,7 +114,7 @@ func (v *view) placed(selector map[string]string) (all, bound []*corev1.Pod) {
 	return all, bound
 }
 
-// unschedulable returns the message of the pod's PodScheduled condition if that is false; otherwise empty.
+// unschedulable returns the message of the pod's condition PodScheduled if the condition is false; otherwise "".
 func unschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -124,5 +124,5 @@ func unschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// namespace is the namespace that the demo's objects are made in.
+// namespace is the namespace of the demo's objects.
 const namespace = metav1.NamespaceDefault

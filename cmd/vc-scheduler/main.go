@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vc-scheduler is Volcano's scheduler with bind transactions: a drop-in for upstream's binary of that name.
+// Command vc-scheduler is Volcano's scheduler with bind transactions. It is a drop-in replacement for upstream's binary
+// with the same name.
 package main
 
 import (
 	"fmt"
 	"os"
-	_ "time/tzdata" // for $TZ, the zone of the hours in plugin tdm: the image has no time zone database
+	_ "time/tzdata" // plugin tdm uses the time zone in $TZ, and the image has no time zone database
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/app"
 )

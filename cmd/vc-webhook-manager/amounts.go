@@ -16,12 +16,11 @@ import (
 	"volcano.sh/volcano/pkg/webhooks/router"
 )
 
-// maxReported limits how many invalid amounts one response names.
+// maxReported is the maximum number of invalid amounts that one response names.
 const maxReported = 5
 
-// refuseNegative makes the services for PodGroups and queues reject amounts of resources below 0 before upstream's own
-// checks, because upstream's scheduler panics on such amounts. The CRDs of this project reject them, too, but upstream's
-// CRDs may be installed.
+// refuseNegative makes the webhooks for PodGroups and queues reject negative amounts of resources, because upstream's
+// scheduler panics on such amounts. The CRDs of this project reject them, too, but a cluster may have upstream's CRDs.
 func refuseNegative(service *router.AdmissionService) error {
 	var amounts func(raw []byte) (map[string]corev1.ResourceList, error)
 	switch service.Path {
@@ -39,7 +38,7 @@ func refuseNegative(service *router.AdmissionService) error {
 		}
 		lists, err := amounts(review.Request.Object.Raw)
 		if err != nil {
-			return next(review) // upstream's check reports the error
+			return next(review) // upstream's webhook reports the error
 		}
 		if wrong := negative(lists); wrong != "" {
 			return &admissionv1.AdmissionResponse{Allowed: false, Result: &metav1.Status{Message: wrong}}
@@ -71,7 +70,7 @@ func queueAmounts(raw []byte) (map[string]corev1.ResourceList, error) {
 	return lists, nil
 }
 
-// negative returns a message that lists the amounts below 0; empty if no amount is below 0.
+// negative returns a message that lists the negative amounts; empty if no amount is negative.
 func negative(lists map[string]corev1.ResourceList) string {
 	var wrong []string
 	for _, field := range slices.Sorted(maps.Keys(lists)) {

@@ -12,20 +12,19 @@ import (
 	"volcano.sh/volcano/pkg/webhooks/router"
 )
 
-// maxBody limits the size of an AdmissionReview, in bytes. The API server takes objects of up to 3 MiB in a request
-// (k8s.io/apiserver's MaxRequestBodyBytes), and the review of an update has the old object and the new one.
+// maxBody limits the size of an AdmissionReview, in bytes. The API server accepts objects of up to 3 MiB
+// (k8s.io/apiserver's MaxRequestBodyBytes), and the review of an update contains the old and the new object.
 const maxBody = 7 << 20
 
-// boundBody makes the service reject requests with a body over maxBody. It replaces the service's handler, which upstream
-// passes to the HTTP server when the server starts, later than this call.
+// boundBody makes the service reject requests with a body over maxBody. It must be called before upstream starts the
+// HTTP server, because the server then uses the service's handler.
 func boundBody(service *router.AdmissionService) error {
 	service.Handler = limitBody(service.Handler)
 	return nil
 }
 
-// limitBody returns a handler that responds with 413 to a body over maxBody, without reading more of it, and calls next for
-// other requests. next treats a body that it cannot read as an empty one, so it gets a body that was read completely
-// before.
+// limitBody returns a handler that responds with 413 to a body over maxBody, without reading the rest of the body. It
+// calls next for other requests. next would treat an unreadable body as empty, so the body is read completely before.
 func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxBody {
@@ -47,7 +46,7 @@ func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	}
 }
 
-// refuse responds with a status and closes the connection, since the rest of the body was not read.
+// refuse responds with an error status and closes the connection, because the rest of the body was not read.
 func refuse(w http.ResponseWriter, code int, message string) {
 	w.Header().Set("Connection", "close")
 	http.Error(w, message, code)

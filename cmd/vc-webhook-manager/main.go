@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command vc-webhook-manager runs upstream's Volcano admission webhooks, with the same flags and three differences. An
-// address without a host listens on loopback; use 0.0.0.0 or [::] to listen everywhere. The size of a request is
-// limited, so that a client cannot exhaust the memory (CVE-2026-44247). And amounts of resources below 0, on which
-// upstream's scheduler panics, are rejected.
+// Command vc-webhook-manager runs upstream's Volcano admission webhooks, with the same flags and three differences.
+//
+//   - An address without a host listens on loopback; use 0.0.0.0 or [::] to listen everywhere.
+//   - The size of a request is limited, so that a client cannot exhaust the memory (CVE-2026-44247).
+//   - Negative amounts of resources are rejected, because upstream's scheduler panics on them.
 package main
 
 import (
@@ -66,7 +67,7 @@ func run() error {
 	config.HealthzBindAddress = listen.Loopback(config.HealthzBindAddress)
 	klog.StartFlushDaemon(*flushEvery)
 	defer klog.Flush()
-	// Upstream serves the default mux, to which libraries have added profiling. It is replaced by an empty one.
+	// Upstream serves http.DefaultServeMux, to which libraries have added profiling handlers. An empty mux replaces it.
 	http.DefaultServeMux = http.NewServeMux()
 	if err := router.ForEachAdmission(config, prepare); err != nil {
 		return err
@@ -74,7 +75,7 @@ func run() error {
 	return app.Run(config)
 }
 
-// prepare adds the limits of this command to one of upstream's admission services.
+// prepare adds the checks of this command to one of upstream's admission services.
 func prepare(service *router.AdmissionService) error {
 	if err := boundBody(service); err != nil {
 		return err

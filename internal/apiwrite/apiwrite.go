@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiwrite has helpers for writes to the API server: which refusals are permanent, which of two versions is older, a patch
-// between two objects, and a digest that shows whether a write has changed.
+// Package apiwrite has helpers for writes to the API server. They report which errors of a write are permanent and
+// which of two resource versions is older, create a patch from two objects, and compute a hash that changes with the
+// content.
 package apiwrite
 
 import (
@@ -14,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RefusedForGood reports whether err means that the API server will reject the same write each time. If an object is too
-// large for etcd, or for the connection to it, the API server reports an internal error.
+// RefusedForGood reports whether err means that the API server will reject the same write each time. This includes
+// internal errors which the API server returns for an object that is too large for etcd.
 func RefusedForGood(err error) bool {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsRequestEntityTooLargeError(err),
@@ -31,7 +32,7 @@ func RefusedForGood(err error) bool {
 // Digest returns a hash of the values, to find out whether they differ from earlier values.
 func Digest(values ...any) uint64 {
 	hash := fnv.New64a()
-	_ = json.NewEncoder(hash).Encode(values) // all values have a JSON form
+	_ = json.NewEncoder(hash).Encode(values) // encoding does not fail: all values have a JSON form
 	return hash.Sum64()
 }
 

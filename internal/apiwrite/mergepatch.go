@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 )
 
-// MergePatch returns a JSON merge patch that turns the object from into the object to, with the preconditions in its
-// metadata; nil if they are equal.
+// MergePatch returns a JSON merge patch from one object to another; nil if the objects are equal. The patch contains
+// the preconditions, such as the resource version, in its metadata.
 func MergePatch(from, to metav1.Object, preconditions map[string]any) ([]byte, error) {
 	before, err := json.Marshal(from)
 	if err != nil {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package brief limits the length of texts for users. Names, labels, annotations, expressions and errors from other
-// packages can be as large as the API server allows for an object, and a message repeats them for each pod of a gang, in
-// events, conditions and logs. Every such text passes through Text once, at the end. In a message made of parts, long parts
-// are cut before that with Part and Value, so that the end of the message is not lost.
+// packages can be as large as the API server allows for an object. A message repeats such texts for each pod of a gang,
+// in events, conditions and logs. Each complete message passes through Text once. If a message has several parts, its
+// long parts are shortened first with Part and Value, so that the end of the message is not lost.
 //
-// It imports nothing of this project.
+// The package imports no other package of this project.
 package brief
 
 import (
@@ -20,9 +20,9 @@ const (
 	Most = 1024
 	// MostOfPart is the maximum length, in bytes, of a text that is part of a message.
 	MostOfPart = 480
-	// mostOfValue is how many bytes of a value are quoted. Quoting may turn one byte into four.
+	// mostOfValue is the maximum number of bytes of a value that are quoted. Quoting may turn one byte into four.
 	mostOfValue = 64
-	// room is the maximum length of the note at the end of a text that was cut.
+	// room is the maximum length of the note that Cut appends to a shortened text.
 	room = len("... (and 9223372036854775807 bytes more)")
 )
 
@@ -41,8 +41,8 @@ func Value(value string) string {
 	return fmt.Sprintf("%q... (and %d bytes more)", head, len(value)-len(head))
 }
 
-// Cut returns the text if it is valid UTF-8 of at most most bytes. Otherwise it returns as much of its beginning as
-// leaves room for a note of how much is missing. Cutting a text twice has the same result as cutting it once.
+// Cut returns the text if it is valid UTF-8 and has at most most bytes. Otherwise it returns the beginning of the text,
+// and a note with the number of missing bytes. Cutting a text twice has the same result as cutting it once.
 func Cut(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= most {
@@ -69,15 +69,16 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// List collects items and keeps only the first few of them in sorted order, so its size and the cost of adding are bounded.
+// List collects items, but stores only the first few of them in sorted order. So its size and the cost of Add are
+// bounded.
 type List struct {
-	// First is the maximum number of items that are kept.
+	// First is the maximum number of items that the list stores.
 	First int
 	items []string
 	total int
 }
 
-// Add adds an item.
+// Add adds an item to the list.
 func (l *List) Add(item string) {
 	l.total++
 	at, _ := slices.BinarySearch(l.items, item)
@@ -85,10 +86,10 @@ func (l *List) Add(item string) {
 	l.items = l.items[:min(len(l.items), l.First)]
 }
 
-// Items returns the kept items, sorted.
+// Items returns the stored items, sorted.
 func (l *List) Items() []string { return l.items }
 
-// More returns how many items were not kept, as in " and 59990 more"; empty if all were kept.
+// More returns how many items were added but not stored, as in " and 59990 more"; empty if all items are stored.
 func (l *List) More() string {
 	if more := l.total - len(l.items); more > 0 {
 		return fmt.Sprintf(" and %d more", more)
@@ -96,7 +97,7 @@ func (l *List) More() string {
 	return ""
 }
 
-// First returns the first of one or more messages, with a note of how many others exist.
+// First returns the first of the messages, with a note of how many other messages exist. messages must not be empty.
 func First(messages []string) string {
 	first := messages[0]
 	if more := len(messages) - 1; more > 0 {

@@ -24,12 +24,13 @@ import (
 var kwokStages []byte
 
 const (
-	// CompleteAfterAnnotation on a pod makes its containers succeed after the given time, such as "2s", since they started.
+	// CompleteAfterAnnotation on a pod makes its containers succeed when they have run for the given time, such as
+	// "2s".
 	CompleteAfterAnnotation = "sandbox.volcano-prebind.io/complete-after"
 	// nodeAnnotation marks the nodes that kwok manages.
 	nodeAnnotation = "kwok.x-k8s.io/node"
-	// nodeGrace is how long kube-controller-manager accepts a node without a heartbeat. Simulated nodes send none, so
-	// it is longer than any run.
+	// nodeGrace is how long kube-controller-manager accepts a node without a heartbeat. Simulated nodes send no
+	// heartbeats, so the time is longer than any run of a control plane.
 	nodeGrace = 7 * 24 * time.Hour
 	// probeTimeout bounds one request to a health or metrics endpoint.
 	probeTimeout = 5 * time.Second
@@ -45,7 +46,8 @@ type layout struct {
 	components map[Component]*component
 }
 
-// layOut creates the certificates, ports and command lines of all components. It writes files to the directory.
+// layOut creates the certificates, ports and command lines of all components. It writes their files to the directory
+// dir.
 func layOut(opts Options, dir folder) (*layout, error) {
 	ca, err := newAuthority()
 	if err != nil {
@@ -132,10 +134,12 @@ func (l *layout) addAPIServer(etcdPort, port int) error {
 	if err := l.addAdmin(); err != nil {
 		return err
 	}
-	// Without the admission plugin that taints every new node, simulated nodes are schedulable from the start.
+	// TaintNodesByCondition taints every new node. Without this admission plugin, simulated nodes are schedulable from
+	// the start.
 	off := "TaintNodesByCondition"
 	if l.opts.NoControllerManager {
-		// Without kube-controller-manager no default service accounts are created, and this plugin would wait for them.
+		// Without kube-controller-manager no default service accounts are created, and the admission plugin
+		// ServiceAccount would wait for them.
 		off += ",ServiceAccount"
 	}
 	args := append([]string{
@@ -194,8 +198,8 @@ func (l *layout) addControllerManager(port int) error {
 		"--root-ca-file=" + l.dir.pki("ca.crt"),
 		"--leader-elect=false",
 		"--allocate-node-cidrs=false",
-		// The ttl-controller writes an annotation to every node of a large cluster. It is for kubelets, which do not exist
-		// here.
+		// The ttl-controller writes an annotation to every node of a large cluster. Only kubelets read this annotation,
+		// and simulated nodes have no kubelets.
 		"--controllers=*,-ttl-controller",
 		"--node-monitor-grace-period=" + nodeGrace.String(), "--node-startup-grace-period=" + nodeGrace.String(),
 		"--kube-api-qps=200", "--kube-api-burst=400",
@@ -206,7 +210,8 @@ func (l *layout) addControllerManager(port int) error {
 		if err := healthy(ctx); err != nil {
 			return err
 		}
-		// No pod can be created in the namespace default before its service account exists.
+		// Without its default service account, no pod can be created in namespace default. So the component is ready
+		// only when the account exists.
 		client, err := kubernetes.NewForConfig(l.admin)
 		if err != nil {
 			return err
@@ -246,8 +251,8 @@ func (l *layout) add(name Component, ready func(context.Context) error, args ...
 	return nil
 }
 
-// writeServiceAccountKey creates the key that signs tokens. It is an RSA key, because kube-controller-manager's token
-// controller and the API server then need no further flags.
+// writeServiceAccountKey creates the key that signs tokens of service accounts. It is an RSA key, because
+// kube-controller-manager and the API server need no further flags for such a key.
 func writeServiceAccountKey(dir folder) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -273,7 +278,7 @@ func (a *authority) probe(url string, certs ...tls.Certificate) func(context.Con
 	}
 }
 
-// answers returns a check that a server responds at the URL, with any status code.
+// answers returns a check that a server responds at the URL. Any status code counts as a response.
 func (a *authority) answers(url string) func(context.Context) error {
 	client := a.httpClient()
 	return func(ctx context.Context) error {
@@ -321,7 +326,7 @@ func (a *authority) httpClient(certs ...tls.Certificate) *http.Client {
 	}}
 }
 
-// getAs sends a GET request for a path to the API server with that client configuration.
+// getAs sends a GET request for a path to the API server with the given client configuration.
 func getAs(ctx context.Context, config *rest.Config, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -29,8 +29,8 @@ func (f *confFile) write(text string) error {
 	return os.Rename(next, f.path())
 }
 
-// swap writes the text to a new directory and points the link ..data to it, as the kubelet does for a ConfigMap: the path
-// of the file stays the same, but leads to other content.
+// swap writes the text to a new directory and points the link ..data to this directory, as the kubelet does for a
+// ConfigMap. The path of the file stays the same, but leads to the new content.
 func (f *confFile) swap(text string) error {
 	old := f.versionDir()
 	f.version++

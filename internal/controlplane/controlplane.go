@@ -44,7 +44,7 @@ type component struct {
 	proc   *Process
 }
 
-// Start starts a control plane and waits until it is ready. After an error nothing is left running, and the error
+// Start starts a control plane and waits until it is ready. After an error, no process is left running, and the error
 // contains the tail of the failed component's log.
 func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	cp, err := prepare(opts)
@@ -84,7 +84,8 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	return cp, nil
 }
 
-// prepare returns a control plane without processes. It sets defaults in the options and creates the directory.
+// prepare returns a control plane without processes. It sets defaults in the options and creates the directory for
+// files.
 func prepare(opts Options) (*ControlPlane, error) {
 	if opts.BinDir == "" {
 		root, err := RepoRoot()
@@ -156,7 +157,7 @@ func (cp *ControlPlane) startComponent(ctx context.Context, name Component) erro
 	return nil
 }
 
-// watch reports a process that ends unexpectedly. It returns when the process ends.
+// watch waits until the process ends. It sends an error to the channel dead if the process ended unexpectedly.
 func (cp *ControlPlane) watch(p *Process) {
 	<-p.Exited()
 	if err := p.died(); err != nil {
@@ -187,7 +188,7 @@ func (cp *ControlPlane) Stop() error {
 		errs = append(errs, c.Close())
 	}
 	errs = append(errs, stopAll(children))
-	// The other processes are killed, because their last writes are not needed, and kube-apiserver is slow to handle
+	// The processes in order are killed, because their last writes are not needed, and kube-apiserver is slow to handle
 	// SIGTERM.
 	for _, p := range order {
 		errs = append(errs, p.Resume(), p.Kill9())
@@ -212,10 +213,11 @@ func stopAll(procs []*Process) error {
 // Dir returns the directory with certificates, data and logs.
 func (cp *ControlPlane) Dir() string { return string(cp.dir) }
 
-// Dead receives an error with the tail of the log for each process that ends unexpectedly.
+// Dead returns a channel that receives an error for each process that ends unexpectedly. The error contains the tail of
+// the log.
 func (cp *ControlPlane) Dead() <-chan error { return cp.dead }
 
-// Process returns the component's process; nil for a component that was left out.
+// Process returns the component's process; nil for a component that Options exclude.
 func (cp *ControlPlane) Process(c Component) *Process {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -260,13 +262,13 @@ func (cp *ControlPlane) StartFaultProxy() (*faultproxy.Proxy, error) {
 	return proxy, nil
 }
 
-// StartBeside starts another process beside the components. Its name is the given one, with a number appended if the name
-// was used before. Stop ends the process if the caller does not.
+// StartBeside starts a process that is no component of the control plane. Its name is the given name, with a number
+// appended if the name was used before. Stop ends the process if the caller does not.
 func (cp *ControlPlane) StartBeside(name, binary string, args ...string) (*Process, error) {
 	return cp.startChild(cp.uniqueName(name), binary, args, nil)
 }
 
-// startChild starts a process that is no component. Stop ends it.
+// startChild starts a process that is no component of the control plane. Stop ends the process.
 func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Process, error) {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -282,7 +284,7 @@ func (cp *ControlPlane) startChild(name, binary string, args, env []string) (*Pr
 	return p, nil
 }
 
-// uniqueName returns the name, with a number appended if the name was used before.
+// uniqueName returns the name. It appends a number if a process had the name before.
 func (cp *ControlPlane) uniqueName(name string) string {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// tokenSeconds is the lifetime of a service account's token: a day, longer than any run.
+// tokenSeconds is the lifetime of a service account's token: a day, which is longer than any run of a control plane.
 const tokenSeconds = 24 * 60 * 60
 
 // Config returns a copy of the cluster admin's client configuration, without a client-side rate limit.
@@ -23,9 +23,9 @@ func (cp *ControlPlane) Config() *rest.Config { return rest.CopyConfig(cp.admin)
 // Kubeconfig returns the path of the cluster admin's kubeconfig.
 func (cp *ControlPlane) Kubeconfig() string { return cp.dir.kubeconfig("admin") }
 
-// adminKubeconfig returns the path of a cluster admin's kubeconfig for a server at another URL, or the usual kubeconfig if
-// the URL is empty. A client certificate does not pass a proxy, so the kubeconfig has a token of a service account that is
-// cluster admin.
+// adminKubeconfig returns the path of a cluster admin's kubeconfig. If server is empty, it is the usual kubeconfig. If
+// server is the URL of a proxy, the kubeconfig has a service account's token, because a client certificate does not
+// pass a proxy.
 func (cp *ControlPlane) adminKubeconfig(ctx context.Context, server string) (string, error) {
 	if server == "" {
 		return cp.Kubeconfig(), nil
@@ -48,7 +48,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: volcano-prebind-test-admin, namespace: kube-system}]
 `
 
-// withCert returns a client configuration for the same server with the certificate in pair.
+// withCert returns a client configuration for the same server that authenticates with the certificate in pair.
 func withCert(server *rest.Config, pair keyPair) *rest.Config {
 	config := rest.AnonymousClientConfig(server)
 	config.CertData, config.KeyData = pair.cert, pair.key

@@ -57,10 +57,10 @@ func EightGPUs(node string) *v1alpha1.Device {
 	return device
 }
 
-// virtualFunctions returns the virtual functions of the NIC on that bus. The first one is 00.2, because 00.0 and 00.1
-// are the NIC's own functions.
+// virtualFunctions returns the virtual functions of the NIC on the given PCI bus. The first one is 00.2, because 00.0
+// and 00.1 are the NIC's own functions.
 func virtualFunctions(bus string) []v1alpha1.VirtualFunction {
-	const functions = 8 // of each PCI device on the bus
+	const functions = 8 // the number of functions of each PCI device
 	vfs := make([]v1alpha1.VirtualFunction, vfsPerNIC)
 	for i := range vfs {
 		at := i + 2

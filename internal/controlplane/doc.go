@@ -2,8 +2,8 @@
 
 // Package controlplane starts a real Kubernetes control plane on this machine and stops it again: etcd, kube-apiserver,
 // kube-controller-manager and kwok's simulated nodes. Each is a process on a free loopback port, with TLS and RBAC
-// enabled and all files in one directory. The sandbox, the end-to-end tests and the benchmarks use it. It may import
-// nothing of the scheduler: schedulers run as separate processes.
+// enabled and all files in one directory. The sandbox, the end-to-end tests and the benchmarks use this package. It may
+// import nothing of the scheduler: schedulers run as separate processes.
 //
 // Usage:
 //
@@ -27,7 +27,7 @@
 //	<-rule.Reached()                               // a binding is held by the rule
 //	rule.Release()
 //
-// Invariants: no process outlives Stop, or the process that called Start, however that one ends, because each is
-// started with a parent death signal. Every server listens on 127.0.0.1 only. A component that exits by itself is
-// reported with the tail of its log by calls that wait for it, and on Dead.
+// Invariants: no process outlives Stop or the process that called Start, even if that process is killed, because each
+// process is started with a parent death signal. Every server listens on 127.0.0.1 only. If a component exits by
+// itself, calls that wait for the component, and the channel Dead, report an error with the tail of its log.
 package controlplane

@@ -14,8 +14,8 @@ func (f folder) join(elem ...string) string {
 	return filepath.Join(append([]string{string(f)}, elem...)...)
 }
 
-// pki returns the path of a certificate or key. kubeconfig and log return the paths of the kubeconfig and the log with
-// that name.
+// pki returns the path of the certificate or key with this name. kubeconfig and log return the paths of a kubeconfig
+// and a log.
 func (f folder) pki(name string) string        { return f.join("pki", name) }
 func (f folder) kubeconfig(name string) string { return f.join("kubeconfig", name) }
 func (f folder) log(name string) string        { return f.join("logs", name+".log") }

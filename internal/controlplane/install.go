@@ -33,7 +33,7 @@ const (
 	manifestPath = "config/install/volcano-prebind.yaml"
 	// fieldManager is the field manager of applied objects.
 	fieldManager = "volcano-prebind-controlplane"
-	// servedTimeout limits how long the API server may take until it serves new CRDs.
+	// servedTimeout limits how long InstallCRDs waits until the API server serves new CRDs.
 	servedTimeout = 30 * time.Second
 )
 
@@ -87,8 +87,8 @@ func (cp *ControlPlane) InstallCRDs(ctx context.Context) error {
 	return cp.refreshControllers(ctx)
 }
 
-// refreshControllers restarts kube-controller-manager. Otherwise its garbage collector would notice the kinds of new CRDs
-// only half a minute later, and until then the dependents of a deleted Volcano Job would stay.
+// refreshControllers restarts kube-controller-manager. Without a restart, its garbage collector notices the kinds of
+// new CRDs half a minute later. Until then it would not delete the dependents of a deleted Volcano Job.
 func (cp *ControlPlane) refreshControllers(ctx context.Context) error {
 	if cp.Process(ControllerManager) == nil {
 		return nil
@@ -155,7 +155,7 @@ func parse(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// applyAll applies the objects, in parallel or one after the other.
+// applyAll applies the objects: all in parallel, or one after the other.
 func applyAll(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured, parallel bool) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -204,8 +204,8 @@ func applyOne(ctx context.Context, client dynamic.Interface, mapper meta.RESTMap
 	return nil
 }
 
-// waitServed waits until the API server answers a list of each CRD's resource. That is later than the CRD's condition
-// Established.
+// waitServed waits until the API server responds to a list of each CRD's resource. That may be later than the time when
+// the CRD gets the condition Established.
 func waitServed(ctx context.Context, config *rest.Config, crds []*unstructured.Unstructured) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

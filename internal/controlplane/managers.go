@@ -59,9 +59,9 @@ func (cp *ControlPlane) StartControllerManager(ctx context.Context, opts Manager
 	})
 }
 
-// StartWebhookManager starts bin/vc-webhook-manager with the chart's webhook configurations, changed to point to it,
-// and waits until it responds. PodGroups are admitted only if the default queue is Open, so StartControllerManager must
-// be called first.
+// StartWebhookManager starts bin/vc-webhook-manager and waits until it responds. It installs the chart's webhook
+// configurations with the URL of this process. The webhooks admit PodGroups only if the default queue is Open, so
+// StartControllerManager must be called first.
 func (cp *ControlPlane) StartWebhookManager(ctx context.Context, opts ManagerOptions) (*Process, error) {
 	opts, err := cp.managerDefaults(opts, "vc-webhook-manager")
 	if err != nil {
@@ -104,8 +104,8 @@ var enabledAdmission = []string{
 	"/jobflows/validate", "/hypernodes/validate", "/cronjobs/validate",
 }
 
-// installWebhooks applies the webhook configurations in a manifest of the repository. It replaces the service in them by
-// the URL.
+// installWebhooks applies the webhook configurations in a manifest of the repository, with the URL in place of the
+// service.
 func installWebhooks(ctx context.Context, config *rest.Config, manifest, url string) error {
 	root, err := RepoRoot()
 	if err != nil {

@@ -18,23 +18,23 @@ const (
 	KWOK              Component = "kwok"
 )
 
-// Options configure a control plane. The zero value starts every component from the repository's bin/.
+// Options configure a control plane. The zero value starts every component, with binaries from the repository's bin/.
 type Options struct {
-	// BinDir is the directory of the binaries; by default bin/ next to the go.mod above the working directory.
+	// BinDir is the directory of the binaries; by default bin/ in the directory with the repository's go.mod.
 	BinDir string
 	// Dir is the directory for certificates, data and logs. By default it is a temporary directory, which Stop removes.
 	Dir string
-	// Progress receives a line for each step of the start that is complete; nil disables this.
+	// Progress receives a line for each completed step of the start. nil disables these lines.
 	Progress io.Writer
-	// NoControllerManager leaves kube-controller-manager out: no service accounts in new namespaces, no garbage
-	// collection, no binding of volumes.
+	// NoControllerManager leaves kube-controller-manager out. New namespaces then get no service accounts, no garbage
+	// is collected, and no volumes are bound.
 	NoControllerManager bool
-	// NoKWOK leaves kwok out: nodes are never Ready and bound pods never run.
+	// NoKWOK leaves kwok out. Nodes are then never Ready, and bound pods never run.
 	NoKWOK bool
 	// APIServerArgs and ControllerManagerArgs are additional flags of kube-apiserver and kube-controller-manager.
 	APIServerArgs         []string
 	ControllerManagerArgs []string
-	// Stages are further stages of kwok, in YAML, beside the ones in stages.yaml.
+	// Stages are kwok stages, in YAML, in addition to the stages in stages.yaml.
 	Stages string
 	// ReadyTimeout limits how long each component may take until it is ready. The default is a minute.
 	ReadyTimeout time.Duration
@@ -44,23 +44,24 @@ type Options struct {
 type NodeShape struct {
 	// Count is the number of nodes.
 	Count int
-	// Prefix is the beginning of each name, by default "node-". It is followed by a zero-padded index of at least four
-	// digits, starting with First.
+	// Prefix is the beginning of the name of each node, by default "node-". A zero-padded index of at least four digits
+	// follows; First is the index of the first node.
 	Prefix string
 	First  int
-	// CPU and Memory are quantities, by default "32" and "256Gi". Pods is the limit of pods, by default 110.
+	// CPU and Memory are the quantities of each node, by default "32" and "256Gi". Pods is the maximum number of pods
+	// on each node, by default 110.
 	CPU, Memory string
 	Pods        int
-	// GPUs is the number of nvidia.com/gpu of each node. RDMA is the number of the resource that RDMAResource names, by
-	// default "rdma/hca".
+	// GPUs is the amount of nvidia.com/gpu of each node. RDMA is the amount of the resource with the name RDMAResource,
+	// by default "rdma/hca".
 	GPUs         int
 	RDMA         int
 	RDMAResource string
-	// IBClusters is the number of InfiniBand clusters, named ib-0, ib-1 and so on. The nodes are divided among them in runs
-	// of equal length. The name of a node's cluster is in the label IBClusterLabel, by default "ibcluster"; with 0 clusters
-	// the nodes have no such label. In a cluster, NodesPerLeaf nodes (default 16) share a leaf switch (label "leaf"), and
-	// LeavesPerSpine leaves (default 4) share a spine (label "spine"). The names of leaves and spines begin with the name
-	// of their cluster.
+	// IBClusters is the number of InfiniBand clusters, named ib-0, ib-1 and so on. Each cluster gets an equal number of
+	// consecutive nodes. The label IBClusterLabel, by default "ibcluster", has the name of a node's cluster; with 0
+	// clusters the nodes have no such label. In a cluster, NodesPerLeaf nodes (default 16) share a leaf switch (label
+	// "leaf"), and LeavesPerSpine leaves (default 4) share a spine (label "spine"). The names of leaves and spines
+	// begin with the name of their cluster.
 	IBClusters     int
 	IBClusterLabel string
 	NodesPerLeaf   int
@@ -70,7 +71,7 @@ type NodeShape struct {
 	Annotations map[string]string
 }
 
-// SchedulerKind selects the binary of a scheduler, and thereby its flags.
+// SchedulerKind selects the binary of a scheduler. The binary determines the flags.
 type SchedulerKind string
 
 // The kinds of scheduler. The zero value is Ours.
@@ -79,8 +80,8 @@ const (
 	Ours SchedulerKind = "vc-scheduler"
 	// Upstream is upstream Volcano's scheduler, bin/upstream-vc-scheduler.
 	Upstream SchedulerKind = "upstream-vc-scheduler"
-	// KubeScheduler is bin/kube-scheduler. SchedulerOptions.Conf is then a KubeSchedulerConfiguration, which may be empty.
-	// Its clientConnection and leaderElection are set by StartScheduler.
+	// KubeScheduler is bin/kube-scheduler. For this kind, SchedulerOptions.Conf is a KubeSchedulerConfiguration and may
+	// be empty. StartScheduler sets its clientConnection and leaderElection.
 	KubeScheduler SchedulerKind = "kube-scheduler"
 )
 
@@ -88,7 +89,7 @@ const (
 type ConfLayout int
 
 const (
-	// ConfFile is a plain file. A new version is renamed over it.
+	// ConfFile is a plain file. It is replaced by renaming a file with the new version to its name.
 	ConfFile ConfLayout = iota
 	// ConfMount is the layout of a ConfigMap that a kubelet mounts. The file is a link into ..data, and ..data is a link to
 	// a directory of one version. A rename replaces ..data.
@@ -97,11 +98,11 @@ const (
 
 // SchedulerOptions configure a scheduler process.
 type SchedulerOptions struct {
-	// Name is the name of the log and the files of this process; by default the kind. A name used before gets a number
-	// appended.
+	// Name is the name of the process's log and files; by default the kind. A number is appended if the name was used
+	// before.
 	Name string
 	Kind SchedulerKind
-	// Binary is the path of the binary; empty for the default of Kind.
+	// Binary is the path of the binary. If it is empty, Kind determines the binary.
 	Binary string
 	// Conf is the text of volcano-scheduler.conf. The default is the chart's configuration or, for upstream's scheduler,
 	// the part of it that upstream supports.
@@ -116,7 +117,7 @@ type SchedulerOptions struct {
 	// Args are appended to the flags, and Env ("K=V") to the environment.
 	Args []string
 	Env  []string
-	// ReadyTimeout limits how long the health endpoint may take until it responds. The default is a minute.
+	// ReadyTimeout limits how long StartScheduler waits until the health endpoint responds. The default is a minute.
 	ReadyTimeout time.Duration
 	// NoWait makes StartScheduler return without waiting for the health endpoint, for a start that is expected to fail.
 	NoWait bool
@@ -124,13 +125,13 @@ type SchedulerOptions struct {
 
 // ManagerOptions configure the controller manager or the webhook manager.
 type ManagerOptions struct {
-	// Name and Binary are as in SchedulerOptions.
+	// Name and Binary have the same meaning as the fields of SchedulerOptions.
 	Name   string
 	Binary string
 	Server string
 	Admin  bool
 	Args   []string
 	Env    []string
-	// ReadyTimeout is as in SchedulerOptions.
+	// ReadyTimeout limits how long the start waits until the process is ready. The default is a minute.
 	ReadyTimeout time.Duration
 }

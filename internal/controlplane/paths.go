@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// RepoRoot returns the folder of the module's go.mod. It searches above the working directory and then above the
-// running executable.
+// RepoRoot returns the directory with the repository's go.mod. It searches upwards from the working directory, and then
+// from the running executable.
 func RepoRoot() (string, error) {
 	var starts []string
 	if wd, err := os.Getwd(); err == nil {

@@ -48,7 +48,7 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
 }
 
-// serving creates a certificate for a server on loopback, valid also for the extra names.
+// serving creates a certificate for a server on loopback. The certificate is valid also for the extra names.
 func (a *authority) serving(name string, extraNames ...string) (keyPair, error) {
 	template := certTemplate(pkix.Name{CommonName: name})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
@@ -99,7 +99,7 @@ func encodePEM(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// tls returns the pair in the type of crypto/tls.
+// tls converts the pair to a tls.Certificate.
 func (p keyPair) tls() (tls.Certificate, error) { return tls.X509KeyPair(p.cert, p.key) }
 
 // write stores the pair as name.crt and name.key. Only the owner can read the key.

@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// Ports are below the range that Linux uses for outgoing connections. So a server that is killed and restarted on its
-// port never finds it used by a client, and a client that keeps dialling a dead port never connects to itself.
+// The ports of servers are below the range that Linux uses for outgoing connections. So no client uses the port of a
+// killed server before the server is restarted. A client that keeps dialling a port without a server also never
+// connects to itself.
 const (
 	firstPort = 20000
 	lastPort  = 31999

@@ -20,7 +20,7 @@ import (
 const (
 	// tailLines is how many lines of a log an error contains.
 	tailLines = 30
-	// tailBytes limits how much of the end of a log is read for these lines.
+	// tailBytes limits how many bytes at the end of a log are read for an error.
 	tailBytes = 32 << 10
 	// stopGrace is how long a process may take to end after SIGTERM.
 	stopGrace = 10 * time.Second
@@ -34,9 +34,9 @@ type Process struct {
 	exited chan struct{}
 
 	mu sync.Mutex
-	// ending is set when the process is ended on purpose, so that its end is no error.
+	// ending is set when a method of Process ends the process, so that its end is not reported as an error.
 	ending bool
-	// peakRSS is the largest resident memory that was read while the process ran.
+	// peakRSS is the largest resident memory, in bytes, that was read while the process ran.
 	peakRSS int64
 }
 
@@ -62,8 +62,8 @@ func startProcess(name, logPath, path string, args, env []string) (*Process, err
 	return p, nil
 }
 
-// withoutProxies removes the environment variables that would send calls between our processes, such as calls of webhooks,
-// through an HTTP proxy.
+// withoutProxies returns env without the variables that select an HTTP proxy. Calls between processes of the control
+// plane, such as calls of webhooks, must not go through a proxy.
 func withoutProxies(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(strings.ToLower(v), "=")
@@ -136,7 +136,7 @@ func (p *Process) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// stop ends the process with SIGTERM, and with SIGKILL if that takes too long.
+// stop ends the process with SIGTERM. If the process does not end in time, it sends SIGKILL.
 func (p *Process) stop() error {
 	err := p.Terminate()
 	// A paused process handles SIGTERM only after it is resumed.
@@ -151,7 +151,8 @@ func (p *Process) stop() error {
 	}
 }
 
-// end sends a signal that is meant to end the process. Before that it records the peak memory, which cannot be read later.
+// end sends a signal that ends the process. It records the peak memory first, because the peak cannot be read after the
+// end.
 func (p *Process) end(sig syscall.Signal) error {
 	p.PeakRSS()
 	p.mu.Lock()
@@ -182,7 +183,7 @@ func (p *Process) died() error {
 	return fmt.Errorf("%s ended (%s); the end of %s:\n%s", p.name, p.cmd.ProcessState, p.log, p.LogTail(tailLines))
 }
 
-// waitReady calls the probe until it returns nil. If the process ends or the timeout passes before that, it returns an
+// waitReady calls the probe until it returns nil. If the process ends or the timeout passes first, waitReady returns an
 // error with the last error of the probe and the tail of the log.
 func (p *Process) waitReady(ctx context.Context, timeout time.Duration, probe func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)

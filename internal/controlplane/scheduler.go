@@ -70,8 +70,8 @@ func (cp *ControlPlane) StartScheduler(ctx context.Context, opts SchedulerOption
 	return s, nil
 }
 
-// Restart starts an ended scheduler again, as a kubelet restarts a container: with the same flags, ports, credentials
-// and log. It neither calls the API server nor waits.
+// Restart starts a scheduler that has ended, as a kubelet restarts a container: with the same flags, ports, credentials
+// and log. It does not call the API server and does not wait until the scheduler is healthy.
 func (s *Scheduler) Restart() (*Scheduler, error) {
 	if !closed(s.Exited()) {
 		return nil, fmt.Errorf("%s is running", s.Name())
@@ -85,7 +85,7 @@ func (s *Scheduler) Restart() (*Scheduler, error) {
 	return &next, nil
 }
 
-// WaitHealthy waits until the health endpoint responds. StartScheduler already does so unless NoWait is set.
+// WaitHealthy waits until the health endpoint responds. After StartScheduler it is needed only if NoWait was set.
 func (s *Scheduler) WaitHealthy(ctx context.Context) error {
 	return s.waitReady(ctx, s.timeout, func(ctx context.Context) error {
 		_, err := get(ctx, s.client, s.healthURL)
@@ -108,7 +108,8 @@ func (s *Scheduler) Metrics(ctx context.Context) ([]byte, error) {
 // ConfPath returns the path of the scheduler's conf file.
 func (s *Scheduler) ConfPath() string { return s.conf.path() }
 
-// ReplaceConf replaces the configuration file of the running scheduler atomically, in the way of its ConfLayout.
+// ReplaceConf replaces the configuration file of the running scheduler atomically. SchedulerOptions.ConfLayout
+// determines how.
 func (s *Scheduler) ReplaceConf(conf string) error { return s.conf.write(conf) }
 
 func (cp *ControlPlane) schedulerDefaults(opts SchedulerOptions) (SchedulerOptions, error) {
@@ -220,8 +221,8 @@ func (cp *ControlPlane) kubeScheduler(s *Scheduler, opts SchedulerOptions, kubec
 	}, s.conf.write(config)
 }
 
-// kubeSchedulerConfig returns the KubeSchedulerConfiguration in opts.Conf with the connection and the leader election
-// filled in.
+// kubeSchedulerConfig returns the KubeSchedulerConfiguration in opts.Conf, with clientConnection and leaderElection
+// added.
 func kubeSchedulerConfig(opts SchedulerOptions, kubeconfig string) (string, error) {
 	config := map[string]any{}
 	if err := yaml.Unmarshal([]byte(opts.Conf), &config); err != nil {

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// The kernel sends a parent death signal when the thread that started the child ends, even if its process goes on. So one
-// goroutine starts all children; it is locked to its thread and never returns. The signal is then sent when this process
-// ends, for whatever reason.
+// spawner has one goroutine that starts all child processes, locked to its thread. The kernel sends a parent death
+// signal when the thread that started the child ends, even if its process continues. This thread ends only with its
+// process, so children get the signal only then.
 var spawner = struct {
 	sync.Once
 	requests chan spawnRequest
@@ -22,7 +22,7 @@ type spawnRequest struct {
 	done chan error
 }
 
-// spawn starts the command in its own process group, so that a Ctrl-C in a terminal reaches only this process. The
+// spawn starts the command in its own process group, so that Ctrl-C in a terminal interrupts only this process. The
 // command gets SIGKILL when this process ends.
 func spawn(cmd *exec.Cmd) error {
 	spawner.Do(func() {

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// clockTicks is the number of units of time per second in files of /proc: USER_HZ, which Linux fixes at 100 for programs.
+// clockTicks is the number of time units per second in files of /proc: USER_HZ, which Linux fixes at 100 for programs.
 const clockTicks = 100
 
-// CPUSeconds returns the processor time, user and system, that the process has used. After the end of the process it is the
-// final value.
+// CPUSeconds returns the processor time, user and system, that the process has used. After the end of the process, it
+// returns the total.
 func (p *Process) CPUSeconds() float64 {
 	select {
 	case <-p.exited:
@@ -27,8 +27,9 @@ func (p *Process) CPUSeconds() float64 {
 	if err != nil {
 		return 0
 	}
-	// The second field of the file is the command in parentheses, which may contain anything. So fields are counted after
-	// the last parenthesis: user and system time, fields 14 and 15 of the file, are the twelfth and thirteenth there.
+	// The second field of the file is the command in parentheses, which may contain spaces and parentheses. So fields
+	// are counted from the last parenthesis. The user and system time, fields 14 and 15 of the file, are at index 11
+	// and 12 after it.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) < 13 {
 		return 0
@@ -54,8 +55,8 @@ func (p *Process) RSS() int64 {
 	}
 }
 
-// PeakRSS returns the process's largest resident memory so far, in bytes. After the end of the process, it is the value
-// at the last call or at the request to end.
+// PeakRSS returns the process's largest resident memory so far, in bytes. After the end of the process, it returns the
+// value that was last read before the end.
 func (p *Process) PeakRSS() int64 {
 	peak := int64(0)
 	select {
@@ -69,8 +70,8 @@ func (p *Process) PeakRSS() int64 {
 	return p.peakRSS
 }
 
-// procMemory returns the value of a field of /proc/PID/status, in bytes. The peak that wait(2) reports is not used, because
-// a child inherits the peak of the process that started it.
+// procMemory returns the value of a field of /proc/PID/status, in bytes. This file is used because the peak from
+// wait(2) is wrong: a child inherits the peak of the process that started it.
 func procMemory(pid int, field string) int64 {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

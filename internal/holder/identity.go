@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package holder returns the identity of this process as the holder of a leader lease.
+// Package holder determines the identity of this process in leader election: the holder of the lease.
 package holder
 
 import (
@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// PodUID is the environment variable that has the UID of the pod, if this process is the main process of a pod.
+// PodUID is the environment variable with the pod's UID. It is set if this process is the main process of a pod.
 const PodUID = "POD_UID"
 
-// Identity returns the identity of this process in a leader election. In a pod it is the host name and the UID of the pod.
-// A container is restarted only after its former process has ended. So the new process may use the same identity, and take
-// the lease back at once instead of waiting until it expires, as after an outage of the API server that was longer than a
-// lease. Elsewhere the identity is the host name with a random suffix, which distinguishes processes on one host.
+// Identity returns the identity of this process in leader election. In a pod it is the host name and the UID of the
+// pod, so a restarted container has the same identity. That is safe, because the former process has ended. So the new
+// process can take its lease back without waiting until the lease expires. Outside of a pod, the identity is the host
+// name with a random suffix, which distinguishes processes on one host.
 func Identity() (string, error) {
 	hostname, err := os.Hostname()
 	if err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keybytes appends values to keys of bytes. Different sequences of values of the same types never give the same
-// bytes: a value has a fixed length or begins with its length, and a map begins with its number of entries.
+// Package keybytes appends values to keys of bytes. Different sequences of values of the same types always give
+// different keys: a value has a fixed length or begins with its length, and a map begins with its number of entries.
 package keybytes
 
 import (
@@ -29,7 +29,8 @@ func Float(b []byte, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
 }
 
-// Map appends the entries of a map to the key b, in the order of their keys. A nil map counts as an empty one.
+// Map appends the entries of a map to the key b, in the order of their keys. A nil map and an empty map give the same
+// key.
 func Map(b []byte, m map[string]string) []byte {
 	if len(m) == 0 {
 		return append(b, 0)

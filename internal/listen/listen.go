@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package listen defines on which host the binaries of this project listen if an address has no host.
+// Package listen defines the host on which this project's binaries listen if an address has no host.
 package listen
 
 import "net"

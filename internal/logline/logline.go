@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package logline escapes text that tenants write, such as values of annotations, so that it cannot forge lines of a
-// log. Upstream's code logs such text unchanged.
+// Package logline escapes text from tenants, such as values of annotations, before it is logged. So the text cannot
+// look like additional log entries. Upstream's code logs such text unchanged.
 //
-// It imports nothing of this project.
+// The package imports no other package of this project.
 package logline
 
 import (
@@ -14,24 +14,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Filter escapes control characters in texts, and indents the lines after the first one, so that no such line looks like a
-// log entry of its own. It is installed with klog.SetLogFilter.
+// Filter escapes control characters in texts, and indents all lines but the first, so that no line looks like a
+// separate log entry. klog.SetLogFilter installs the filter.
 type Filter struct{}
 
 var _ klog.LogFilter = Filter{}
 
-// Filter is called for klog.Info and similar functions.
+// Filter escapes the arguments of klog.Info and similar functions.
 func (Filter) Filter(args []any) []any { return cleaned(args) }
 
-// FilterF is called for klog.Infof and similar functions. The format is trusted, because it comes from the program.
+// FilterF escapes the arguments of klog.Infof and similar functions. The format is unchanged, because it comes from the
+// program.
 func (Filter) FilterF(format string, args []any) (string, []any) { return format, cleaned(args) }
 
-// FilterS is called for structured entries.
+// FilterS escapes the message and values of structured log entries.
 func (Filter) FilterS(msg string, keysAndValues []any) (string, []any) {
 	return clean(msg), cleaned(keysAndValues)
 }
 
-// cleaned returns args if no text or error in them needs escaping, else a copy in which they are escaped.
+// cleaned returns args if no text or error in args needs escaping. Otherwise it returns a copy with escaped texts.
 func cleaned(args []any) []any {
 	own := args
 	for i, arg := range args {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Backoff returns the pauses between attempts to reach an unavailable API server.
+// Backoff returns the pauses between attempts to reach an API server that is unavailable.
 func Backoff() wait.Backoff {
 	return wait.Backoff{Duration: firstPause, Factor: 2, Jitter: pauseJitter, Cap: lastPause, Steps: 1 << 30}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outage lets the informers of a process survive an outage of the API server. Their requests wait for the end of
-// the outage, so that all informers work again within moments. It is independent of scheduling.
+// Package outage lets the informers of a process survive an outage of the API server. Requests of informers wait for
+// the end of the outage, so that all informers work again within moments. The package does not depend on the scheduler.
 package outage
 
 import (
@@ -23,94 +23,97 @@ const (
 	firstPause  = 50 * time.Millisecond
 	lastPause   = time.Second
 	pauseJitter = 0.5
-	// longestRetryAfter is the longest Retry-After of the API server that is obeyed. startingRetryAfter is the limit for an
-	// API server that starts: it asks for five seconds, but is ready after a fraction of one.
+	// longestRetryAfter is the longest pause that a Retry-After of the API server can cause. startingRetryAfter is the
+	// longest pause for an API server that starts: it asks for five seconds, but is ready in less than one second.
 	longestRetryAfter  = 30 * time.Second
 	startingRetryAfter = time.Second
-	// starting is for how long after an outage a refusal of the API server may be temporary, because the server has not
-	// loaded its roles yet.
+	// starting is how long after an outage the API server may reject requests because it has not loaded its roles yet.
+	// During this time, requests of informers are retried after such a rejection.
 	starting = 5 * time.Second
-	// pathFailureGrace is the time after which a URL path whose requests fail, while requests for other paths are answered,
-	// no longer counts as an outage of the API server.
+	// pathFailureGrace limits how long failures of requests for one URL path count as an outage, while the API server
+	// responds to requests for other paths.
 	pathFailureGrace = 30 * time.Second
-	// watchExpiry is for how long the start of a watch is retried. An API server that recovers later would reject the
-	// version of the watch as too old, and the informer would have to list anyway.
+	// watchExpiry is how long the start of a watch is retried. After a longer outage, the API server would reject the
+	// watch's resource version as too old, and the informer would have to list again.
 	watchExpiry = 2 * time.Second
-	// briefWatch is the shortest duration of a watch that an informer does not treat as a failure: slightly more than
-	// one second.
+	// briefWatch is how long a watch must last so that the informer does not treat its end as a failure: slightly more
+	// than one second.
 	briefWatch = 1100 * time.Millisecond
-	// snippet limits how much of a response is logged.
+	// snippet is the maximum number of bytes of a response that are logged.
 	snippet = 200
 )
 
 // An Outage keeps informers from pausing while the API server is unavailable. An informer that fails pauses for up to a
-// minute, which no option of client-go shortens, and it takes minutes to return to short pauses. Then each informer
-// recovers at a different time, and the process sees only parts of the cluster. So requests of informers do not fail here:
-// a list waits, inside the request, until the API server answers it or the informers end. A watch whose connection breaks
-// just ends, and the informer then starts another one.
+// minute, which no option of client-go shortens. Its pauses become short again only after minutes. Then each informer
+// recovers at a different time, and the process sees only parts of the cluster. So requests of informers do not fail
+// here: a list waits, inside the request, until the API server responds or the informers end. A watch whose connection
+// breaks ends without an error, and the informer then starts another watch.
 //
-// Each request is retried, with pauses. The first answer to any request ends the pauses of all requests.
+// Each request is retried, with pauses. The first response to any retried request ends the pauses of all requests.
 //
-// A watch that cannot be started for some time gets the response that its version is too old, which the API server would
-// give it after the outage. The informer pauses once after that response, while the API server is still unavailable.
+// If a watch cannot be started for some time, the informer gets the response that its resource version is too old. The
+// API server would send this response after the outage. So the informer pauses once while the API server is still
+// unavailable.
 //
-// Requests for a kind that fail for long while requests for other kinds are answered, for example because a conversion
-// webhook is unavailable, are retried like the others. But they do not count as an outage, because otherwise no outage
-// would ever end.
+// Requests for one kind may fail for long while requests for other kinds are answered, for example because a conversion
+// webhook is unavailable. They are retried too, but they do not count as an outage, because otherwise the outage would
+// never end.
 //
 // An Outage also records which kinds the API server does not let informers list, for callers that wait until caches are
 // full.
 type Outage struct {
-	// life is the context whose end ends all waiting requests.
+	// life ends all waiting requests when it is done.
 	life context.Context
 
 	mu      sync.Mutex
 	failing map[string]failure
-	// began is when the last outage began. back is when the API server first answered a failing request after that; zero if
-	// it has answered none since the last new failure.
+	// began is when the last outage began. back is when the API server first responded to a failing request after
+	// began. back becomes zero when requests for a path that did not fail before begin to fail.
 	began, back time.Time
-	// over is called at the end of an outage that was long enough for gangs to fail repeatedly.
+	// over is called at the end of an outage that lasted long enough for gangs to fail several times.
 	over func()
-	// answer is a channel that is closed, and replaced by a new one, when a request for a failing path is answered.
+	// answer is closed, and replaced by a new channel, when the API server responds to a request for a failing path.
 	answer chan struct{}
 }
 
-// failure is why requests for the collection at one URL path fail.
+// failure says since when, and why, requests for the collection at one URL path fail.
 type failure struct {
 	since  time.Time
 	reason string
 	// passing reports whether the API server was unreachable or could not answer. It is false if the API server refused the
 	// request.
 	passing bool
-	// alone is when a request for another path was first answered while this path failed; zero if none was. own reports
-	// whether that is so long ago that the failure does not count as an outage.
+	// alone is when the API server first responded to a request for another path while requests for this path failed;
+	// zero if it has not. own reports whether alone is so long ago that the failure does not count as an outage.
 	alone time.Time
 	own   bool
 }
 
-// New returns an Outage. The end of life ends all its waiting requests.
+// New returns an Outage. When life ends, all waiting requests end.
 func New(life context.Context) *Outage {
 	return &Outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
 }
 
-// WhenOver sets the function that is called when the API server has answered all informers after an outage. Informers whose
-// failures do not count as an outage are left out. The function is called on a goroutine of an informer and must not block.
+// WhenOver sets the function f, which is called after an outage when the API server has responded to all informers.
+// Informers whose failures do not count as an outage are ignored. f is called on a goroutine of an informer and must
+// not block.
 func (o *Outage) WhenOver(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.over = f
 }
 
-// Wrap returns a copy of the config with which informers wait during outages. Requests that are no informer's are sent
-// unchanged: gets and writes fail at once, and their callers decide. Only the Retry-After of a starting API server is
-// shortened in responses to them.
+// Wrap returns a copy of the config whose clients let informers wait during outages. Other requests, such as gets and
+// writes, still fail at once. In responses to these requests, only the Retry-After of a starting API server is
+// shortened.
 func (o *Outage) Wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &outageTransport{next, o} })
 	return config
 }
 
-// Refused returns a text with the collections that informers cannot list now, and the reasons; empty if there are none.
+// Refused returns a text that lists the collections that informers cannot list now, with the reasons; empty if they can
+// list all.
 func (o *Outage) Refused() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,8 +125,8 @@ func (o *Outage) Refused() string {
 	return strings.Join(all, "; ")
 }
 
-// failed records that a request for the path failed, and logs the first failure of an outage. passing is false if the API
-// server refused the request; a refusal is an answer, so it may end an outage.
+// failed records that a request for the path failed, and logs the first failure of an outage. passing is false if the
+// API server rejected the request. A rejection is a response, so it may end an outage.
 func (o *Outage) failed(path, reason string, passing bool) {
 	o.record(path, &failure{since: time.Now(), reason: reason, passing: passing})
 }
@@ -131,8 +134,8 @@ func (o *Outage) failed(path, reason string, passing bool) {
 // succeeded records that a request for the path succeeded.
 func (o *Outage) succeeded(path string) { o.record(path, nil) }
 
-// abandoned records that a request for the path was given up without an answer. The outage may then end before a request
-// for the path is answered, unless another one is sent.
+// abandoned records that the client gave up a request for the path before a response. The path then no longer prolongs
+// the outage, unless another request for it fails.
 func (o *Outage) abandoned(path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -142,15 +145,16 @@ func (o *Outage) abandoned(path string) {
 	}
 }
 
-// record records the failure f of a request for the path, or a success if f is nil. At the end of an outage that was long
-// enough it calls the function set by WhenOver.
+// record records the failure f of a request for the path, or a success if f is nil. At the end of a long outage, it
+// calls the function that WhenOver set.
 func (o *Outage) record(path string, f *failure) {
 	if over := o.put(path, f); over != nil {
 		over()
 	}
 }
 
-// put does the work of record, but returns the function to call instead of calling it; nil if there is none to call.
+// put updates the state for record. If an outage ends that was long enough, put returns the function that record must
+// call without the lock; otherwise nil.
 func (o *Outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -184,8 +188,8 @@ func (o *Outage) put(path string, f *failure) (over func()) {
 	return nil
 }
 
-// after returns the failure f combined with the former failure of the same path, which is zero if the path did not fail
-// before.
+// after returns the failure f with the times of the former failure of the same path. former is zero if the path did not
+// fail before.
 func (f failure) after(former failure) failure {
 	if !former.since.IsZero() {
 		f.since = former.since
@@ -197,8 +201,8 @@ func (f failure) after(former failure) failure {
 	return f
 }
 
-// answered records that a request for the path was answered, and ends the pauses of other requests if the path failed
-// before. The caller holds mu.
+// answered records that the API server responded to a request for the path. If requests for the path failed before,
+// answered ends the pauses of all requests. The caller holds mu.
 func (o *Outage) answered(path string, former failure) {
 	for other, f := range o.failing {
 		if other != path && f.passing && f.alone.IsZero() {
@@ -213,14 +217,15 @@ func (o *Outage) answered(path string, former failure) {
 	}
 }
 
-// returned records that the API server answers again after an outage. The caller holds mu.
+// returned records the first response of the API server after an outage. The caller holds mu.
 func (o *Outage) returned() {
 	if o.back.IsZero() && !o.began.IsZero() {
 		o.back = time.Now()
 	}
 }
 
-// unready reports whether a refusal may come from an API server that has just started and has not loaded its roles.
+// unready reports whether the API server has responded again only recently. It may then reject requests because it has
+// not loaded its roles yet.
 func (o *Outage) unready() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -228,15 +233,15 @@ func (o *Outage) unready() bool {
 	return !o.back.IsZero() && time.Since(o.back) < starting
 }
 
-// nextAnswer returns a channel that is closed when a request for a failing path is answered.
+// nextAnswer returns a channel that is closed when the API server next responds to a request for a failing path.
 func (o *Outage) nextAnswer() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.answer
 }
 
-// away reports whether the API server does not answer requests, apart from failures of single paths that have lasted for
-// long. The caller holds mu.
+// away reports whether the API server is unavailable. It ignores single paths whose requests have failed for a long
+// time while the API server responded to others. The caller holds mu.
 func (o *Outage) away() bool {
 	for _, f := range o.failing {
 		if f.passing && !f.own {

@@ -19,16 +19,16 @@ const (
 	firstRelist  = 50 * time.Millisecond
 	lastRelist   = 30 * time.Second
 	relistJitter = 0.5
-	// steady is how long an informer must have worked, or waited for the API server, before the next failure starts with
-	// firstRelist again.
+	// steady is how long an informer must have worked, or waited for the API server, before the pauses after its next
+	// failure start with firstRelist again.
 	steady = time.Second
 )
 
-// RelistSoon makes informers that have not been started list again soon after a failure. When the API server restarts and
-// no longer has the version of a watch, all informers fail. Client-go's own pause then doubles up to a minute, and is short
-// again only after two minutes without a failure; no option changes that. If the API server restarts twice in a minute, the
-// process would not see changes for longer than the outage. After its first failure an informer uses only the pauses of
-// Relist.
+// RelistSoon makes informers list again soon after a failure. The informers must not have been started. All informers
+// fail when the API server restarts and no longer has the version of their watches. Client-go's pauses after failures
+// double up to a minute, and are short again only after two minutes without a failure; no option changes that. So after
+// two restarts in a minute, the process would see no changes for longer than the outage. After its first failure, an
+// informer uses only the pauses of Relist.
 func RelistSoon(informers ...cache.SharedIndexInformer) error {
 	for _, informer := range informers {
 		if err := informer.SetWatchErrorHandlerWithContext(Relist(nil)); err != nil {
@@ -38,9 +38,9 @@ func RelistSoon(informers ...cache.SharedIndexInformer) error {
 	return nil
 }
 
-// Relist returns a handler for the first error of an informer. The handler then lists and watches in the informer's place,
-// with shorter pauses, until the informer's context ends. known, if it is not nil, reports whether an error is expected and
-// is not logged.
+// Relist returns a handler for the first error of an informer. The handler then lists and watches in the informer's
+// place, with shorter pauses, until the informer's context ends. If known reports that an error is expected, the error
+// is not logged; known may be nil.
 func Relist(known func(kind string, err error) bool) cache.WatchErrorHandlerWithContext {
 	return func(ctx context.Context, r *cache.Reflector, err error) {
 		first := wait.Backoff{Duration: firstRelist, Factor: 2, Jitter: relistJitter, Cap: lastRelist, Steps: 1 << 30}

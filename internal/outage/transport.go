@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/pause"
 )
 
-// outageTransport sends requests with next. Requests of informers wait for the end of an outage.
+// outageTransport sends requests with the transport next. Requests of informers wait for the end of an outage.
 type outageTransport struct {
 	next   http.RoundTripper
 	outage *Outage
@@ -61,7 +61,7 @@ func (t *outageTransport) RoundTrip(request *http.Request) (*http.Response, erro
 	}
 }
 
-// answered records the result of a request that the API server answered, and returns the response.
+// answered records the result of an informer's request to which the API server has responded, and returns the response.
 func (t *outageTransport) answered(request *http.Request, response *http.Response, began time.Time, watch bool) *http.Response {
 	switch {
 	case response.StatusCode < http.StatusBadRequest, response.StatusCode == http.StatusGone:
@@ -77,8 +77,8 @@ func (t *outageTransport) answered(request *http.Request, response *http.Respons
 	return response
 }
 
-// sleep waits for the duration, or until the channel cut is closed. It returns false if the request or the informers end
-// before that.
+// sleep waits for the duration d, or until the channel cut is closed. It returns false if the request's context, or the
+// context of all informers, ends first.
 func (t *outageTransport) sleep(ctx context.Context, d time.Duration, cut <-chan struct{}) bool {
 	passed, stop := pause.After(d)
 	defer stop()
@@ -93,8 +93,8 @@ func (t *outageTransport) sleep(ctx context.Context, d time.Duration, cut <-chan
 	return false
 }
 
-// watchBody is the body of a response to a watch. If its connection breaks, it ends without an error, but not before the
-// watch has lasted so long that the informer does not treat its end as a failure.
+// watchBody is the body of a response to a watch. If the connection breaks, the body ends without an error. It ends
+// only when the watch has lasted so long that the informer does not treat its end as a failure.
 type watchBody struct {
 	io.ReadCloser
 	brief time.Time
@@ -143,15 +143,15 @@ func retryAfter(response *http.Response) time.Duration {
 	return min(time.Duration(seconds)*time.Second, longestRetryAfter)
 }
 
-// shortenRetryAfter limits the Retry-After in the response of an API server that starts, because client-go waits that long
-// before it sends the request again.
+// shortenRetryAfter limits the Retry-After in the response of an API server that starts, because client-go waits for
+// this time before it sends the request again.
 func shortenRetryAfter(response *http.Response) {
 	if response != nil && response.StatusCode == http.StatusServiceUnavailable && retryAfter(response) > startingRetryAfter {
 		response.Header.Set("Retry-After", strconv.Itoa(int(startingRetryAfter.Seconds())))
 	}
 }
 
-// stale returns the response that the API server gives to a watch from a version that it no longer has.
+// stale returns the response that the API server gives to a watch whose resource version is too old.
 func stale(request *http.Request) *http.Response {
 	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the API server was unavailable"}`
 	return &http.Response{

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pause waits for a duration or the end of a context, whichever comes first. It is independent of scheduling.
+// Package pause waits for a duration or the end of a context, whichever comes first. It does not depend on the
+// scheduler.
 //
 // It never creates a timer that is already due. Under Go 1.26, goroutines of one synctest bubble that receive from such
 // timers share the race detector's state of the bubble's timers without a lock, and crash the runtime.

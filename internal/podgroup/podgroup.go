@@ -12,8 +12,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Internal returns the PodGroup in the internal version of upstream's scheduler. As after any conversion, the result may
-// share data with pg.
+// Internal returns the PodGroup in the internal version of upstream's scheduler. The result may share data with pg.
 func Internal(pg *v1beta1.PodGroup) (*scheduling.PodGroup, error) {
 	out := &scheduling.PodGroup{}
 	if err := scheme.Scheme.Convert(pg, out, nil); err != nil {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rounds decides how many rounds random tests run: few in `make test`, the short form, and many in `make
-// test-long`, the long form. No other code reads which form is selected.
+// Package rounds decides how many rounds random tests run: few rounds in `make test`, the short form, and many rounds
+// in `make test-long`, the long form. No other code reads which form is selected.
 package rounds
 
 import (
@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Long is the environment variable that selects the long form, with any value.
+// Long is the environment variable that selects the long form of random tests. Any value except the empty one selects
+// it.
 const Long = "TEST_LONG"
 
 // Rounds is a number of rounds of random tests, which a flag can set.
@@ -20,8 +21,8 @@ type Rounds struct {
 	flag  string
 }
 
-// Flag defines a flag for a number of rounds. Its default is long if the environment variable Long is set, else short. It
-// is meant for variables of test packages.
+// Flag defines a flag for the number of rounds of a test. The default is long if the environment variable Long is set,
+// else short. Variables of test packages call Flag.
 func Flag(name string, short, long int, usage string) Rounds {
 	chosen := short
 	if os.Getenv(Long) != "" {
@@ -31,7 +32,7 @@ func Flag(name string, short, long int, usage string) Rounds {
 	return Rounds{value: flag.Int(name, chosen, usage), flag: name}
 }
 
-// Of returns the number of rounds. It also logs the number, so that a test never runs too few rounds unnoticed.
+// Of returns the number of rounds. It logs the number, so that a log shows when a test runs too few rounds.
 func (r Rounds) Of(t testing.TB) int {
 	t.Helper()
 	t.Logf("-%s=%d", r.flag, *r.value)

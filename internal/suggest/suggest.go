@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package suggest finds the valid name that is nearest to a mistyped one.
+// Package suggest finds the valid name that is nearest to a mistyped name.
 package suggest
 
 import (
@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// longest limits how much of a mistyped name is compared, in bytes. Valid names are shorter than that.
+// longest is how many bytes of a mistyped name are compared. Valid names are shorter than longest.
 const longest = 100
 
-// Nearest returns the known name that needs the fewest edits to become name, ignoring case; of several, the first in
-// alphabetical order. It returns "" if more than half of the name would change.
+// Nearest returns the known name that needs the fewest edits to become name, ignoring case. If several names need
+// equally few, it returns the first in alphabetical order. It returns "" if more than half of the name would change.
 func Nearest(name string, known []string) string {
 	name = name[:min(len(name), longest)]
 	best, fewest := "", 0
@@ -25,7 +25,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// distance returns the Levenshtein distance of two texts, in bytes. It keeps only one row of the table of distances.
+// distance returns the Levenshtein distance of two texts, in bytes. It stores only one row of the table of distances.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

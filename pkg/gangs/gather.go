@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// The strategies of a rule in TopologyAnnotation, which is about a layer of the network.
+// A rule in TopologyAnnotation has one of these strategies. The rule applies to one layer of the network.
 const (
 	// MustGather means that all members must be in one domain of the layer, or no member is placed.
 	MustGather = "MustGather"
@@ -18,17 +18,17 @@ const (
 )
 
 const (
-	// maxGatherRules is the maximum number of layers in a gang's rules; networks have a handful.
+	// maxGatherRules is the maximum number of layers in a gang's rules. Real networks have only a few layers.
 	maxGatherRules = 16
-	// maxGatherText limits the length of the annotation, in bytes: it allows the maximum number of rules, with layer
-	// names as long as label keys.
+	// maxGatherText limits the length of TopologyAnnotation, in bytes. It allows the maximum number of rules, with
+	// layer names as long as label keys.
 	maxGatherText = maxGatherRules * 512
 )
 
-// GatherRule is a gang's rule for a layer of the network.
+// GatherRule says how a gang's members are distributed among the domains of one layer of the network.
 type GatherRule struct {
 	Layer string
-	// Must is set for MustGather, Prefer for PreferGather.
+	// Must is set for the strategy MustGather, Prefer for the strategy PreferGather.
 	Must, Prefer bool
 	// Multiple is a number that must divide the number of members in each domain; 1 allows any number of members.
 	Multiple int
@@ -36,7 +36,7 @@ type GatherRule struct {
 
 const gatherWanted = `{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}`
 
-// gather parses the topology annotation. The valid parts of an invalid rule still apply.
+// gather parses TopologyAnnotation. The valid parts of an invalid rule still apply.
 func (r *reader) gather() {
 	text, said := r.annotations[TopologyAnnotation]
 	if !said || text == "" {
@@ -78,7 +78,7 @@ func (r *reader) gather() {
 	}
 }
 
-// multiple parses the podCountMultiple of a rule for the layer. 0 counts as missing, which is 1.
+// multiple parses the podCountMultiple of the rule for a layer. It returns 1 for 0 and for an invalid number.
 func (r *reader) multiple(layer, text string) int {
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {

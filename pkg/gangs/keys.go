@@ -7,7 +7,7 @@ const (
 
 	// NameAnnotation is the name of a pod's gang.
 	NameAnnotation = prefix + "name"
-	// MinAvailableAnnotation is the gang's minimum, on its pods.
+	// MinAvailableAnnotation is the minimum of a pod's gang.
 	MinAvailableAnnotation = prefix + "min-available"
 	// TotalNumberAnnotation is the total number of the gang's members, at least its minimum.
 	TotalNumberAnnotation = prefix + "total-number"
@@ -20,24 +20,24 @@ const (
 	GroupsAnnotation = prefix + "groups"
 	// MatchPolicyAnnotation is the gang's MatchPolicy.
 	MatchPolicyAnnotation = prefix + "match-policy"
-	// TopologyAnnotation holds the rules for gathering the gang in the network's topology.
+	// TopologyAnnotation holds the rules for placing the gang in domains of the network's topology.
 	TopologyAnnotation = prefix + "network-topology-spec"
-	// TopologyIndexAnnotation is the rank of a member.
+	// TopologyIndexAnnotation is the rank of a member in its gang.
 	TopologyIndexAnnotation = prefix + "network-topology-index"
 	// TopologySelectorAnnotation, on pods, selects pods of the same namespace that prefer to be near each other.
 	TopologySelectorAnnotation = "scheduling.koordinator.sh/network-topology-selector"
 
-	// PodGroupLabel is the name of a pod's PodGroup of scheduling.sigs.k8s.io.
+	// PodGroupLabel, on a pod, names its PodGroup of the API group scheduling.sigs.k8s.io.
 	PodGroupLabel = "pod-group.scheduling.sigs.k8s.io"
-	// OldNameLabel and OldMinLabel are the former names of NameAnnotation and MinAvailableAnnotation.
+	// OldNameLabel and OldMinLabel are older labels with the meaning of NameAnnotation and MinAvailableAnnotation.
 	OldNameLabel = PodGroupLabel + "/name"
 	OldMinLabel  = PodGroupLabel + "/min-available"
 	// MatchPolicyAlias is an alternative name of MatchPolicyAnnotation.
 	MatchPolicyAlias = PodGroupLabel + "/match-policy"
 )
 
-// Annotations with the group with which a pod was bound, and the number of members in that bind. They are written with the
-// Binding, under both prefixes.
+// Annotations of a bound pod: the group of gangs that it was bound with, and the number of members that were bound
+// together. They are written with the pod's Binding, under the current and the old prefix.
 const (
 	BindGroupAnnotation    = "internal.scheduling.koordinator.sh/bind-gang-group-id"
 	BindMembersAnnotation  = "internal.scheduling.koordinator.sh/bind-gang-member-count"
@@ -53,25 +53,27 @@ const SourceAnnotation = "coscheduling.volcano-prebind.io/source"
 // Plugin is the name of the scheduler plugin that reads the settings.
 const Plugin = "coscheduling"
 
-// TimeLimitCondition is the type of the condition of a PodGroup whose gang was admitted, or has returned to Pending at the
-// end of its waiting time. After a return to Pending its reason is TimedOut.
+// TimeLimitCondition is the type of the condition of a PodGroup whose gang was admitted, or has returned to Pending at
+// the end of its waiting time. After a return to Pending, the reason of the condition is TimedOut.
 const (
 	TimeLimitCondition = "GangTimeLimit"
 	TimedOut           = "GangTimedOut"
 )
 
-// WaitingForGroup is the reason of a gang that waits because a gang of its group does not exist. InvalidGroup is the reason
-// of a gang that waits because the settings of its group contradict each other.
+// WaitingForGroup is the reason that is reported for a gang that waits because a gang of its group does not exist.
+// InvalidGroup is the reason that is reported if the settings of a gang's group contradict each other.
 const (
 	WaitingForGroup = "WaitingForGroup"
 	InvalidGroup    = "InvalidGangGroup"
 )
 
-// SatisfiedCondition is the type of the condition of a PodGroup whose gang reached its minimum once.
+// SatisfiedCondition is the type of the condition of a PodGroup whose gang with match policy once-satisfied has reached
+// its minimum once.
 const SatisfiedCondition = "GangSatisfied"
 
-// WholeCondition is the type of the condition of a PodGroup whose gang has reached its minimum once, if the match policy is
-// not once-satisfied. Its reason is WholeOnlyWaiting if running members never count for the minimum.
+// WholeCondition is the type of the condition of a PodGroup whose gang has reached its minimum once, for match policies
+// other than once-satisfied. The condition has the reason WholeOnlyWaiting if running members never count for the
+// minimum.
 const (
 	WholeCondition   = "GangWhole"
 	WholeOnlyWaiting = "OnlyWaiting"

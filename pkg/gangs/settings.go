@@ -20,8 +20,8 @@ import (
 type Mode string
 
 const (
-	// Strict means that the whole gang and its group are rolled back if a member fails before the first one is bound, even
-	// if the other members reach the minimum.
+	// Strict means that the whole gang and its group are rolled back if a member fails before any member is bound. This
+	// applies even if the other members reach the minimum.
 	Strict Mode = "Strict"
 	// NonStrict means that the other members continue if they reach the minimum, and that failed members are placed again
 	// later.
@@ -50,8 +50,8 @@ const DefaultWaitingTime = 10 * time.Minute
 // MaxGroup is the maximum number of gangs in a group.
 const MaxGroup = 100
 
-// MaxGroupText is the length, in bytes, of a list of the maximum number of gangs with names of the maximum length. A longer
-// list is not parsed.
+// MaxGroupText is the maximum length of GroupsAnnotation, in bytes: it allows the maximum number of gangs with names of
+// the maximum length. A longer list is not parsed.
 const MaxGroupText = MaxGroup * (validation.DNS1123LabelMaxLength + validation.DNS1123SubdomainMaxLength + len(`"/", `))
 
 // Name identifies a gang by the namespace and the name of its PodGroup.
@@ -76,8 +76,8 @@ type Settings struct {
 	Gather []GatherRule
 }
 
-// GroupID returns the name that Koordinator gives the group: the names of its gangs in order, or the name of the gang
-// itself, self, if it has no group.
+// GroupID returns Koordinator's name for the group: the names of its gangs in order. For a gang without a group, it
+// returns the name of the gang itself, self.
 func (s *Settings) GroupID(self Name) string {
 	if len(s.Group) == 0 {
 		return self.String()
@@ -89,14 +89,14 @@ func (s *Settings) GroupID(self Name) string {
 	return strings.Join(names, ",")
 }
 
-// InvalidSetting describes a setting with an invalid value, and the consequence.
+// InvalidSetting describes a setting with an invalid value, and the value or effect that applies instead.
 type InvalidSetting struct {
-	// Field is the annotation or field with the invalid value. Value is its value, Expected describes the valid values, and
-	// Used is the value that is used instead. Effect is the consequence if no value is used.
+	// Field is the annotation or field with the invalid value. Value is the invalid value, and Expected describes the
+	// valid values. Used is the value that is used instead. Effect is the consequence if no value is used.
 	Field, Value, Expected, Used, Effect string
 }
 
-// String returns a sentence for users.
+// String returns a sentence that describes the invalid setting to users.
 func (m InvalidSetting) String() string {
 	effect := m.Effect
 	if effect == "" {
@@ -198,8 +198,9 @@ func (r *reader) waitingTime() {
 	r.settings.WaitingTime = d
 }
 
-// group parses the list of gangs in GroupsAnnotation. If it is not a list, is too long, does not contain the gang self, or
-// contains an item that cannot be the name of a gang, the gang is not placed, because it might be only a part of a group.
+// group parses the list of gangs in GroupsAnnotation. An invalid list makes the gang wait, because the gang might be
+// part of a group. A list is invalid if it is too long, does not contain the gang self, or contains an item that cannot
+// be the name of a gang.
 func (r *reader) group(self Name) {
 	text := r.annotations[GroupsAnnotation]
 	if strings.TrimSpace(text) == "" {

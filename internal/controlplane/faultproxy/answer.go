@@ -19,7 +19,7 @@ func (b *blackHole) Header() http.Header         { return b.header }
 func (b *blackHole) Write(p []byte) (int, error) { return len(p), nil }
 func (b *blackHole) WriteHeader(int)             {}
 
-// writeStatus responds as the API server would for that status code.
+// writeStatus sends the response that the API server would send for the status code of the action.
 func writeStatus(w http.ResponseWriter, action Action) {
 	status := metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
@@ -35,7 +35,7 @@ func writeStatus(w http.ResponseWriter, action Action) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(action.code)
-	// A client that disconnected needs no response.
+	// The error is ignored: a client that disconnected needs no response.
 	_ = json.NewEncoder(w).Encode(status)
 }
 

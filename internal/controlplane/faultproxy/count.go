@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// Count is the key under which requests are counted: their verb and resource.
+// Count is the verb and resource of requests. The proxy counts requests by this key.
 type Count struct {
 	// Verb is the Kubernetes verb (get, list, watch, create, update, patch, delete, deletecollection), or the HTTP
 	// method in lower case for other requests.

@@ -36,7 +36,7 @@ type Options struct {
 	Address string
 	// Seed is the seed of the random choices for Probability.
 	Seed uint64
-	// HTTP1 serves HTTP/1.1 only, so that a drop closes a connection rather than resetting a stream.
+	// HTTP1 serves HTTP/1.1 only. Dropping a request then closes the connection instead of resetting a stream.
 	HTTP1 bool
 }
 
@@ -59,8 +59,8 @@ func Start(opts Options) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the API server's URL: %w", err)
 	}
-	// The transport opens as many connections as the API server's limit on streams requires, because it has no limit of its
-	// own.
+	// The API server limits the requests on one connection. The transport has no limit of connections, so it opens as
+	// many as it needs.
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(opts.Upstream))
 	if err != nil {
 		return nil, err
@@ -91,14 +91,15 @@ func Start(opts Options) (*Proxy, error) {
 	}
 	go func() {
 		defer close(p.served)
-		// ServeTLS returns when the server is closed, and otherwise only for errors that a client notices.
+		// The error is ignored. ServeTLS returns when the server is closed, or after an error that the client also
+		// notices.
 		_ = p.server.ServeTLS(listener, "", "")
 	}()
 	return p, nil
 }
 
-// newReverse returns a proxy that forwards requests and streams responses. If the API server cannot be reached, the proxy
-// ends the exchange with the client without a response.
+// newReverse returns a proxy that forwards requests and streams responses. If the API server cannot be reached, the
+// proxy ends the client's request without a response.
 func newReverse(target *url.URL, transport http.RoundTripper) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
@@ -112,8 +113,8 @@ func newReverse(target *url.URL, transport http.RoundTripper) *httputil.ReverseP
 // URL returns the proxy's address for clients.
 func (p *Proxy) URL() string { return p.url }
 
-// Add activates a rule. Of all rules that apply to a request, only the first one, in the order of Add, is used. It
-// panics if Path does not compile.
+// Add activates a rule. If several rules apply to a request, the proxy uses the rule that was added first. Add panics
+// if the rule's Path is not a valid regular expression.
 func (p *Proxy) Add(r Rule) *ActiveRule {
 	active := newActiveRule(r)
 	p.mu.Lock()
@@ -161,7 +162,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.apply(w, r, rule)
 }
 
-// pick returns the rule to apply to the request; nil if no rule applies.
+// pick returns the rule that the proxy applies to the request; nil if no rule applies.
 func (p *Proxy) pick(req Request) *ActiveRule {
 	p.mu.Lock()
 	rules := p.rules
@@ -201,8 +202,8 @@ func (p *Proxy) apply(w http.ResponseWriter, r *http.Request, rule *ActiveRule) 
 	p.reverse.ServeHTTP(w, r)
 }
 
-// forwardAndDrop forwards the request and waits for the API server's complete response, even if the client gives up. Then
-// it aborts the exchange with the client.
+// forwardAndDrop forwards the request and waits for the API server's complete response, even if the client gives up.
+// Then it ends the client's request without a response.
 func (p *Proxy) forwardAndDrop(r *http.Request) {
 	request := r.WithContext(context.WithoutCancel(r.Context()))
 	p.reverse.ServeHTTP(&blackHole{header: http.Header{}}, request)

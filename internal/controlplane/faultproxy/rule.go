@@ -19,7 +19,7 @@ type Request struct {
 	Body []byte
 }
 
-// Rule defines which requests are broken, and how. Zero fields match everything.
+// Rule defines which requests are broken, and how. A field with its zero value matches every request.
 type Rule struct {
 	// Name describes the rule in messages.
 	Name string
@@ -37,8 +37,8 @@ type Rule struct {
 	Action      Action
 }
 
-// Action breaks a request. Answer, DropBefore, DropAfter, Delay and Hold create actions. The zero value breaks nothing,
-// so that a rule can only count or notify.
+// Action breaks a request. Answer, DropBefore, DropAfter, Delay and Hold create actions. The zero value breaks nothing:
+// such a rule only counts requests or notifies the test.
 type Action struct {
 	kind       actionKind
 	code       int
@@ -63,19 +63,19 @@ func Answer(code int, retryAfter time.Duration) Action {
 	return Action{kind: answer, code: code, retryAfter: retryAfter}
 }
 
-// DropBefore ends the exchange without a response and without calling the server. With HTTP/2 it resets the request's
-// stream, with HTTP/1.1 it closes the connection.
+// DropBefore ends the client's request without a response and without calling the API server. With HTTP/2 it resets the
+// request's stream, with HTTP/1.1 it closes the connection.
 func DropBefore() Action { return Action{kind: dropBefore} }
 
-// DropAfter forwards the request, waits for the response of the API server, and then ends the exchange like DropBefore. So
-// a write was applied, and the client cannot know that.
+// DropAfter forwards the request, waits for the API server's response, and then ends the client's request like
+// DropBefore. So a write was applied, and the client does not know it.
 func DropAfter() Action { return Action{kind: dropAfter} }
 
 // Delay forwards the request after the duration d.
 func Delay(d time.Duration) Action { return Action{kind: delay, delay: d} }
 
-// Hold keeps requests from the API server until the rule's Release is called. If the client gives up a held request, and
-// the proxy notices that before Release, the request never reaches the API server (see Abandoned).
+// Hold keeps requests from the API server until ActiveRule.Release is called. If the proxy notices before Release that
+// the client has given up a request, the request never reaches the API server (see Abandoned).
 func Hold() Action { return Action{kind: hold} }
 
 // ActiveRule is a rule that was added to a proxy. Its methods are safe for concurrent use.
@@ -105,11 +105,11 @@ func newActiveRule(r Rule) *ActiveRule {
 // Reached returns a channel that is closed when the rule is first applied to a request.
 func (r *ActiveRule) Reached() <-chan struct{} { return r.reached }
 
-// Abandoned returns a channel that is closed when the proxy first notices that a client has given up a request which the
-// rule holds or delays. That is later than the moment when the client gave up.
+// Abandoned returns a channel that is closed when the proxy first notices that a client has given up a request which
+// the rule holds or delays. The proxy may notice this some time after the client gave up.
 func (r *ActiveRule) Abandoned() <-chan struct{} { return r.abandoned }
 
-// Release forwards the requests held by the rule, and ends the rule: later requests pass.
+// Release forwards the requests that the rule holds, and deactivates the rule: it does not apply to later requests.
 func (r *ActiveRule) Release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,8 +121,8 @@ func (r *ActiveRule) Release() {
 	}
 }
 
-// Remove deactivates the rule and forwards the requests that it holds. It is the same as Release, with a name that suits
-// other actions than Hold.
+// Remove deactivates the rule and forwards the requests that it holds. It does the same as Release; its name suits
+// actions other than Hold.
 func (r *ActiveRule) Remove() { r.Release() }
 
 // Hits returns the number of requests to which the rule was applied.
@@ -132,7 +132,7 @@ func (r *ActiveRule) Hits() int {
 	return r.hits
 }
 
-// applies reports whether the rule applies to a request. If it does, it counts the request as a hit. chance returns a
+// applies reports whether the rule applies to a request, and counts the request as a hit if it does. chance returns a
 // random number in [0, 1) and is called at most once.
 func (r *ActiveRule) applies(req Request, chance func() float64) bool {
 	if r.rule.Method != "" && r.rule.Method != req.Method || !r.path.MatchString(req.Path) {
@@ -157,20 +157,21 @@ func (r *ActiveRule) applies(req Request, chance func() float64) bool {
 	if r.hits == 1 {
 		close(r.reached)
 	}
-	// A rule that has reached its limit still holds requests that it was applied to. Only new requests pass.
+	// A rule that reaches its limit still holds the requests to which it was applied. It no longer applies to new
+	// requests.
 	if r.rule.Limit > 0 && r.hits >= r.rule.Limit {
 		r.over = true
 	}
 	return true
 }
 
-// wait waits until the channel is ready. If the client gives up the request first, it aborts the exchange.
+// wait waits until the channel is ready. If the client gives up the request first, wait aborts the request's handler.
 func wait[T any](ctx context.Context, r *ActiveRule, ch <-chan T) {
 	select {
 	case <-ch:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // checked again, because both may have been ready
+	if ctx.Err() != nil { // checked again: select may have chosen ch although ctx had ended too
 		r.abandon()
 		panic(http.ErrAbortHandler)
 	}

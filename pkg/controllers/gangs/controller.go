@@ -38,11 +38,12 @@ const Name = "gang-controller"
 
 const (
 	workers = 4
-	// gather is how long a sync is delayed after a change of its gang, so that it covers further changes.
+	// gather is the delay between a change of a gang and the sync of the gang, so that one sync handles several
+	// changes.
 	gather = 20 * time.Millisecond
 	// A failed sync is retried after firstRetry. The delay doubles with each failure, up to lastRetry.
 	firstRetry, lastRetry = 100 * time.Millisecond, time.Minute
-	// awayRetry is the delay after a sync that could not reach the API server.
+	// awayRetry is the delay before the retry of a sync that could not reach the API server.
 	awayRetry = time.Second
 	// writeTimeout bounds each call to the API server.
 	writeTimeout = 30 * time.Second
@@ -53,8 +54,8 @@ type controller struct {
 	kube     kubernetes.Interface
 	volcano  vcclient.Interface
 	recorder record.EventRecorder
-	// sources are the API groups in which users write PodGroups. If two of them have a PodGroup of the same name, the group
-	// that is listed first is used.
+	// sources are the API groups in which users write PodGroups. If several of these API groups have a PodGroup with
+	// the same name, the first API group in sources is used.
 	sources    []*source
 	schedulers []string
 
@@ -122,12 +123,12 @@ func (c *controller) initialize(opt *framework.ControllerOption, sources ...*sou
 	return nil
 }
 
-// ours reports whether the pod's scheduler is one that this controller serves.
+// ours reports whether the pod belongs to a scheduler that this controller serves.
 func (c *controller) ours(pod *corev1.Pod) bool {
 	return slices.Contains(c.schedulers, pod.Spec.SchedulerName)
 }
 
-// Run implements framework.Controller. It returns when all goroutines that it started have ended.
+// Run implements framework.Controller. It returns when all goroutines that Run started have ended.
 func (c *controller) Run(stop <-chan struct{}) {
 	ctx, cancel := context.WithCancel(wait.ContextForChannel(stop))
 	defer cancel()
@@ -143,7 +144,7 @@ func (c *controller) Run(stop <-chan struct{}) {
 	c.volcanoFactory.Start(stop)
 	for _, s := range c.sources {
 		if err := s.start(ctx, c.sourceHandler(), c.owned.Go, c.enqueueParked); err != nil {
-			return // the context has ended
+			return // the context has ended, which is the only possible error
 		}
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), c.synced...) {

@@ -41,7 +41,8 @@ func (c *controller) syncGroup(ctx context.Context, g *gang) error {
 	}
 }
 
-// speaks reports whether the pod's own annotations may declare the gang. They may not if the pod names a PodGroup object.
+// speaks reports whether the pod's own annotations may declare the gang. If the pod names a PodGroup object, only that
+// object may declare the gang.
 func speaks(pod *corev1.Pod) bool { return !needsObject(pod) }
 
 func (c *controller) createGroup(ctx context.Context, g *gang) error {
@@ -84,8 +85,8 @@ func (c *controller) updateGroup(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// refused records that the API server rejected the Volcano PodGroup, and why, so that the pods and the user's object report
-// it. what is the failed step: created or updated.
+// refused records that the API server rejected a write of the Volcano PodGroup, and why, so that the pods and the
+// user's object report the reason. what is the failed write: created or updated.
 func (g *gang) refused(what string, err error) error {
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
@@ -96,7 +97,7 @@ func (g *gang) refused(what string, err error) error {
 	return fmt.Errorf("PodGroup %s cannot be %s: %w", g.Name, what, err)
 }
 
-// deleteGroup deletes the PodGroup if it still has this UID, but no later PodGroup with the same name.
+// deleteGroup deletes the PodGroup with the UID of group. It does not delete a later PodGroup with the same name.
 func (c *controller) deleteGroup(ctx context.Context, group *v1beta1.PodGroup) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -107,8 +108,8 @@ func (c *controller) deleteGroup(ctx context.Context, group *v1beta1.PodGroup) e
 	return nil
 }
 
-// dropOwnGroups deletes the PodGroups that upstream's controller has created for members of the gang, once these PodGroups
-// have no pods.
+// dropOwnGroups deletes PodGroups that upstream's controller has created for members of the gang. It deletes a PodGroup
+// only if no pods belong to it.
 func (c *controller) dropOwnGroups(ctx context.Context, g *gang) error {
 	if g.group == nil || g.parked != "" {
 		return nil
@@ -131,7 +132,7 @@ func (c *controller) dropOwnGroups(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// desired returns the Volcano PodGroup that the gang's declaration asks for.
+// desired returns the Volcano PodGroup that the gang's declaration requires.
 func (c *controller) desired(g *gang) *desired {
 	var now []metav1.OwnerReference
 	if g.group != nil {
@@ -179,8 +180,8 @@ func schedulerOf(g *gang) string {
 	}
 }
 
-// queueOf returns the queue that the gang's object, pods or namespace request; empty if none is requested, and the API
-// server sets the default queue.
+// queueOf returns the queue that the gang's object, pods or namespace request. It returns "" if they request none; the
+// API server then sets the default queue.
 func (c *controller) queueOf(g *gang) string {
 	var ofObject, ofPod, ofNamespace string
 	if g.object != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// handler returns an event handler that calls do with each added or deleted object. After an update, unless same reports
-// that nothing has changed, it calls do with the former and the new version.
+// handler returns an event handler that calls do with each added or deleted object. After an update it calls do with
+// the former version and with the new version, unless same reports that nothing relevant has changed.
 func handler[T any](same func(was, is *T) bool, do func(*T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(object any) { do(object.(*T)) },
@@ -71,8 +71,8 @@ func (c *controller) sourceHandler() cache.ResourceEventHandler {
 	return handler(resynced, func(group *v1alpha1.PodGroup) { c.enqueue(group.Namespace, group.Name) })
 }
 
-// enqueueParked enqueues the gangs that have no Volcano PodGroup: they may have waited for PodGroups of an API that was not
-// served before.
+// enqueueParked enqueues the gangs that have no Volcano PodGroup. They may have waited for PodGroups of an API group
+// that the API server did not serve before.
 func (c *controller) enqueueParked() {
 	for _, key := range c.pods.GetIndexer().ListIndexFuncValues(byGang) {
 		namespace, name, _ := strings.Cut(key, "/")
@@ -82,11 +82,11 @@ func (c *controller) enqueueParked() {
 	}
 }
 
-// indexed returns the pods that the index of pods lists under that namespace and name.
+// indexed returns the pods that the given index has for namespace/name.
 func (c *controller) indexed(index, namespace, name string) []*corev1.Pod {
 	objects, err := c.pods.GetIndexer().ByIndex(index, namespace+"/"+name)
 	if err != nil {
-		return nil // the index is missing, which initialize would have reported
+		return nil // the pods have no such index: initialize has already reported that error
 	}
 	pods := make([]*corev1.Pod, len(objects))
 	for i, object := range objects {

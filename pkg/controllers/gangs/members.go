@@ -22,13 +22,14 @@ import (
 )
 
 const (
-	// patchers is how many pods of a gang are patched in parallel. turn is how many pods of a gang are patched in one sync,
-	// so that other gangs are synced in between.
+	// patchers is how many pods of a gang are patched in parallel. turn is the maximum number of pods of a gang that
+	// one sync patches, so that other gangs are synced in between.
 	patchers, turn = 8, 500
 	// namedPods is the maximum number of pods that a message names.
 	namedPods = 3
-	// reportingMembers limits the number of members whose messages depend on other members. Otherwise a change of the
-	// annotation of one member would cost a write for each other member. The message on the PodGroup covers all members.
+	// reportingMembers limits how many members have a message that depends on other members. Without the limit, a
+	// change of one member's annotation would cost a write for each other member. The message on the PodGroup covers
+	// all members.
 	reportingMembers = 10
 )
 
@@ -48,7 +49,8 @@ func (p *podPatch) set(key, value string) {
 	}
 }
 
-// syncPods writes the gang's PodGroup to members without a node, and reports invalid settings on the pods that have them.
+// syncPods writes the name of the gang's PodGroup to members without a node. It also reports invalid settings on the
+// pods that have invalid settings.
 func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	var patches []*podPatch
 	left := g.graceLeft()
@@ -89,7 +91,8 @@ func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	return errors.Join(errs...)
 }
 
-// patchPod patches the pod only in the version that was read, so that a pod that has got a node since then is not changed.
+// patchPod patches the pod only if the pod has not changed since it was read. So a pod that has got a node since then
+// is not changed.
 func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": p.pod.UID, "resourceVersion": p.pod.ResourceVersion, "annotations": p.annotations,
@@ -112,7 +115,7 @@ func (c *controller) patchPod(ctx context.Context, p *podPatch) error {
 	return nil
 }
 
-// messageFor returns the text for the pod's message annotation. shared reports whether it depends on settings of other
+// messageFor returns the text for the pod's message annotation. shared reports whether the text depends on other
 // objects.
 func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	mistakes := misnamed(pod)
@@ -134,8 +137,8 @@ func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	return sentences(mistakes), shared
 }
 
-// shortMessageFor returns the message of a pod if reportingMembers others already have full messages. It does not change
-// with the settings of the gang: if the pod has no PodGroup yet, the message refers to the other pods.
+// shortMessageFor returns the message of a pod if reportingMembers older pods already have full messages. The short
+// message does not depend on other members. If the gang cannot be scheduled, it refers to the older pods.
 func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 	if g.parked == "" || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] != "" {
 		return sentences(misnamed(pod))
@@ -144,8 +147,8 @@ func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 		g.Name, messageAnnotation, reportingMembers))
 }
 
-// invalidSettings returns a message about the gang's invalid settings, and about members with other settings than the gang;
-// empty if there are none.
+// invalidSettings returns a message about the gang's invalid settings, and about members whose settings differ from the
+// gang's. It returns "" if all settings are valid and equal.
 func (g *gang) invalidSettings() string {
 	others := brief.List{First: namedPods}
 	for _, pod := range g.members {

@@ -17,14 +17,16 @@ import (
 const (
 	// prefix is the prefix of the annotations that only this controller writes.
 	prefix = "coscheduling.volcano-prebind.io/"
-	// gangAnnotation records on a pod the gang that the controller wrote to scheduling.k8s.io/group-name.
+	// gangAnnotation is on pods whose annotation scheduling.k8s.io/group-name this controller has written. It has the
+	// same value: the name of the gang.
 	gangAnnotation = prefix + "gang"
-	// schedulerAnnotation records on a Volcano PodGroup that this controller created the scheduler of its pods. Controllers
-	// of other schedulers ignore the PodGroup.
+	// schedulerAnnotation is on Volcano PodGroups that this controller has created. Its value is the scheduler of the
+	// gang's pods. Gang controllers of other schedulers ignore the PodGroup.
 	schedulerAnnotation = prefix + "scheduler"
-	// messageAnnotation, on a pod or PodGroup, has the errors in its settings, and the reason why its gang waits.
+	// messageAnnotation, on a pod or PodGroup, lists the errors in its settings, and the reason why its gang waits.
 	messageAnnotation = prefix + "message"
-	// reportedAnnotation on a user's PodGroup identifies the texts that events have reported, so that none is reported twice.
+	// reportedAnnotation, on a user's PodGroup, has hashes of the texts that events have reported, so that no text is
+	// reported twice.
 	reportedAnnotation = prefix + "reported"
 
 	// pluginsLabel is the pod label that names a PodGroup of scheduler-plugins.
@@ -33,19 +35,19 @@ const (
 
 // Indexes of pods. The keys are namespace/name.
 const (
-	// byGang lists pods by the gang that they name.
+	// byGang lists the pods that name a gang, by that gang.
 	byGang = "gang"
-	// byOwnGroup lists pods that name a gang, by the PodGroup that upstream's controller would create for them.
+	// byOwnGroup lists the pods that name a gang, by the PodGroup that upstream's controller would create for the pod.
 	byOwnGroup = "own-group"
-	// byGroup lists pods by the PodGroup that upstream's controller has created for them, whether the pods name a gang or
-	// not.
+	// byGroup lists pods by the PodGroup that upstream's controller has created for the pod, whether or not the pod
+	// names a gang.
 	byGroup = "group"
 )
 
-// said is a label or annotation of a pod that names a gang, and the name in it.
+// said is a label or annotation in which a pod names a gang. name is the gang's name.
 type said struct{ field, name string }
 
-// namesOf returns all labels and annotations in which a pod names a gang. The first one counts.
+// namesOf returns all labels and annotations in which a pod names a gang. The pod belongs to the gang in the first one.
 func namesOf(pod *corev1.Pod) []said {
 	all := []said{
 		{gangs.PodGroupLabel, pod.Labels[gangs.PodGroupLabel]}, {gangs.OldNameLabel, pod.Labels[gangs.OldNameLabel]},
@@ -54,7 +56,7 @@ func namesOf(pod *corev1.Pod) []said {
 	return slices.DeleteFunc(all, func(s said) bool { return s.name == "" })
 }
 
-// nameOf returns the gang that a pod names; empty if it names none.
+// nameOf returns the name of the gang that a pod names; empty if the pod names no gang.
 func nameOf(pod *corev1.Pod) string {
 	if names := namesOf(pod); len(names) > 0 {
 		return names[0].name
@@ -65,16 +67,16 @@ func nameOf(pod *corev1.Pod) string {
 // Claims reports whether the pod names a gang in one of the ways that this controller handles.
 func Claims(pod *corev1.Pod) bool { return nameOf(pod) != "" }
 
-// needsObject reports whether the pod names its gang by a label that refers to a PodGroup object, which must then declare
-// the gang.
+// needsObject reports whether the pod names its gang by a label that refers to a PodGroup object. Only that object may
+// then declare the gang.
 func needsObject(pod *corev1.Pod) bool {
 	names := namesOf(pod)
 	return len(names) > 0 && (names[0].field == gangs.PodGroupLabel || names[0].field == pluginsLabel)
 }
 
-// inOtherPodGroup reports whether the user put the pod into another PodGroup with Volcano's annotation. That is explicit
-// and takes precedence over the named gang. Values that this controller or upstream's controller wrote into the annotation
-// do not count.
+// inOtherPodGroup reports whether the user has put the pod into another PodGroup with Volcano's annotation. The user's
+// annotation takes precedence over the gang that the pod names. Values that this controller or upstream's controller
+// wrote into the annotation do not count.
 func inOtherPodGroup(pod *corev1.Pod) bool {
 	group := pod.Annotations[v1beta1.KubeGroupNameAnnotationKey]
 	return group != "" && group != nameOf(pod) && group != pod.Annotations[gangAnnotation] && group != helpers.GeneratePodgroupName(pod)
@@ -92,7 +94,7 @@ func byAge(l, r *corev1.Pod) int {
 	return cmp.Compare(l.Name, r.Name)
 }
 
-// indexers returns the indexes of pods. ours reports whether the scheduler of a pod is one that this controller serves.
+// indexers returns the indexes of pods. ours reports whether a pod belongs to a scheduler that this controller serves.
 func indexers(ours func(*corev1.Pod) bool) cache.Indexers {
 	index := func(of func(*corev1.Pod) string) cache.IndexFunc {
 		return func(object any) ([]string, error) {

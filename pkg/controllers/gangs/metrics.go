@@ -20,7 +20,8 @@ var (
 // collector counts, on each scrape, the Volcano PodGroups that the gang controller created.
 type collector struct{ *controller }
 
-// Metrics returns a collector that describes the metrics of the gang controller. It must not be asked for values.
+// Metrics returns a collector that only describes the metrics of the gang controller. Its method Collect must not be
+// called.
 func Metrics() prometheus.Collector { return collector{} }
 
 // Describe implements prometheus.Collector.
@@ -46,11 +47,11 @@ func (c collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// observe exports the metrics until stop is called.
+// observe exports the metrics of the gang controller until stop is called.
 func (c *controller) observe() (stop func()) {
 	metrics := collector{c}
 	if err := prometheus.Register(metrics); err != nil {
-		return func() {} // another controller of this process already exports them
+		return func() {} // another controller of this process already exports the metrics
 	}
 	return func() { prometheus.Unregister(metrics) }
 }

@@ -24,8 +24,8 @@ import (
 // reason is the reason of events about invalid settings.
 const reason = "GangSettings"
 
-// syncObject writes the status of the PodGroup that the user wrote, and messages about the gang. A PodGroup that no pod of
-// the served schedulers has ever named may belong to another scheduler, so it is not changed.
+// syncObject writes the status of the user's PodGroup, and messages about the gang. It does not change a PodGroup that
+// no pod of the served schedulers has named, because such a PodGroup may belong to another scheduler.
 func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	if g.object == nil || len(g.members) == 0 && !c.ourGroup(g) {
 		return nil
@@ -59,11 +59,12 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	return nil
 }
 
-// reportedSeparator separates the two parts of reportedAnnotation: one for the message about invalid settings, one for the
-// reason why the gang waits.
+// reportedSeparator separates the two parts of reportedAnnotation. The first part is for the message about invalid
+// settings, and the second part is for the reason why the gang waits.
 const reportedSeparator = "/"
 
-// reportOf returns a short hash of a text, to recognize a text that an event has reported; empty for an empty text.
+// reportOf returns a short hash of a text, to recognize texts that events have already reported; empty for an empty
+// text.
 func reportOf(text string) string {
 	if text == "" {
 		return ""
@@ -73,7 +74,7 @@ func reportOf(text string) string {
 	return strconv.FormatUint(digest.Sum64(), 36)
 }
 
-// handed reports whether at least as many members as the minimum have been put in the gang's Volcano PodGroup.
+// handed reports whether enough members for the gang's minimum have been put into its Volcano PodGroup.
 func (g *gang) handed() bool {
 	n := int32(0)
 	for _, pod := range g.members {
@@ -84,8 +85,8 @@ func (g *gang) handed() bool {
 	return n >= g.minMember
 }
 
-// waiting returns the condition of the PodGroup that says why the scheduler has not placed the gang, with the reason added
-// to the message; empty if the PodGroup has no such condition.
+// waiting returns the condition that says why the scheduler has not placed the PodGroup's gang. The condition's reason
+// is added to its message. waiting returns an empty condition if the PodGroup has no such condition.
 func waiting(group *v1beta1.PodGroup) v1beta1.PodGroupCondition {
 	for _, condition := range group.Status.Conditions {
 		if condition.Type == v1beta1.PodGroupUnschedulableType && condition.Status == corev1.ConditionTrue {
@@ -96,8 +97,8 @@ func waiting(group *v1beta1.PodGroup) v1beta1.PodGroupCondition {
 	return v1beta1.PodGroupCondition{}
 }
 
-// writeObject writes the messages and the status to the user's PodGroup. It writes only to the version that the status was
-// computed from, because the status keeps values of that version, such as when the gang was first handed to the scheduler.
+// writeObject writes the messages and the status to the user's PodGroup. The write fails if the PodGroup has changed
+// since the status was computed, because the status keeps values of the former status, such as ScheduleStartTime.
 func (c *controller) writeObject(ctx context.Context, g *gang, message, reported string, status v1alpha1.PodGroupStatus) error {
 	to := g.object.DeepCopy()
 	switch {
@@ -139,8 +140,8 @@ func (c *controller) patchObject(ctx context.Context, g *gang, to *v1alpha1.PodG
 	return nil
 }
 
-// reference returns a reference to the user's PodGroup for events. Objects from an informer lack their kind and version, so
-// it adds them.
+// reference returns a reference to the user's PodGroup for events. It adds the kind and version, because objects from
+// an informer lack them.
 func (g *gang) reference() *corev1.ObjectReference {
 	version, kind := g.source.version.WithKind("PodGroup").ToAPIVersionAndKind()
 	return &corev1.ObjectReference{

@@ -12,16 +12,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/coscheduling/v1alpha1"
 )
 
-// maxOwners is how many pods own the PodGroup of a gang that has no other owner. The running controller replaces owners
-// that are deleted. While it does not run, the garbage collector deletes the PodGroup once all owners are gone.
+// maxOwners is how many pods own the PodGroup of a gang that has no other owner. While this controller runs, it
+// replaces owners that are deleted. While it does not run, the garbage collector deletes the PodGroup after the last
+// owner.
 const maxOwners = 16
 
-// ownersOf returns the owners of the Volcano PodGroup: the user's object if there is one, else the common controller of all
-// members, else some members. now are the current owners.
+// ownersOf returns the owners of the Volcano PodGroup: the user's object if it exists, else the common controller of
+// all members, else some of the members. now are the current owners of the PodGroup.
 func ownersOf(object *v1alpha1.PodGroup, s *source, members []*corev1.Pod, now []metav1.OwnerReference) []metav1.OwnerReference {
 	if object != nil {
 		owner := metav1.NewControllerRef(object, s.version.WithKind("PodGroup"))
-		owner.BlockOwnerDeletion = nil // setting it needs rights on the owner's finalizers, and nothing waits for the PodGroup's deletion
+		owner.BlockOwnerDeletion = nil // true would require rights on the owner's finalizers, and nothing waits for the PodGroup's deletion
 		return []metav1.OwnerReference{*owner}
 	}
 	if controller := controllerOf(members); controller != nil {
@@ -30,7 +31,7 @@ func ownersOf(object *v1alpha1.PodGroup, s *source, members []*corev1.Pod, now [
 	return podsAsOwners(members, now)
 }
 
-// controllerOf returns the common controller of all these pods; nil if they have none.
+// controllerOf returns the common controller of all members; nil if they have different controllers or none.
 func controllerOf(members []*corev1.Pod) *metav1.OwnerReference {
 	var common *metav1.OwnerReference
 	for _, pod := range members {
@@ -46,8 +47,8 @@ func controllerOf(members []*corev1.Pod) *metav1.OwnerReference {
 	return common
 }
 
-// podsAsOwners returns members as owners of the PodGroup. It keeps the current owners, now, while at least half of the
-// desired number still exist, so that not every deleted pod causes a write.
+// podsAsOwners returns some of the members as owners of the PodGroup. now are its current owners. They stay as long as
+// half of the desired number of owners exist, so that not every deleted pod causes a write.
 func podsAsOwners(members []*corev1.Pod, now []metav1.OwnerReference) []metav1.OwnerReference {
 	alive := make(map[types.UID]bool, len(members))
 	for _, pod := range members {

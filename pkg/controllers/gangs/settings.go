@@ -27,18 +27,18 @@ var settingKeys = []string{
 // koordinator holds Koordinator's defaults, for settings that the gang leaves out.
 var koordinator = gangs.Settings{Mode: gangs.Strict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 
-// byDefault is the text that messages give as the used value if an invalid setting is replaced by the default of the
+// byDefault describes, in messages about an invalid setting, the value that is used instead: the default of the
 // scheduler configuration.
 const byDefault = "the default of the scheduler configuration"
 
 // settings are a gang's settings and where they were declared.
 type settings struct {
-	// by is how messages name the object that declares the gang.
+	// by is the kind and name of the object that declares the gang, for messages.
 	by string
 	// minMember is the minimum of the gang; 0 if no object sets it.
 	minMember int32
 	// said has the declared values by annotation, including the minimum. taken has the values for the Volcano PodGroup,
-	// without invalid ones.
+	// without invalid values.
 	said, taken map[string]string
 	invalid     []gangs.InvalidSetting
 }
@@ -74,7 +74,7 @@ func parseSettings(name gangs.Name, by string, minMember int32, said map[string]
 	return s
 }
 
-// settingsOf returns the annotations that are settings, with the match policy under its canonical name.
+// settingsOf returns the annotations that are gang settings. It renames MatchPolicyAlias to MatchPolicyAnnotation.
 func settingsOf(annotations map[string]string) map[string]string {
 	said := map[string]string{}
 	for _, key := range settingKeys {
@@ -108,9 +108,9 @@ func minimumOf(said map[string]string) int32 {
 	return int32(n)
 }
 
-// fromPods returns the settings that the members declare, and the member whose settings count, the decider. This is the
-// oldest member with a valid minimum; members that have not finished come before members that have. decider is nil if no
-// member has a valid minimum.
+// fromPods returns the gang's settings and the decider: the member whose settings apply to the whole gang. The decider
+// is the oldest unfinished member with a valid minimum, or else the oldest finished one. decider is nil if no member
+// has a valid minimum.
 func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *corev1.Pod) {
 	for _, pod := range members {
 		live := !finished(pod) && pod.DeletionTimestamp == nil
@@ -137,7 +137,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 		mistakes = append(mistakes, gangs.InvalidSetting{
 			Field: "spec.minMember", Value: strconv.Itoa(int(minMember)), Expected: "a positive number", Used: "1",
 		})
-		minMember, defaults.Mode = 1, gangs.NonStrict // Koordinator places the pods of such a gang one by one
+		minMember, defaults.Mode = 1, gangs.NonStrict // Koordinator places the pods of a gang without a minimum one by one
 	}
 	said[gangs.MinAvailableAnnotation] = strconv.Itoa(int(minMember))
 	if seconds := object.Spec.ScheduleTimeoutSeconds; seconds != nil && *seconds > 0 {
@@ -153,7 +153,7 @@ func fromObject(name gangs.Name, kind string, object *v1alpha1.PodGroup) setting
 	return s
 }
 
-// disagreements returns the pod's settings that differ from the gang's.
+// disagreements returns the settings of the pod that differ from the gang's settings.
 func (s *settings) disagreements(pod *corev1.Pod) []gangs.InvalidSetting {
 	var mistakes []gangs.InvalidSetting
 	said := saidBy(pod)
@@ -174,8 +174,8 @@ func (s *settings) disagreements(pod *corev1.Pod) []gangs.InvalidSetting {
 	return mistakes
 }
 
-// canonical returns equal texts for values of a setting with equal meaning. A text that is too long, or names more gangs
-// than a group may have, is returned unchanged, because comparing it for each pod would take long.
+// canonical returns equal texts for equal values of a setting. A text that is too long, or names more gangs than a
+// group may have, is returned unchanged, because comparing it for each pod would take too long.
 func canonical(key, text string) string {
 	if len(text) > gangs.MaxGroupText {
 		return text
@@ -201,7 +201,7 @@ func canonical(key, text string) string {
 	return text
 }
 
-// misnamed returns an error for each other gang that a pod names beside the first one.
+// misnamed returns an error for each further label or annotation of the pod that names another gang than the first one.
 func misnamed(pod *corev1.Pod) []gangs.InvalidSetting {
 	var mistakes []gangs.InvalidSetting
 	names := namesOf(pod)

@@ -23,20 +23,20 @@ import (
 	informers "github.com/volcano-prebind/volcano-prebind/pkg/client/informers/externalversions/coscheduling/v1alpha1"
 )
 
-// lookAgain is how often the controller checks whether the API server serves a resource. It is shorter than the grace
-// time of gangs that are submitted together with the CRD.
+// lookAgain is how often the controller checks whether the API server serves PodGroups of an API group. It is shorter
+// than grace, so that a gang that is submitted together with the CRD gets no error.
 const lookAgain = grace / 2
 
 // source is an API group in which users write PodGroups. Its CRD may be missing, and may be installed later.
 type source struct {
 	version schema.GroupVersion
 	client  versioned.Interface
-	// hasStatus reports whether status is a subresource of the PodGroups. Then they have no field for the number of
-	// scheduled pods.
+	// hasStatus reports whether the PodGroups have the subresource status. PodGroups with this subresource have no
+	// field for the number of scheduled pods.
 	hasStatus bool
 	// resync is the informer's resync period; 0 for none.
 	resync time.Duration
-	// store is the store of the informer of PodGroups; nil until the API server serves them.
+	// store is the store of the informer of PodGroups; nil until the API server serves PodGroups of this API group.
 	store atomic.Pointer[cache.Indexer]
 }
 
@@ -56,9 +56,9 @@ func (s *source) get(namespace, name string) *v1alpha1.PodGroup {
 // kind returns the kind and group of the source's PodGroups, for messages.
 func (s *source) kind() string { return "PodGroup." + s.version.Group }
 
-// start watches the source's PodGroups and waits until they are listed, if the API server serves them. Otherwise it
-// returns, keeps checking in the background, and calls late once they are served and listed. It retries while it cannot
-// find out whether they are served. owned starts a goroutine that the caller waits for.
+// start watches the source's PodGroups and waits until they are listed. If the API server does not serve them, start
+// returns. It then checks again in the background, and calls late when the PodGroups are served and listed. start
+// retries if the check fails. It calls owned to start a goroutine that the caller waits for.
 func (s *source) start(ctx context.Context, handler cache.ResourceEventHandler, owned func(func()), late func()) error {
 	for {
 		served, err := s.served()
@@ -114,7 +114,7 @@ func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, 
 		return err
 	}
 	store := informer.GetIndexer()
-	s.store.Store(&store) // stored before the handler is called for the first object
+	s.store.Store(&store) // must be stored before the handler is called for the first object
 	owned(func() { informer.Run(ctx.Done()) })
 	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 		return ctx.Err()
@@ -122,8 +122,8 @@ func (s *source) watch(ctx context.Context, handler cache.ResourceEventHandler, 
 	return nil
 }
 
-// pluginsClient is a client for the PodGroups of scheduler-plugins. It returns them as the types of scheduling.sigs.k8s.io,
-// which have the same fields.
+// pluginsClient is a client for the PodGroups of scheduler-plugins. It returns these PodGroups as the type of
+// scheduling.sigs.k8s.io, which has the same fields.
 type pluginsClient struct {
 	versioned.Interface
 	podGroups typed.CoschedulingV1alpha1Interface

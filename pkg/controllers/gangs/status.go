@@ -33,7 +33,7 @@ func statusOf(was v1alpha1.PodGroupStatus, members []*corev1.Pod, minMember int3
 	unfinished := int32(len(members)) - is.Succeeded - is.Failed
 	is.Phase = phaseOf(is, int32(len(members)), minMember, handed)
 	if over(was.Phase) && unfinished == 0 && !over(is.Phase) {
-		return was // the result of a finished gang stays when its pods are deleted
+		return was // a finished gang keeps its status when its pods are deleted
 	}
 	if is.Phase != v1alpha1.PodGroupPending && is.OccupiedBy == "" {
 		is.OccupiedBy = occupant(members)
@@ -68,7 +68,7 @@ func phaseOf(is v1alpha1.PodGroupStatus, members, minMember int32, handed bool) 
 	}
 }
 
-// occupant returns the names of the owners of the oldest member.
+// occupant returns the names of the owners of the oldest member, for the field OccupiedBy.
 func occupant(members []*corev1.Pod) string {
 	if len(members) == 0 {
 		return ""

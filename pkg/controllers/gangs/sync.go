@@ -19,8 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// grace is how long members may wait for the PodGroup object that they name, or for a pod that declares the minimum, before
-// that is reported as an error.
+// grace is how long members may wait for the PodGroup object that they name, or for a pod that declares the minimum.
+// After that time, the members report an error.
 const grace = 10 * time.Second
 
 // gang is one gang, read from the caches for one sync.
@@ -37,7 +37,7 @@ type gang struct {
 	// decider is the pod whose settings count for the whole gang; nil if an object declares the gang.
 	decider *corev1.Pod
 	settings
-	// parked is the reason why the members are not handed to the scheduler; empty if they are handed over.
+	// parked is the reason why the controller does not put the members into the Volcano PodGroup; empty if it does.
 	parked string
 }
 
@@ -54,7 +54,7 @@ func (c *controller) sync(ctx context.Context, name gangs.Name) error {
 	}
 	refused := c.syncGroup(ctx, g)
 	if g.group != nil && g.group.DeletionTimestamp != nil {
-		return refused // once it is deleted, another sync creates it again
+		return refused // when the PodGroup has been deleted, another sync creates it again
 	}
 	if err := c.syncPods(ctx, g); err != nil {
 		return err
@@ -101,7 +101,8 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 	return g, nil
 }
 
-// resolveDeclaration decides which object or pod declares the gang, and parses its settings. If none does, it sets parked.
+// resolveDeclaration decides which object or pod declares the gang, and parses its settings. If no object or pod
+// declares the gang, it sets parked to the reason.
 func (c *controller) resolveDeclaration(g *gang) {
 	switch {
 	case g.group != nil && !c.ourGroup(g):
@@ -128,8 +129,8 @@ func (c *controller) resolveDeclaration(g *gang) {
 	}
 }
 
-// missing returns what the declaration of the gang lacks, an object or a minimum, as a message for its members. speakers
-// are the members whose own annotations may declare the gang.
+// missing returns a message for the members if the gang's declaration lacks an object or a minimum. speakers are the
+// members whose own annotations may declare the gang.
 func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	if len(speakers) > 0 {
 		found, ok := saidBy(speakers[0])[gangs.MinAvailableAnnotation]
@@ -151,8 +152,8 @@ func (c *controller) missing(g *gang, speakers []*corev1.Pod) string {
 	return fmt.Sprintf("PodGroup.%s %s does not exist; create it, or correct label %s, to have the pod scheduled", group, g.Name, label)
 }
 
-// graceLeft returns for how long errors are not reported on the members yet, because an object that the gang needs may
-// still be created. An invalid name is reported at once, since no other object can correct it.
+// graceLeft returns for how long the members report no error yet, because an object that the gang needs may still be
+// created. It returns 0 for an invalid gang name, because no other object can correct the name.
 func (g *gang) graceLeft() time.Duration {
 	if g.decider != nil || g.object != nil || g.group != nil || len(g.members) == 0 || len(validation.IsDNS1123Subdomain(g.Name.Name)) > 0 {
 		return 0

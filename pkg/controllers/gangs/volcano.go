@@ -22,8 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// podKeys are the annotations and labels that are copied unchanged from a pod to its PodGroup. Upstream's controller copies
-// the same ones.
+// podKeys are the annotations and labels that are copied unchanged from a pod to its PodGroup. Upstream's controller
+// copies the same keys.
 var podKeys = []string{
 	v1beta1.PodPreemptable, v1beta1.CooldownTime, v1beta1.RevocableZone, v1beta1.JDBMinAvailable, v1beta1.JDBMaxUnavailable,
 }
@@ -31,7 +31,7 @@ var podKeys = []string{
 // desired holds the desired fields of the Volcano PodGroup. All other fields are left unchanged.
 type desired struct {
 	minMember     int32
-	queue         string // empty leaves the queue unchanged
+	queue         string // the queue stays unchanged if this is empty
 	priorityClass string
 	minResources  corev1.ResourceList
 	topology      *v1beta1.NetworkTopologySpec
@@ -51,14 +51,14 @@ func upper(key string) bool {
 	}
 }
 
-// managed reports whether the controller removes the annotation from the Volcano PodGroup when no object of the gang has
-// it.
+// managed reports whether the controller removes the annotation from the Volcano PodGroup when neither the gang's
+// object nor its pods have the annotation.
 func managed(key string) bool {
 	return podgroup.IsOurs(key) && upper(key) || key == gangs.SourceAnnotation || key == schedulerAnnotation || key == messageAnnotation ||
 		slices.Contains(settingKeys, key) || slices.Contains(podKeys, key)
 }
 
-// fromPod copies the fields that upstream's controller also copies from a pod to its PodGroup.
+// fromPod copies fields from a pod: the same fields that upstream's controller copies from a pod to its PodGroup.
 func (w *desired) fromPod(pod *corev1.Pod) {
 	w.priorityClass = pod.Spec.PriorityClassName
 	w.topology = topologyOf(pod)
@@ -77,7 +77,8 @@ func (w *desired) fromPod(pod *corev1.Pod) {
 	}
 }
 
-// fromGroup keeps the fields that the Volcano PodGroup has got from earlier members. It is used for a gang without members.
+// fromGroup copies the fields that the Volcano PodGroup has got from earlier members. It is used for a gang without
+// members.
 func (w *desired) fromGroup(group *v1beta1.PodGroup) {
 	w.priorityClass, w.topology = group.Spec.PriorityClassName, group.Spec.NetworkTopology
 	for _, key := range podKeys {
@@ -103,12 +104,12 @@ func topologyOf(pod *corev1.Pod) *v1beta1.NetworkTopologySpec {
 	return spec
 }
 
-// maxAskedFor limits each sum of requests. It is more than any gang needs, and its value in thousandths still fits into an
-// int64.
+// maxAskedFor limits each sum of requests. It is more than any gang needs, and still fits into an int64 if it is
+// multiplied by 1000.
 const maxAskedFor = math.MaxInt64 / 1000
 
-// askedFor returns the sum of the requests of the first minMember members. If fewer members exist, each missing one counts
-// with the requests of the first member.
+// askedFor returns the sum of the requests of the first minMember members. If fewer members exist, each missing member
+// counts with the requests of the first member.
 func askedFor(members []*corev1.Pod, minMember int32) corev1.ResourceList {
 	if len(members) == 0 {
 		return nil
@@ -169,8 +170,8 @@ func (w *desired) apply(group *v1beta1.PodGroup, inherited map[string]string) *v
 	return group
 }
 
-// settled reports whether the Volcano PodGroup needs no write, apart from the annotations that it inherits from workloads.
-// The workloads are read only if it needs one.
+// settled reports whether the Volcano PodGroup already has the desired fields. It ignores annotations that are
+// inherited from workloads, so that workloads are read only before a write.
 func (w *desired) settled(group *v1beta1.PodGroup) bool {
 	return equality.Semantic.DeepEqual(group, w.apply(group, nil))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobs makes upstream's job-controller notice each PodGroup that is admitted, even if its informer was behind.
+// Package jobs makes upstream's job-controller notice each admitted PodGroup, even if its informer missed the
+// admission.
 package jobs
 
 import (
@@ -18,11 +19,11 @@ import (
 // ControllerName is the name of upstream's job-controller.
 const ControllerName = "job-controller"
 
-// Factory returns the informers for upstream's job-controller. The job-controller creates the pods of a Job when the phase
-// of the Job's PodGroup changes to Inqueue, and ignores PodGroups that its informer adds. If the informer is behind, as
-// after an outage of the API server, a PodGroup may have the phase Inqueue already when the informer adds it; its Job would
-// stay Pending forever. So after such an addition the informers from this factory also report a change from Pending to
-// Inqueue.
+// Factory returns the informers for upstream's job-controller. The job-controller creates the pods of a Job when the
+// phase of the Job's PodGroup changes to Inqueue. It ignores PodGroups that its informer adds. After an outage of the
+// API server, the informer may add a PodGroup that already has the phase Inqueue, and the Job would stay Pending
+// forever. So the informers from this factory report an additional change from Pending to Inqueue after such an
+// addition.
 func Factory(of vcinformers.SharedInformerFactory) vcinformers.SharedInformerFactory {
 	return &factory{of}
 }
@@ -59,9 +60,9 @@ func (i *informer) AddEventHandler(handler cache.ResourceEventHandler) (cache.Re
 	return i.SharedIndexInformer.AddEventHandler(&phases{handler})
 }
 
-// phases is a handler that also calls OnUpdate, with a change from Pending, for a Job's PodGroup that is added in phase
-// Inqueue. Other phases need no such call: Jobs with pods are reconciled when the Jobs are added themselves, and for phase
-// Unknown the job-controller would run the Job's policies again at each start.
+// phases is an event handler that also calls OnUpdate when a Job's PodGroup is added in phase Inqueue, with a change
+// from Pending. Other phases need no such call. Jobs with pods are reconciled when the Jobs themselves are added. For
+// phase Unknown, the job-controller would run the Job's policies again at each start.
 type phases struct{ cache.ResourceEventHandler }
 
 // OnAdd implements cache.ResourceEventHandler.

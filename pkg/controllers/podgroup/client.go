@@ -24,7 +24,7 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// client adds annotations of owners to PodGroups that are written through it.
+// client adds annotations of owners to each PodGroup that it writes.
 type client struct {
 	vcclient.Interface
 	kube kubernetes.Interface
@@ -50,8 +50,8 @@ type podGroups struct {
 	kube kubernetes.Interface
 }
 
-// Create implements typed.PodGroupInterface. If an owner cannot be read it returns an error, so that the caller tries
-// again: a gang without its annotations might be placed where it must not be.
+// Create implements typed.PodGroupInterface. If an owner cannot be read, it returns an error, and the caller retries. A
+// PodGroup without the owner's annotations could be placed on nodes that these annotations exclude.
 func (p *podGroups) Create(ctx context.Context, group *v1beta1.PodGroup, opts metav1.CreateOptions) (*v1beta1.PodGroup, error) {
 	if err := p.inherit(ctx, group); err != nil {
 		return nil, err
@@ -59,8 +59,8 @@ func (p *podGroups) Create(ctx context.Context, group *v1beta1.PodGroup, opts me
 	return p.PodGroupInterface.Create(ctx, group, opts)
 }
 
-// Update implements typed.PodGroupInterface. Upstream's controller rebuilds the annotations before it updates, so they must
-// be added again.
+// Update implements typed.PodGroupInterface. Upstream's controller rebuilds the annotations before an update, so Update
+// adds the annotations of owners again.
 func (p *podGroups) Update(ctx context.Context, group *v1beta1.PodGroup, opts metav1.UpdateOptions) (*v1beta1.PodGroup, error) {
 	if err := p.inherit(ctx, group); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func annotationsOf(ctx context.Context, kube kubernetes.Interface, namespace str
 		return nil, err
 	}
 	if workload.GetUID() != owner.UID {
-		return nil, nil // another object with the same name
+		return nil, nil // a new object with the same name as the deleted owner
 	}
 	return workload.GetAnnotations(), nil
 }

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// upstreamName is the name of upstream's podgroup controller. name is the name of the controller in this package, which
-	// wraps it.
+	// upstreamName is the name of upstream's podgroup controller. name is the name of this package's controller, which
+	// wraps upstream's controller.
 	upstreamName = "pg-controller"
 	name         = "pg-controller-owner-annotations"
 )
@@ -23,7 +23,7 @@ type controller struct {
 	claims Claims
 }
 
-// Register registers the controller of this package. It ignores pods that the function claims returns true for. Upstream's
+// Register registers the controller of this package. The controller ignores a pod if claims returns true. Upstream's
 // controller must already be registered.
 func Register(claims Claims) error {
 	var inner framework.Controller
@@ -55,8 +55,8 @@ func (c *controller) Initialize(opt *framework.ControllerOption) error {
 	return c.Controller.Initialize(&with)
 }
 
-// InPlaceOfUpstreams returns the value of the flag --controllers, changed so that this controller runs where upstream's
-// controller was selected, and upstream's does not run.
+// InPlaceOfUpstreams returns a changed value of the flag --controllers. If the value selects upstream's podgroup
+// controller, the new value selects the controller of this package instead.
 func InPlaceOfUpstreams(selected []string) []string {
 	upstreams := func(entry string) bool { return entry == upstreamName || entry == "+"+upstreamName }
 	wanted := len(selected) == 0 || slices.Contains(selected, "*")

@@ -4,7 +4,7 @@
 // controller away from pods whose PodGroup another controller creates.
 //
 // Upstream's controller creates a PodGroup for the pods of a ReplicaSet (and so of a Deployment), a StatefulSet, a
-// DaemonSet or a Job. It copies only annotations with the prefix volcano.sh/ to the PodGroup. Here it runs with a
-// client that adds this project's annotations to the same write, so that the scheduler never sees the PodGroup without
-// them.
+// DaemonSet or a Job. It copies only annotations with the prefix volcano.sh/ to the PodGroup. In this project it gets a
+// client that adds this project's annotations to the same write. So the scheduler never sees the PodGroup without these
+// annotations.
 package podgroup

@@ -22,8 +22,8 @@ import (
 // Claims reports whether another controller creates the pod's PodGroup.
 type Claims func(*corev1.Pod) bool
 
-// Upstream's controller sees pods in three ways: through its informer's handler, its lister and, for pods of a ReplicaSet,
-// a list call. The types below hide pods that another controller claims in each of the three.
+// Upstream's controller reads pods in three ways: through its informer's handler, its lister and, for pods of a
+// ReplicaSet, a list call. The types below hide pods that another controller claims, for all three ways.
 
 type factory struct {
 	informers.SharedInformerFactory
@@ -100,7 +100,8 @@ func (l *namespaceLister) List(selector labels.Selector) ([]*corev1.Pod, error) 
 	return slices.DeleteFunc(pods, l.claims), err
 }
 
-// Get returns NotFound for a claimed pod, because a pod may have been claimed after the handler was called for it.
+// Get returns NotFound for a pod that another controller claims. Such a pod may have been claimed after upstream's
+// handler was called for it.
 func (l *namespaceLister) Get(name string) (*corev1.Pod, error) {
 	pod, err := l.PodNamespaceLister.Get(name)
 	if err == nil && l.claims(pod) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package accounting lets a plugin supply capacity and usage of resources that Node and Pod objects do not report, such as
-// devices. All code that reads sums, upstream's included, then uses these: idle and releasing resources of nodes,
-// resources of victims, shares of queues.
+// Package accounting lets a plugin supply capacity and usage of resources that Node and Pod objects do not report, such
+// as devices. All code that reads sums of resources, upstream's included, then uses the plugin's amounts: for idle and
+// releasing resources of nodes, resources of victims, and shares of queues.
 //
-// A placement is possible only if the sums suffice, but that is not enough: the plugin's own filter decides. So the
-// sums must never be lower than the plugin's real capacity. A pod counts for the requests of its containers, which the
-// ResourceCounter sets when the informer shows the pod (Count). A node has the amounts that the ResourceCounter returns instead of its
-// object's amounts (Node).
+// Sufficient sums are required for a placement, but the plugin's own filter makes the final decision. So the sums must
+// never be lower than the plugin's real capacity. A pod counts for the requests of its containers, which Count sets
+// when an informer receives the pod. A node counts for the amounts that its ResourceCounter returns, not for the
+// amounts in its Node object: see NodeCapacityOverride.
 package accounting
 
 import (
@@ -24,35 +24,35 @@ import (
 // ResourceCounter is implemented by a plugin that counts some resources itself, such as shares of devices: how much of them a
 // pod requests, and how much a node has. Pod and Node objects do not show these amounts.
 type ResourceCounter interface {
-	// CountPod sets the requests of the pod's containers to the amounts that the pod counts for. It is called from several
-	// goroutines, for each version of a pod before any other reader, and may be called again with its own result. It does not
-	// block.
+	// CountPod replaces the requests of the pod's containers by the amounts that the plugin counts for the pod. It is
+	// called from several goroutines, for each version of a pod and before other code reads the pod. It may be called
+	// again with a pod that it has already changed. It does not block.
 	CountPod(pod *v1.Pod)
-	// CountNode returns the amount of each resource that is free on the node beside these pods, and the total without
-	// any pods.
+	// CountNode returns how much of each resource is free on the node while these pods use it, and the node's total
+	// without any pods.
 	CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all map[v1.ResourceName]int64)
-	// Names returns the resources. The amounts of these resources in Node objects are ignored.
+	// Names returns the names of the resources that the plugin counts. Their amounts in Node objects are ignored.
 	Names() []v1.ResourceName
-	// ChangedNodes returns the names of nodes whose amounts may have changed since the last call.
+	// ChangedNodes returns the nodes whose amounts may have changed since the last call of ChangedNodes.
 	ChangedNodes() []string
 }
 
 // NodeCapacityOverride applies a ResourceCounter, if one is set, to the books of a cache.
 type NodeCapacityOverride struct {
 	counter atomic.Pointer[ResourceCounter]
-	// given are the Node objects that were last computed. inconsistent are the nodes where free and used amounts do not add up to the
-	// capacity: a broken device still has users, or a pod was given more than it requests. Inconsistent nodes are computed again each
-	// time. The cache's mutex guards both.
+	// given are the Node objects with the amounts that were last computed, by node. inconsistent are the nodes where
+	// free and used amounts do not add up to the capacity: pods still use a broken device, or a pod got more than it
+	// requests. The amounts of inconsistent nodes are computed again each time. The cache's mutex guards both maps.
 	given        map[string]*v1.Node
 	inconsistent map[string]bool
 }
 
-// Use sets the ResourceCounter. It is called while the books are still empty.
+// Use sets the ResourceCounter. It must be called while the books are still empty.
 func (b *NodeCapacityOverride) Use(counter ResourceCounter) { b.counter.Store(&counter) }
 
-// Count prepares an object when an informer shows it: a pod's requests are set to the amounts that it counts for, and a
-// node's resources to its amounts without any pods. Mostly these are already the final amounts, so that Node has
-// nothing to correct.
+// Count changes a pod or node when an informer receives it. It sets a pod's requests to the amounts that the pod counts
+// for, and a node's resources to its amounts without any pods. Mostly these amounts are final, and Node corrects
+// nothing.
 func (b *NodeCapacityOverride) Count(object any) {
 	counter := b.counter.Load()
 	if counter == nil {
@@ -67,8 +67,8 @@ func (b *NodeCapacityOverride) Count(object any) {
 	}
 }
 
-// Changed drops the computed objects of nodes that the ResourceCounter reports as changed, and of nodes that no longer exist. The cache's
-// mutex is held.
+// Changed removes computed amounts, so that Node computes them again: for nodes that the ResourceCounter reports as
+// changed, and for nodes that no longer exist. The caller holds the cache's mutex.
 func (b *NodeCapacityOverride) Changed(exists func(node string) bool) {
 	counter := b.counter.Load()
 	if counter == nil {
@@ -81,8 +81,8 @@ func (b *NodeCapacityOverride) Changed(exists func(node string) bool) {
 	maps.DeleteFunc(b.inconsistent, func(name string, _ bool) bool { return !exists(name) })
 }
 
-// Node sets the node's total to the usage of its pods plus the free amounts from the ResourceCounter, so that its idle
-// resources are exactly these free amounts. The cache's mutex is held.
+// Node sets the node's total to the usage of its pods plus the free amounts from the ResourceCounter. So the node's
+// idle resources are exactly these free amounts. The caller holds the cache's mutex.
 func (b *NodeCapacityOverride) Node(node *api.NodeInfo) {
 	counter := b.counter.Load()
 	if counter == nil || node.Node == nil || b.given[node.Name] == node.Node && !b.inconsistent[node.Name] && !overcommitted(node, (*counter).Names()) {
@@ -123,8 +123,9 @@ func overcommitted(node *api.NodeInfo, names []v1.ResourceName) bool {
 	return false
 }
 
-// overrideNode sets the node's total of the resources. It also sets them in a copy of the Node object, so that values that are derived
-// from the object later agree. The object itself stays unchanged, because others read it.
+// overrideNode sets the node's total of the named resources, in the NodeInfo and in a copy of its Node object: other
+// code computes values from the Node object later. The original Node object stays unchanged, because other goroutines
+// read it.
 func overrideNode(node *api.NodeInfo, names []v1.ResourceName, has v1.ResourceList) {
 	other := false
 	for _, name := range names {

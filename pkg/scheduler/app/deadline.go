@@ -17,7 +17,7 @@ import (
 // ends.
 const callDeadline = 60 * time.Second
 
-// withDeadline adds a deadline to every call made with the config.
+// withDeadline returns a copy of config whose clients give every call except watches the deadline.
 func withDeadline(config *rest.Config, deadline time.Duration) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -31,7 +31,8 @@ type deadlineTransport struct {
 	deadline time.Duration
 }
 
-// RoundTrip sends the request with a deadline that also covers reading the response.
+// RoundTrip sends the request with a deadline that also covers reading the response. A watch is sent without a
+// deadline.
 func (t *deadlineTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if outage.IsWatch(request) {
 		return t.next.RoundTrip(request)

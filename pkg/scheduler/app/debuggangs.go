@@ -16,14 +16,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/coscheduling"
 )
 
-// The default and the maximum number of gangs in one response.
+// Numbers of gangs in one response of /debug/gangs: gangsShown without the parameter limit, and mostGangShown at most.
 const (
 	gangsShown    = 100
 	mostGangShown = 5000
 )
 
-// showGangs responds with the state of gangs. The query parameters namespace and podgroup select gangs, limit bounds their
-// number, and after, as namespace/name, continues after that gang.
+// showGangs responds with the state of gangs. The query parameters namespace and podgroup select gangs. The parameter
+// limit bounds the number of gangs. The parameter after (namespace/name) is the last gang of the previous response.
 func showGangs(w http.ResponseWriter, r *http.Request, view *debug.View) {
 	if view == nil {
 		http.Error(w, "this scheduler is not the leader; ask the leader", http.StatusServiceUnavailable)
@@ -47,8 +47,8 @@ func showGangs(w http.ResponseWriter, r *http.Request, view *debug.View) {
 	}
 }
 
-// gangDefaults returns the configuration's defaults for gang settings; false if the configuration does not name plugin
-// coscheduling.
+// gangDefaults returns the defaults of gang settings from the configuration. It returns false if the configuration does
+// not name plugin coscheduling.
 func gangDefaults(cfg *config.Config) (gangs.Settings, bool) {
 	if cfg == nil {
 		return gangs.Settings{}, false

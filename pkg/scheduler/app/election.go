@@ -20,19 +20,20 @@ import (
 
 var errLeaseLost = errors.New("the leader lease was lost; the next leader recovers bind transactions in flight")
 
-// runElected leads while it holds the lease. When ctx ends, it keeps the lease until the scheduler has drained and then
-// releases it, so that the next leader starts at once and finds no unfinished work.
+// runElected runs the scheduler while this process holds the leader lease. When ctx ends, the process drains the
+// scheduler before it releases the lease. So the next leader starts at once and finds no unfinished work.
 func (p *process) runElected(ctx context.Context) error {
 	lock, err := p.leaseLock()
 	if err != nil {
 		return err
 	}
 	p.starting.set(func() string { return "the lease " + p.opts.LeaderElection.ResourceName })
-	p.rest = p.fence.wrap(p.rest) // the lock's client was created before and bypasses the fence
+	p.rest = p.fence.wrap(p.rest) // the client of the lease exists already, so the fence does not stop its renewals
 	return p.elect(ctx, lock, p.lead)
 }
 
-// elect calls lead while it holds the lock.
+// elect takes part in leader election, and calls lead when this process holds the lock. It returns when lead has
+// returned, the lock is lost, or ctx ends before this process leads.
 func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead func(ctx, lifetime context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()
@@ -66,7 +67,7 @@ func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead f
 		select {
 		case <-leading:
 		default:
-			endElection() // a process that stands by has nothing to drain
+			endElection() // a process that has not led has nothing to drain
 		}
 	})
 	defer stopStandby()
@@ -103,8 +104,8 @@ func (p *process) leaseLock() (resourcelock.Interface, error) {
 	return lock, nil
 }
 
-// serveLogLevel opens upstream's socket that changes the log level at run time, in the directory that
-// DEBUG_SOCKET_DIR names; without it there is no socket.
+// serveLogLevel opens upstream's socket that changes the log level at run time. The environment variable
+// DEBUG_SOCKET_DIR names the directory of the socket. Without the variable, serveLogLevel does nothing.
 func serveLogLevel() error {
 	dir := os.Getenv(commonutil.SocketDirEnvName)
 	if dir == "" {

@@ -12,19 +12,19 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// fence stops a process from writing to the API server while another process may lead. A process that was stopped, or
-// whose machine was suspended, may wake after its lease has expired. It would continue to write its Bindings before
-// the elector checks the clock. The fence cannot stop a write that was already sent.
+// fence stops a process from writing to the API server while another process may lead. A process that was paused, or
+// whose machine was suspended, may wake after its lease has expired. Without the fence, it would continue to write
+// Bindings until the elector checks the clock. The fence cannot stop a write that was already sent.
 //
-// A stopped write fails like one rejected with "too many requests": it was not applied, and may be retried. If the
-// lease is really lost, the process exits before a retry.
+// A stopped write fails with "too many requests": it was not applied, and may be retried. If the lease is really lost,
+// the process exits before a retry.
 type fence struct {
-	// term is how long writes are allowed after a renewal. It is shorter than the lease, so that writes in flight have
-	// time to arrive.
+	// term is how long writes are allowed after a renewal of the lease. It is shorter than the duration of the lease,
+	// so that writes in flight arrive before the lease expires.
 	term time.Duration
 
 	mu sync.Mutex
-	// renewed is when the last successful renewal began; zero while the lease is not held.
+	// renewed is when the last successful renewal of the lease began; zero while this process does not hold the lease.
 	renewed moment
 }
 
@@ -36,12 +36,12 @@ func now() moment {
 	return moment{steady: t, wall: t.Round(0)}
 }
 
-// since returns the time from the other moment to this one, by the clock that shows more.
+// since returns the time that passed from other to m: by the steady clock or the wall clock, whichever shows more.
 func (m moment) since(other moment) time.Duration {
 	return max(m.steady.Sub(other.steady), m.wall.Sub(other.wall))
 }
 
-// held records a successful renewal, and when it began.
+// held records that a renewal of the lease succeeded. The renewal began at begun.
 func (f *fence) held(begun moment) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -51,7 +51,7 @@ func (f *fence) held(begun moment) {
 // left records that the lease was released.
 func (f *fence) left() { f.held(moment{}) }
 
-// closed returns an error that says why nothing may be written; nil while the lease is held.
+// closed returns an error that says why this process may not write to the API server; nil while it holds the lease.
 func (f *fence) closed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *fence) closed() error {
 		age.Round(time.Millisecond)), 0)
 }
 
-// wrap makes the writes of clients that use the config pass the fence.
+// wrap returns a copy of config whose clients write to the API server only while the fence allows writes.
 func (f *fence) wrap(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &fencedTransport{next, f} })
@@ -78,7 +78,7 @@ type fencedTransport struct {
 	fence *fence
 }
 
-// RoundTrip sends the request if it is a read, or if the lease is held.
+// RoundTrip sends the request if it is a read, or if this process holds the lease. Otherwise it returns an error.
 func (t *fencedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		if err := t.fence.closed(); err != nil {

@@ -14,11 +14,12 @@ import (
 	"volcano.sh/volcano/pkg/util"
 )
 
-// mostNodeWorkers bounds the goroutines that read nodes into the cache. More than a few dozen only wait for each other.
+// mostNodeWorkers bounds the number of goroutines that read nodes into the cache. More than a few dozen goroutines only
+// wait for each other.
 const mostNodeWorkers = 1000
 
-// check rejects values of flags that upstream accepts silently, and with which the scheduler would hang, wait forever
-// or do nothing. It reports all errors at once.
+// check returns an error for each flag with an invalid value. Upstream accepts such values silently, and the scheduler
+// would then hang, wait forever or do nothing.
 func (o *Options) check() error {
 	return errors.Join(
 		o.CheckOptionOrDie(),
@@ -35,11 +36,11 @@ func (o *Options) check() error {
 	)
 }
 
-// redirection appears among the arguments in upstream's manifests, where no shell interprets it.
+// redirection is an argument in upstream's manifests. No shell interprets it there, so checkPositional ignores it.
 const redirection = "2>&1"
 
-// checkPositional rejects arguments that belong to no flag. Upstream ignores them, but most are the value of a flag
-// that was written without "=".
+// checkPositional rejects arguments that belong to no flag. Upstream ignores such arguments, but most of them are the
+// value of a flag that was written without "=".
 func checkPositional(args []string) error {
 	for _, arg := range args {
 		if arg != redirection {
@@ -89,7 +90,8 @@ func (o *Options) checkNames() error {
 	return errors.Join(errs...)
 }
 
-// checkRates checks the client's rate limits. client-go treats a rate below 0 as no limit, and 0 as 5 per second.
+// checkRates checks the rate limit of calls to the API server. client-go treats a rate below 0 as no limit, and 0 as 5
+// calls per second.
 func (o *Options) checkRates() error {
 	qps, burst := float64(o.KubeClientOptions.QPS), o.KubeClientOptions.Burst
 	var errs []error
@@ -111,7 +113,7 @@ func (o *Options) checkPluginsDir() error {
 		"Link your plugins into a build of your own, whose main calls app.Main with their specs (docs/prebind.md)", shorten(o.PluginsDir))
 }
 
-// leaseNamespace returns the namespace of the lease: that of the deprecated flag, if set.
+// leaseNamespace returns the namespace of the leader lease. The deprecated flag --lock-object-namespace has precedence.
 func (o *Options) leaseNamespace() string {
 	if o.LockObjectNamespace != "" {
 		return o.LockObjectNamespace

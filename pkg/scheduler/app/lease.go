@@ -13,16 +13,17 @@ import (
 )
 
 // guardedLock ends an election that cannot succeed, because the lease may not be read or written, or its namespace does
-// not exist. The elector would retry forever, and the process would look healthy. An API server that has just started
-// may at first refuse requests that it will allow, so only lasting refusals count. Once the lease was held, the elector
-// itself gives up in time. The lock also reports each renewal to the fence.
+// not exist. Without guardedLock, the elector would retry forever, and the process would look healthy. An API server
+// that has just started may at first refuse requests that it allows later, so only lasting refusals count. Once this
+// process has held the lease, the elector itself gives up in time. The lock also reports each renewal to the fence.
 //
 // The elector calls all methods on one goroutine.
 type guardedLock struct {
 	resourcelock.Interface
-	// patience is how long all reads, or all writes, must have been refused.
+	// patience is how long the API server must have refused all reads, or all writes, of the lease before the election
+	// ends.
 	patience time.Duration
-	// refused is called once, when reads or writes have been refused for that long.
+	// refused is called once, when the API server has refused reads or writes of the lease for the time patience.
 	refused func(error)
 	fence   *fence
 
@@ -30,7 +31,8 @@ type guardedLock struct {
 	held, ended      bool
 }
 
-// refusals records since when calls of one kind have been refused; zero if the last call was not refused.
+// refusals records since when the API server has refused calls of one kind: reads or writes of the lease. since is zero
+// if the last call was not refused.
 type refusals struct{ since time.Time }
 
 // Get implements resourcelock.Interface.
@@ -52,7 +54,7 @@ func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElec
 // Update implements resourcelock.Interface.
 func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity != l.Identity() {
-		l.fence.left() // before another process may take the lease
+		l.fence.left() // stops writes before another process may take the lease
 	}
 	begun := now()
 	err := l.Interface.Update(ctx, record)
@@ -61,7 +63,7 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 	return err
 }
 
-// written records the result of a write of the lease. begun is when the write began.
+// written records that this process holds the lease, if a write of the lease succeeded. The write began at begun.
 func (l *guardedLock) written(record resourcelock.LeaderElectionRecord, begun moment, err error) {
 	if err != nil || record.HolderIdentity != l.Identity() {
 		return

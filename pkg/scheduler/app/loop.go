@@ -12,34 +12,35 @@ import (
 )
 
 const (
-	// burstDelay is how long the loop waits for further changes of a burst before a cycle.
+	// burstDelay is how long the loop waits after a change for further changes, so that one cycle handles a burst of
+	// changes.
 	burstDelay = 5 * time.Millisecond
-	// heartbeat is the longest time without a cycle while anything waits. It bounds the harm if a change was misjudged,
-	// or missed.
+	// heartbeat is the longest time without a cycle while any task or PodGroup waits. It bounds the delay after a
+	// change that the loop missed or considered irrelevant.
 	heartbeat = 15 * time.Second
-	// idleBefore is how long the loop must have been without cycles so that it does not rest after the next cycle.
+	// idleBefore is the time without cycles after which the loop pauses only for burstDelay after the next cycle.
 	idleBefore = 500 * time.Millisecond
-	// lowUrgencyDelay is how long a change that cannot help a pending task waits for a cycle. It is short because a
-	// PodGroup should soon report that its gang runs.
+	// lowUrgencyDelay is the time from a change that cannot help a pending task to the next cycle. It is short because
+	// a PodGroup should soon report that its gang runs.
 	lowUrgencyDelay = 500 * time.Millisecond
 )
 
 // cycler runs scheduling cycles.
 type cycler interface {
-	// cycle runs one cycle. It reports whether a later cycle may place something even if nothing changes.
+	// cycle runs one scheduling cycle. It reports whether a later cycle may place a task even if nothing changes.
 	cycle() (unsettled bool)
-	// waiting reports whether any task or PodGroup waits, in sessions or left out of them.
+	// waiting reports whether any task or PodGroup waits, including tasks and PodGroups that sessions leave out.
 	waiting() bool
-	// idle is called after a period in which no cycle was needed.
+	// idle is called instead of cycle when no cycle is needed.
 	idle()
 }
 
-// loop decides when a cycle runs: soon after a change that may let a task be placed, and at least once a period, unless
-// nothing has changed since the last cycle and that cycle left nothing to do. Even then a cycle runs at every heartbeat
-// while anything waits.
+// loop decides when a cycle runs: soon after a change that may let a task be placed, and otherwise once per period. The
+// cycle of a period is skipped if nothing has changed since the last cycle, and that cycle left nothing to do. While
+// any task or PodGroup waits, a cycle still runs at every heartbeat.
 //
-// In a stream of changes the loop rests after each cycle for as long as the cycle took, so that it uses half a core and
-// not one. A change after a quiet time is not delayed: the cycle that it causes may be followed by another at once.
+// During a stream of changes, the loop pauses after each cycle for as long as the cycle took, so that it uses at most
+// half of one core. After a quiet time the pause is short: a second cycle may follow the first almost at once.
 type loop struct {
 	cycler cycler
 	period time.Duration
@@ -66,7 +67,7 @@ func (l *loop) wake(u cache.Urgency) {
 	}
 }
 
-// takeChanged reports whether anything changed since the last call, and resets that.
+// takeChanged reports whether wake was called since the last call of takeChanged.
 func (l *loop) takeChanged() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,13 +80,13 @@ func (l *loop) takeChanged() bool {
 	return changed
 }
 
-// run runs cycles until the context ends. The first one runs at once.
+// run runs cycles until the context ends. The first cycle runs at once.
 func (l *loop) run(ctx context.Context) {
 	unsettled := true
 	var last, looked time.Time
 	for ctx.Err() == nil {
 		var rested time.Duration
-		changed := l.takeChanged() // first, so that a change signaled after this gets a cycle of its own
+		changed := l.takeChanged() // reset before the cycle, so that a change during the cycle causes another cycle
 		beat := time.Since(looked) >= heartbeat
 		if beat {
 			looked = time.Now()
@@ -107,15 +108,15 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// restAfterCycle pauses, at most for a period, and returns the length of the pause.
+// restAfterCycle pauses for the time rest, but at most for the period of the loop. It returns the length of the pause.
 func (l *loop) restAfterCycle(ctx context.Context, rest time.Duration) time.Duration {
 	rest = min(rest, l.period)
 	pause.For(ctx, rest)
 	return rest
 }
 
-// awaitWork waits until there is a reason for a cycle: an urgent change, and the rest of its burst; a less urgent
-// change that has waited long enough; or the end of the remaining time.
+// awaitWork returns when the next cycle is due: burstDelay after an urgent change, lowUrgencyDelay after another
+// change, or when the time left has passed.
 func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 	period, stop := pause.After(left)
 	defer stop()

@@ -28,8 +28,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 )
 
-// gcPercent is how much the heap may grow between collections when GOGC is not set, in percent of live memory. With Go's default
-// of 100, a tenant's objects cost twice their size: once for themselves, once for the garbage of sessions.
+// gcPercent limits how much the heap grows between garbage collections if GOGC is not set, in percent of live memory.
+// Go's default of 100 would let the garbage of sessions use as much memory as the objects of tenants.
 const gcPercent = 50
 
 func boundGarbage() {
@@ -63,7 +63,7 @@ func Main(plugins ...framework.PluginSpec) error {
 	if err := checkPositional(fs.Args()); err != nil {
 		return err
 	}
-	if fs.Changed("validate-conf") { // also for an empty path, such as that of an unset variable
+	if fs.Changed("validate-conf") { // an empty path, such as that of an unset variable, also asks for validation
 		return validate(opts)
 	}
 	if err := errors.Join(opts.check(), checkLonger("log-flush-frequency", *flushEvery)); err != nil {

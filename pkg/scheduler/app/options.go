@@ -14,19 +14,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Options are upstream's flags and this project's.
+// Options are the values of upstream's flags and of this project's flags.
 type Options struct {
 	*options.ServerOption
 	// Plugins are the plugins of this build in addition to upstream's.
 	Plugins []framework.PluginSpec
-	// ValidateConf names a configuration file to check instead of running.
+	// ValidateConf is the path of a configuration file. If it is set, the process checks the file and does not
+	// schedule.
 	ValidateConf string
 	// DrainGracePeriod bounds how long in-flight bind transactions may take to end after SIGTERM. Members that are not
 	// being bound at the end of that time are rolled back.
 	DrainGracePeriod time.Duration
 }
 
-// AddFlags adds all flags. Upstream's flags keep their names and defaults, except that the health endpoint is enabled.
+// AddFlags adds all flags to fs. Upstream's flags keep their names and defaults, except that the health endpoint is
+// enabled.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	o.ServerOption.AddFlags(fs)
 	o.EnableHealthz = true
@@ -36,8 +38,8 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.DrainGracePeriod, "drain-grace-period", 20*time.Second, "How long bind transactions in flight may take to end after SIGTERM. Members not being bound by then are rolled back, which may take 20 s more. Set the pod's terminationGracePeriodSeconds 30 s higher")
 }
 
-// listenAddress makes an address without a host a loopback address: to listen on other interfaces, name them
-// (0.0.0.0 names all).
+// listenAddress returns the address to listen on. An address without a host becomes a loopback address. To listen on
+// all interfaces, a user writes the host 0.0.0.0.
 func listenAddress(flag, address string) (string, error) {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return "", fmt.Errorf("--%s is %q, not host:port: %w", flag, address, err)

@@ -16,23 +16,22 @@ import (
 	"k8s.io/klog/v2"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
-	_ "github.com/volcano-prebind/volcano-prebind/internal/assertions" // replaces upstream's assertion, which would panic on sums of floats
+	_ "github.com/volcano-prebind/volcano-prebind/internal/assertions" // stops upstream's assertions from panicking on rounding errors
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/cache"
 )
 
-// keepGoing keeps the process alive where upstream would exit because of one object.
+// keepGoing prevents a panic in Kubernetes' libraries from ending the process, where upstream would exit.
 //
-// A panic on a goroutine of Kubernetes' libraries, such as an informer or predicates that run in parallel, ends that
-// work item instead of the process, which would meet the same object again after a restart. Package assertions covers
-// the other cases.
+// A panic on a goroutine of these libraries, such as an informer or predicates that run in parallel, ends only the
+// goroutine's work item. After a restart, the process would meet the same object and panic again.
 func keepGoing() {
 	utilruntime.ReallyCrash = false
 }
 
 // panicked handles a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. Tasks that were
-// already handed over are bound or rolled back like in any other transaction, other placements are undone, and the search
-// for the object that caused the panic begins.
+// already handed over are bound or rolled back like in any other transaction, and other placements are undone. Then the
+// search for the object that caused the panic begins.
 func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	what = describePanic(s.registry.Action(), what, stack)
 	klog.ErrorS(nil, "Scheduling cycle panicked", "panic", what, "turn", turn, "stack", string(stack))
@@ -49,7 +48,7 @@ func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 	}
 }
 
-// pluginFrame finds the plugin in a stack.
+// pluginFrame matches a stack that contains a plugin's code, and captures the plugin's name.
 var pluginFrame = regexp.MustCompile(`/pkg/scheduler/plugins/([a-z0-9-]+)[./]`)
 
 // describePanic returns a message about the place and the cause of a panic in a cycle.
@@ -64,9 +63,9 @@ func describePanic(action, what string, stack []byte) string {
 	return fmt.Sprintf("scheduling panicked (%s): %s", where, brief.Part(what))
 }
 
-// orphanPanics are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries report a panic only after
-// they have released the waiting goroutine, when the cycle may already process another gang. So an orphan panic is not
-// attributed to a gang.
+// orphanPanics are panics on goroutines that a cycle starts and waits for. Kubernetes' libraries report such a panic
+// only after they have released the waiting goroutine. The cycle may already process another gang then, so an orphan
+// panic is not attributed to a gang.
 type orphanPanics struct {
 	mu    sync.Mutex
 	first *orphanPanic
@@ -78,22 +77,22 @@ type orphanPanic struct {
 }
 
 const (
-	// straggling is how long a cycle that may have had orphan panics waits for a report of one before it ends. So a late
-	// report is not attributed to the next cycle.
+	// straggling is how long a cycle waits at its end for reports of orphan panics, which may arrive late. Without the
+	// wait, a late report would be attributed to the next cycle.
 	straggling = 20 * time.Millisecond
-	// stragglers bounds how often the wait is repeated because a panic was reported.
+	// stragglers bounds how often a cycle repeats the wait for orphan panics because one was reported.
 	stragglers = 50
 )
 
-// catch records panics that Kubernetes' libraries recover.
+// catch registers a handler that records the panics that Kubernetes' libraries recover from.
 func (s *orphanPanics) catch() {
 	utilruntime.PanicHandlers = append(utilruntime.PanicHandlers, func(_ context.Context, p any) {
 		s.record(orphanPanic{fmt.Sprint(p), debug.Stack()})
 	})
 }
 
-// record records the first panic of a cycle. Later panics of the cycle are mostly the same: parallel work of a cycle, by
-// upstream and by Kubernetes' plugins, runs one function for many items.
+// record records the first panic of a cycle, if it occurred in parallel work. Later panics of the cycle mostly have the
+// same cause, because parallel work runs one function for many items.
 func (s *orphanPanics) record(p orphanPanic) {
 	if !strings.Contains(string(p.stack), "workqueue.ParallelizeUntil") {
 		return
@@ -105,8 +104,8 @@ func (s *orphanPanics) record(p orphanPanic) {
 	}
 }
 
-// all returns the first panic of a cycle that has ended; nil if none was recorded. If there was one, or if matters says
-// that the cause of panics is being searched for, all waits until no more panics are reported.
+// all returns the first panic of a cycle that has ended; nil if no panic was recorded. It waits until no more panics
+// are reported if a panic was recorded, or if matters is set: the cause of panics is being searched for.
 func (s *orphanPanics) all(matters bool) *orphanPanic {
 	first := s.takeRecorded()
 	for range stragglers {

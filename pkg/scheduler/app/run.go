@@ -23,7 +23,7 @@ import (
 )
 
 // Run runs the scheduler until the context ends, and then drains it. It returns an error if the process must exit: the
-// configuration is invalid at start, or the lease is lost. While the API server is unavailable, it waits.
+// configuration is invalid at start, or the lease is lost. While the API server is unavailable, Run waits.
 func Run(ctx context.Context, opts *Options) error {
 	p := &process{
 		opts: opts, registry: framework.NewRegistry(), metrics: metrics.New(prometheus.DefaultRegisterer),
@@ -44,7 +44,7 @@ func Run(ctx context.Context, opts *Options) error {
 	if p.rest, err = clientConfig(opts); err != nil {
 		return err
 	}
-	// Plugins of the Kubernetes scheduling framework count their goroutines in a metric that this creates.
+	// Plugins of the Kubernetes scheduling framework count their goroutines in a metric that this call creates.
 	vcmetrics.InitKubeSchedulerRelatedMetrics()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -59,7 +59,7 @@ func Run(ctx context.Context, opts *Options) error {
 	err = p.starting.during(func() string { return "the API server" }, func() error { return matchFeatureGates(ctx, p.rest) })
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // stopped before it started
+		return nil // ctx ended before scheduling began
 	case err != nil:
 		return err
 	case !opts.LeaderElection.LeaderElect:
@@ -68,8 +68,8 @@ func Run(ctx context.Context, opts *Options) error {
 	return p.runElected(ctx)
 }
 
-// clientConfig returns the configuration of all clients: objects are read as protobuf if the API server can, and every
-// call has a deadline.
+// clientConfig returns the configuration of all API clients. Every call has a deadline, and objects are read as
+// protobuf if the API server supports it.
 func clientConfig(opts *Options) (*rest.Config, error) {
 	config, err := kube.BuildConfig(opts.KubeClientOptions)
 	if err != nil {
@@ -79,8 +79,8 @@ func clientConfig(opts *Options) (*rest.Config, error) {
 	return withDeadline(config, callDeadline), nil
 }
 
-// process holds everything that exists in this process whether it leads or not. The configuration is read and checked
-// at start, again when the process begins to lead, and then whenever the file changes.
+// process holds the state that exists whether or not this process leads. The configuration is read and checked at
+// start, again when the process begins to lead, and then whenever the file changes.
 type process struct {
 	opts         *Options
 	rest         *rest.Config
@@ -96,8 +96,8 @@ type process struct {
 	shown        debugged
 }
 
-// accept checks that the plugins of a valid configuration can be built. It accepts any while this process does not
-// lead, because plugins are built with the cache of a leader.
+// accept puts a valid configuration into effect; it returns an error if the plugins cannot be built. While this process
+// does not lead, accept does nothing, because plugins are built with the cache of a leader.
 func (p *process) accept(cfg *config.Config) error {
 	if p.leading == nil {
 		return nil
@@ -105,8 +105,7 @@ func (p *process) accept(cfg *config.Config) error {
 	return p.leading.use(cfg)
 }
 
-// lead runs the scheduler until ctx ends, and then drains it. lifetime ends when the lease is lost, or after the
-// drain.
+// lead runs the scheduler until ctx ends, and then drains it. lifetime ends when the lease is lost, or after the drain.
 func (p *process) lead(ctx, lifetime context.Context) error {
 	var s *scheduler
 	err := p.starting.during(func() string { return "the API server and the queues" }, func() (err error) {
@@ -115,15 +114,15 @@ func (p *process) lead(ctx, lifetime context.Context) error {
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil // stopped before it started
+		return nil // ctx ended before scheduling began
 	case err != nil:
 		return err
 	}
 	p.leading = s
 	p.show(s)
 	if _, err := p.loader.Load(); err != nil {
-		// The file changed while this process stood by, and is refused. The last configuration that was accepted takes
-		// effect.
+		// The configuration file changed while another process led, and its new content is invalid. The last accepted
+		// configuration takes effect.
 		if useErr := s.use(p.loader.Current()); useErr != nil {
 			return errors.Join(err, useErr)
 		}
@@ -146,7 +145,7 @@ func (p *process) show(s *scheduler) {
 	p.metrics.CountGangs(view.Count)
 }
 
-// reloaded reports the result of reading a changed configuration.
+// reloaded logs the result of reading a changed configuration, and reports it in a metric and an event.
 func (p *process) reloaded(cfg *config.Config, err error) {
 	p.metrics.ConfReloaded(err)
 	lease := &v1.ObjectReference{

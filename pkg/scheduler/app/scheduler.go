@@ -30,14 +30,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/transaction"
 )
 
-// timeDriven are upstream's actions and plugins whose verdicts change with time alone, so that cycles must run even
-// when nothing in the cluster changed.
+// timeDriven are upstream's actions and plugins whose results change with time alone. If one is configured, cycles run
+// even when nothing in the cluster changed.
 var timeDriven = []string{"shuffle", "tdm", "rescheduling"}
 
-// reloadRecovery bounds the recovery of plugins that a reload adds.
+// reloadRecovery bounds how long the plugins that a reload of the configuration adds may take to recover.
 const reloadRecovery = time.Minute
 
-// scheduler is the state of a leader.
+// scheduler is the state of a process while it leads.
 type scheduler struct {
 	opts         *Options
 	registry     *framework.Registry
@@ -53,8 +53,9 @@ type scheduler struct {
 	profile *framework.Profile
 	// retired are configurations that were replaced since the last cycle began.
 	retired []*framework.Profile
-	// atWork are the plugins that have recovered since this process began to lead. They need not recover again, even if they were
-	// missing in a configuration in between: their steps in flight continue, so anything they would find later is their own work.
+	// atWork are the plugins that have recovered since this process began to lead. They do not recover again, even if a
+	// configuration in between did not name them. Their steps in flight have continued, so anything that a second
+	// recovery found would be this process's own work.
 	atWork map[string]bool
 }
 
@@ -76,7 +77,7 @@ func newScheduler(ctx context.Context, p *process) (*scheduler, error) {
 // connect sets the scheduler's cache, and registers the built-in plugins.
 func (s *scheduler) connect(c *cache.Cache) {
 	s.cache = c
-	// After an outage of the API server, calls that failed during it are retried.
+	// After an outage of the API server, calls that failed during the outage are retried.
 	s.outage.WhenOver(c.APIServerBack)
 	s.registry.OnJob(s.watchdog.beat)
 	s.registry.RegisterPlugin(transaction.Spec(c))
@@ -84,8 +85,8 @@ func (s *scheduler) connect(c *cache.Cache) {
 	s.registry.RegisterAction(allocate.New(allocate.WithTrialObserver(s.metrics.NodeGroupTrial)))
 }
 
-// use puts a configuration into effect from the next cycle on. It also ends the waits of gangs after failures. On an error the
-// previous configuration stays in effect.
+// use puts a configuration into effect from the next cycle on. It also lets gangs that wait after failures retry at
+// once. On an error, the previous configuration stays in effect.
 func (s *scheduler) use(cfg *config.Config) error {
 	profile, err := s.registry.Build(framework.ProfileInput{
 		Actions:         cfg.Actions,
@@ -117,7 +118,8 @@ func (s *scheduler) use(cfg *config.Config) error {
 	return nil
 }
 
-// bringIn lets the plugins that are new in this configuration read the cluster and recover.
+// bringIn waits until the informers have read the cluster, and lets the plugins that are new in profile recover. former
+// is the previous configuration.
 func (s *scheduler) bringIn(profile, former *framework.Profile) error {
 	ctx, cancel := context.WithTimeout(context.Background(), reloadRecovery)
 	defer cancel()
@@ -130,8 +132,8 @@ func (s *scheduler) bringIn(profile, former *framework.Profile) error {
 	return s.recover(ctx, recoverers)
 }
 
-// run schedules until ctx ends and then drains. lifetime outlives ctx by the drain, and its end stops informers and
-// writers. If lifetime ends first, the lease is lost, and nothing is written after that.
+// run schedules until ctx ends and then drains. lifetime ends after the drain, and its end stops informers and writers.
+// If lifetime ends before ctx, the lease is lost, and this process writes nothing more to the API server.
 func (s *scheduler) run(ctx, lifetime context.Context) error {
 	told := ctx
 	ctx, stop := context.WithCancel(ctx)
@@ -145,7 +147,7 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 		case lifetime.Err() != nil:
 			return errLeaseLost
 		case told.Err() != nil:
-			return s.drain(lifetime) // stopped before it started
+			return s.drain(lifetime) // SIGTERM arrived before the first cycle
 		}
 		return err
 	}
@@ -165,7 +167,7 @@ func (s *scheduler) run(ctx, lifetime context.Context) error {
 	return errors.Join(stuck, s.drain(lifetime))
 }
 
-// prepare fills the cache and lets plugins recover.
+// prepare fills the cache and lets plugins recover, before the first cycle.
 func (s *scheduler) prepare(ctx, lifetime context.Context) error {
 	err := s.starting.during(s.unfilled, func() error { return s.cache.Start(ctx, lifetime) })
 	if err != nil {
@@ -176,7 +178,7 @@ func (s *scheduler) prepare(ctx, lifetime context.Context) error {
 	})
 }
 
-// recover calls the plugins' Recover functions, and records that they have run.
+// recover calls the Recover functions of plugins, and records the plugins that have recovered.
 func (s *scheduler) recover(ctx context.Context, recoverers []framework.NamedRecoverer) error {
 	if err := recoverAll(ctx, recoverers); err != nil {
 		return err
@@ -192,7 +194,7 @@ func (s *scheduler) recover(ctx context.Context, recoverers []framework.NamedRec
 	return nil
 }
 
-// unfilled returns the kinds whose initial list the cache has not read.
+// unfilled describes the initial lists that the cache still has to read, and the requests that the API server refuses.
 func (s *scheduler) unfilled() string {
 	what := "the initial lists"
 	if kinds := s.cache.NotSynced(); len(kinds) > 0 {
@@ -204,8 +206,9 @@ func (s *scheduler) unfilled() string {
 	return what
 }
 
-// recoverAll lets plugins undo or adopt whatever a former leader prepared and did not bind. No session with such a
-// plugin opens before it has succeeded. If ctx ends first, the error includes the plugin's last error.
+// recoverAll lets plugins undo or adopt whatever a former leader prepared and did not bind. It retries until each
+// plugin has succeeded, because no session may open before. If ctx ends first, the error includes the plugin's last
+// error.
 func recoverAll(ctx context.Context, recoverers []framework.NamedRecoverer) error {
 	for _, r := range recoverers {
 		backoff := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.2, Cap: 10 * time.Second, Steps: 1 << 30}
@@ -237,8 +240,8 @@ func (s *scheduler) current() *framework.Profile {
 	return s.profile
 }
 
-// begin returns the configuration for the next cycle, and closes the configurations that it replaces: no session uses
-// them.
+// begin returns the configuration for the next cycle. It closes the configurations that were replaced since the last
+// cycle began, because no session uses them any longer.
 func (s *scheduler) begin() *framework.Profile {
 	s.mu.Lock()
 	profile, retired := s.profile, s.retired
@@ -257,8 +260,8 @@ func (s *scheduler) idle() {
 	s.metrics.Cycle("idle")
 }
 
-// cycle runs one scheduling cycle. A panic ends the cycle and not the process: tasks already handed over are bound or rolled back
-// like any other transaction.
+// cycle runs one scheduling cycle. A panic ends the cycle and not the process: tasks that were already handed over are
+// bound or rolled back like in any other transaction.
 func (s *scheduler) cycle() (unsettled bool) {
 	start := time.Now()
 	profile := s.begin()
@@ -295,8 +298,8 @@ func (s *scheduler) cycle() (unsettled bool) {
 	return s.cache.Quarantine().CycleSucceeded() || unsettled
 }
 
-// hasWork reports whether a task waits, or a PodGroup is neither Running nor Completed. Either is a reason for another cycle
-// after a period.
+// hasWork reports whether a task is pending, placed or being deleted, or a PodGroup is neither Running nor Completed.
+// In either case another cycle runs after a period.
 func hasWork(jobs map[api.JobID]*api.JobInfo) bool {
 	for _, job := range jobs {
 		for _, status := range []api.TaskStatus{api.Pending, api.Pipelined, api.Allocated, api.Releasing} {

@@ -24,7 +24,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Limits of the HTTP servers. The write timeout allows for a profile of 60 s.
+// Timeouts of the HTTP servers. The write timeout allows for a CPU profile that takes 60 s.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -40,8 +40,8 @@ type debugged struct {
 	gangs atomic.Pointer[debug.View]
 }
 
-// startServers starts the health server and the metrics and profiling server, according to the flags. Both listen when
-// startServers returns, and stop with the context.
+// startServers starts the health server and the metrics and profiling server, according to the flags. Both servers
+// listen when startServers returns, and stop when ctx ends.
 func startServers(ctx context.Context, o *Options, health http.Handler, shown *debugged) error {
 	if o.EnableHealthz {
 		mux := http.NewServeMux()
@@ -69,9 +69,9 @@ func startServers(ctx context.Context, o *Options, health http.Handler, shown *d
 	return nil
 }
 
-// gangsOnLoopback protects handlers that name the gangs of all namespaces, and their nodes: every pod of the cluster
-// can reach the pod's address, so only requests to loopback are served. kubectl port-forward uses loopback, for users
-// who may forward ports of the pod.
+// gangsOnLoopback serves /debug/gangs and /debug/nodegroups on the loopback address only. These pages show the gangs of
+// all namespaces, and every pod of the cluster can reach the address of the scheduler's pod. Users who may forward
+// ports of the pod can still read the pages, because kubectl port-forward uses loopback.
 func gangsOnLoopback(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, _ := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
@@ -83,8 +83,8 @@ func gangsOnLoopback(handler http.Handler) http.Handler {
 	})
 }
 
-// besideOnLoopback returns the loopback address with the port of the given address; empty if the address itself accepts
-// connections to loopback.
+// besideOnLoopback returns the loopback address with the port of address, for a second listener. It returns "" if
+// address itself accepts connections to loopback.
 func besideOnLoopback(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsLoopback() || ip.IsUnspecified() {
@@ -128,7 +128,8 @@ func explain(w http.ResponseWriter, r *http.Request, explanations *framework.Exp
 	}
 }
 
-// healthTLS returns the TLS configuration of health checks if all three certificate flags are set, as upstream does.
+// healthTLS returns the TLS configuration of the health server; nil unless all three certificate flags are set.
+// Upstream does the same.
 func healthTLS(o *Options) (*tls.Config, error) {
 	if len(o.CaCertData) == 0 || len(o.CertData) == 0 || len(o.KeyData) == 0 {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 )
 
 // PluginSpecs declares this project's plugins. The scheduler, the validation of configurations and the generated
-// documentation use it.
+// documentation use these declarations.
 func PluginSpecs() []framework.PluginSpec {
 	return []framework.PluginSpec{bindpolicy.Spec(), coscheduling.Spec(), deviceshare.Spec(), dynamicresources.Spec(), ibcluster.Spec(), nodeorder.Spec(), volumebinding.Spec()}
 }

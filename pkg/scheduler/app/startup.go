@@ -25,17 +25,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/outage"
 )
 
-// logEvery is how often a waiting start logs what it waits for.
+// logEvery is how often the scheduler logs, before its first cycle, what it waits for.
 const logEvery = 10 * time.Second
 
-// startup records what the start of the scheduler waits for.
+// startup records what the scheduler waits for before its first cycle.
 type startup struct {
 	mu    sync.Mutex
 	what  func() string
 	since time.Time
 }
 
-// waitsFor returns what the start waits for and since when; empty once this process schedules.
+// waitsFor returns what the scheduler waits for before its first cycle, and since when; empty once this process
+// schedules.
 func (s *startup) waitsFor() (what string, since time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +46,7 @@ func (s *startup) waitsFor() (what string, since time.Time) {
 	return s.what(), s.since
 }
 
-// during records what the start waits for while f runs, and logs it every logEvery.
+// during runs f. While f runs, during records what the scheduler waits for, and logs it every logEvery.
 func (s *startup) during(what func() string, f func() error) error {
 	s.set(what)
 	defer s.set(nil)
@@ -75,8 +76,8 @@ func (s *startup) set(what func() string) {
 	s.what, s.since = what, time.Now()
 }
 
-// matchFeatureGates sets the defaults of Kubernetes' feature gates to the ones of the API server's version, so that an older
-// cluster is not asked for features that it lacks. It waits for an unavailable API server until ctx ends.
+// matchFeatureGates sets Kubernetes' feature gates to their defaults in the API server's version. So the scheduler does
+// not use features that an older cluster lacks. It waits for an unavailable API server until ctx ends.
 func matchFeatureGates(ctx context.Context, config *rest.Config) error {
 	server, err := serverVersion(ctx, config)
 	if err != nil {
@@ -93,8 +94,9 @@ func matchFeatureGates(ctx context.Context, config *rest.Config) error {
 	return matchDeviceClaims(ctx, config)
 }
 
-// matchDeviceClaims disables dynamic resource allocation if the API server does not serve the API version used here. An API
-// server of any version may have the feature disabled, and informers would then wait forever.
+// matchDeviceClaims disables dynamic resource allocation if the API server does not serve the version of
+// resource.k8s.io that this scheduler uses. An API server of any version may have the feature disabled, and informers
+// would then wait forever.
 func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 	gates := utilfeature.DefaultMutableFeatureGate
 	if !gates.Enabled(features.DynamicResourceAllocation) {
@@ -117,7 +119,7 @@ func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 	return err
 }
 
-// serves reports whether the API server serves the version of the API group.
+// serves reports whether the API server serves this version of an API group.
 func serves(ctx context.Context, config *rest.Config, group schema.GroupVersion) (bool, error) {
 	_, err := readPath(ctx, config, "/apis/"+group.String())
 	switch {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// cycleLimit is how long the loop may run without a sign of progress.
+	// cycleLimit is how long the loop may run without progress before the process exits.
 	cycleLimit = 2 * time.Minute
-	// panicLimit is how long cycles may panic one after the other before the health check fails. Finding the cause
-	// takes seconds. The process exits when they have panicked for cycleLimit.
+	// panicLimit is how long every cycle may panic before the health check fails. The search for the object that causes
+	// the panics takes only seconds. The process exits when every cycle has panicked for cycleLimit.
 	panicLimit = 30 * time.Second
-	// watchPeriod is how often the watchdog checks.
+	// watchPeriod is how often the watchdog checks the loop.
 	watchPeriod = time.Second
 )
 
@@ -26,13 +26,13 @@ var (
 	errPanicking = errors.New("every scheduling cycle panics; releasing the lease")
 )
 
-// watchdog monitors the scheduling loop. It does not monitor before the loop runs, while another process leads or
-// caches are being filled.
+// watchdog monitors the scheduling loop. It monitors nothing before the loop runs: while another process leads, or
+// while caches are being filled.
 type watchdog struct {
 	mu       sync.Mutex
 	watching bool
-	// last is the loop's last sign of progress. panics counts the cycles that have panicked since the last successful
-	// one. since is when the first of them panicked, or when a cause was last found.
+	// last is when the loop last made progress. panics counts the cycles that have panicked since the last successful
+	// cycle. since is when the first of these cycles panicked, or when an object that causes panics was last found.
 	last, since time.Time
 	panics      int
 	what        string
@@ -42,7 +42,7 @@ type watchdog struct {
 
 func newWatchdog() *watchdog { return &watchdog{} }
 
-// start begins monitoring. The returned function ends it.
+// start begins monitoring. The returned function ends the monitoring.
 func (w *watchdog) start() (stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +54,7 @@ func (w *watchdog) start() (stop func()) {
 	}
 }
 
-// beat records progress: a cycle begins, or a period has passed that needed no cycle.
+// beat records progress: a cycle begins, a gang is processed, or no cycle was needed for a period.
 func (w *watchdog) beat() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,14 +79,16 @@ func (w *watchdog) panicked(what string) {
 	w.panics++
 }
 
-// progressed records that a cause of panics was found. Further panics may follow, but only finitely many.
+// progressed records that an object that causes panics was found. Other objects may cause further panics, so the time
+// limit for panics starts again.
 func (w *watchdog) progressed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since = w.last
 }
 
-// health returns an error if the loop does not work. hung reports that the current cycle may never return.
+// health returns an error if the scheduling loop makes no progress, or if its cycles panic. hung reports that the
+// current cycle may never return.
 func (w *watchdog) health() (hung bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +130,7 @@ func (w *watchdog) ServeHTTP(answer http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(answer, w.well())
 }
 
-// well returns the response of a healthy process.
+// well returns the text of the response to a health check of a healthy process.
 func (w *watchdog) well() string {
 	w.mu.Lock()
 	watching, waits := w.watching, w.waits
@@ -141,8 +143,8 @@ func (w *watchdog) well() string {
 	return "ok"
 }
 
-// runLoop runs cycles until ctx ends, or until the watchdog gives up; then it returns the reason. It does not wait for
-// a loop that hangs: the process is about to exit.
+// runLoop runs cycles until ctx ends, or until the watchdog gives up. If the watchdog gives up, runLoop returns the
+// reason. It does not wait for a loop that hangs: the process is about to exit.
 func (s *scheduler) runLoop(ctx context.Context, stop context.CancelFunc) error {
 	defer s.watchdog.start()()
 	ended := make(chan struct{})

@@ -18,7 +18,7 @@ const (
 	never               = "never"
 )
 
-// ActionSpec declares what a configurations entry may hold: the arguments of an action, or of a built-in block.
+// ActionSpec declares the arguments of an action, or of another entry under `configurations`.
 type ActionSpec struct {
 	Name      string
 	Doc       string
@@ -27,7 +27,8 @@ type ActionSpec struct {
 	Validate func(framework.Arguments) error
 }
 
-// Catalogue lists everything that a configuration may name. It is filled at start and read-only afterwards.
+// Catalogue lists the plugins, actions, blocks and arguments that a configuration may name. It is filled at start and
+// read-only afterwards.
 type Catalogue struct {
 	plugins map[string]entry
 	actions map[string]entry
@@ -41,7 +42,8 @@ type entry struct {
 	kind string
 	framework.PluginSpec
 	origin origin
-	// unknown reports whether the conf names a plugin or action that does not exist, whose arguments cannot be checked.
+	// unknown reports whether the entry stands for a plugin or action that does not exist. Its arguments cannot be
+	// checked.
 	unknown bool
 }
 
@@ -89,8 +91,8 @@ func (c *Catalogue) configurations() map[string]entry {
 	return all
 }
 
-// argument returns the declaration of the argument with that name. A declared name that ends in "*" is a family: it matches
-// each longer name with that prefix.
+// argument returns the declaration of the argument with this name. A declared name that ends in "*" is a family: it
+// matches each longer name that begins with the text before "*".
 func (e entry) argument(name string) (framework.Argument, bool) {
 	for _, arg := range e.Arguments {
 		if arg.Name == name {
@@ -106,8 +108,8 @@ func (e entry) argument(name string) (framework.Argument, bool) {
 	return framework.Argument{}, false
 }
 
-// candidates returns the names of arguments that the invalid name may have been meant to be. For a family of arguments,
-// this is the prefix of the family followed by the end of name.
+// candidates returns the valid argument names that a user may have meant by the invalid name. For a family of
+// arguments, such as "weight.*", the candidate is its prefix followed by the end of the invalid name.
 func (e entry) candidates(name string) []string {
 	var out []string
 	for _, arg := range e.Arguments {

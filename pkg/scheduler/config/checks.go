@@ -161,7 +161,7 @@ func period(value any) string {
 	return ""
 }
 
-// webURL checks the address of a service.
+// webURL checks that a value is an http or https URL.
 func webURL(value any) string {
 	s, _ := value.(string)
 	u, err := url.Parse(s)

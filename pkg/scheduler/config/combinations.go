@@ -37,8 +37,9 @@ func (p *parser) checkCombinations() {
 	}
 }
 
-// takenOver reports arguments of the plugin taken.Plugin that conflict with the plugin by, or have no effect beside it,
-// because by provides one of its features instead.
+// takenOver reports conflicts between two plugins of the file: the plugin by provides a feature that the plugin
+// taken.Plugin would otherwise provide. It reports each argument of taken.Plugin that enables this feature twice, or
+// that has no effect because it now belongs to the plugin by.
 func (p *parser) takenOver(by string, taken framework.Switch) {
 	line := p.pluginLines[by]
 	for key, f := range p.given[taken.Plugin] {
@@ -52,8 +53,8 @@ func (p *parser) takenOver(by string, taken framework.Switch) {
 	}
 }
 
-// takeOver sets the arguments of the plugin for features that other plugins in the file provide instead, to the values that
-// these plugins require.
+// takeOver sets arguments of plugin that enable or disable its features. If another plugin in the file provides a
+// feature instead, the argument gets the value that the other plugin requires.
 func (p *parser) takeOver(plugin *conf.PluginOption) {
 	for name := range p.pluginLines {
 		for _, taken := range p.cat.plugins[name].TakesOver {

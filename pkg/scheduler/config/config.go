@@ -58,7 +58,7 @@ func (c *Config) Arguments(name string) framework.Arguments {
 // bound members are evicted; 0 means forever.
 func (c *Config) EvictHalfBoundAfter() time.Duration {
 	text, _ := c.Arguments(BindingBlock)[evictHalfBoundAfter].(string)
-	// Parse has checked the text; without the argument, and for "never", the duration is 0.
+	// Parse has checked text, so the error is ignored. If text is empty or "never", the duration is 0.
 	d, _ := time.ParseDuration(text)
 	return d
 }

@@ -42,7 +42,8 @@ func (e *FileError) Error() string {
 // Unwrap returns the findings.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// maxFindings limits how many errors of one file are reported. A file of the maximum size may have tens of thousands.
+// maxFindings limits how many errors of one file are reported. A file of the maximum size may have tens of thousands of
+// errors.
 const maxFindings = 50
 
 // findings collects the errors of one file.
@@ -67,7 +68,8 @@ func (f findings) err() error {
 	return errors.Join(errs...)
 }
 
-// argumentError ties a finding of a Validate function to one argument, so that its line can be given.
+// argumentError is an error in one argument, found by a Validate function. The parser reports it with the line of that
+// argument.
 type argumentError struct {
 	name string
 	problem

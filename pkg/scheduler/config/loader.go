@@ -18,7 +18,7 @@ type Loader struct {
 	disableDefault bool
 	accept         func(*Config) error
 
-	// loading serializes parsing and acceptance.
+	// loading is locked while a configuration is parsed and put into effect.
 	loading sync.Mutex
 	// last is the content of the file that was read last, valid or not.
 	last []byte
@@ -36,8 +36,8 @@ func WithAccept(accept func(*Config) error) LoaderOption {
 	return func(l *Loader) { l.accept = accept }
 }
 
-// NewLoader returns a loader of a file. Without a path, or with a file without content, it uses the built-in
-// configuration, unless disableDefault forbids that.
+// NewLoader returns a loader of a file. Without a path, or for a file without content, the loader uses the built-in
+// configuration, unless disableDefault is set.
 func NewLoader(path string, cat *Catalogue, disableDefault bool, opts ...LoaderOption) *Loader {
 	l := &Loader{path: path, catalogue: cat, disableDefault: disableDefault, accept: func(*Config) error { return nil }}
 	for _, opt := range opts {
@@ -53,7 +53,7 @@ func (l *Loader) Current() *Config {
 	return l.current
 }
 
-// Load reads the file and makes its configuration current. After an error the previous configuration stays.
+// Load reads the file and makes its configuration current. After an error, the previous configuration stays current.
 func (l *Loader) Load() (*Config, error) {
 	var data []byte
 	if l.path != "" {
@@ -65,8 +65,9 @@ func (l *Loader) Load() (*Config, error) {
 	return l.apply(data)
 }
 
-// Watch loads the file whenever its content changes, until ctx ends. It reports each attempt: the new configuration, or the
-// reason why the previous configuration stays, for example that the file cannot be read. Without a path it returns at once.
+// Watch loads the file whenever its content changes, until ctx ends. After each attempt it calls report with the new
+// configuration, or with the reason why the previous configuration stays, for example that the file cannot be read. If
+// the loader has no path, Watch returns at once.
 func (l *Loader) Watch(ctx context.Context, report func(*Config, error)) error {
 	if l.path == "" {
 		return nil
@@ -113,8 +114,8 @@ func (l *Loader) apply(data []byte) (*Config, error) {
 	return cfg, nil
 }
 
-// permit returns an error if the built-in configuration may not be used. It never replaces the configuration of a file:
-// a file that was just emptied is probably about to be written.
+// permit returns an error if cfg is the built-in configuration and may not be used. The built-in configuration never
+// replaces the configuration of a file: a file that was just emptied is probably about to be written.
 func (l *Loader) permit(cfg *Config) error {
 	current := l.Current()
 	switch {
@@ -131,8 +132,8 @@ func (l *Loader) permit(cfg *Config) error {
 	}
 }
 
-// ValidateFile checks a file. Its errors and warnings are for users: one finding a line, each with the file, the line, the fault
-// and a valid value.
+// ValidateFile checks a configuration file. Its errors and warnings are for users: each finding is one line with the
+// file, the line, the fault and a valid value.
 func ValidateFile(path string, cat *Catalogue) (warnings []error, err error) {
 	data, err := readFile(path)
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// objectCheck checks the content of an argument of type Object. path is where the value is inside the argument.
+// objectCheck checks the content of an argument of type Object. path is the position of the value inside the argument.
 type objectCheck func(path path, value any) []problem
 
 // problem is one error inside an argument.
 type problem struct {
 	msg string
-	// quoted is the path to a value that is wrong only because it is quoted, and plain is that value without quotes;
-	// nil otherwise.
+	// quoted is the path to a value that is wrong only because it is written in quotes, and plain is the value without
+	// quotes. Both are nil if the problem has another cause.
 	quoted path
 	plain  any
 }
@@ -91,7 +91,8 @@ func items(inner objectCheck) objectCheck {
 	}
 }
 
-// shapes maps argument names, or families ending in "*", to the checks of their values.
+// shapes maps the names of arguments to the checks of their values. A name that ends in "*" stands for all arguments
+// with this prefix.
 type shapes map[string]objectCheck
 
 // validate checks the arguments. It is the Validate function of a plugin or an action.
@@ -122,7 +123,7 @@ func (c checks) validate(args framework.Arguments) error {
 	return s.validate(args)
 }
 
-// all combines several Validate functions.
+// all returns a Validate function that calls several Validate functions and joins their errors.
 func all(validates ...func(framework.Arguments) error) func(framework.Arguments) error {
 	return func(args framework.Arguments) error {
 		errs := make([]error, len(validates))

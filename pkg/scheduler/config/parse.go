@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Parse reads the text of a volcano-scheduler.conf. Text without content selects the built-in configuration. It reports
-// all findings at once: the error joins one *Error per finding, in the order of lines.
+// Parse reads the text of a volcano-scheduler.conf. Text without content selects the built-in configuration. Parse
+// reports all errors at once: the returned error joins one *Error per finding, in the order of lines.
 //
 // Arguments hold the values of upstream's decoder: int, float64, bool, string, []any and map[any]any.
 func Parse(data []byte, cat *Catalogue) (*Config, error) {
@@ -49,7 +49,7 @@ type parser struct {
 	preBindDisabled map[string]bool
 	// pluginLines are the lines of the plugins named so far, by name.
 	pluginLines map[string]int
-	// given are the arguments of plugins, by plugin and by name.
+	// given are the arguments that the file gives to plugins, by the names of plugin and argument.
 	given map[string]map[string]field
 	// tiersLine is the line of the key "tiers", and metricsLine the line of a non-empty key "metrics". They are 0 if the
 	// file lacks the key.
@@ -57,7 +57,7 @@ type parser struct {
 	warnings               []*Error
 
 	text []byte
-	// rewritten reports whether a quoted value of the file was replaced by the number or flag in its quotes.
+	// rewritten reports whether a number or boolean has replaced a quoted value of the file.
 	rewritten bool
 }
 
@@ -65,7 +65,7 @@ func (p *parser) warn(line int, format string, args ...any) {
 	p.warnings = append(p.warnings, &Error{Line: max(line, 1), Msg: fmt.Sprintf(format, args...)})
 }
 
-// config decodes the checked file with the decoder that upstream uses.
+// config decodes the file with the decoder that upstream uses. The file has been checked before.
 func (p *parser) config(root yamlNode) (*Config, error) {
 	text := p.text
 	if p.rewritten {
@@ -191,7 +191,7 @@ func (p *parser) metrics(f field) {
 	args := framework.Arguments{}
 	fields := map[string]field{}
 	for _, g := range p.fields(f.yamlNode, "metrics") {
-		// Upstream decodes all values here as text: `true` and 30 become "true" and "30".
+		// Upstream decodes all values under "metrics" as text: `true` and 30 become "true" and "30".
 		if g.node.Kind == yaml3.ScalarNode && !g.isNothing() {
 			g.value = g.node.Value
 		}

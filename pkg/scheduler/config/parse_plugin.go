@@ -16,7 +16,8 @@ import (
 )
 
 func (p *parser) tier(tier yamlNode) {
-	// hierarchy and share are the lines of two settings that upstream does not allow in one tier; 0 for none.
+	// hierarchy is the line of enableHierarchy in plugin drf, and share is the line of plugin proportion; 0 if absent.
+	// Upstream does not allow both in one tier.
 	hierarchy, share := 0, 0
 	for _, f := range p.fields(tier, "a tier") {
 		if f.key != "plugins" {
@@ -39,8 +40,8 @@ func (p *parser) tier(tier yamlNode) {
 	}
 }
 
-// plugin checks one plugin of a tier. It returns the name and line of the plugin, and the line of its key enableHierarchy
-// if that is true.
+// plugin checks one plugin of a tier. It returns the name and line of the plugin, and the line of its key
+// enableHierarchy if the key is true.
 func (p *parser) plugin(item yamlNode) (text string, line, hierarchy int) {
 	var name, arguments *field
 	var switches []field
@@ -109,7 +110,8 @@ func (p *parser) pluginSwitch(e entry, f field) bool {
 	return false
 }
 
-// arguments checks the arguments of a plugin, an action or a block. line is the line of its name.
+// arguments checks the arguments of a plugin, an action or a block. line is the line of the plugin's, action's or
+// block's name.
 func (p *parser) arguments(e entry, f field, line int) {
 	what := fmt.Sprintf("the arguments of %s %q", e.kind, e.Name)
 	args := framework.Arguments{}
@@ -130,7 +132,7 @@ func (p *parser) arguments(e entry, f field, line int) {
 	}
 }
 
-// required reports an error for a plugin that has no effect without an argument that is missing.
+// required reports an error for each missing argument without which a plugin has no effect.
 func (p *parser) required(e entry, given map[string]field, line int) {
 	for _, arg := range e.Arguments {
 		if _, ok := given[arg.Name]; arg.Required && !ok {
@@ -154,13 +156,13 @@ func (p *parser) argument(e entry, f *field, args framework.Arguments) {
 		}
 		p.takeFields(e, arg, *f)
 		args[f.key] = f.value
-	case e.unknown: // that the plugin or action is unknown was reported already
+	case e.unknown: // the unknown plugin or action was already reported
 	default:
 		p.add(f.keyLine, "argument %q of %s is unknown%s", f.key, e.title(), p.cat.argumentHint(e, f.key))
 	}
 }
 
-// title returns how messages name the entry.
+// title returns the kind and name of the entry, for messages.
 func (e entry) title() string {
 	if e.kind == "block" {
 		return e.Name
@@ -168,7 +170,8 @@ func (e entry) title() string {
 	return fmt.Sprintf("%s %q", e.kind, e.Name)
 }
 
-// argumentHint returns the end of a message about an unknown argument: a valid name that is near, or all valid names.
+// argumentHint returns the end of a message about an unknown argument: the nearest valid name, the plugin that has such
+// an argument, or all valid names.
 func (c *Catalogue) argumentHint(e entry, name string) string {
 	candidates := e.candidates(name)
 	if near := suggest.Nearest(name, candidates); near != "" {
@@ -189,8 +192,8 @@ func (c *Catalogue) argumentHint(e entry, name string) string {
 	return "; known are " + strings.Join(declared, ", ")
 }
 
-// takeInner accepts a quoted value inside an argument as the number or flag in the quotes, with a warning. It returns false
-// if that does not correct the error.
+// takeInner corrects an error that is caused by quotes around a number or boolean inside an argument: it removes the
+// quotes and adds a warning. It returns false if the error has another cause.
 func (p *parser) takeInner(e entry, f *field, wrong *argumentError) bool {
 	if len(wrong.quoted) == 0 {
 		return false
@@ -199,19 +202,20 @@ func (p *parser) takeInner(e entry, f *field, wrong *argumentError) bool {
 	if !ok || !p.takePlain(&inner, argumentOf(e, wrong.quoted.String()), wrong.plain) {
 		return false
 	}
-	if len(wrong.quoted) == 1 { // the argument itself
+	if len(wrong.quoted) == 1 { // the quoted value is the whole argument
 		f.yamlNode = inner
 	}
 	return true
 }
 
-// argumentOf returns how messages name an argument, or a value inside an argument.
+// argumentOf returns the name of an argument, or of a value inside an argument, for messages.
 func argumentOf(e entry, name string) string {
 	return fmt.Sprintf("argument %q of %s", name, e.title())
 }
 
-// validate calls the entry's own Validate function and reports its errors. An error gets the line of the argument that it
-// names, or else the given line. If all errors were values in quotes, which were replaced, it calls Validate again.
+// validate calls the Validate function of a plugin, action or block, and reports its errors. An error that names an
+// argument gets the line of this argument, and any other error gets the given line. If quotes caused all errors,
+// validate removes the quotes and calls Validate again.
 func (p *parser) validate(e entry, args framework.Arguments, fields map[string]field, line int) {
 	if e.Validate == nil {
 		return

@@ -14,9 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Upstream's own tools write numbers and flags in quotes, which upstream then ignores or rejects. If the quoted text is a
-// valid value, the value replaces the text in the decoded file, with a warning. Plugins and checks then see the value as if
-// it had been written without quotes.
+// Upstream's own tools write numbers and booleans in quotes, which upstream then ignores or rejects. If the quoted text
+// is a valid value, the value replaces the text in the decoded file, with a warning. Plugins and checks then see the
+// value as if it had been written without quotes.
 
 // unquoted converts a quoted value to the type of an argument. It returns false if the value is not text, or if the text is
 // not a valid value of that type.
@@ -44,7 +44,8 @@ func unquoted(kind framework.ArgumentType, value any) (plain any, ok bool) {
 	return nil, false
 }
 
-// unquotedFor converts a quoted value to a value that the check accepts.
+// unquotedFor converts a quoted value to a boolean or number that the check accepts. It returns false if the check
+// accepts neither.
 func unquotedFor(ok check, value any) (plain any, found bool) {
 	for _, kind := range []framework.ArgumentType{framework.Bool, framework.Number} {
 		if plain, found := unquoted(kind, value); found && ok(plain) == "" {
@@ -54,8 +55,8 @@ func unquotedFor(ok check, value any) (plain any, found bool) {
 	return nil, false
 }
 
-// takePlain replaces a quoted value by the value in its quotes, plain, with a warning. It returns false if the value is not
-// written as a simple text in quotes.
+// takePlain replaces a quoted value in the decoded file by plain, the value without its quotes, and adds a warning. It
+// returns false if the value is not written as a simple text in quotes.
 func (p *parser) takePlain(c *yamlNode, what string, plain any) bool {
 	if _, isText := c.value.(string); !isText || !p.isQuoted(c.node) {
 		return false
@@ -67,13 +68,13 @@ func (p *parser) takePlain(c *yamlNode, what string, plain any) bool {
 	return true
 }
 
-// isQuoted reports whether the file has the value of the node in quotes, without escapes.
+// isQuoted reports whether the file has the value of the node in quotes, without escape sequences.
 func (p *parser) isQuoted(node *yaml3.Node) bool {
 	lines := strings.SplitN(string(p.text), "\n", node.Line+1)
 	if node.Style&(yaml3.DoubleQuotedStyle|yaml3.SingleQuotedStyle) == 0 || node.Line > len(lines) {
 		return false
 	}
-	line := []rune(lines[node.Line-1]) // columns count characters
+	line := []rune(lines[node.Line-1]) // node.Column counts characters, not bytes
 	if node.Column > len(line) {
 		return false
 	}
@@ -97,7 +98,7 @@ func (p *parser) takeFields(e entry, arg framework.Argument, f field) {
 	}
 }
 
-// path is where a value is inside an argument: the name of the argument, then keys and indexes.
+// path is the position of a value inside an argument: the name of the argument, then keys and indexes.
 type path []any
 
 func (p path) to(step any) path { return append(slices.Clip(p), step) }
@@ -119,7 +120,7 @@ func (p path) String() string {
 	return out.String()
 }
 
-// follow returns the value that is reached from c by these steps; false if there is none.
+// follow returns the value at the path steps below c; false if no such value exists.
 func (c yamlNode) follow(steps path) (yamlNode, bool) {
 	for _, step := range steps {
 		found := false

@@ -102,7 +102,7 @@ func rising(key string, list objectCheck) objectCheck {
 		}
 		var problems []problem
 		for i, item := range items[1:] {
-			former, _ := items[i].(map[any]any)[key].(int) // 0 if it is absent
+			former, _ := items[i].(map[any]any)[key].(int) // 0 if the item lacks the key
 			if this, _ := item.(map[any]any)[key].(int); this <= former {
 				problems = append(problems, problemf("%s must be more than the %d before it, found int %d", path.to(i+1).to(key), former, this))
 			}

@@ -126,8 +126,8 @@ var resourceStrategyValidate = shapes{
 	}),
 }.validate
 
-// resourceNames adds a check of the keys of a mapping, which are names of resources. It rejects patterns that upstream
-// drops: an asterisk is valid only at the end, after a prefix.
+// resourceNames returns a check that also checks the keys of a mapping, which are names of resources. It rejects
+// patterns that upstream ignores: an asterisk is valid only at the end, after a prefix.
 func resourceNames(inner objectCheck) objectCheck {
 	return func(path path, value any) []problem {
 		problems := inner(path, value)

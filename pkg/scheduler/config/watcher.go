@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// quiet is how long the file's directory must be without changes before the file is read, so that a write in several
-	// steps is read once. restless limits the wait while changes go on.
+	// quiet is how long the file's directory must be without changes before the file is read. So a write in several
+	// steps is read once. restless limits this wait if further changes follow.
 	quiet    = 50 * time.Millisecond
 	restless = 10 * quiet
-	// recheck is how often the file is read without a notification. Some file systems send none, and a link in the middle
-	// of the path causes none; such changes are found later.
+	// recheck is how often the file is read without a notification of a change. Some file systems send no
+	// notifications, and a changed symlink in the middle of the path causes none.
 	recheck = 30 * time.Second
-	// rearm is after which time watching a directory, or reading a file, is tried again if it failed.
+	// rearm is the delay before the next attempt if watching a directory or reading the file has failed.
 	rearm = time.Second
-	// missing is how long a file must be unreadable before that is reported. A file that was just deleted may be about to
-	// be replaced.
+	// missing is how long a file must be unreadable before an error is reported. A file that was just deleted may be
+	// about to be replaced.
 	missing = time.Second
 )
 
@@ -68,12 +68,12 @@ type watch struct {
 	onChange  func([]byte, error)
 	seen      string
 	seenGiven bool
-	// missed is when the file became unreadable; zero while it can be read. reported is the error that was reported since
-	// then.
+	// missed is when the file became unreadable; zero while the file can be read. reported is the last error that was
+	// reported since the file became unreadable.
 	missed   time.Time
 	reported string
-	// bases are the names that notifications about the file may have: of the file, of its link target and of their
-	// directories.
+	// bases are the base names of the file, of its link target and of their directories. A notification about one of
+	// these names may concern the file.
 	bases map[string]bool
 }
 
@@ -108,8 +108,8 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
-// readFile reads the file and reports a change. It returns after which time the file is read again if there is no
-// notification until then.
+// readFile reads the file and reports a change. It returns when to read the file again if no notification arrives
+// before.
 func (w *watch) readFile() time.Duration {
 	next := recheck
 	if !w.arm() {
@@ -128,7 +128,8 @@ func (w *watch) readFile() time.Duration {
 	return next
 }
 
-// miss reports that the file cannot be read, once this has lasted for the time missing, and again when the reason changes.
+// miss reports that the file cannot be read, if it was unreadable for the time missing. It reports again when the
+// reason changes.
 func (w *watch) miss(err error) {
 	if w.missed.IsZero() {
 		w.missed = time.Now()
@@ -137,7 +138,7 @@ func (w *watch) miss(err error) {
 		return
 	}
 	w.reported = err.Error()
-	w.seen = "" // the content that is read next counts as changed
+	w.seen = "" // so the next content that can be read counts as changed
 	w.onChange(nil, err)
 }
 
@@ -159,15 +160,15 @@ func (w *watch) arm() bool {
 	}
 	for _, folder := range w.notify.WatchList() {
 		if !folders[folder] {
-			// The directory may no longer exist, so an error is ignored.
+			// The directory may no longer exist, so the error of Remove is ignored.
 			_ = w.notify.Remove(folder)
 		}
 	}
 	return complete
 }
 
-// concerns reports whether a notification may be about the file: by its name, or as part of the swap that a ConfigMap
-// mount makes with names that begin with two dots.
+// concerns reports whether a notification for the file name may be about the configuration file. A ConfigMap mount is
+// updated by swapping names that begin with two dots, so these names also count.
 func (w *watch) concerns(name string) bool {
 	base := filepath.Base(name)
 	return w.bases[base] || strings.HasPrefix(base, "..")

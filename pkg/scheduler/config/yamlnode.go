@@ -13,15 +13,15 @@ import (
 	yaml2 "gopkg.in/yaml.v2"
 )
 
-// yamlNode is a value in the file: its YAML node, which has the line, and the value that upstream's decoder makes of it.
+// yamlNode is a value in the file: its YAML node, which has the line, and its value from upstream's decoder.
 //
-// Two decoders read the file. yaml.v2 is upstream's, and it alone determines values (`yes` is a bool, and a mapping is a
-// map[any]any), so plugins get the same values as from upstream. yaml.v3 only supplies lines and keys.
+// Two decoders read the file. yaml.v2 is upstream's decoder. Only yaml.v2 determines values (`yes` is a bool, and a
+// mapping is a map[any]any), so plugins get the same values as from upstream. yaml.v3 supplies only lines and keys.
 type yamlNode struct {
 	// node is never an alias: aliases have been resolved.
 	node  *yaml3.Node
 	value any
-	// replace sets this value in the list or mapping that contains it.
+	// replace sets another value in place of this one, in the list or mapping that contains it.
 	replace func(value any)
 }
 
@@ -72,7 +72,7 @@ func syntaxError(err error) *Error {
 	return found
 }
 
-// at returns the yamlNode for a node and its value. It resolves aliases. That terminates, because the v2 decoder has
+// at returns the yamlNode for a node and its value. It resolves aliases. The loop terminates because yaml.v2 has
 // rejected aliases that contain themselves.
 func at(node *yaml3.Node, value any, replace func(any)) yamlNode {
 	for node.Kind == yaml3.AliasNode {
@@ -81,7 +81,7 @@ func at(node *yaml3.Node, value any, replace func(any)) yamlNode {
 	return yamlNode{node, value, replace}
 }
 
-// isNothing reports whether the value is missing: a key without a value.
+// isNothing reports whether a key has no value.
 func (c yamlNode) isNothing() bool { return c.node.Kind == yaml3.ScalarNode && c.value == nil }
 
 // items returns the elements of a list; false if the node is not a list.

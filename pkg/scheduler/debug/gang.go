@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// mostNamed is how many roles, sub-groups and conditions of a gang are shown.
+// mostNamed is the maximum number of roles, of sub-groups and of conditions that a response shows for one gang.
 const mostNamed = 100
 
 // Gang is the scheduler's data about a gang.
@@ -44,16 +44,16 @@ type Gang struct {
 	Members  map[string]int `json:"members"`
 	// Waits is why the gang waits, according to the last session.
 	Waits *Verdict `json:"waits,omitempty"`
-	// Conditions are the conditions of the gang's PodGroup, by type, including its time limit, its node reservation and when it
-	// was satisfied.
+	// Conditions are the conditions of the gang's PodGroup that are true, by type. They include the gang's time limit,
+	// its node reservation and when it was satisfied.
 	Conditions map[string]Verdict `json:"conditions,omitempty"`
 }
 
-// Minimum is the smallest number of members that are placed and bound together.
+// Minimum is the smallest number of a gang's members that are placed and bound together.
 type Minimum struct {
 	Members int32            `json:"members"`
 	Roles   map[string]int32 `json:"roles,omitempty"`
-	// SubGroups is the required number of complete sub-groups of each policy.
+	// SubGroups is the required number of complete sub-groups, by the name of their policy.
 	SubGroups map[string]int32 `json:"subGroups,omitempty"`
 }
 
@@ -64,9 +64,9 @@ type Settings struct {
 	WaitingTime string            `json:"waitingTime"`
 	TotalNumber int32             `json:"totalNumber,omitempty"`
 	Group       []string          `json:"group,omitempty"`
-	// Gather holds the rules for gathering the gang in the network.
+	// Gather holds the gang's rules for placing it in one domain of the network topology.
 	Gather []gangs.GatherRule `json:"gather,omitempty"`
-	// Mistakes are invalid settings, and the values used instead.
+	// Mistakes describe the invalid settings, and the values that are used in their place.
 	Mistakes []string `json:"mistakes,omitempty"`
 }
 
@@ -77,8 +77,8 @@ type Verdict struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// see returns the data about the gang, except its settings, which take too long to parse while the books are locked.
-// annotations are its PodGroup's annotations, if they contain settings.
+// see returns the data about the gang without its settings: parsing settings takes too long while the books are locked.
+// annotations are the annotations of the gang's PodGroup if they contain settings; nil otherwise.
 func see(job *api.JobInfo) (g Gang, annotations map[string]string) {
 	g = Gang{
 		Namespace: job.Namespace, Name: job.Name, Queue: string(job.Queue), Priority: job.Priority, Members: membersOf(job),
@@ -107,7 +107,7 @@ func see(job *api.JobInfo) (g Gang, annotations map[string]string) {
 	return g, maps.Clone(pg.Annotations)
 }
 
-// membersOf counts the members by state.
+// membersOf counts the members of the gang by their state.
 func membersOf(job *api.JobInfo) map[string]int {
 	members := map[string]int{}
 	for status, tasks := range job.TaskStatusIndex {
@@ -152,7 +152,7 @@ func subGroupsOf(pg *api.PodGroup) map[string]int32 {
 	return least
 }
 
-// some returns at most mostNamed entries, so that a tenant cannot make the response long.
+// some returns at most mostNamed entries of the map, so that a tenant cannot make the response long.
 func some[V any](all map[string]V) map[string]V {
 	out := maps.Clone(all)
 	if len(all) <= mostNamed {
@@ -179,7 +179,7 @@ func ownerOf(pg *api.PodGroup) string {
 	return version.WithKind(owner.Kind).GroupKind().String() + " " + owner.Name
 }
 
-// settingsOf reads the gang's settings.
+// settingsOf parses the gang's settings from the annotations of its PodGroup.
 func settingsOf(g *Gang, annotations map[string]string, defaults gangs.Settings) *Settings {
 	self := gangs.Name{Namespace: g.Namespace, Name: g.Name}
 	read, mistakes := gangs.Read(self, g.Minimum.Members, annotations, defaults)
@@ -193,7 +193,7 @@ func settingsOf(g *Gang, annotations map[string]string, defaults gangs.Settings)
 	return s
 }
 
-// verdict converts the reason why the gang waits.
+// verdict converts the reason why a gang waits to a Verdict; nil if the gang does not wait.
 func verdict(reason framework.PendingReason) *Verdict {
 	if reason.Reason == "" {
 		return nil

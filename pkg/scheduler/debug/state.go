@@ -12,7 +12,7 @@ import (
 // State is the stage of a gang between its creation and its end.
 type State string
 
-// The states. A gang is in one of them.
+// The states of a gang. A gang is in exactly one state at a time.
 const (
 	// Waiting means that the gang is not admitted.
 	Waiting State = "waiting"
@@ -24,7 +24,7 @@ const (
 	InFlight State = "in_flight"
 	// Partial means that members have nodes, but fewer than the gang's minimum.
 	Partial State = "partial"
-	// Bound means that the gang's minimum has nodes, but does not run yet.
+	// Bound means that the gang's minimum has nodes, but fewer members than the minimum run.
 	Bound State = "bound"
 	// Running means that the gang's minimum runs, or has succeeded.
 	Running State = "running"
@@ -32,7 +32,7 @@ const (
 	Ended State = "ended"
 )
 
-// States are all states.
+// States lists all states of a gang.
 var States = []State{Waiting, Admitted, TimedOut, InFlight, Partial, Bound, Running, Ended}
 
 // stateOf returns the state of a gang in the cache. timedOut reports whether, according to the last session, the gang
@@ -64,7 +64,7 @@ func stateOf(job *api.JobInfo, timedOut bool) State {
 	}
 }
 
-// has reports whether the members that counts accepts are enough for the gang's minimum.
+// has reports whether enough members for the gang's minimum are accepted by the function counts.
 func has(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	return binding.ShortOf(job, &job.PodGroup.Spec, counts) == nil
 }

@@ -33,7 +33,7 @@ type View struct {
 	defaults func() (gangs.Settings, bool)
 }
 
-// New returns a view of these gangs. groupsInFlight, reasons and defaults are described at View.
+// New returns a view of the given gangs. The fields of View describe groupsInFlight, reasons and defaults.
 func New(gangs Gangs, groupsInFlight func() int, reasons func() map[api.JobID]framework.PendingReason, defaults func() (gangs.Settings, bool)) *View {
 	return &View{gangs: gangs, groupsInFlight: groupsInFlight, reasons: reasons, defaults: defaults}
 }
@@ -51,12 +51,12 @@ func (v *View) Count() metrics.GangCounts {
 	return counts
 }
 
-// Query selects gangs. Empty fields select all.
+// Query selects gangs for one page. An empty Namespace or Name selects all gangs.
 type Query struct {
 	Namespace, Name string
-	// After skips the gangs up to this one, given as namespace/name.
+	// After is the last gang of the previous page, as namespace/name; empty for the first page.
 	After string
-	// Limit is the maximum number of gangs.
+	// Limit is the maximum number of gangs on the page.
 	Limit int
 }
 
@@ -67,7 +67,7 @@ type Page struct {
 	LeftOut int `json:"leftOut"`
 }
 
-// List returns the selected gangs.
+// List returns the page of gangs that the query selects.
 func (v *View) List(q Query) Page {
 	ids := slices.DeleteFunc(v.gangs.IDs(), func(id api.JobID) bool {
 		namespace, name, _ := strings.Cut(string(id), "/")

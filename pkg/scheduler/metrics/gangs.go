@@ -58,12 +58,12 @@ func newGangs(registry prometheus.Registerer) gangMetrics {
 	return g
 }
 
-// GangWaited observes a wait that ended.
+// GangWaited records how long a gang waited for a reason, when the wait has ended.
 func (g *gangMetrics) GangWaited(reason framework.PendingCategory, end framework.PendingEnd, waited time.Duration) {
 	g.waited.WithLabelValues(string(reason), string(end)).Observe(waited.Seconds())
 }
 
-// GangTimedOut counts a gang whose waiting time ended.
+// GangTimedOut counts a gang that returned to Pending because its waiting time has passed.
 func (g *gangMetrics) GangTimedOut() { g.timeOuts.Inc() }
 
 // ReservationEnded counts a node reservation that ended.
@@ -74,7 +74,7 @@ func (g *gangMetrics) ReservationEnded(end gangs.ReservationEnd) {
 // Reservations sets the current number of node reservations.
 func (g *gangMetrics) Reservations(now int) { g.reserved.Set(float64(now)) }
 
-// CountGangs sets the function that counts gangs on each scrape.
+// CountGangs sets the function that each scrape calls to count gangs.
 func (g *gangMetrics) CountGangs(count func() GangCounts) { g.counter.count.Store(&count) }
 
 var (
@@ -84,7 +84,7 @@ var (
 		"Number of gang groups with a bind transaction in flight.", nil, nil)
 )
 
-// gangCounter counts gangs on each scrape. A process that does not lead reports none.
+// gangCounter counts gangs on each scrape. A process that does not lead reports no counts.
 type gangCounter struct {
 	count atomic.Pointer[func() GangCounts]
 }

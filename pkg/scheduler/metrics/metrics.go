@@ -14,8 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Metrics are the scheduler's own metrics. It observes bind transactions, gangs and node
-// reservations.
+// Metrics are the scheduler's own metrics. They cover bind transactions, gangs and node reservations.
 type Metrics struct {
 	preBind     *prometheus.HistogramVec
 	rollbacks   *prometheus.CounterVec
@@ -37,7 +36,7 @@ var (
 	_ gangs.ReservationObserver = (*Metrics)(nil)
 )
 
-// New registers the metrics.
+// New registers the metrics with the registry and returns them.
 func New(registry prometheus.Registerer) *Metrics {
 	factory := promauto.With(registry)
 	buckets := prometheus.ExponentialBuckets(0.0005, 2, 20) // 0.5 ms to 262 s
@@ -97,7 +96,7 @@ func result(err error) string {
 	return "ok"
 }
 
-// StepDone observes one run of a plugin's pre-bind step.
+// StepDone records the result and duration of one run of a plugin's pre-bind step.
 func (m *Metrics) StepDone(plugin string, err error, took time.Duration) {
 	m.preBind.WithLabelValues(plugin, result(err)).Observe(took.Seconds())
 }
@@ -114,10 +113,10 @@ func (m *Metrics) Delayed(_ *binding.Member, d binding.Delay) {
 	}
 }
 
-// DelayEnded counts nothing.
+// DelayEnded implements binding.Observer. No metric counts the ends of delays.
 func (*Metrics) DelayEnded(*binding.Member, error) {}
 
-// TransactionDone observes a transaction that has ended.
+// TransactionDone records the result and duration of a bind transaction that has ended.
 func (m *Metrics) TransactionDone(r binding.Result) {
 	how := "bound"
 	switch {

@@ -32,15 +32,16 @@ import (
 type Cluster struct {
 	Kube    *kubefake.Clientset
 	Volcano *vcfake.Clientset
-	// Cache is upstream's cache with both clients. Its informers run once it is started.
+	// Cache is upstream's cache; it uses the clients Kube and Volcano. Its informers do not run before the test starts
+	// it.
 	Cache  *vccache.SchedulerCache
 	Events *Events
-	// Devices serves the Device objects, which the fake clients do not support. Before the first Put, their CRD is not
-	// installed.
+	// Devices serves the Device objects, which the fake clients do not support. The CRD of Device is not installed
+	// before the first call of Put.
 	Devices *DeviceServer
 
 	// writes makes each write atomic, as in etcd: watches get objects in the order of their resource versions, and no
-	// other write comes between the reading and the writing of an object.
+	// other write occurs between the reading and the writing of an object.
 	writes  sync.Mutex
 	version uint64
 }
@@ -97,7 +98,7 @@ func (c *Cluster) Remove(object runtime.Object) {
 	}
 }
 
-// Pod returns the pod of that name in Namespace, as the API server has it.
+// Pod returns the pod with this name in the namespace Namespace, in its current state in the API server.
 func (c *Cluster) Pod(name string) *v1.Pod {
 	object, err := c.Kube.Tracker().Get(v1.SchemeGroupVersion.WithResource("pods"), Namespace, name)
 	if err != nil {
@@ -106,7 +107,7 @@ func (c *Cluster) Pod(name string) *v1.Pod {
 	return object.(*v1.Pod)
 }
 
-// PodGroup returns the PodGroup of that name in Namespace, as the API server has it.
+// PodGroup returns the PodGroup with this name in the namespace Namespace, in its current state in the API server.
 func (c *Cluster) PodGroup(name string) *v1beta1.PodGroup {
 	object, err := c.Volcano.Tracker().Get(v1beta1.SchemeGroupVersion.WithResource("podgroups"), Namespace, name)
 	if err != nil {
@@ -165,8 +166,8 @@ func (c *Cluster) locate(object runtime.Object) (clienttesting.ObjectTracker, sc
 	}
 }
 
-// stamped returns a copy of the object with the next resource version. The caller holds writes until the copy is stored,
-// so that objects are stored in the order of their versions.
+// stamped returns a copy of the object with the next resource version. The caller holds the mutex writes until the copy
+// is stored, so that objects are stored in the order of their versions.
 func (c *Cluster) stamped(object runtime.Object) runtime.Object {
 	object = object.DeepCopyObject()
 	if accessor, err := meta.Accessor(object); err == nil {

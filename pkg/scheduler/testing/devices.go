@@ -14,7 +14,7 @@ import (
 // DeviceDriver is the driver of all built DRA devices, and the domain of their attributes.
 const DeviceDriver = "dra.example.com"
 
-// DeviceClass returns a class that contains the devices which all of the CEL expressions accept.
+// DeviceClass returns a device class. A device belongs to the class if all of the CEL expressions accept the device.
 func DeviceClass(name string, expressions ...string) *resourcev1.DeviceClass {
 	return &resourcev1.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("class-" + name), ResourceVersion: "1"},
@@ -30,8 +30,8 @@ func selectors(expressions []string) []resourcev1.DeviceSelector {
 	return list
 }
 
-// NodeDevices returns the ResourceSlice of a node with the devices. Each device is given as a name with attributes:
-// "gpu-0" or "gpu-0 model=a zone=b". The pool has the node's name.
+// NodeDevices returns the ResourceSlice of a node with the devices. Each device is a string with its name and
+// attributes, such as "gpu-0" or "gpu-0 model=a zone=b". The pool has the node's name.
 func NodeDevices(node string, devices ...string) *resourcev1.ResourceSlice {
 	slice := &resourcev1.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: node + "-devices", UID: types.UID("slice-" + node), ResourceVersion: "1"},
@@ -69,8 +69,8 @@ func DeviceClaim(name string, requests ...resourcev1.DeviceRequest) *resourcev1.
 	}
 }
 
-// DeviceClaimFor returns the ResourceClaim that Kubernetes would create for the pod from the named template. It has the
-// name that MadeClaim gives to the claim.
+// DeviceClaimFor returns the ResourceClaim that Kubernetes would create for the pod from the named template. MadeClaim
+// adds a reference to a claim with the same name to the pod.
 func DeviceClaimFor(pod *v1.Pod, template string, requests ...resourcev1.DeviceRequest) *resourcev1.ResourceClaim {
 	claim := DeviceClaim(pod.Name+"-"+template, requests...)
 	claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID, Controller: new(true)}}
@@ -78,7 +78,7 @@ func DeviceClaimFor(pod *v1.Pod, template string, requests ...resourcev1.DeviceR
 }
 
 // MadeClaim adds a reference to a ResourceClaimTemplate to the pod, as if the pod's ResourceClaim had already been
-// created from it. DeviceClaimFor returns that claim.
+// created from the template. DeviceClaimFor returns this ResourceClaim.
 func (b *PodBuilder) MadeClaim(template string) *PodBuilder {
 	name := b.pod.Name + "-" + template
 	b.pod.Spec.ResourceClaims = append(b.pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: template, ResourceClaimTemplateName: &template})

@@ -23,8 +23,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// DeviceServer is an API server in memory that only lists and watches Device objects and one ClusterNetworkTopology. In
-// the zero value, the CRDs of these are not installed; Put and PutTopology install them.
+// DeviceServer is an API server in memory that only lists and watches Device objects and one ClusterNetworkTopology.
+// The zero value has no CRDs; Put and PutTopology install them.
 type DeviceServer struct {
 	mu      sync.Mutex
 	objects map[string]*v1alpha1.Device
@@ -69,7 +69,8 @@ func (s *DeviceServer) Put(devices ...*v1alpha1.Device) {
 	}
 }
 
-// PutTopology stores the topology and installs the CRDs. It must be called before the first request for the topology.
+// PutTopology stores the topology and installs the CRDs of Device and ClusterNetworkTopology. It must be called before
+// the first request for the topology.
 func (s *DeviceServer) PutTopology(topology *v1alpha1.ClusterNetworkTopology) {
 	s.Put()
 	s.mu.Lock()
@@ -78,7 +79,7 @@ func (s *DeviceServer) PutTopology(topology *v1alpha1.ClusterNetworkTopology) {
 	s.topology.APIVersion, s.topology.Kind, s.topology.ResourceVersion = v1alpha1.SchemeGroupVersion.String(), "ClusterNetworkTopology", "1"
 }
 
-// Remove deletes the device of that name.
+// Remove deletes the device with this name.
 func (s *DeviceServer) Remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,7 +88,7 @@ func (s *DeviceServer) Remove(name string) {
 	s.note(watch.Deleted, device)
 }
 
-// note records the change, wakes watches, and returns the device as stored. The caller holds the mutex.
+// note adds the change to changes, wakes watches, and returns the device as stored. The caller holds the mutex.
 func (s *DeviceServer) note(how watch.EventType, device *v1alpha1.Device) *v1alpha1.Device {
 	device = device.DeepCopy()
 	device.APIVersion, device.Kind = v1alpha1.SchemeGroupVersion.String(), "Device"
@@ -128,8 +129,8 @@ func (s *DeviceServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, http.StatusOK, encoded(list)), nil
 }
 
-// answerTopology answers a list or watch request for the topology. A watch sends nothing, and lasts until the client ends
-// it. The caller holds the mutex.
+// answerTopology returns the response to a list or watch request for the topology. A watch sends no events, and lasts
+// until the client ends it. The caller holds the mutex.
 func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
 	if r.URL.Query().Get("watch") != "" {
 		reader, writer := io.Pipe()
@@ -142,8 +143,8 @@ func (s *DeviceServer) answerTopology(r *http.Request) *http.Response {
 	}))
 }
 
-// writeChanges writes the changes after version since to a watch, and each further change, until the client ends the
-// watch.
+// writeChanges sends the changes after version since to a watch. Then it sends each further change, until the client
+// ends the watch.
 func (s *DeviceServer) writeChanges(ctx context.Context, to *io.PipeWriter, since int) {
 	defer to.Close()
 	for {

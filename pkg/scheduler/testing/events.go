@@ -42,8 +42,8 @@ func (e *Events) Event(object runtime.Object, eventType, reason, message string)
 	e.list = append(e.list, fmt.Sprintf("%s %s %s: %s", eventType, reason, name, message))
 }
 
-// Eventf stores the event. A format without arguments is stored unchanged, because the cache's recorder also passes
-// finished messages.
+// Eventf stores the event. A format without arguments is stored unchanged, because the cache also passes finished
+// messages as the format.
 func (e *Events) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
 	if len(args) > 0 {
 		format = fmt.Sprintf(format, args...)

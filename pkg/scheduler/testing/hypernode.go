@@ -31,7 +31,7 @@ func (b *HyperNodeBuilder) TierName(name string) *HyperNodeBuilder {
 	return b
 }
 
-// Nodes adds nodes by name.
+// Nodes adds nodes to the HyperNode by name.
 func (b *HyperNodeBuilder) Nodes(names ...string) *HyperNodeBuilder {
 	return b.exactly(topologyv1alpha1.MemberTypeNode, names)
 }
@@ -41,7 +41,7 @@ func (b *HyperNodeBuilder) NodesLike(pattern string) *HyperNodeBuilder {
 	return b.member(topologyv1alpha1.MemberTypeNode, topologyv1alpha1.MemberSelector{RegexMatch: &topologyv1alpha1.RegexMatch{Pattern: pattern}})
 }
 
-// NodesLabelled adds the nodes with the label.
+// NodesLabelled adds the nodes that have the label with this value.
 func (b *HyperNodeBuilder) NodesLabelled(key, value string) *HyperNodeBuilder {
 	return b.member(topologyv1alpha1.MemberTypeNode, topologyv1alpha1.MemberSelector{
 		LabelMatch: &metav1.LabelSelector{MatchLabels: map[string]string{key: value}},

@@ -36,15 +36,15 @@ func (b *PodGroupBuilder) MinMember(members int32) *PodGroupBuilder {
 	return b
 }
 
-// OwnedBy makes an object named "owner", of this version and kind, the PodGroup's controller.
+// OwnedBy sets the controller of the PodGroup to an object named "owner" of the given version and kind.
 func (b *PodGroupBuilder) OwnedBy(apiVersion, kind string) *PodGroupBuilder {
 	controller := true
 	b.podGroup.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: "owner", Controller: &controller}}
 	return b
 }
 
-// OwnedByPod makes the PodGroup look like a PodGroup that Volcano's controller has created for the named pod, which has
-// no other controller.
+// OwnedByPod makes the PodGroup look as if Volcano's controller had created it for the named pod. Such a pod has no
+// controller of its own.
 func (b *PodGroupBuilder) OwnedByPod(name string) *PodGroupBuilder {
 	b.OwnedBy("v1", "Pod")
 	b.podGroup.OwnerReferences[0].Name, b.podGroup.OwnerReferences[0].UID = name, types.UID(Namespace+"-"+name)
@@ -90,8 +90,8 @@ func (b *PodGroupBuilder) PriorityClass(name string) *PodGroupBuilder {
 	return b
 }
 
-// Topology restricts the gang to one HyperNode of the highest tier or a lower one; mode says whether that is required or
-// preferred.
+// Topology restricts the gang to one HyperNode whose tier is at most highestTier. mode says whether the restriction is
+// required or preferred.
 func (b *PodGroupBuilder) Topology(mode v1beta1.NetworkTopologyMode, highestTier int) *PodGroupBuilder {
 	b.podGroup.Spec.NetworkTopology = topology(mode, highestTier)
 	return b
@@ -103,7 +103,8 @@ func (b *PodGroupBuilder) TopologyByName(mode v1beta1.NetworkTopologyMode, highe
 	return b
 }
 
-// SubGroupTopology restricts each sub-group of the policy added last to one HyperNode of the highest tier or a lower one.
+// SubGroupTopology restricts each sub-group of the last added policy to one HyperNode whose tier is at most
+// highestTier.
 func (b *PodGroupBuilder) SubGroupTopology(mode v1beta1.NetworkTopologyMode, highestTier int) *PodGroupBuilder {
 	b.podGroup.Spec.SubGroupPolicy[len(b.podGroup.Spec.SubGroupPolicy)-1].NetworkTopology = topology(mode, highestTier)
 	return b

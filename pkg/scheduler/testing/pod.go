@@ -13,7 +13,7 @@ import (
 	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// Names that the builders use by default.
+// Default names that the builders of this package use.
 const (
 	SchedulerName = "volcano"
 	Namespace     = "ns"
@@ -34,10 +34,10 @@ func (r Resources) list() v1.ResourceList {
 	return list
 }
 
-// PodBuilder builds a pod. By default it is Pending, on no node, has one container, and its UID is "namespace-name".
+// PodBuilder builds a pod. By default the pod has phase Pending, no node, one container and the UID "namespace-name".
 type PodBuilder struct{ pod v1.Pod }
 
-// MakePod starts a pod in Namespace that the scheduler named SchedulerName is to place.
+// MakePod starts a pod in Namespace whose schedulerName is SchedulerName.
 func MakePod() *PodBuilder {
 	return &PodBuilder{v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -57,7 +57,7 @@ func (b *PodBuilder) Name(name string) *PodBuilder { b.pod.Name = name; return b
 // UID sets the pod's UID.
 func (b *PodBuilder) UID(uid string) *PodBuilder { b.pod.UID = types.UID(uid); return b }
 
-// Group makes the pod a member of the PodGroup.
+// Group makes the pod a member of the named PodGroup.
 func (b *PodBuilder) Group(group string) *PodBuilder {
 	return b.Annotation(v1beta1.KubeGroupNameAnnotationKey, group)
 }
@@ -73,7 +73,7 @@ func (b *PodBuilder) Node(node string) *PodBuilder { b.pod.Spec.NodeName = node;
 // Phase sets the pod's phase.
 func (b *PodBuilder) Phase(phase v1.PodPhase) *PodBuilder { b.pod.Status.Phase = phase; return b }
 
-// Scheduler sets the scheduler that is to place the pod.
+// Scheduler sets the pod's schedulerName.
 func (b *PodBuilder) Scheduler(name string) *PodBuilder { b.pod.Spec.SchedulerName = name; return b }
 
 // Req sets the container's requests.
@@ -121,7 +121,7 @@ func (b *PodBuilder) HostPort(port int32) *PodBuilder {
 	return b
 }
 
-// Volume adds the volume of a PersistentVolumeClaim.
+// Volume adds a volume to the pod that refers to the named PersistentVolumeClaim.
 func (b *PodBuilder) Volume(claim string) *PodBuilder {
 	b.pod.Spec.Volumes = append(b.pod.Spec.Volumes, v1.Volume{Name: claim, VolumeSource: v1.VolumeSource{
 		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
@@ -129,7 +129,7 @@ func (b *PodBuilder) Volume(claim string) *PodBuilder {
 	return b
 }
 
-// ResourceClaim adds a ResourceClaim.
+// ResourceClaim adds a reference to the named ResourceClaim to the pod.
 func (b *PodBuilder) ResourceClaim(claim string) *PodBuilder {
 	b.pod.Spec.ResourceClaims = append(b.pod.Spec.ResourceClaims, v1.PodResourceClaim{Name: claim, ResourceClaimName: &claim})
 	resources := &b.pod.Spec.Containers[0].Resources

@@ -33,8 +33,8 @@ func UnboundClaim(name, class string) *v1.PersistentVolumeClaim {
 	}
 }
 
-// FreeVolume returns a PersistentVolume of 1Gi that no claim has. If nodes are given, only pods on these nodes can use
-// it.
+// FreeVolume returns a PersistentVolume of 1Gi that is bound to no claim. If nodes are given, only pods on these nodes
+// can use the volume.
 func FreeVolume(name, class string, nodes ...string) *v1.PersistentVolume {
 	pv := &v1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "1", CreationTimestamp: Created},
@@ -54,7 +54,7 @@ func FreeVolume(name, class string, nodes ...string) *v1.PersistentVolume {
 	return pv
 }
 
-// BindVolume changes the claim and the volume as the volume controller does when it binds them to each other.
+// BindVolume binds the claim and the volume to each other: it changes both objects as the volume controller does.
 func BindVolume(claim *v1.PersistentVolumeClaim, pv *v1.PersistentVolume) {
 	pv.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 	pv.Status.Phase = v1.VolumeBound

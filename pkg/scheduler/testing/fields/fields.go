@@ -7,23 +7,24 @@ import "reflect"
 
 // Walk defines how the fields of objects are filled and changed.
 type Walk struct {
-	// Whole has types that are treated as one field, with values of each. Fill sets such a field to the first value, and
-	// Each changes it to each of the other values. A field of a type without values is left unchanged.
+	// Whole has the types whose fields are not walked into, with some values of each type. Fill sets a field of such a
+	// type to the first value, and Each changes it to each of the other values. If a type has no values here, its
+	// fields are left unchanged.
 	Whole map[reflect.Type][]Value
 }
 
-// Value is a named value for a type in Walk.Whole.
+// Value is a named value of a type that is a key of Walk.Whole.
 type Value struct {
 	Name  string
 	Value any
 }
 
-// Fill sets all settable fields of the value that the pointer points to, with non-nil pointers, slices and maps.
+// Fill sets all settable fields of the struct that pointer points to. Pointers, slices and maps become non-nil.
 func (w Walk) Fill(pointer any) { w.fill(reflect.ValueOf(pointer).Elem()) }
 
-// Each goes through the fields of the value that the pointer points to, which Fill has filled. For each change of a
-// field, to another value or to the zero value, it calls the function with. The path names the field and begins with a
-// dot; do makes the change and undo reverts it.
+// Each calls the function with for each possible change of a field: to another value or to the zero value. Fill must
+// have filled the struct that pointer points to. path names the field and begins with a dot; do makes the change and
+// undo reverts it.
 func (w Walk) Each(pointer any, with func(path string, do, undo func())) {
 	w.change(reflect.ValueOf(pointer).Elem(), "", with)
 }
@@ -96,8 +97,8 @@ func (w Walk) change(v reflect.Value, path string, with func(path string, do, un
 	}
 }
 
-// changeEntry makes changes of the map's only entry. It replaces the entry each time, because map values cannot be
-// changed in place.
+// changeEntry changes the only entry of the map v, which Fill has added. It replaces the entry for each change, because
+// map values cannot be changed in place.
 func (w Walk) changeEntry(v reflect.Value, path string, with func(path string, do, undo func())) {
 	key := v.MapKeys()[0]
 	element := reflect.New(v.Type().Elem()).Elem()

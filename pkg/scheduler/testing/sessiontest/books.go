@@ -14,14 +14,15 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// UseBooks decides whether, from the next Load on, sessions open on snapshots of package books, as in production. A session then gets the
-// NodeInfos and JobInfos of the last session again, unless the cluster or that session has changed them. Upstream's cache makes new ones for
-// each session.
+// UseBooks decides whether, from the next Load on, sessions open on snapshots of package books, as in production. With
+// books, a session gets the NodeInfos and JobInfos of the last session again, unless the cluster or the last session
+// has changed them. Without books, upstream's cache creates new NodeInfos and JobInfos for each session.
 //
-// The books see what Load and AddPod add. They do not see changes that are made with Cache, and they count no volumes.
+// The books contain the objects that Load and AddPod add. They do not see changes that a test makes with Cache, and
+// they do not count volumes.
 func (c *Cluster) UseBooks(on bool) { c.cache.wantsBooks = on }
 
-// fillBooks makes new books with the content of the cluster, if UseBooks has enabled them.
+// fillBooks creates new books with the content of the cluster, if UseBooks has enabled books.
 func (c *recordingCache) fillBooks(w ClusterSpec) {
 	c.books = nil
 	if !c.wantsBooks {
@@ -58,19 +59,19 @@ type onBooks struct{ *recordingCache }
 
 var _ framework.Snapshotter = onBooks{}
 
-// Snapshot returns a snapshot that reuses unchanged parts of the last session's. It does so also if the conf's first plugin is
-// upstream's: in production, the scheduler puts its own plugins before the conf's plugins.
+// Snapshot returns a snapshot that reuses unchanged parts of the last session's snapshot. This applies also if the
+// first plugin of the conf is upstream's: in production, the scheduler puts its own plugins before the conf's plugins.
 func (c onBooks) Snapshot() *api.ClusterInfo {
 	c.books.Lock()
 	defer c.books.Unlock()
 	return prepared(c.books.Snapshot(c.HyperNodesInfo))
 }
 
-// SessionSnapshot returns the same as Snapshot, and the nodes as Kubernetes' plugins see them.
+// SessionSnapshot returns the same snapshot as Snapshot, and the NodeInfos for Kubernetes' plugins, by node.
 func (c onBooks) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	given := c.Snapshot()
 	return given, c.books.Copies().NodeMap()
 }
 
-// TrustSession makes the next snapshot compare less with the last one.
+// TrustSession lets the next snapshot skip most comparisons of reused objects with the originals.
 func (c onBooks) TrustSession() { c.books.Copies().Trust() }

@@ -20,7 +20,7 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// handle is the framework.Handle that plugins are built with.
+// handle is the framework.Handle that plugins under test get.
 type handle struct {
 	cache   *recordingCache
 	devices *schedulertesting.DeviceServer
@@ -33,22 +33,22 @@ type handle struct {
 
 var _ framework.Handle = (*handle)(nil)
 
-// Handle returns the framework.Handle that plugins are built with.
+// Handle returns the framework.Handle that plugins under test get.
 func (c *Cluster) Handle() framework.Handle { return c.handle }
 
-// Devices returns the server of Device objects, with which a test changes them between two sessions. Informers see a
-// change with a delay.
+// Devices returns the server of Device objects. A test uses it to change devices between two sessions. Informers
+// receive such a change with a delay.
 func (c *Cluster) Devices() *schedulertesting.DeviceServer { return c.handle.devices }
 
-// StartInformers implements framework.Handle. It also waits until the informers have synced, if the server serves their
-// kinds.
+// StartInformers implements framework.Handle. It waits until the informers have synced, unless the server does not
+// serve their kinds.
 func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) error {
 	h.InformerFactory().Start(h.stop)
 	h.InformerFactory().WaitForCacheSync(h.stop)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, informer := range informers {
-		if h.known[informer] || informer.HasSynced() { // it already runs
+		if h.known[informer] || informer.HasSynced() { // the informer already runs
 			continue
 		}
 		h.known[informer] = true
@@ -60,8 +60,8 @@ func (h *handle) StartInformers(informers ...toolscache.SharedIndexInformer) err
 	return nil
 }
 
-// CountResources implements framework.Handle. It removes and adds the cluster's pods again, with the counter, because
-// they were added before any plugin was built.
+// CountResources implements framework.Handle. The cluster's pods were added before any plugin was built. So
+// CountResources removes all pods and adds them again with the amounts of the counter.
 func (h *handle) CountResources(counter accounting.ResourceCounter) {
 	h.cache.sums.Use(counter)
 	if h.cache.books != nil {
@@ -87,7 +87,7 @@ func (h *handle) HyperNodes() *api.HyperNodesInfo {
 	return h.cache.HyperNodesInfo
 }
 
-// PodsOn returns the node's pods that have not ended, as upstream's cache has them.
+// PodsOn returns the pods on the node that have not ended, according to upstream's cache.
 func (h *handle) PodsOn(name string) (pods []*v1.Pod) {
 	h.cache.Mutex.Lock()
 	defer h.cache.Mutex.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Plugin is a plugin for a test, which supplies its functions.
+// Plugin is a scheduler plugin whose functions a test supplies.
 type Plugin struct {
 	Called string
 	// Open is called in OnSessionOpen; it may be nil.
@@ -37,8 +37,8 @@ func (p *Plugin) OnSessionClose(*framework.Session) {}
 // InSession implements framework.SessionScoped.
 func (p *Plugin) InSession() any { return p.Part }
 
-// Signed is a Plugin that is also a framework.Signer: its results apply to all tasks of a class, and depend on all labels
-// and annotations.
+// Signed is a Plugin that is also a framework.Signer. Its results apply to all tasks of a task class, and depend on all
+// labels and annotations of a pod.
 type Signed struct {
 	framework.DefaultSigner
 	*Plugin
@@ -49,7 +49,7 @@ var _ framework.Signer = Signed{}
 // SignTask implements framework.Signer.
 func (Signed) SignTask(*api.TaskInfo) framework.CacheScope { return framework.PerTaskClass }
 
-// Signer is a framework.Signer, for Plugin.Part.
+// Signer is a framework.Signer that a test can set as Plugin.Part.
 type Signer struct {
 	framework.DefaultSigner
 	Reads framework.PodKeys
@@ -110,7 +110,8 @@ func (fn AvoidFn) Placement(job *api.JobInfo) (framework.Placement, error) {
 	return framework.Placement{Avoid: fn(job)}, nil
 }
 
-// PlaceFirstFn is a framework.Prioritizer that selects jobs with all tasks that their minima need.
+// PlaceFirstFn is a framework.Prioritizer that selects the jobs for which the function returns true. All tasks that the
+// minimum of such a job needs are placed first.
 type PlaceFirstFn func(job *api.JobInfo) bool
 
 // PlaceFirst implements framework.Prioritizer.

@@ -21,7 +21,8 @@ import (
 type Bind struct {
 	Task *api.TaskInfo
 	Node string
-	// GangGroup is the gang group with which the pod is bound; nil if its gang has no terms beside its minimum.
+	// GangGroup is the group of gangs that are bound together with the pod's gang. It is nil if the pod's gang has no
+	// group and needs only its minimum.
 	GangGroup *binding.GangGroup
 	// Decided are the annotations that the session's plugins set on the pod.
 	Decided map[string]string
@@ -58,9 +59,9 @@ func (c *recordingCache) SealTransactions() {}
 
 func (c *recordingCache) ReleaseIncomplete() map[api.JobID][]api.TaskID { return nil }
 
-// Snapshot changes upstream's snapshot as this project's cache does. Each pending task gets a copy of its pod. Each node
-// gets device state of its own, and the resources that a plugin counts for it. Each job gets the least number of members
-// that its minimum needs.
+// Snapshot returns upstream's snapshot with the changes that this project's cache makes. Each node has its own copy of
+// device state, and the resources that a plugin counts for the node. Each pending task has a copy of its pod. Each job
+// needs the fewest members that satisfy its minimum.
 func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	c.Mutex.Lock()
 	c.sums.Changed(func(node string) bool { return c.Nodes[node] != nil })
@@ -71,8 +72,8 @@ func (c *recordingCache) Snapshot() *api.ClusterInfo {
 	return prepared(c.SchedulerCache.Snapshot())
 }
 
-// prepared gives the snapshot's nodes, jobs and pending tasks the changes that this project's cache makes, and returns
-// it.
+// prepared makes the changes to nodes, jobs and pending tasks of the snapshot that this project's cache makes. It
+// returns the same snapshot.
 func prepared(snapshot *api.ClusterInfo) *api.ClusterInfo {
 	devices.Own(snapshot.Nodes)
 	for _, job := range snapshot.Jobs {

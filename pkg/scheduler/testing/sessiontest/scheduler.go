@@ -8,15 +8,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Scheduler opens sessions with the same plugins, as in production. It must be closed.
+// Scheduler opens several sessions with the same plugins, as in production. It must be closed.
 type Scheduler struct {
 	cluster  *Cluster
 	registry *framework.Registry
 	profile  *framework.Profile
 }
 
-// Scheduler builds the plugins of the conf and returns a Scheduler with them. The registry has the plugins of this
-// project that the conf may name.
+// Scheduler builds the plugins of the conf and returns a Scheduler with them. The registry must contain this project's
+// plugins that the conf names.
 func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Scheduler {
 	_, tiers, configurations, _, err := vcscheduler.UnmarshalSchedulerConf(confText)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *Cluster) Scheduler(registry *framework.Registry, confText string) *Sche
 	return &Scheduler{c, registry, profile}
 }
 
-// Open opens a session on a snapshot of the cluster. Only one may be open at a time.
+// Open opens a session on a snapshot of the cluster. Only one session may be open at a time.
 func (s *Scheduler) Open() *Session {
 	recording := s.cluster.cache
 	recording.reset()

@@ -42,7 +42,7 @@ type ClusterSpec struct {
 	Nodes           []*v1.Node
 	Pods            []*v1.Pod
 	PodGroups       []*v1beta1.PodGroup
-	Queues          []*v1beta1.Queue // one named "default" always exists
+	Queues          []*v1beta1.Queue // a queue named "default" always exists
 	PriorityClasses []*schedulingv1.PriorityClass
 	HyperNodes      []*topologyv1alpha1.HyperNode
 	// Shard is the shard of nodes of the scheduler under test; nil if nodes are not divided between schedulers.
@@ -55,10 +55,10 @@ type ClusterSpec struct {
 	Objects []runtime.Object
 }
 
-// Shard is the part of the nodes that belongs to a scheduler that runs beside others.
+// Shard is the set of nodes that belongs to one of several schedulers of a cluster.
 type Shard struct {
-	// Mode is upstream's sharding mode: with "hard", the scheduler uses only nodes of its shard; with "soft", it prefers
-	// them.
+	// Mode is upstream's sharding mode. With "hard", the scheduler uses only nodes of its shard. With "soft", it
+	// prefers nodes of its shard.
 	Mode string
 	// Nodes are the nodes of the shard.
 	Nodes []string
@@ -97,8 +97,8 @@ func New(w ClusterSpec) *Cluster {
 	if w.Topology != nil {
 		c.handle.devices.PutTopology(w.Topology)
 	}
-	// The flag --ignored-provisioners sets these in production: their volumes do not count against a node's attach
-	// limits.
+	// The flag --ignored-provisioners sets these provisioners in production. Their volumes do not count against a
+	// node's attach limits.
 	cache.IgnoredCSIProvisioners = sets.New("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner")
 	binder := volumeBinder(cache)
 	cache.Run(c.stop)
@@ -109,8 +109,8 @@ func New(w ClusterSpec) *Cluster {
 	return c
 }
 
-// Load replaces the content of the cluster, which is much cheaper than a new cluster. Objects, Devices and Topology stay
-// as New has set them, so the new ClusterSpec must have none.
+// Load replaces the content of the cluster, which is much cheaper than creating a new cluster. Objects, Devices and
+// Topology stay as New has set them, so these fields of the new ClusterSpec must be empty.
 func (c *Cluster) Load(w ClusterSpec) {
 	if len(w.Objects) > 0 || w.Devices != nil || w.Topology != nil {
 		panic("sessiontest: Objects, Devices and Topology are given to New only")
@@ -136,7 +136,7 @@ func (c *Cluster) fill(w ClusterSpec) {
 		options.ServerOpts.ShardingMode = w.Shard.Mode
 		cache.InUseNodesInShard.Insert(w.Shard.Nodes...)
 	}
-	var listed []any // HyperNodes look up their members in the informer
+	var listed []any // the node informer's store, where HyperNodes look up their members
 	for _, node := range w.Nodes {
 		listed = append(listed, node)
 	}
@@ -171,8 +171,8 @@ func (c *Cluster) fill(w ClusterSpec) {
 	}
 }
 
-// AddPod adds a pod as the pod informer would, with the changes to its requests that plugins of earlier sessions make
-// (CountResources).
+// AddPod adds a pod as the pod informer would. If a plugin of an earlier session has called CountResources, the pod's
+// requests are changed to the amounts that this plugin counts.
 func (c *Cluster) AddPod(pod *v1.Pod) {
 	c.cache.sums.Count(pod)
 	c.cache.AddPod(pod)
@@ -181,7 +181,7 @@ func (c *Cluster) AddPod(pod *v1.Pod) {
 	}
 }
 
-// Cache returns upstream's cache, with which a test changes the cluster between two sessions.
+// Cache returns upstream's cache. A test uses it to change the cluster between two sessions.
 func (c *Cluster) Cache() *vccache.SchedulerCache { return c.cache.SchedulerCache }
 
 // Kube returns the fake API server, so that a test can check writes. It has only the ClusterSpec's Objects: pods and
@@ -202,9 +202,9 @@ type Session struct {
 	close func()
 }
 
-// Open opens a session with the conf's tiers on a snapshot of the cluster. The registry has the plugins of this project
-// that the conf may name. Before a plugin's first session its Recover is called, as for a new leader, when all Objects
-// are there.
+// Open opens a session with the conf's tiers on a snapshot of the cluster. The registry must contain this project's
+// plugins that the conf names. Before the first session of a plugin, Open calls its Recover function, as a new leader
+// does.
 func (c *Cluster) Open(registry *framework.Registry, confText string) *Session {
 	scheduler := c.Scheduler(registry, confText)
 	ssn := scheduler.Open()
@@ -226,7 +226,7 @@ func (c *Cluster) recover(profile *framework.Profile) {
 	}
 }
 
-// Run executes the actions, in order: upstream's, or this project's if they are registered.
+// Run executes the actions in order. It can run actions of upstream and of this project.
 func (s *Session) Run(actions ...vcframework.Action) {
 	conf.EnabledActionMap = map[string]bool{}
 	for _, action := range actions {
@@ -238,7 +238,7 @@ func (s *Session) Run(actions ...vcframework.Action) {
 	}
 }
 
-// Close closes the session, without any writes, and the plugins that were built for it.
+// Close closes the session, and the plugins if they were built only for this session. It writes nothing.
 func (s *Session) Close() {
 	s.registry.CloseSession(s.Session)
 	if s.close != nil {
@@ -246,7 +246,7 @@ func (s *Session) Close() {
 	}
 }
 
-// Binds returns the nodes of the pods that were handed over to be bound, by "namespace/name".
+// Binds returns the nodes of the pods that the session handed over to be bound, by "namespace/name" of the pod.
 func (s *Session) Binds() map[string]string {
 	nodes := map[string]string{}
 	for pod, bind := range s.cache.bound() {
@@ -255,11 +255,11 @@ func (s *Session) Binds() map[string]string {
 	return nodes
 }
 
-// Handed returns the pods that were handed over to be bound, by "namespace/name", each with everything that was handed
-// over for it.
+// Handed returns the pods that the session handed over to be bound, by "namespace/name", with their nodes and pre-bind
+// steps.
 func (s *Session) Handed() map[string]Bind { return s.cache.bound() }
 
-// Evicts lists the pods that were evicted, as "namespace/name".
+// Evicts lists the pods that the session evicted, as "namespace/name".
 func (s *Session) Evicts() []string { return s.cache.evicted() }
 
 // Pipelined returns the nodes of the tasks that wait for resources being released, by "namespace/name".

@@ -26,11 +26,11 @@ import (
 	schedulertesting "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
 )
 
-// lastSeen is the name of the objects that settle adds after all others.
+// lastSeen is the name of the objects that settle adds after all other objects.
 const lastSeen = "last-seen"
 
 // volumeBinder creates the volume binder that upstream's predicates plugin will use with this cache, with the plugin's
-// default arguments. The binder starts its watches now, so that settle can wait for them.
+// default arguments. The binder starts its watches here, so that settle can wait for their objects.
 func volumeBinder(cache *vccache.SchedulerCache) volumebinding.SchedulerVolumeBinder {
 	predicates.ResetVolumeBindingPluginForTest()
 	plugin := predicates.New(nil).(*predicates.PredicatesPlugin)
@@ -41,8 +41,8 @@ func volumeBinder(cache *vccache.SchedulerCache) volumebinding.SchedulerVolumeBi
 }
 
 // settle waits until the caches of volumes and claims have all objects of the API server. These caches are filled from
-// watches, which do not signal completion. But a watch delivers objects in order: once the last object has arrived, all
-// others have, too.
+// watches, which do not signal completion. But a watch delivers objects in order: when the object named lastSeen has
+// arrived, all earlier objects have also arrived.
 func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, binder volumebinding.SchedulerVolumeBinder) {
 	claim := schedulertesting.UnboundClaim(lastSeen, lastSeen)
 	pod := schedulertesting.MakePod().Name(lastSeen).Volume(lastSeen).Obj()
@@ -79,7 +79,8 @@ func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, 
 	}
 }
 
-// hasLastSeen reports whether the manager has the objects named lastSeen of all kinds of device claims.
+// hasLastSeen reports whether the manager has received the objects named lastSeen: the ResourceClaim, the ResourceSlice
+// and the DeviceClass.
 func hasLastSeen(dra k8sframework.SharedDRAManager, namespace string) (bool, error) {
 	if _, err := dra.ResourceClaims().Get(namespace, lastSeen); err != nil {
 		return false, nil

@@ -15,14 +15,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Fate prescribes how the parts of a gang's transaction end.
+// Fate prescribes how a gang's bind transaction ends for each member.
 type Fate struct {
-	// Minimum is how many members must pass for any to be bound.
+	// Minimum is how many members must pass their pre-bind steps; with fewer, no member is bound.
 	Minimum int
-	// Lost are the members, by "namespace/name", that no longer can be bound before the transaction starts, with the
+	// Lost are the members, by "namespace/name", that can no longer be bound when the transaction starts, each with the
 	// reason.
 	Lost map[string]error
-	// Refused are the members, by "namespace/name", whose Binding the API server refuses for good.
+	// Refused are the members, by "namespace/name", whose Binding the API server rejects permanently.
 	Refused map[string]bool
 }
 
@@ -34,8 +34,8 @@ type Transaction struct {
 	result chan binding.Result
 }
 
-// Transact runs a bind transaction for the pods of the gang that the session has handed over, in a binding engine of its
-// own. The session may already be closed.
+// Transact runs a bind transaction for the gang's pods that the session has handed over. It uses its own binding
+// engine, so the session may already be closed.
 func (s *Session) Transact(gang api.JobID, fate Fate) *Transaction {
 	t := &Transaction{gang: gang, fate: fate, result: make(chan binding.Result, 1)}
 	t.Engine = binding.New(t, t, t, unobserved{})
@@ -58,7 +58,7 @@ func (s *Session) Transact(gang api.JobID, fate Fate) *Transaction {
 	return t
 }
 
-// Wait returns how the transaction ended.
+// Wait waits until the transaction has ended, and returns its result.
 func (t *Transaction) Wait() binding.Result { return <-t.result }
 
 // Quorum implements binding.Gatekeeper.
