@@ -6,12 +6,13 @@
 //
 // Solve tries, in this order, to find
 //
-//   - a proof that there is no room: by sums, and by a coarser problem that a search exhausts, in which classes of similar size
-//     are treated as the smallest of them;
+//   - a proof that there is no room: by sums, and by a complete search of a coarser problem, in which classes of similar size
+//     are merged and have the smallest requests of these classes;
 //   - a plan by best fit decreasing;
-//   - a plan by a short search: node by node, each filled so that the least is wasted, remembering failed states. It
-//     exhausts small problems;
-//   - a plan by repacking the one of best fit decreasing: a few random nodes at a time are emptied and filled again;
+//   - a plan by a short search, which is complete for small problems: it fills node by node, each so that the least room is
+//     wasted, and remembers states that have no solution;
+//   - a plan by repacking, which improves the plan of best fit decreasing: it empties a few random nodes at a time and fills
+//     them again;
 //   - a plan by long searches.
 //
 // If only some of the tasks are wanted, repacking uses the smallest tasks that suffice. The answer can be Unknown although a
