@@ -71,8 +71,8 @@ func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
 // NodeFilterResult is the result of the cached plugins for a task of the class on one node.
 type NodeFilterResult struct {
-	// version is 1 + the node's version in the index when the filter result was requested; 0 if none was. scored is the same
-	// for the score.
+	// version is 1 + the node's version in the index when the filter result was requested; 0 if it was not requested.
+	// scored is the version for which the score was computed.
 	version, scored uint32
 	// Copies is how many tasks of the class fit into the node's idle resources, 0 if a predicate refuses the node.
 	Copies int32
@@ -196,8 +196,8 @@ func FutureIdle(node *api.NodeInfo) *api.Resource {
 	return node.FutureIdle()
 }
 
-// insufficient returns the sorted names of resources: even once all releases are done, the node has too little of them
-// for the request.
+// insufficient returns, sorted, the names of the resources of which the node has too little for the request, even once
+// all releases are done.
 func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	idle := FutureIdle(node)
 	if request.LessEqual(idle, api.Zero) {
