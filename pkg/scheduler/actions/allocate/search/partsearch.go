@@ -29,11 +29,11 @@ func placeSubJob(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo
 func (s *partSearch) place() trial.PartResult {
 	failed := trial.PartResult{Rest: s.part.Tasks}
 	unfinished := s.attempt.Found.Unfinished
-	if s.ruledOut() { // the explanation has the reason
+	if s.ruledOut() { // explain.RecordUnplaced finds the reason
 		return failed
 	}
 	known := s.gangName()
-	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // the explanation has the reason
+	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // explain.RecordUnplaced finds the reason
 		return failed
 	}
 	if s.attempt.Packing != nil && s.hasFailed(crosssession.FirstOrders) && !s.run.CrossSession.Orders.Open(s.orderSearch()) {
