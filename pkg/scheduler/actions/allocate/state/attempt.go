@@ -19,7 +19,7 @@ type Attempt struct {
 	Pending *Pending
 	// Groups are the node groups where the job may be placed; nil for anywhere.
 	Groups *framework.NodeGroups
-	// Planner divides the job's tasks over the domains of a network; nil if no plugin does.
+	// Planner divides the job's tasks over the domains of a network; nil if no plugin divides them.
 	Planner *framework.TopologyPlanner
 	// Avoid are nodes on which the job is placed only if it fits nowhere without them.
 	Avoid []string
@@ -50,7 +50,8 @@ type Findings struct {
 	Refused int
 	// SubJobTasks counts the tasks of all sub-jobs that were tried, once for each set of nodes where they were tried.
 	SubJobTasks int
-	// Tried are the sets of nodes in which the job was tried, and Shortfalls how far trials came there; nil before the first.
+	// Tried are the sets of nodes in which the job was tried. Shortfalls are how far trials came in each set. Both are
+	// nil before the first trial.
 	Tried      map[*nodeset.Set]bool
 	Shortfalls map[*nodeset.Set]Shortfall
 	// NoPlanText is why the Planner has no plan for the job.
@@ -60,7 +61,8 @@ type Findings struct {
 	BestEffortReason string
 }
 
-// NoteRefused records that enough tasks had room, but were refused for reasons beyond numbers, which no fingerprint covers.
+// NoteRefused records a trial in which enough tasks had room by numbers, but were refused for other reasons, which no
+// fingerprint covers.
 func (f *Findings) NoteRefused() {
 	f.Refused++
 	f.Unfinished++
@@ -83,8 +85,9 @@ func (f *Findings) RefusedBeyondNumbers() bool {
 	return false
 }
 
-// NewAttempt asks the plugins where the job may be placed now. An error says why it may not be placed in this session.
-// pending are the tasks to place; alone reports whether no other job is left.
+// NewAttempt returns an attempt to place the job in the places where the plugins allow it now. An error says why the
+// job may not be placed in this session. pending are the tasks to place. alone reports whether no other job is left to
+// be placed.
 func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attempt, error) {
 	placement, err := s.Session.Placements.Of(job)
 	if err != nil {
@@ -104,7 +107,9 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	}
 	if groups != nil {
 		r.Compare = groups.Compare
-		r.alone = false // placing all tasks at once would put them into one group; those without room there may go to another
+		// Placing all tasks at once would put them into one group. One by one, tasks without room there may go to
+		// another group.
+		r.alone = false
 	}
 	return r, nil
 }
@@ -122,8 +127,8 @@ type Shortfall struct {
 	BeyondNumbers bool
 }
 
-// RefusalsOf counts the nodes of where by the reason that stops the task there. placed are the nodes of members that are
-// placed in the current trial.
+// RefusalsOf counts the nodes in where by the reason that stops the task on the node. placed are the nodes of members
+// that are placed in the current trial.
 func (r *Attempt) RefusalsOf(task *api.TaskInfo, where feasible.Where, placed map[int32]bool) *feasible.Refusals {
 	return r.Run.Finder.RefusalsOf(task, where, func(node int32) bool { return placed[node] || r.Members.Known[node] })
 }

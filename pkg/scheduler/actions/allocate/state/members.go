@@ -13,7 +13,7 @@ type MemberNodes struct {
 	// Nodes are in the order in which members were placed, without duplicates.
 	Nodes []int32
 	Known map[int32]bool
-	// sets caches the answers of In.
+	// sets caches the results of In.
 	sets map[*nodeset.Set]presence
 }
 

@@ -43,8 +43,8 @@ func (p *placer) noteRefusal(task *api.TaskInfo) {
 	}
 }
 
-// findShortfall sets, in found, the reason that stops the next task: the nodes if none takes the task, else the task's
-// queue.
+// findShortfall sets, in found, the reason that stops the next task: the refusals of the nodes if no node takes the
+// task, else the refusal of the task's queue.
 func (p *placer) findShortfall(found *state.Shortfall) {
 	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
 		p.findNodeShortfall(found, task)
@@ -68,10 +68,11 @@ func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	}
 }
 
-// findQueueShortfall explains a task that its queue refused: by the nodes if no node takes it either, else by the queue.
+// findQueueShortfall explains a task that its queue refused: by the refusals of the nodes if no node takes the task
+// either, else by the queue.
 func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
-	if p.run.ExceedsNodes(task) != nil { // no nodes were searched for the task
-		_, _ = p.run.Finder.Cache(task) // on an error the queue's reason is reported
+	if p.run.ExceedsNodes(task) != nil { // then no node was checked, and RefusalsOf needs the cache
+		_, _ = p.run.Finder.Cache(task) // after an error, the queue's reason is reported
 	}
 	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
@@ -80,8 +81,8 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = reason.Message, reason.Reason, nil, true
 }
 
-// firstOf returns the first, by name, of the job's tasks for whose ID the function such returns true; nil if there is
-// none.
+// firstOf returns the first, by name, of the job's tasks for whose ID the function such returns true; nil if no task
+// matches.
 func (p *placer) firstOf(such func(api.TaskID) bool) *api.TaskInfo {
 	var first *api.TaskInfo
 	for uid, task := range p.job.Tasks {
