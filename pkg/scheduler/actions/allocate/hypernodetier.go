@@ -39,8 +39,8 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 	for uid, subJob := range job.SubJobs {
 		allocated[uid] = subJob.AllocatedHyperNode
 	}
-	// SetPodGroup resets the job's queue and minima to the PodGroup's. The job's own values are kept: plugins may have
-	// set other minima, and running pods may keep the job in another queue.
+	// SetPodGroup resets the job's queue and minima to the values of the PodGroup. The job's own values are saved and
+	// restored, because plugins may have set other minima, and running pods may keep the job in another queue.
 	queue, least, ofRoles, ofAllRoles, subJobs := job.Queue, job.MinAvailable, maps.Clone(job.TaskMinAvailable), job.TaskMinAvailableTotal, maps.Clone(job.MinSubJobs)
 	job.SetPodGroup(podGroup)
 	job.Queue, job.MinAvailable, job.TaskMinAvailable, job.TaskMinAvailableTotal, job.MinSubJobs = queue, least, ofRoles, ofAllRoles, subJobs

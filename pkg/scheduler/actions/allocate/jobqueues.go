@@ -33,8 +33,8 @@ type firstJob struct {
 	framework.Precedence
 }
 
-// newJobQueues returns the jobs to be placed. Jobs are pushed in the order of their UIDs, so that the order among equal jobs is
-// always the same.
+// newJobQueues returns the queues with the jobs to be placed. Jobs are pushed in the order of their UIDs, so that the
+// order among equal jobs is always the same.
 func newJobQueues(s *state.Run) *jobQueues {
 	q := &jobQueues{
 		queues:  util.NewPriorityQueue(s.Session.QueueOrderFn),

@@ -145,8 +145,8 @@ func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Soluti
 // Way names a search strategy: a way to look for room for tasks.
 type Way string
 
-// FirstOrders is to place the tasks by rank, and the largest first. OtherOrders is to place them in other orders. AnyWay
-// stands for all ways that are tried.
+// FirstOrders is the way that places the tasks by rank, and then the largest first. OtherOrders is the way that places
+// them in other orders. AnyWay stands for all ways that are tried.
 const (
 	FirstOrders Way = "first"
 	OtherOrders Way = "others"

@@ -39,7 +39,7 @@ type hold struct {
 	held    time.Duration
 	session uint64
 	at      time.Time
-	// passed is how much time the calls of Note in session counted. added is how much of that time they added to the
+	// passed is the time that calls of Note have counted in the session. added is the part of it that they added to the
 	// bucket.
 	passed, added time.Duration
 	// until is the end of the last pause, which may be over.

@@ -158,7 +158,7 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 	slices.SortFunc(out, func(l, o explainedPlace) int {
 		return cmp.Or(cmp.Compare(l.name, o.name), len(o.set.Nodes)-len(l.set.Nodes))
 	})
-	// A trial without the nodes to avoid has a smaller set of the same name.
+	// A trial without the nodes to avoid has a smaller set of the same name. Only the larger set is explained.
 	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name })
 	if len(out) == 0 {
 		out = append(out, explainedPlace{set: r.Run.Index.All})

@@ -12,8 +12,8 @@ import (
 // of 1,000 members. Beyond this bound, explanations use upper bounds of how many members fit, which need no placement.
 const maxProbed = 2_000
 
-// maxProbedOfJob bounds how many tasks of one job are placed only for its explanation, if numbers already prove that the
-// job does not fit. It is enough for eight members in 32 node groups.
+// maxProbedOfJob bounds how many tasks of one job are placed only for its explanation, if arithmetic on resources
+// already proves that the job does not fit. It is enough for eight members in 32 node groups.
 const maxProbedOfJob = 256
 
 // probeGroup places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to

@@ -69,8 +69,8 @@ func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) stri
 func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	var count string
 	switch {
-	case ready: // further members are optional, and placed one by one
-	case g.Group == "" && g.Queue != "" && g.Fits == 0: // a refusal by the queue says nothing about room
+	case ready: // further members are optional and placed one by one, so no count is shown
+	case g.Group == "" && g.Queue != "" && g.Fits == 0: // the queue refused the gang, so the number of members that fit is unknown
 	case g.Fits >= needed:
 		count = fmt.Sprintf("no room for the %d together", needed)
 		if needed == 1 {

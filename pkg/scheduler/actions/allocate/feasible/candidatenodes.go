@@ -19,7 +19,7 @@ import (
 // errOtherShard is the filter result for nodes outside of this scheduler's shard, in upstream's sharding mode "hard".
 var errOtherShard = errors.New("node isn't in scheduler node shard")
 
-// candidatesKey identifies one of a class's CandidateNodes.
+// candidatesKey identifies the CandidateNodes of a class for a set of nodes, and for jobs with equal filter results.
 type candidatesKey struct {
 	set *nodeset.Set
 	// job is the key of the jobs to which filter results of scope framework.PerJob apply; empty if the results apply to
@@ -224,8 +224,9 @@ func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 	return n.ranking.has(place) && (!idleOnly || n.ranking.rank[place].class.idle())
 }
 
-// Packs reports whether a packing plan may put a task of the class on the node at the place, by cached filter results. Anti-affinity
-// that currently excludes the node (keptAway) is ignored, because the plan may put other members elsewhere.
+// Packs reports whether a packing plan may put a task of the class on the node at the place, by cached filter results.
+// Anti-affinity that currently excludes the node (keptAway) is ignored, because the plan may put other members on other
+// nodes.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	n.lookEverywhere()
 	if node := n.set.Nodes[place]; n.keptAway[node] != nil {

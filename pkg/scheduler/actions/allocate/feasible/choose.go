@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// Where is the set of nodes in which a node is searched for a task.
+// Where says in which set of nodes a node is searched for a task.
 type Where struct {
 	Set *nodeset.Set
 	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob filter result is not requested,
@@ -47,8 +47,8 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 	return chosen, ok, errs
 }
 
-// Accepts returns the node as a choice for the task, which is of class c; false if a filter result refuses it. With
-// idleOnly, the node must have room on idle resources.
+// Accepts returns the node as a choice for the task, which is of class c; false if a filter result refuses the node.
+// With idleOnly, the node must have room on idle resources.
 func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node int32, idleOnly bool) (Choice, bool) {
 	n := f.Candidates(task, c, where)
 	n.lookEverywhere()
@@ -81,8 +81,8 @@ func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) 
 	return place, n.ranking.has(place) && f.uncachedFilterResult(task, n.cache, node) == nil
 }
 
-// chooseByRank returns the first node in rank order that the uncached plugins accept. It is the best node if these
-// plugins do not score nodes.
+// chooseByRank returns the first node in rank order that the uncached plugins accept. That node is the best one if
+// these plugins do not score nodes.
 func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	refused := map[int32]error{}
 	var best Choice

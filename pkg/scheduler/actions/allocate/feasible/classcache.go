@@ -109,9 +109,9 @@ func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 	return v
 }
 
-// shortage returns the filter result on a node that has too little of the named resources. It is the plugins' own result if plugins
-// explain shortages of all these resources (PluginSpec.ExplainsShortages), or if the node would not take the tasks even with enough
-// resources, so that its free resources are of no use to them.
+// shortage returns the filter result on a node that has too little of the named resources. The result is the plugins'
+// own if plugins explain shortages of all these resources (PluginSpec.ExplainsShortages), or if the node would not take
+// the tasks even with enough resources, so that its free resources are of no use to them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Signers.IsShortageExplained(name) })
 	if !unexplained || c.excluded(node.Node) {
@@ -139,7 +139,7 @@ func (c *ClassCache) excluded(node *v1.Node) bool {
 	return err != nil || !matches || tainted || node.Spec.Unschedulable
 }
 
-// score returns the cached plugins' score of the node, which must fit.
+// score returns the cached plugins' score of the node. The node must be feasible.
 func (c *ClassCache) score(node int32) float64 {
 	v := c.FilterResult(node)
 	if v.scored != v.version {

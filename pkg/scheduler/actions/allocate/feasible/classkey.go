@@ -90,7 +90,7 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 		}
 	}
 	b = appendList(b, spec.Overhead)
-	b = keybytes.Flag(b, spec.Resources != nil) // resources of the whole pod (KEP-2837)
+	b = keybytes.Flag(b, spec.Resources != nil) // pod-level resources (KEP-2837)
 	if spec.Resources != nil {
 		b = appendResources(b, spec.Resources)
 	}
@@ -117,7 +117,7 @@ func madeOnNode(volume *v1.Volume) bool {
 	return source.EmptyDir != nil || source.HostPath != nil || source.Secret != nil || source.ConfigMap != nil || source.DownwardAPI != nil || source.Projected != nil
 }
 
-// appendOptional appends a value that may be nil.
+// appendOptional appends a flag that says whether v is nil, and then the value that v points to.
 func appendOptional[T any](b []byte, v *T, appendValue func([]byte, T) []byte) []byte {
 	if v == nil {
 		return keybytes.Flag(b, false)

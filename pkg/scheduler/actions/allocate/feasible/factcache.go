@@ -51,7 +51,7 @@ func NewFactCache() *FactCache {
 	return &FactCache{Seed: maphash.MakeSeed(), tasks: map[*api.TaskInfo]*taskFacts{}}
 }
 
-// begin starts a session, and drops tasks that the last session did not use.
+// begin starts a session, and drops the facts of tasks that the last session did not use.
 func (m *FactCache) begin() {
 	if m.asked < len(m.tasks) {
 		maps.DeleteFunc(m.tasks, func(_ *api.TaskInfo, facts *taskFacts) bool { return facts.session != m.session })

@@ -151,8 +151,8 @@ func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 // OwnFilters returns the plugins of this project that have a predicate of their own for tasks of the task's class.
 func (f *Finder) OwnFilters(task *api.TaskInfo) []string { return f.Class(task).layers.ownFilters }
 
-// PerJobBut reports whether a plugin other than the named one refuses nodes to the task for a reason that applies to some
-// jobs only.
+// PerJobBut reports whether a plugin other than the given plugin refuses nodes to the task for a reason that applies to
+// some jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
 	return f.perJobBut(f.Class(task).layers, task, plugin)
 }

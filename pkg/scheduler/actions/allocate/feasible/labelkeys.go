@@ -19,7 +19,7 @@ import (
 type selectorLabelKeys struct {
 	// read are the keys of labels and annotations that plugins read.
 	read framework.PodKeys
-	// selected are the labels to which selectors in affinity terms and spread constraints of pods refer, by key.
+	// selected are the labels that selectors in affinity terms and spread constraints of pods name, by label key.
 	selected map[string]*mentionedValues
 }
 

@@ -30,8 +30,8 @@ const (
 // layers are the conf's plugins for a class of tasks, divided by how long their filter results are cached. Each layer has the
 // conf's tiers with only the plugins of that layer, in conf order.
 type layers struct {
-	// If the conf disables caching, uncached has all plugins. The other layers are then used only where node groups are
-	// chosen and tasks are packed by numbers, so that the same groups are tried as with caching.
+	// If the conf disables caching, uncached has all plugins. The other layers are then used only to choose node groups
+	// and to make packing plans, so that the same groups are tried as with caching.
 	cached, cachedPerJob, uncached []vcconf.Tier
 	// oneByOne reports whether the results of some plugin cannot be cached for these tasks, regardless of whether the
 	// conf disables caching.
@@ -57,7 +57,8 @@ type layers struct {
 // layering finds the layers of a task. Tasks with equal layers share one value of type layers.
 type layering struct {
 	ssn *framework.Session
-	// nothingCached reports whether every plugin is called for every task, as predicateErrorCacheEnable: false requests.
+	// nothingCached reports whether every plugin is called for every task. The argument predicateErrorCacheEnable:
+	// false of action allocate requests that.
 	nothingCached bool
 	// plugins are the plugins that take part (takesPart), in conf order. scopes are the cache scopes of their filter
 	// results, for plugins whose scope is the same for all tasks.

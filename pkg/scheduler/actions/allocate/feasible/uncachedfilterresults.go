@@ -12,7 +12,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// networkCalls bounds the concurrent calls for one task. It equals upstream's number of predicate workers.
+// networkCalls bounds the concurrent calls of uncached plugins for one task. It equals upstream's number of predicate
+// workers.
 const networkCalls = 16
 
 // networkRefusals are the nodes that plugins with network calls refused for a task when they were last called, so that

@@ -70,8 +70,8 @@ func fits(request, room []float64) bool {
 	return true
 }
 
-// Without returns the same problem, except that the node does not take tasks of the class. Both are given by their
-// indexes.
+// Without returns the same problem, except that the node does not take tasks of the class. node and class are indexes
+// in the problem.
 func (p *Problem) Without(node, class int) *Problem {
 	out := *p
 	out.Nodes = slices.Clone(p.Nodes)
@@ -111,7 +111,7 @@ func (k *TaskClass) excluded(taken []int) bool {
 
 func (k *TaskClass) excludes(other int) bool { return k.Excludes != nil && k.Excludes[other] }
 
-// FitsInto reports whether the room is enough for one task.
+// FitsInto reports whether the room is enough for one task of the class.
 func (k *TaskClass) FitsInto(room []float64) bool { return fits(k.Request, room) }
 
 // copies returns how many tasks of class k node n takes if it takes no tasks of other classes.
@@ -132,8 +132,8 @@ func (p *Problem) copies(k, n int) int {
 	return max(most, 0)
 }
 
-// Key returns a key that is equal for problems that differ only in the order of their nodes: these have the same solutions. Lists begin with their
-// length, so that different problems cannot have the same key.
+// Key returns a key that is equal for problems that differ only in the order of their nodes: such problems have the
+// same solutions. Lists begin with their length, so that different problems cannot have the same key.
 func (p *Problem) Key() string {
 	b := binary.AppendVarint(nil, int64(p.Wanted))
 	b = binary.AppendUvarint(b, uint64(len(p.Roles)))

@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// maxAssignments bounds how many assignments of a gang group's gangs to node groups are tried by packing.
+// maxAssignments bounds for how many assignments of a gang group's gangs to node groups a packing plan is searched.
 const maxAssignments = 64
 
 // packedGang is a gang of a gang group, with its data for a packing plan of the whole gang group.
@@ -25,8 +25,8 @@ type packedGang struct {
 	needed int
 }
 
-// placeByPlan places the gangs by a plan that, in numbers, has room for all of them at once. It tries assignments of gangs
-// to node groups, up to a bound. Trials of one gang after the other miss such plans if gangs share nodes.
+// placeByPlan places the gangs by one packing plan for all of them. It tries assignments of gangs to node groups, up to
+// a bound. Trials that place one gang after the other miss such plans if gangs share nodes.
 func (u *GroupSearch) placeByPlan() PlacedGangs {
 	var all []*packedGang
 	for _, job := range u.Gangs {
@@ -40,8 +40,8 @@ func (u *GroupSearch) placeByPlan() PlacedGangs {
 	return u.assign(all, 0, &left)
 }
 
-// packedGang returns the gang with its data for a packing plan of the gang group; nil if numbers alone do not decide
-// where the gang fits.
+// packedGang returns the gang with its data for a packing plan of the gang group; nil if arithmetic on resources alone
+// does not decide where the gang fits.
 func (u *GroupSearch) packedGang(job *api.JobInfo) *packedGang {
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil || r.Planner != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {

@@ -37,9 +37,10 @@ type candidateGroup struct {
 	score       float64
 }
 
-// placeInGroups places the job's minimum as a whole in one of its node groups. It prefers groups that hold the minimum
-// now to groups that hold it once resources are released, and among these the group with the best score of the plugins. A
-// gang that only prefers groups, and fits into none now, is spread over as few groups as possible before it waits.
+// placeInGroups places the job's minimum as a whole in one of its node groups. It prefers groups that have room now to
+// groups that have room once resources are released. Among these, it prefers the group with the best score of the
+// plugins. A gang that only prefers groups, and fits into none now, is spread over as few groups as possible before it
+// waits.
 func placeInGroups(r *state.Attempt) trial.Result {
 	d, err := r.DemandOf()
 	if err != nil {

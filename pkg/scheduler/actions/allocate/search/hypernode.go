@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// placeIn places the job's tasks in the scope until the job is ready. If the minimum needs members without requests, it
-// succeeds only if action backfill can place these.
+// placeIn places the job's tasks in the scope until the job is ready. If the minimum needs members without requests,
+// placeIn succeeds only if action backfill can place these members.
 func placeIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	return withBestEffort(r, opts, func() trial.Result { return placeRequests(r, scope, opts) })
 }

@@ -13,8 +13,8 @@ const (
 	// and class that a plugin refused in the last plan. The cost of a plan is subtracted from the session's budget for
 	// other orders (crosssession.Cache.Orders).
 	maxPlans = 8
-	// planLooks is the cost of placing one task to check whether plugins accept a plan, in the looks of
-	// crosssession.MaxFurtherLooks.
+	// planLooks is the cost, in looks (crosssession.MaxFurtherLooks), of placing one task to check whether plugins
+	// accept a plan.
 	planLooks = 4
 )
 

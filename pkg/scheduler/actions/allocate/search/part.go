@@ -19,13 +19,14 @@ type partSearch struct {
 	part    *trial.Part
 	attempt *state.Attempt
 	run     *state.Run
-	// places is the number of node groups or HyperNodes in which the job is still to be tried, including this one.
+	// places is the number of node groups or HyperNodes in which the job is still to be tried, including the current
+	// one.
 	places int
-	// refused is how many trials of the attempt failed for reasons beyond numbers before this search
-	// (state.Findings.Refused).
+	// refused is how many trials of the attempt failed before this search because a plugin or the queue refused tasks
+	// that had room (state.Findings.Refused).
 	refused int
-	// key is a text of everything that decides whether the part can be placed; empty if a part of it cannot be compared.
-	// keyed is set once the key is made.
+	// key is a text of everything that decides whether the part can be placed; empty if something of that cannot be
+	// compared between sessions. keyed is set once the key is made.
 	key   string
 	keyed bool
 }
@@ -35,7 +36,7 @@ func (s *partSearch) orderSearch() crosssession.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
-// hasFailed reports whether this way to place the part is known to fail, because it failed in an equal situation.
+// hasFailed reports whether this way to place the part has already failed for an equal part on equal nodes.
 func (s *partSearch) hasFailed(in crosssession.Way) bool {
 	key, known := s.failureKey()
 	return known && s.run.CrossSession.HasFailed(in, key)

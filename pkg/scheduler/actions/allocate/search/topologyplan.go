@@ -18,23 +18,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Some gangs are placed by the plans of a plugin that places them in one domain of a network (framework.TopologyPlanner). The plans
-// are based on how many members each node takes, by numbers. A trial shows whether every plugin accepts a plan. If a node takes
-// fewer members, new plans are made with the actual number.
+// A plugin may place a gang in one domain of a network, by plans of its own (framework.TopologyPlanner). The plans are
+// based on how many members each node takes, which is computed from resources. A trial shows whether every plugin
+// accepts a plan. If a node takes fewer members than computed, new plans are made with the actual number.
 
 const (
 	// maxPlanTrials bounds how many plans of a gang are tried in one set of nodes. In addition, MaxFurtherLooks bounds the
 	// tasks in all of these trials.
 	maxPlanTrials = 64
-	// maxPlanProbes bounds how many tasks of a gang are placed only to find out how many of them a node takes, if numbers
-	// cannot show it.
+	// maxPlanProbes bounds how many tasks of a gang are placed only to find out how many of them a node takes, if it
+	// cannot be computed from resources.
 	maxPlanProbes = 5_000
-	// furtherAtOnce is how many members beyond the minimum a gang is given in one attempt, because each attempt makes the
-	// plans again.
+	// furtherAtOnce bounds how many members beyond the minimum are placed in one attempt. Placing them one by one would
+	// make the plans again for each member.
 	furtherAtOnce = 64
 )
 
-// planRun places a job by topology plans in one scope.
+// planRun places a job in one scope, by the plans of its TopologyPlanner.
 type planRun struct {
 	part    *trial.Part
 	attempt *state.Attempt
@@ -79,8 +79,8 @@ func placeByTopology(r *state.Attempt) trial.Result {
 	return tryInOrder(r, ways...)
 }
 
-// placeByTopologyIn places the job's tasks by plans in the scope. If the minimum needs members without requests, it
-// succeeds only if action backfill can place these.
+// placeByTopologyIn places the job's tasks by plans in the scope. If the minimum needs members without requests,
+// placeByTopologyIn succeeds only if action backfill can place these members.
 func placeByTopologyIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	uid := r.Job.DefaultSubJobID()
 	tasks := slices.SortedStableFunc(slices.Values(r.Pending.Tasks[uid]), r.Planner.Compare)
@@ -245,8 +245,8 @@ type plannedClass struct {
 	count      int
 }
 
-// plannedClasses returns the classes of the tasks. exact reports whether numbers alone show how many of the tasks a node
-// takes.
+// plannedClasses returns the classes of the tasks. exact reports whether the number of tasks that a node takes can be
+// computed from resources alone.
 func (g *planRun) plannedClasses() (classes []*plannedClass, exact bool, err error) {
 	at := map[*feasible.TaskClass]*plannedClass{}
 	exact = true

@@ -17,7 +17,7 @@ type Attempt struct {
 	Run     *Run
 	Job     *api.JobInfo
 	Pending *Pending
-	// Groups are the node groups where the job may be placed; nil for anywhere.
+	// Groups are the node groups where the job may be placed; nil if it may be placed on any node.
 	Groups *framework.NodeGroups
 	// Planner divides the job's tasks over the domains of a network; nil if no plugin divides them.
 	Planner *framework.TopologyPlanner
@@ -28,7 +28,8 @@ type Attempt struct {
 	// alone reports whether no other job is left, so that no other job waits while all of the job's tasks are placed at once.
 	alone   bool
 	Members *MemberNodes
-	// Packing is the job's demand in numbers; nil if the attempt does not use it, or numbers cannot describe it.
+	// Packing is the job's demand as the input of packing problems; nil if the attempt makes no packing plans, or if
+	// numbers cannot describe the demand.
 	Packing *PackingInput
 	// Phases are the values of Options.IdleOnly to try, in order.
 	Phases []bool
@@ -46,7 +47,7 @@ type Findings struct {
 	// Unfinished counts the searches that continue in another session, or failed for a reason that no fingerprint
 	// covers.
 	Unfinished int
-	// Refused counts the trials in which enough tasks had room, but were refused for reasons beyond numbers.
+	// Refused counts the trials in which enough tasks had room, but a plugin or the queue refused them.
 	Refused int
 	// SubJobTasks counts the tasks of all sub-jobs that were tried, once for each set of nodes where they were tried.
 	SubJobTasks int
@@ -61,8 +62,8 @@ type Findings struct {
 	BestEffortReason string
 }
 
-// NoteRefused records a trial in which enough tasks had room by numbers, but were refused for other reasons, which no
-// fingerprint covers.
+// NoteRefused records a trial in which enough tasks had room, but a plugin or the queue refused them. No fingerprint
+// covers the reason.
 func (f *Findings) NoteRefused() {
 	f.Refused++
 	f.Unfinished++
@@ -74,8 +75,8 @@ func (f *Findings) NoteTried(set *nodeset.Set) { setIn(&f.Tried, set, true) }
 // NoteShortfall records how far a trial came in the set.
 func (f *Findings) NoteShortfall(set *nodeset.Set, found Shortfall) { setIn(&f.Shortfalls, set, found) }
 
-// RefusedBeyondNumbers reports whether a trial failed because a plugin or the queue refused a task that had room by
-// numbers.
+// RefusedBeyondNumbers reports whether a trial failed because a plugin or the queue refused a task for which a node had
+// enough resources.
 func (f *Findings) RefusedBeyondNumbers() bool {
 	for _, found := range f.Shortfalls {
 		if found.BeyondNumbers {

@@ -13,7 +13,7 @@ import (
 type classCounts struct {
 	tasks  []*api.TaskInfo
 	counts map[*feasible.TaskClass]int
-	// samples is one task of each class.
+	// samples has one task of each class.
 	samples map[*feasible.TaskClass]*api.TaskInfo
 }
 

@@ -17,8 +17,7 @@ type MemberNodes struct {
 	sets map[*nodeset.Set]presence
 }
 
-// presence caches whether one of the first nodes of MemberNodes.Nodes is in a set. asked is how many nodes were looked
-// up.
+// presence caches whether one of the first nodes of MemberNodes.Nodes is in a set. asked is the number of these nodes.
 type presence struct {
 	asked int
 	some  bool
@@ -45,7 +44,7 @@ func memberNodesOf(index *nodeset.Index, job *api.JobInfo) *MemberNodes {
 
 func (m *MemberNodes) add(node int32) {
 	if !m.Known[node] {
-		if m.Known == nil { // a waiting gang has no members on nodes
+		if m.Known == nil { // made only here, because a waiting gang has no members on nodes
 			m.Known = map[int32]bool{}
 		}
 		m.Known[node] = true

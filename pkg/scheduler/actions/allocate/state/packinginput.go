@@ -28,7 +28,7 @@ type PackingInput struct {
 	// Tasks are the tasks of each class.
 	Tasks [][]*api.TaskInfo
 	Names []v1.ResourceName
-	// Problem is the packing problem without its nodes (ProblemOn).
+	// Problem is the packing problem without nodes, which ProblemOn adds.
 	Problem packing.Problem
 }
 
@@ -187,14 +187,14 @@ func (in *PackingInput) BySize() []int {
 	return order
 }
 
-// Refuted reports whether, by numbers alone, the set has no room for the job's demand.
+// Refuted reports whether arithmetic on resources proves that the set has no room for the job's demand.
 func (r *Attempt) Refuted(set *nodeset.Set, opts Options) bool {
 	return r.RefutedAs(r.Packing, set, opts.IdleOnly)
 }
 
-// RefutedAs reports whether, by numbers alone, the set has no room for the wanted tasks of the input, which are tasks
-// of the job. It returns false for a job with members that already wait for resources being released, unless idleOnly
-// is set.
+// RefutedAs reports whether arithmetic on resources proves that the set has no room for the wanted tasks of the input,
+// which are tasks of the job. It returns false for a job with members that already wait for resources being released,
+// unless idleOnly is set.
 func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) bool {
 	if in == nil || !idleOnly && len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return false
@@ -301,9 +301,9 @@ func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
 	return out
 }
 
-// DecidedByNumbers reports whether only numbers and the cached filter results decide where the tasks are placed, in node
-// groups named by plugin chosenBy. That is so if no task is placed one by one, has claims or devices, or is nominated to
-// a node, and no pod placed in the session excludes a task.
+// DecidedByNumbers reports whether only resources and the cached filter results decide where the tasks are placed, in
+// node groups named by plugin chosenBy. That is so if no task is placed one by one, has claims or devices, or is
+// nominated to a node, and no pod placed in the session excludes a task.
 func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
 	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
 }

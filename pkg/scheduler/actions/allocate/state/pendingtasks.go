@@ -78,7 +78,7 @@ func (p *Pending) RememberFitErrors(job *api.JobInfo) {
 	maps.Copy(p.fitErrors, job.NodesFitErrors)
 }
 
-// RestoreFitErrors restores the fit errors of tasks that still wait.
+// RestoreFitErrors restores the fit errors that RememberFitErrors saved, for tasks that still wait.
 func (p *Pending) RestoreFitErrors(job *api.JobInfo) {
 	for uid, errs := range p.fitErrors {
 		if job.NodesFitErrors[uid] == nil && job.Tasks[uid].Status == api.Pending {
@@ -103,8 +103,8 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside removes all tasks that are not in only, and returns the former Pending for PutBack. It returns nil if no tasks
-// were removed, or if only is nil.
+// SetAside removes all tasks that are not in only, and returns a copy of p with all former tasks for PutBack. It
+// returns nil if no tasks were removed, or if only is nil.
 func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
@@ -186,7 +186,8 @@ func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	sorted := false
 	if 0 < without && without < len(tasks) {
 		sorted = slices.IsSortedFunc(tasks, inOrder)
-	} else { // upstream's fallback gives the order of the sort above
+	} else {
+		// If all names end in a number, or none does, upstream's fallback gives the order of the sort above.
 		p.ssn.WithTiers(p.taskOrder, func() {
 			sorted = slices.IsSortedFunc(tasks, func(l, r *api.TaskInfo) int { return p.ssn.TaskCompareFns(l, r) })
 		})
@@ -252,8 +253,8 @@ func SubJobQueue(ssn *framework.Session, p *Pending, first map[api.SubJobID]int)
 	return queue
 }
 
-// ByOrder returns a comparison made from one of the session's order functions, which reports whether the left value comes
-// first.
+// ByOrder returns a comparison made from one of the session's order functions. first is the order function: it reports
+// whether l comes before r.
 func ByOrder[T any](first func(l, r any) bool) func(l, r T) int {
 	return func(l, r T) int {
 		switch {

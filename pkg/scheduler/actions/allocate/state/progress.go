@@ -25,7 +25,7 @@ type Progress struct {
 	of        map[api.JobID]*JobProgress
 }
 
-// JobProgress is how far a job has come.
+// JobProgress is how far a job has come in the session.
 type JobProgress struct {
 	// ready is set once the job's minimum is handed over to be bound. subJobs has the sub-jobs whose minimum is handed
 	// over.

@@ -32,8 +32,8 @@ func TryPlan(s *Part, plan packing.Plan, in *state.PackingInput, nodes []int32, 
 	return PartResult{}, refused
 }
 
-// placeByPlan places the tasks by the plan, until enough are placed. It stops at a task that is refused, and returns the
-// refusal and the task.
+// placeByPlan places the tasks by the plan, until enough tasks are placed. It stops at a task that is refused, and
+// returns the refusal and the task.
 func (p *placer) placeByPlan(plan packing.Plan, in *state.PackingInput, nodes []int32) (*Refusal, *api.TaskInfo) {
 	next := make([]int, len(in.Classes))
 	for n, taken := range plan {

@@ -17,7 +17,7 @@ type Outcome int
 const (
 	NotPlaced Outcome = iota
 	Pipelined         // the minimum is placed, some of it on resources that are being released
-	Ready             // the minimum is placed
+	Ready             // the minimum is placed on idle resources
 )
 
 // String returns the outcome for metrics.

@@ -13,7 +13,7 @@ import (
 type SharesShortfall struct {
 	// Took is, for each node that took fewer tasks than planned, how many it took.
 	Took map[string]int
-	// Placed is how many tasks found a place.
+	// Placed is how many tasks found a node.
 	Placed int
 	// QueueRefused reports whether the queue had no room for a task.
 	QueueRefused bool

@@ -8,8 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// noteShortfall records, for the explanation, how far this trial came in its set of nodes, unless an earlier trial there
-// placed at least as many tasks, or was refused for reasons beyond numbers.
+// noteShortfall records, for the explanation, how far this trial came in its set of nodes. It does not replace an
+// earlier trial there that placed at least as many tasks, or that failed because a plugin or the queue refused a task
+// that had room.
 func (p *placer) noteShortfall() {
 	if p.part.Retrying {
 		return
@@ -72,7 +73,7 @@ func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 // either, else by the queue.
 func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	if p.run.ExceedsNodes(task) != nil { // then no node was checked, and RefusalsOf needs the cache
-		_, _ = p.run.Finder.Cache(task) // after an error, the queue's reason is reported
+		_, _ = p.run.Finder.Cache(task) // without a cache, the queue's reason is reported
 	}
 	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return

@@ -57,7 +57,7 @@ func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 // errByHandler stands for the error of an event handler, which upstream's statement logs and does not return.
 var errByHandler = errors.New("refused by an event handler of a plugin (see the scheduler's log)")
 
-// whyRefused returns why a plugin could not reserve for a task that was just placed.
+// whyRefused returns why a plugin could not reserve resources for a task that was just placed.
 func whyRefused(s *state.Run, task *api.TaskInfo) error {
 	if err := s.Session.WhyUnreserved(task); err != nil {
 		return err
