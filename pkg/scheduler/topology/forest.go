@@ -31,7 +31,7 @@ type Level struct {
 type Problem struct {
 	// HyperNode is the HyperNode that does not get the nodes. Winner is the path of the group that gets them.
 	HyperNode, Winner string
-	// Nodes are the names of the nodes that both claim, sorted.
+	// Nodes are the names of the nodes that HyperNode and Winner both claim, sorted.
 	Nodes []string
 }
 

@@ -35,7 +35,7 @@ type HyperNodes struct {
 	forest *Forest
 }
 
-// NewHyperNodes returns HyperNodes that uses the tiers, given by number or name, from the widest to the narrowest; all
+// NewHyperNodes returns HyperNodes that use the tiers, given by number or name, from the widest to the narrowest; all
 // existing tiers if none is given.
 func NewHyperNodes(tiers ...string) *HyperNodes { return &HyperNodes{tiers: tiers} }
 
@@ -135,7 +135,7 @@ func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*G
 	return nil
 }
 
-// within reports whether the group is inside the other.
+// within reports whether the group is inside the other group, or is that group.
 func (g *Group) within(other *Group) bool {
 	for ; g != nil; g = g.Parent {
 		if g == other {

@@ -16,7 +16,7 @@
 //	crosssession  data that one session leaves to the next, and the steps that searches may take
 //	feasible      which nodes take a task; caches the answers of plugins for equal tasks
 //	nodeset       the nodes by number, and sets of them
-//	packing       finds room in numbers alone; independent of tasks
+//	packing       finds room by arithmetic on resources; knows no plugins
 //
 // # What happens to a gang
 //

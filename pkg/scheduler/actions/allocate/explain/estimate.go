@@ -12,8 +12,8 @@ import (
 )
 
 // estimateIn computes how many members of the gang fit into the set of nodes, the smallest members first, and the
-// reasons that stop the next member. It makes no trial: it counts each task on the node that has the most room left by
-// numbers. Once a task class has no room, other classes of the same role are not tried, as in a trial.
+// reasons that stop the next member. It makes no trial: it assigns each task to the node that has the most resources
+// left. Once a task class has no room, other classes of the same role are not tried, as in a trial.
 func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
 	for place, node := range set.Nodes {

@@ -192,9 +192,10 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// explainedByNumbers reports whether numbers suffice to explain why the gang was not placed in the set. After a trial
-// in the set (attempted), numbers suffice only if they decide on all tasks. Without a trial, it is enough that numbers
-// prove that the set has no room. So a large job is not tried in each set only to find further reasons.
+// explainedByNumbers reports whether arithmetic on resources suffices to explain why the gang was not placed in the
+// set. After a trial in the set (attempted), it suffices only if nothing else decides where the tasks fit. Without a
+// trial, it is enough that arithmetic proves that the set has no room. So a large job is not tried in each set only to
+// find further reasons.
 func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false

@@ -34,7 +34,7 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 	n := f.Candidates(task, c, where)
 	if place, ok := f.nominated(task, n); ok && !skip[n.set.Nodes[place]] {
 		chosen := n.choice(place)
-		return chosen, !idleOnly || chosen.Idle(), nil // preemption freed the node for this task, so no other node is tried
+		return chosen, !idleOnly || chosen.Idle(), nil // preemption freed resources there for this task, so no other node is tried
 	}
 	choose := f.chooseByRank
 	if c.layers.uncachedScores || len(c.layers.uncached) > 0 && volumesScored(task.Pod) {

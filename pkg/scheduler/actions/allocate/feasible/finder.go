@@ -131,7 +131,7 @@ func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) e
 	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
 }
 
-// DecidedByNumbers reports whether only numbers and cached filter results decide which nodes take the task:
+// DecidedByNumbers reports whether only resources and cached filter results decide which nodes take the task:
 // DecidedByClass holds, and no plugin of this project refuses nodes to the task by a predicate of its own.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	return len(f.OwnFilters(task)) == 0 && f.DecidedByClass(task, chosenBy)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package packing finds room for the tasks of a gang on nodes, in numbers only: a task is one of a class, a node is a vector
-// of remaining resources. It knows nothing of scheduling, so its answers depend on the numbers alone: equal problems have
-// equal answers, on any machine.
+// Package packing finds room for the tasks of a gang on nodes, by arithmetic on resources: a task belongs to a class with a
+// request, and a node is a vector of remaining resources. The package knows nothing of scheduling, so its answers depend on
+// these amounts alone: equal problems have equal answers, on any machine.
 //
 // Solve tries, in this order, to find
 //

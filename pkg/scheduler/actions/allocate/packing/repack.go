@@ -34,7 +34,7 @@ type repacking struct {
 }
 
 // repack places all tasks, starting from a plan that places some of them. It subtracts its steps from left, and returns
-// nil if none are left.
+// nil if no steps are left.
 func (p *Problem) repack(plan Plan, left *int) Plan {
 	r := &repacking{Problem: p, whole: p.newSearch(leastWaste, 0), plan: plan, lacking: p.counts(), waste: make([]float64, len(p.Nodes)),
 		dice: rand.New(rand.NewPCG(1, 2))}

@@ -129,7 +129,7 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
 		})
 		if result.Outcome == trial.NotPlaced {
-			u.cut = true // a plan exists in numbers, so something outside of the fingerprint refused it
+			u.cut = true // resources allow a plan, so something outside of the fingerprint refused it
 			placed.discard()
 			return nil
 		}
@@ -140,7 +140,7 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 }
 
 // problemOf returns the packing problem of the gangs in the scopes to which they are assigned, the problem's classes,
-// and its nodes; nil if numbers cannot describe the problem.
+// and its nodes; nil if the gangs cannot be described as a packing problem.
 func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []gangClass, []int32) {
 	var tasks []*api.TaskInfo
 	for _, g := range all {

@@ -21,9 +21,9 @@ const (
 	// candidate itself. The groups are sorted by score and spare room. If the first three fail, the cause is one that
 	// only trials reveal, and the wider group is the next best choice.
 	maxNarrower = 3
-	// maxNarrowerVerdicts replaces maxNarrower for tasks that are placed one by one, because numbers do not show which
-	// groups have room for such tasks. It limits the number of filter results for each level: 20 such members are tried
-	// in all groups of 1,000 nodes.
+	// maxNarrowerVerdicts replaces maxNarrower for tasks that are placed one by one, because arithmetic on resources
+	// does not show which groups have room for such tasks. It limits the number of filter results for each level: 20
+	// such members are tried in all groups of 1,000 nodes.
 	maxNarrowerVerdicts = 20_000
 )
 

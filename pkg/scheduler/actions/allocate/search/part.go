@@ -50,9 +50,9 @@ func (s *partSearch) recordFailed(in crosssession.Way) {
 }
 
 // failureKey returns a text of everything that decides whether the tasks can be placed in the scope: the job and its
-// needs, the numbers of the packing problem, which include all relevant room, and the inputs of filter results on any
-// node. It returns false if one of these cannot be compared between sessions. The key is valid while no task of the
-// sub-job is placed. Jobs with sub-groups have no key, because the numbers cover only the whole job.
+// needs, the numbers of the packing problem, which include the free resources of nodes, and the inputs of filter
+// results on any node. It returns false if one of these cannot be compared between sessions. The key is valid while no
+// task of the sub-job is placed. Jobs with sub-groups have no key, because the numbers cover only the whole job.
 func (s *partSearch) failureKey() (string, bool) {
 	if !s.keyed {
 		s.keyed, s.key = true, s.makeFailureKey()
@@ -85,8 +85,8 @@ func (s *partSearch) makeFailureKey() string {
 // results that apply to them alone, and if a plugin reads more of a task than its class.
 func (s *partSearch) gangName() string {
 	if s.run.Finder.ReadsAnything() || len(s.attempt.Members.Nodes) > 0 || s.attempt.Job.ContainsSubJobPolicy() || s.part.SubJob.WithNetworkTopology() || s.run.SameClass(s.part.Tasks) == len(s.part.Tasks) {
-		// If all tasks are of one class, the result for the first task decides. This condition is the last one because
-		// it reads all tasks.
+		// If all tasks are of one class, the result for the first task decides, and no text is needed. SameClass is
+		// called last because it reads all tasks.
 		return ""
 	}
 	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.part.Scope.Set, s.part.IdleOnly, s.part.Needed, s.attempt.Job.Queue, s.part.NeededByRole(), s.part.Scope.ChosenBy)

@@ -61,9 +61,9 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 	return trial.PartResult{}
 }
 
-// tryOrders tries up to orders orders in which the class that found no room comes first, as long as another class finds
-// no room each time. Then it tries task order. If the minimum does not need all tasks, it also tries first the tasks
-// that roles need, and then the smallest tasks first. most bounds the number of trials.
+// tryOrders tries orders in which the class that found no room comes first, as long as another class finds no room each
+// time. orders bounds their number. Then it tries task order. If the minimum does not need all tasks, it also tries
+// first the tasks that roles need, and then the smallest tasks first. most bounds the number of all trials.
 func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) trial.PartResult {
 	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}

@@ -266,8 +266,8 @@ func (g *planRun) plannedClasses() (classes []*plannedClass, exact bool, err err
 	return classes, exact, nil
 }
 
-// slots returns, for each node, an upper bound of how many of the tasks the node takes together, computed from numbers.
-// If all tasks are of one class, the number of tasks does not limit the bound.
+// slots returns, for each node, an upper bound of how many of the tasks the node takes together, computed from
+// resources. If all tasks are of one class, the number of tasks does not limit the bound.
 func (g *planRun) slots(classes []*plannedClass) map[string]int {
 	slots := map[string]int{}
 	for place, node := range g.part.Scope.Set.Nodes {
@@ -279,7 +279,7 @@ func (g *planRun) slots(classes []*plannedClass) map[string]int {
 }
 
 // probe places tasks on each node and takes them back, to find out how many tasks the node takes, and corrects the
-// slots. It is called if numbers cannot show how many tasks a node takes.
+// slots. It is called if that number cannot be computed from resources.
 func (g *planRun) probe(slots map[string]int) {
 	for _, node := range g.part.Scope.Set.Nodes {
 		name := g.run.Index.Nodes[node].Name

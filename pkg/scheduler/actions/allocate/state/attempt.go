@@ -29,7 +29,7 @@ type Attempt struct {
 	alone   bool
 	Members *MemberNodes
 	// Packing is the job's demand as the input of packing problems; nil if the attempt makes no packing plans, or if
-	// numbers cannot describe the demand.
+	// the demand cannot be described as a packing problem.
 	Packing *PackingInput
 	// Phases are the values of Options.IdleOnly to try, in order.
 	Phases []bool

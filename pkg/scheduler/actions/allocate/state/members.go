@@ -44,7 +44,7 @@ func memberNodesOf(index *nodeset.Index, job *api.JobInfo) *MemberNodes {
 
 func (m *MemberNodes) add(node int32) {
 	if !m.Known[node] {
-		if m.Known == nil { // made only here, because a waiting gang has no members on nodes
+		if m.Known == nil { // most waiting gangs have no members on nodes and need no map
 			m.Known = map[int32]bool{}
 		}
 		m.Known[node] = true

@@ -18,8 +18,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PackingInput describes tasks of different classes in numbers: how many tasks each class has, and how many of all
-// tasks are wanted. If no plan exists in numbers, no trial can place the tasks, because plugins only refuse more nodes.
+// PackingInput describes tasks of different classes by their requests: how many tasks each class has, and how many of
+// all tasks are wanted. If the resources allow no plan, no trial can place the tasks, because plugins only refuse more
+// nodes.
 type PackingInput struct {
 	Run     *Run
 	Classes []*feasible.TaskClass
