@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// Labels and annotations that other controllers write on their pods.
+// Labels that other controllers write on their pods.
 const (
 	kubeflowIndex  = "training.kubeflow.org/replica-index"
 	kubeflowRole   = "training.kubeflow.org/replica-type"

@@ -161,8 +161,8 @@ type groupBacktrack struct {
 	trials, tasks int
 }
 
-// place places the remaining gangs (left) beside the gangs that are already placed. It tries the next gang in one of
-// its node groups after the other, until the gangs after it have room, too. It returns nil if no such placement exists,
+// place places the remaining gangs (left) beside the gangs that are already placed. It tries the node groups of the
+// next gang one after the other, until the gangs after it have room, too. It returns nil if no such placement exists,
 // or if none was found within the bounds.
 func (u *groupBacktrack) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs {
 	if len(left) == 0 {

@@ -225,8 +225,8 @@ func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result 
 	return placeIn(r, r.Run.GroupScope(r.Run.Index.GroupOfAll(around), opts.Within, ""), opts)
 }
 
-// parents returns the parents of the groups, without duplicates. Groups without a parent stay. The groups must be sorted
-// by path.
+// parents returns the parents of the groups, without duplicates. For a group without a parent, it returns the group
+// itself. The groups must be sorted by path.
 func parents(groups []*topology.Group) []*topology.Group {
 	out := slices.Clone(groups)
 	for i, g := range out {

@@ -33,8 +33,7 @@ func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) tria
 
 // placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient. It takes the best
 // HyperNode of the first gradient in which a trial succeeds: a ready result before a waiting one, then the highest
-// score, then the first name. The best trial is made again, because its volumes and devices were released when the
-// other HyperNodes were tried.
+// score, then the first name. All trials are taken back, so the best trial is made again.
 func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	top := r.Run.Session.HyperNodes[vcframework.ClusterTopHyperNode]
 	for _, gradient := range r.Run.Session.HyperNodeGradientForJobFn(r.Job, top) {

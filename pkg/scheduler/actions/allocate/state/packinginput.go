@@ -41,14 +41,14 @@ const (
 	MaxRefutedClasses = 256
 )
 
-// NewPackingInput returns the input for a packing problem in which wanted of the tasks are to be placed, and of each
-// role at least the minimum in minima. It is nil if the tasks are of one class, or of too many classes.
+// NewPackingInput returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
+// the smallest number of each role. The input is nil if the tasks are of one class, or of too many classes.
 func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
 }
 
-// PackingInputOf returns the input for a packing problem in which wanted of the tasks are to be placed, and of each role
-// at least the minimum in minima. It is nil if the tasks are of one class, or of more than most classes.
+// PackingInputOf returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
+// the smallest number of each role. The input is nil if the tasks are of one class, or of more than most classes.
 func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
@@ -89,8 +89,8 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	return in
 }
 
-// jobInput returns the input for all pending tasks of the job. The number of wanted tasks is the smallest that the
-// job's minimum needs. The input is nil for a ready job.
+// jobInput returns the input for all pending tasks of the job. The number of wanted tasks is the smallest number that
+// the job's minimum needs. The input is nil for a ready job.
 func (r *Attempt) jobInput() *PackingInput {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
 		return nil
