@@ -32,7 +32,8 @@ type Pending struct {
 // Empty reports whether the job has no tasks to be placed.
 func (p *Pending) Empty() bool { return len(p.Tasks) == 0 }
 
-// has reports whether at least one of the tasks to be placed is in some. Method within reports whether all of them are.
+// has reports whether the set some contains at least one of the tasks to be placed. Method within reports whether the
+// set contains all of them.
 func (p *Pending) has(some map[api.TaskID]bool) bool {
 	return p.any(func(task *api.TaskInfo) bool { return some[task.UID] })
 }
