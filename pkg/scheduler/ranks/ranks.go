@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// Labels and annotations that other controllers write on their pods.
+// Labels that other controllers write on their pods.
 const (
 	kubeflowIndex  = "training.kubeflow.org/replica-index"
 	kubeflowRole   = "training.kubeflow.org/replica-type"
@@ -91,7 +91,7 @@ func rankOf(task *api.TaskInfo) rank {
 	return r
 }
 
-// indexes returns the possible indexes of the pod, the most reliable source first.
+// indexes returns the values of the pod's labels and annotations that may be its index, the most reliable source first.
 func indexes(pod *v1.Pod) [6]string {
 	return [...]string{
 		pod.Annotations[batchv1.JobCompletionIndexAnnotation], pod.Labels[batchv1.JobCompletionIndexAnnotation],

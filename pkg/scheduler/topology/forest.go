@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Forest is all groups of a cluster at one time. It is immutable, and safe for concurrent use.
+// Forest is the set of all node groups of a cluster at one time. It is immutable, and safe for concurrent use.
 type Forest struct {
 	levels   []Level
 	byLevel  [][]*Group
@@ -18,12 +18,12 @@ type Forest struct {
 	problems []Problem
 }
 
-// Level is one level of a forest.
+// Level is one level of a forest, such as all leaves.
 type Level struct {
 	// Name is the label key, or the tier of HyperNodes.
 	Name string
-	// Short is a shorter name: the part of the label key after the slash, or the tier's name. It is empty if the
-	// level has no shorter name, or if two levels would have the same.
+	// Short is a shorter name: the part of the label key after the slash, or the tier's name. It is empty if the level
+	// has no shorter name, or if two levels would have the same short name.
 	Short string
 }
 
@@ -31,7 +31,7 @@ type Level struct {
 type Problem struct {
 	// HyperNode is the HyperNode that does not get the nodes. Winner is the path of the group that gets them.
 	HyperNode, Winner string
-	// Nodes are the names of the nodes that both claim, sorted.
+	// Nodes are the names of the nodes that HyperNode and Winner both claim, sorted.
 	Nodes []string
 }
 
@@ -48,7 +48,7 @@ func (p Problem) String() string {
 // Levels lists the levels from the widest to the narrowest.
 func (f *Forest) Levels() []Level { return f.levels }
 
-// Level finds a level by its name or its short name.
+// Level returns the index of the level with this name or short name; false if the forest has no such level.
 func (f *Forest) Level(name string) (int, bool) {
 	i := slices.IndexFunc(f.levels, func(l Level) bool { return l.Name == name })
 	if i < 0 && name != "" {
@@ -65,13 +65,13 @@ func (f *Forest) At(level int) []*Group {
 	return f.byLevel[level]
 }
 
-// Find returns the group with the path, or nil.
+// Find returns the group with the path; nil if the forest has no such group.
 func (f *Forest) Find(path string) *Group { return f.byPath[path] }
 
-// Narrowest returns the narrowest group the node is in, or nil.
+// Narrowest returns the narrowest group that contains the node; nil if no group does.
 func (f *Forest) Narrowest(node string) *Group { return f.ofNode[node] }
 
-// Of returns the node's group at the level, or nil.
+// Of returns the group of the level that contains the node; nil if no group does.
 func (f *Forest) Of(node string, level int) *Group { return f.ofNode[node].At(level) }
 
 // Problems lists the misconfigurations that were found.

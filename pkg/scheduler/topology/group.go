@@ -14,14 +14,14 @@ type Group struct {
 	Level int
 	// Parent is the next wider group, which contains this one; nil at level 0.
 	Parent *Group
-	// Children are the narrower groups in it, by name.
+	// Children are the narrower groups in this group, by name.
 	Children []*Group
-	// Nodes are the names of all nodes in it and in its children, sorted.
+	// Nodes are the names of all nodes of this group, including the nodes of its children, sorted.
 	Nodes []string
 }
 
-// Path returns the names of the groups from the widest level down to this one, for example "ib-a/s1/leaf-3". It is
-// unique in its forest.
+// Path returns the names of the groups from the widest level down to this group, for example "ib-a/s1/leaf-3". The path
+// is unique in the forest.
 func (g *Group) Path() string {
 	if g.Parent == nil {
 		return g.Name
@@ -29,8 +29,8 @@ func (g *Group) Path() string {
 	return g.Parent.Path() + "/" + g.Name
 }
 
-// At returns the group at the level that contains this group, or this group itself if it is at the level; nil if there
-// is none.
+// At returns the group of the level that contains this group, or this group itself if it is of the level; nil if no
+// such group exists.
 func (g *Group) At(level int) *Group {
 	for g != nil && g.Level > level {
 		g = g.Parent

@@ -17,9 +17,9 @@ type HyperNode struct {
 	// Tier is 1 for the narrowest tier, as Volcano counts.
 	Tier     int
 	TierName string
-	// Parent is the HyperNode it is a member of; empty when there is none.
+	// Parent is the HyperNode that has this HyperNode as a member; empty if none has.
 	Parent string
-	// Nodes are all nodes in it and in its member HyperNodes.
+	// Nodes are all nodes of this HyperNode and of its member HyperNodes.
 	Nodes sets.Set[string]
 }
 
@@ -28,18 +28,19 @@ type HyperNode struct {
 // Each requested tier is a level, and the highest tier is the widest level. The parent of a HyperNode's group is the
 // group of its nearest ancestor whose tier is a level. A HyperNode without such an ancestor that is not of the highest
 // tier is left out: its nodes are in no group, like nodes without labels. A node that two HyperNodes of a tier claim
-// belongs to the first by name.
+// belongs to the first HyperNode by name.
 type HyperNodes struct {
 	tiers  []string
 	read   []HyperNode
 	forest *Forest
 }
 
-// NewHyperNodes returns HyperNodes that uses the tiers, given by number or name, from the widest to the narrowest; all
+// NewHyperNodes returns HyperNodes that use the tiers, given by number or name, from the widest to the narrowest; all
 // existing tiers if none is given.
 func NewHyperNodes(tiers ...string) *HyperNodes { return &HyperNodes{tiers: tiers} }
 
-// Forest returns the forest of the HyperNodes. It keeps the given sets, which the caller must not change later.
+// Forest returns the forest of the HyperNodes. It keeps the node sets of hyperNodes, so the caller must not change the
+// sets later.
 func (s *HyperNodes) Forest(hyperNodes []HyperNode) *Forest {
 	slices.SortFunc(hyperNodes, func(l, r HyperNode) int { return strings.Compare(l.Name, r.Name) })
 	if s.forest == nil || !slices.EqualFunc(s.read, hyperNodes, HyperNode.equal) {
@@ -54,7 +55,7 @@ func (h HyperNode) equal(other HyperNode) bool {
 		h.Nodes.Equal(other.Nodes)
 }
 
-// levelsOf returns the levels for the requested tiers, or for all existing ones.
+// levelsOf returns the levels for the requested tiers, or for all existing tiers.
 func levelsOf(tiers []string, hyperNodes []HyperNode) []Level {
 	if len(tiers) == 0 {
 		numbers := sets.New[int]()
@@ -83,8 +84,8 @@ func levelOf(levels []Level, h HyperNode) int {
 	return slices.IndexFunc(levels, func(l Level) bool { return l.Name == strconv.Itoa(h.Tier) || l.Name == h.TierName })
 }
 
-// assignNodes assigns nodes to HyperNodes from the widest level down. A HyperNode gets only nodes that its parent has
-// and no sibling got before.
+// assignNodes assigns nodes to HyperNodes from the widest level down. A HyperNode gets only nodes that its parent has,
+// and that no sibling of the HyperNode got before.
 func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 	byName := make(map[string]HyperNode, len(hyperNodes))
 	byLevel := make([][]HyperNode, len(levels))
@@ -122,9 +123,10 @@ func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 	return f
 }
 
-// nearestGroup returns the group of the nearest ancestor of h that has a group; nil if none has.
+// nearestGroup returns the group of the nearest ancestor of h that has a group; nil if no ancestor has one.
 func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*Group) *Group {
-	for steps := 0; h.Parent != "" && steps < len(byName); steps++ { // bounded, because HyperNodes may be members of each other in a cycle
+	// The number of steps is bounded, because HyperNodes may be members of each other in a cycle.
+	for steps := 0; h.Parent != "" && steps < len(byName); steps++ {
 		h = byName[h.Parent]
 		if group := groups[h.Name]; group != nil {
 			return group
@@ -133,7 +135,7 @@ func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*G
 	return nil
 }
 
-// within reports whether the group is inside the other.
+// within reports whether the group is inside the other group, or is that group.
 func (g *Group) within(other *Group) bool {
 	for ; g != nil; g = g.Parent {
 		if g == other {

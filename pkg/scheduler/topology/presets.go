@@ -9,7 +9,7 @@ type Preset struct {
 	Name string
 	// Keys are the label keys from the widest level to the narrowest.
 	Keys []string
-	// Doc names the tool.
+	// Doc names the tool that writes the labels.
 	Doc string
 }
 
@@ -54,7 +54,7 @@ func Presets() []Preset {
 	}
 }
 
-// PresetKeys returns the keys of the named preset; nil if it does not exist.
+// PresetKeys returns the label keys of the named preset; nil if the preset does not exist.
 func PresetKeys(name string) []string {
 	presets := Presets()
 	i := slices.IndexFunc(presets, func(p Preset) bool { return p.Name == name })

@@ -16,19 +16,19 @@
 //	crosssession  data that one session leaves to the next, and the steps that searches may take
 //	feasible      which nodes take a task; caches the answers of plugins for equal tasks
 //	nodeset       the nodes by number, and sets of them
-//	packing       finds room in numbers alone; independent of tasks
+//	packing       finds room by arithmetic on resources; knows no plugins
 //
 // # What happens to a gang
 //
 // A scheduler lists the jobs that have tasks to be placed (jobQueues) and makes an attempt to place each (state.Attempt), in
-// the plugins' order. Members that preempt or reclaim pipelined before in this session, without evicting a pod for them, are
-// to be placed, too (takeBack).
+// the plugins' order. Members that preempt or reclaim pipelined earlier in this session, without evicting a pod for them, are
+// placed again by allocate (takeBack).
 //
 //  1. Where may the job be placed? The plugins name node groups for it (framework.NodeGroups), or it may be placed on any node. If the job
-//     did not fit in the last session, and everything on which that depends is unchanged (its fingerprint), the
+//     did not fit in the last session, and everything on which this result depends is unchanged (its fingerprint), the
 //     explanation is reported again and the attempt ends (explain.Reuse).
-//  2. In which order are the places tried (search.Solve)? On idle resources before resources being released; as a whole in one group before
-//     spread over several; without the nodes that the job should avoid before with them (tryInOrder).
+//  2. In which order are the places tried (search.Solve)? First on idle resources, then also on resources being released; first as a
+//     whole in one group, then spread over several; first without the nodes that the job should avoid, then with them (tryInOrder).
 //  3. Which groups may hold the job? Its demand is counted by task class. Groups whose nodes have room for fewer tasks, by an
 //     upper bound or by a proof of package packing, are left out (candidates). The others are tried, best first,
 //     and inside each the narrower groups before the group itself (tryGroup).
@@ -38,9 +38,10 @@
 //  5. A trial places tasks, each in a statement of its own (trial.Try). A placer asks for the best node (feasible.Finder.Choose),
 //     reserves it, and tries the next best if a plugin then refuses. Tasks of one class are placed as a batch, distributed over
 //     the fewest and tightest groups.
-//  6. Is it enough? The gang plugin decides: ready, pipelined (ready once resources are released), or not placed. If not placed,
-//     the whole trial is taken back, the last placement first. If a plugin scores finished placements, all groups are tried, and then
-//     a new trial is made in the best group: volumes and devices that the first trial chose were released with it.
+//  6. Are enough tasks placed? The gang plugin decides: ready, pipelined (ready once resources are released), or not placed. If
+//     the job is not placed, the whole trial is taken back, the last placement first. If a plugin scores finished placements, all
+//     groups are tried, and then a new trial is made in the best group: volumes and devices that the first trial chose were
+//     released with it.
 //  7. A job that is ready is committed (finish): its statements hand the tasks to the cache, which makes a bind transaction of them.
 //     The job is tried again for its remaining tasks. A pipelined job keeps its placement until the session ends. For a job
 //     that was not placed, the reasons are recorded for each group (explain.RecordUnplaced), from the shortfalls of its trials.

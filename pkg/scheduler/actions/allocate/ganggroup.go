@@ -16,8 +16,9 @@ import (
 // A gang group is placed as a whole: one trial places the minimum of each of its gangs. After that, each gang is
 // scheduled by itself for its remaining tasks.
 
-// scheduleGangGroup places the job's gang group, if the group has several gangs and was not tried in this session yet. It returns
-// false if the caller is to schedule the job by itself: the job has no such group, or its group is placed.
+// scheduleGangGroup places the job's gang group, if the group has several gangs and was not tried in this session yet.
+// It returns false if the caller is to schedule the job by itself: the job is in no such group, or the minima of the
+// group's gangs are placed.
 func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
 	gangGroup := s.run.Session.Placements.GangGroup(job)
 	if gangGroup == nil || len(gangGroup.Gangs) < 2 {
@@ -29,7 +30,8 @@ func (s *scheduler) scheduleGangGroup(job *api.JobInfo) (taken bool) {
 	return s.gangGroups[gangGroup] != groupPlaced
 }
 
-// placeGangGroup places those gangs of the gang group that lack members, and hands their tasks over to be bound.
+// placeGangGroup places the gangs of the gang group that lack members, and hands their tasks over to be bound. If one
+// of the gangs cannot be placed now, it places none of them.
 func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	u := search.NewGroupSearch(s.run, gangGroup, s.waiting.pending)
 	for _, terms := range gangGroup.Gangs {
@@ -67,10 +69,12 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 	return groupPlaced
 }
 
-// groupBlockedBy returns the reason why the named gang keeps its gang group from being placed now; empty if it does not. job is
-// nil if the gang does not exist. lacks reports whether the gang is short of its minimum, so that the gang group's trial must
-// place members of it. Volcano's gang plugin counts pending best-effort members as ready; a gang that is ready only by such a
-// member, which fits nowhere, lacks another member.
+// groupBlockedBy returns the reason why the named gang keeps its gang group from being placed now; empty if the gang
+// does not block the group. job is nil if the gang does not exist. lacks reports whether the gang is short of its
+// minimum, so that the gang group's trial must place members of it.
+//
+// Volcano's gang plugin counts pending best-effort members as ready. If the minimum needs such a member and the member
+// fits nowhere, the gang lacks another member.
 func (s *scheduler) groupBlockedBy(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {
 		return "does not exist", false

@@ -32,8 +32,8 @@ func holdsIdle(run *state.Run, result *trial.Result, bound bool) bool {
 	return false
 }
 
-// noteHolds records, for each gang among the placements that holds idle resources, that its namespace does so in this
-// session (crosssession.Holds). bound reports whether the gangs are ready, so that members with room now are bound.
+// noteHolds records the namespace of each placed gang that holds idle resources in this session (crosssession.Holds).
+// bound reports whether the gangs are ready: members with room now are then bound, and do not count.
 func noteHolds(run *state.Run, placed search.PlacedGangs, bound bool) {
 	var holders, gangs []*api.JobInfo
 	for _, p := range placed {

@@ -15,8 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// resolveTierNames replaces the names of HyperNode tiers by their numbers, in a copy of the job's PodGroup that only the
-// session uses. It also rebuilds the job's sub-jobs, because each has its own copy of the network topology.
+// resolveTierNames replaces the names of HyperNode tiers by their numbers, in a copy of the job's PodGroup that only
+// the session uses. It also rebuilds the job's sub-jobs, because each sub-job has its own copy of the network topology.
 func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 	podGroup := job.PodGroup.Clone()
 	topologies := []*scheduling.NetworkTopologySpec{podGroup.Spec.NetworkTopology}
@@ -39,8 +39,8 @@ func resolveTierNames(ssn *framework.Session, job *api.JobInfo) {
 	for uid, subJob := range job.SubJobs {
 		allocated[uid] = subJob.AllocatedHyperNode
 	}
-	// SetPodGroup resets the job's queue and minima to the PodGroup's. The job's own values are kept: plugins may have
-	// set other minima, and running pods may keep the job in another queue.
+	// SetPodGroup resets the job's queue and minima to the values of the PodGroup. The job's own values are saved and
+	// restored, because plugins may have set other minima, and running pods may keep the job in another queue.
 	queue, least, ofRoles, ofAllRoles, subJobs := job.Queue, job.MinAvailable, maps.Clone(job.TaskMinAvailable), job.TaskMinAvailableTotal, maps.Clone(job.MinSubJobs)
 	job.SetPodGroup(podGroup)
 	job.Queue, job.MinAvailable, job.TaskMinAvailable, job.TaskMinAvailableTotal, job.MinSubJobs = queue, least, ofRoles, ofAllRoles, subJobs
@@ -58,10 +58,10 @@ func namesTiers(job *api.JobInfo) bool {
 		func(policy scheduling.SubGroupPolicySpec) bool { return names(policy.NetworkTopology) })
 }
 
-// lowestHyperNode returns the HyperNode of the lowest tier that holds all placed members of the job; empty when none does
-// or no member is placed. Upstream sets this HyperNode only for jobs whose sub-jobs have a topology of their own. But in
-// any job, a new member that replaces a lost one must be placed near the running members
-// (https://github.com/volcano-sh/volcano/pull/3971).
+// lowestHyperNode returns the HyperNode of the lowest tier that holds all placed members of the job; empty if no
+// HyperNode holds all of them, or if no member is placed. Upstream sets this HyperNode only for jobs whose sub-jobs
+// have a topology of their own. But in any job, a new member that replaces a lost member must be placed near the
+// running members (https://github.com/volcano-sh/volcano/pull/3971).
 func lowestHyperNode(ssn *framework.Session, job *api.JobInfo) string {
 	nodes := sets.New[string]()
 	for status, tasks := range job.TaskStatusIndex {

@@ -15,8 +15,8 @@ import (
 type jobQueue struct {
 	// first is the plugins' job order: it reports whether the left job goes before the right one.
 	first func(l, r any) bool
-	// ask calls sort, which orders the jobs by first. While sort runs, ask may leave out plugins that treat all of the
-	// jobs as equal.
+	// ask calls sort, which sorts the jobs by the function first. While sort runs, ask may disable plugins that treat
+	// all of the jobs as equal, because their comparisons are slow.
 	ask func(jobs []*api.JobInfo, sort func())
 	// jobs are the queue's jobs. The first call of pop sorts them and sets sorted.
 	jobs   []*api.JobInfo
@@ -64,8 +64,8 @@ func (q *jobQueue) reorder(jobs []*api.JobInfo) {
 	}
 }
 
-// compare returns the order of two jobs. It calls first only once, because the plugins' order treats no two jobs as
-// equal.
+// compare returns the order of two jobs. It never returns 0 and calls q.first only once, because the plugins' order
+// treats no two jobs as equal.
 func (q *jobQueue) compare(l, r *api.JobInfo) int {
 	if q.first(l, r) {
 		return -1
@@ -73,8 +73,8 @@ func (q *jobQueue) compare(l, r *api.JobInfo) int {
 	return 1
 }
 
-// usualOrder compares jobs by priority, creation time and UID: as the priority plugin does, and the session if plugins
-// treat two jobs as equal.
+// usualOrder compares jobs by priority, creation time and UID. The priority plugin compares priorities in this way. The
+// session compares creation time and UID if all plugins treat two jobs as equal.
 func usualOrder(l, r *api.JobInfo) int {
 	return cmp.Or(cmp.Compare(r.Priority, l.Priority), l.CreationTimestamp.Compare(r.CreationTimestamp.Time), cmp.Compare(l.UID, r.UID))
 }

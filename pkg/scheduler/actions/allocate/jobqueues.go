@@ -33,8 +33,8 @@ type firstJob struct {
 	framework.Precedence
 }
 
-// newJobQueues returns the jobs to be placed. Jobs are pushed in the order of their UIDs, so that the order among equal jobs is
-// always the same.
+// newJobQueues returns the queues with the jobs to be placed. Jobs are pushed in the order of their UIDs, so that the
+// order among equal jobs is always the same.
 func newJobQueues(s *state.Run) *jobQueues {
 	q := &jobQueues{
 		queues:  util.NewPriorityQueue(s.Session.QueueOrderFn),
@@ -72,16 +72,17 @@ func newJobQueues(s *state.Run) *jobQueues {
 	return q
 }
 
-// pushQueues adds the queues that have jobs to the priority queue. Their order depends on the placed tasks, so it is
-// called after the jobs in first were scheduled.
+// pushQueues adds the queues that have jobs to the priority queue. The order of the queues depends on the placed tasks,
+// so pushQueues is called after the jobs in q.first were scheduled.
 func (q *jobQueues) pushQueues(ssn *framework.Session) {
 	for _, uid := range slices.Sorted(maps.Keys(q.jobs)) {
 		q.queues.Push(ssn.Queues[uid])
 	}
 }
 
-// askJobOrder calls sort, which orders the jobs by the plugins. If all jobs are short of their minimum, sort runs without the gang plugin: it
-// treats such jobs as equal, but counts the tasks of both jobs for each comparison.
+// askJobOrder calls sort, which orders the jobs by the plugins. If all jobs are short of their minimum, sort runs
+// without the gang plugin. The gang plugin treats such jobs as equal, but counts the tasks of both jobs for each
+// comparison.
 func (q *jobQueues) askJobOrder(s *state.Run, jobs []*api.JobInfo, sort func()) {
 	if slices.ContainsFunc(jobs, func(job *api.JobInfo) bool { return !q.pending[job.UID].IsShort(job) }) {
 		sort()

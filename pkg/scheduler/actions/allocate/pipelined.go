@@ -13,9 +13,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// takeBack resets members to Pending that preempt or reclaim pipelined without an eviction for their gang or its gang group. These actions may run
-// before allocate, and pipeline members also on nodes whose resources are idle, or are released for another reason. If that repeats in each session,
-// such members are never bound and hold idle resources without limit. So allocate places them itself.
+// takeBack resets pipelined members to Pending if preempt or reclaim pipelined them without evicting a pod for their
+// gang or gang group. These actions may run before allocate, and pipeline members also on nodes whose resources are
+// idle, or are released for another reason. If that repeats in each session, such members are never bound and hold idle
+// resources without limit. So allocate places them itself.
 func takeBack(ssn *framework.Session) {
 	var pipelined []*api.TaskInfo
 	for _, job := range ssn.Jobs {
@@ -28,9 +29,10 @@ func takeBack(ssn *framework.Session) {
 	}
 	statement := vcframework.NewStatement(ssn.Session)
 	for _, task := range pipelined {
-		// If allocate, which may run twice in a session, pipelined the task, its pod has a node, and event handlers release the claims that are
-		// reserved there. Other actions set no node and reserve nothing. If the pod had a node then, plugins would release what they have
-		// reserved for other pods since.
+		// UnPipeline calls event handlers, which release the claims that are reserved for a pod with a node. If
+		// allocate pipelined the task earlier in this session, the pod has a node and its claims are reserved. Other
+		// actions set no node and reserve nothing. So no node is set here: plugins would release the reservations of
+		// other pods.
 		if err := statement.UnPipeline(task); err != nil {
 			klog.ErrorS(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
 		}

@@ -17,7 +17,7 @@ import (
 // scheduler places the jobs of a session, one after the other.
 type scheduler struct {
 	run *state.Run
-	// waiting are the jobs and tasks to be placed.
+	// waiting are the jobs of the session that are still to be placed, and their tasks.
 	waiting *jobQueues
 	// gangGroups is the result of each gang group that was tried in the session.
 	gangGroups map[*binding.GangGroup]groupResult
@@ -29,8 +29,8 @@ func newScheduler(run *state.Run) *scheduler {
 }
 
 // placeJob places enough of the pending tasks to make the job ready, or further tasks of a ready job. alone reports
-// whether no other job is left. placeJob reports whether tasks were handed over to be bound; if not, the job is not tried
-// again in this session.
+// whether no other job is left to be placed. placeJob reports whether tasks were handed over to be bound; if not, the
+// caller does not try the job again in this session.
 func (s *scheduler) placeJob(job *api.JobInfo, pending *state.Pending, alone bool) bool {
 	r, err := state.NewAttempt(s.run, job, pending, alone)
 	if err != nil {

@@ -16,7 +16,7 @@ func (s *scheduler) placeJobs() {
 	q := s.waiting
 	for _, job := range q.first {
 		if s.run.Session.Overused(s.run.Session.Queues[job.Queue]) {
-			q.jobs[job.Queue].push(job.JobInfo) // to be explained with the queue's other jobs
+			q.jobs[job.Queue].push(job.JobInfo) // explainOverused then records why the job waits
 			continue
 		}
 		s.run.Session.SetCurrentJob(job.UID)
@@ -29,9 +29,9 @@ func (s *scheduler) placeJobs() {
 	}
 }
 
-// scheduleFirstJob places a job that a plugin put before all queues. If the plugin named only some of its tasks, only these are
-// placed now. The other tasks are placed when the job's queue is scheduled; on idle resources only, if tasks of the job then wait
-// for resources being released.
+// scheduleFirstJob places a job that a plugin put before all queues. If the plugin named only some of the job's tasks,
+// only these are placed now. The other tasks are placed when the job's queue is scheduled. They are placed on idle
+// resources only, if tasks of the job then wait for resources being released.
 func (s *scheduler) scheduleFirstJob(job firstJob) {
 	pending := s.waiting.pending[job.UID]
 	var others *state.Pending
@@ -51,7 +51,8 @@ func (s *scheduler) scheduleFirstJob(job firstJob) {
 	s.waiting.jobs[job.Queue].push(job.JobInfo)
 }
 
-// scheduleQueue schedules the next job of the queue, and puts the queue back while it has jobs.
+// scheduleQueue schedules the next job of the queue, and puts the queue back into the priority queue. It drops a queue
+// that is overused or has no more jobs.
 func (s *scheduler) scheduleQueue(queue *api.QueueInfo) {
 	if s.run.Session.Overused(queue) {
 		klog.V(3).InfoS("Skipped the jobs of an overused queue", "queue", queue.Name)
@@ -68,11 +69,11 @@ func (s *scheduler) scheduleQueue(queue *api.QueueInfo) {
 	s.waiting.queues.Push(queue)
 }
 
-// scheduleJob places as many of the job's tasks as it can, and puts the job back into its queue while some are left. alone
-// reports whether no other job is left.
+// scheduleJob places as many of the job's tasks as possible in one attempt. If it placed tasks and others are left, it
+// puts the job back into its queue. alone reports whether no other job is left to be placed.
 func (s *scheduler) scheduleJob(job *api.JobInfo, alone bool) {
 	pending := s.waiting.pending[job.UID]
-	if pending.Empty() || s.scheduleGangGroup(job) { // its gang group was scheduled instead
+	if pending.Empty() || s.scheduleGangGroup(job) { // the job's gang group was scheduled instead
 		return
 	}
 	if s.placeJob(job, pending, alone) && !pending.Empty() {
@@ -89,7 +90,7 @@ func (s *scheduler) explainOverused(queue *api.QueueInfo) {
 	for jobs := s.waiting.jobs[queue.UID]; !jobs.empty(); {
 		job := jobs.pop()
 		pending := s.waiting.pending[job.UID]
-		if pending.Empty() { // placed with its gang group
+		if pending.Empty() { // all of the job's tasks are already placed
 			continue
 		}
 		pending.RestoreFitErrors(job)

@@ -11,27 +11,28 @@ import (
 )
 
 const (
-	// maxPackingSteps bounds one search for a packing plan. A step examines one task class on one node. So many steps
-	// take about 150 ms.
+	// maxPackingSteps bounds the steps of one search for a packing plan. A step examines one task class on one node.
+	// 1,500,000 steps take about 150 ms.
 	maxPackingSteps = 1_500_000
 	// sessionPackingSteps bounds the steps of all searches for packing plans in one session (Budget).
 	sessionPackingSteps = 2_000_000
 	// MaxFurtherLooks bounds the cost of placing one gang again after its first trial has failed, for example in other
-	// orders of its tasks. Each placed task costs as many looks as the gang has task classes, because it changes a node
-	// that is then checked for each class. The bound allows one further trial of 1,000 tasks of 8 classes, the largest
-	// gangs in the random tests; smaller gangs get more trials.
+	// orders of its tasks. The cost is counted in looks: a look checks one node for one task class. A placed task
+	// changes its node, so it costs one look for each task class of the gang. The bound allows one further trial of
+	// 1,000 tasks of 8 classes, the largest gangs in the random tests. Smaller gangs get more trials.
 	MaxFurtherLooks = 8_000
-	// sessionLooks bounds such further trials of all gangs in one session, in the same unit as MaxFurtherLooks. So many
-	// looks take about 200 ms.
+	// sessionLooks bounds the looks (MaxFurtherLooks) of further trials of all gangs in one session. 24,000 looks take
+	// about 200 ms.
 	sessionLooks = 3 * MaxFurtherLooks
 )
 
-// turnsKept is for how many sessions a waiting search keeps its position among the waiting searches although it does not
-// ask for steps again.
+// turnsKept is how many sessions a waiting search keeps its position among the waiting searches without asking for
+// steps again. After that, the search is forgotten.
 const turnsKept = 10
 
-// Search identifies a search for room for tasks of a job. GangGroup is the job's gang group, or the job itself if it has none. Set names the set
-// of nodes, or the kind of search. These stay the same when the nodes or the tasks change.
+// Search identifies a search for nodes that have room for tasks of a job. GangGroup is the job's gang group, or the job
+// itself if it has none. Set names the set of nodes, or the kind of search. A search in a later session has the same
+// Search value, even if nodes or tasks have changed.
 type Search struct {
 	GangGroup string
 	Job       api.JobID
@@ -39,43 +40,44 @@ type Search struct {
 	IdleOnly  bool
 }
 
-// Budget divides the steps that searches may take in a session. A search that gets too few steps waits for a turn. In each session,
-// one waiting search has its turn: it gets the steps of a complete search, whatever other searches use. It is chosen first by
-// namespace: the one whose last turn was longest ago; then by gang group: the one that has waited longest for a turn; then by how
-// long the search has waited. So each namespace has a turn after as many sessions as other namespaces wait. Each of its gang groups
-// has a turn after as many turns of the namespace as gang groups waited before it. The number of searches, and changes between
-// sessions, do not matter.
+// Budget divides the steps that searches may take in a session. A search that gets too few steps waits for a turn. In
+// each session, one waiting search has its turn: it gets the steps of a complete search, whatever other searches use.
+//
+// The turn goes to the namespace whose last turn was longest ago. In that namespace, it goes to the gang group that has
+// waited longest for a turn, and in that gang group to the search that has waited longest. So a namespace or a gang
+// group cannot get more turns by having more searches.
 type Budget struct {
 	session int
 	// Left is how many steps searches may still use in the current session.
 	Left int
 	// Next is the search whose turn it is in this session; nil if no search waited, or if the turn was used.
 	Next *Search
-	// gangGroups are the gang groups with waiting searches, by the name in Search.GangGroup; a gang without a gang group counts as one. asked is a
-	// logical clock: it advances when a search asks for more steps, and when one gets its turn.
+	// gangGroups are the gang groups with waiting searches, by the name in Search.GangGroup; a gang without a gang
+	// group counts as one. asked is a logical clock: it advances when a search asks for more steps, and when a search
+	// gets its turn.
 	gangGroups map[string]*waitingGangGroup
 	asked      int
-	// served is when each namespace with waiting gang groups had its last turn or, if it had none since it began to wait,
-	// when it began, by the clock asked. A namespace that waits again is behind the others, because it was forgotten in
-	// between.
+	// served is when each namespace with waiting gang groups had its last turn, by the clock asked. For a namespace
+	// that had no turn yet, it is when the namespace began to wait. A namespace without waiting gang groups is dropped,
+	// so it is behind all others when it waits again.
 	served map[string]int
 }
 
-// waitingGangGroup is a gang group, or a gang without one, that waits for a turn. since is when it began to wait, or had
-// its last turn, by the clock Budget.asked.
+// waitingGangGroup is a gang group, or a gang without a gang group, that waits for a turn. since is when it began to
+// wait or had its last turn, by the clock Budget.asked.
 type waitingGangGroup struct {
 	since     int
 	namespace string
 	searches  map[Search]*waitingSearch
 }
 
-// waitingSearch is a search that waits for a turn: since when, by the clock Budget.asked, and the session in which it
-// last asked for steps.
+// waitingSearch is a search that waits for a turn. since is when the search began to wait, by the clock Budget.asked.
+// asked is the session in which the search last asked for steps.
 type waitingSearch struct{ since, asked int }
 
 // beginSession starts a session with the given number of steps, and chooses the search whose turn it is. That search no
-// longer waits, even if it does not ask for steps in this session. If the steps of its turn are too few, it waits again,
-// behind the others.
+// longer waits, even if it does not ask for steps in this session. If the steps of its turn are too few, the search
+// waits again, behind the other searches.
 func (b *Budget) beginSession(steps int) {
 	b.session++
 	b.Left = steps
@@ -116,8 +118,8 @@ func (b *Budget) forgetAbsent() {
 }
 
 // fairShare returns how many steps a search for a packing plan may use. In its turn, a search gets the steps of a
-// complete search. Otherwise it gets an equal share of the remaining steps, without the steps of the search whose turn it
-// is. searches is how many searches its job still has to make, including this one.
+// complete search. Otherwise it gets an equal share of the remaining steps, from which the steps for the search whose
+// turn it is are subtracted first. searches is how many searches the job still has to make, including this one.
 func (b *Budget) fairShare(of Search, searches int) int {
 	left := b.Left
 	if b.Next != nil {
@@ -132,8 +134,9 @@ func (b *Budget) fairShare(of Search, searches int) int {
 // Open reports whether AcquireAll would give steps to the search.
 func (b *Budget) Open(of Search) bool { return b.Left > 0 || b.Next != nil && *b.Next == of }
 
-// AcquireAll takes the steps of a search that is made with all of them or not at all. It succeeds while any steps remain,
-// or if it is the search's turn. Otherwise it returns false, and the search waits for a turn.
+// AcquireAll takes the steps from the budget for a search that cannot be made with fewer steps. It succeeds while any
+// steps remain in the session, or if it is the search's turn. Otherwise it returns false, and the search waits for a
+// turn.
 func (b *Budget) AcquireAll(of Search, steps int) bool {
 	if !b.useTurn(of) && b.Left <= 0 {
 		b.Enqueue(of)

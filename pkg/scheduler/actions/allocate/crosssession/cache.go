@@ -18,19 +18,19 @@ import (
 type Cache struct {
 	// Seed is the seed of all hashes that are compared between sessions.
 	Seed maphash.Seed
-	// Tasks keeps facts about tasks for package feasible.
+	// Tasks caches data about tasks, such as class keys, for package feasible.
 	Tasks *feasible.FactCache
-	// solutions are the answers to packing problems, by a hash of the problem's numbers, and the records of RecordFailed.
-	// They were found or used in this session; former are from the last session.
+	// solutions are the answers to packing problems, by a hash of the problem's numbers, and the records of
+	// RecordFailed. They were found or used in this session. former are the solutions of the last session.
 	solutions, former map[uint64]Solution
 	// Packing is the budget of searches for packing plans. Orders is the budget of further trials after a first trial of
 	// a gang has failed, such as trials of other orders of its tasks.
 	Packing, Orders Budget
 	// Gangs are the reasons why gangs fit nowhere, by the fingerprint of everything on which the result depends.
-	// formerGangs are from the last session.
+	// formerGangs are the reasons of the last session.
 	Gangs, formerGangs map[uint64]Explanation
-	// GangGroups are the reasons why gang groups fit nowhere, by the gang group's ID. FormerGangGroups are from the last
-	// session.
+	// GangGroups are the reasons why gang groups fit nowhere, by the gang group's ID. FormerGangGroups are the reasons
+	// of the last session.
 	GangGroups, FormerGangGroups map[string]GangGroupReasons
 	// Nodes keeps the fingerprints of nodes.
 	Nodes Nodes
@@ -76,8 +76,8 @@ func (m *Cache) BeginSession() {
 	m.Holds.beginSession(time.Now())
 }
 
-// CachedExplanation returns why a gang with this fingerprint did not fit in this session or in the last one; false if no
-// reason is kept.
+// CachedExplanation returns why a gang with this fingerprint did not fit in this session or in the last one; false if
+// the cache has no explanation for the fingerprint.
 func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {
 	found, ok := m.Gangs[fingerprint]
 	if !ok {
@@ -107,8 +107,8 @@ func (m *Cache) lookup(key uint64) (Solution, bool) {
 	return found, ok
 }
 
-// Refute looks for a proof that the problem cannot be solved, first in the cache. It returns packing.Impossible if there
-// is one.
+// Refute looks for a proof that the problem cannot be solved, first in the cache. It returns packing.Impossible if it
+// finds a proof.
 func (m *Cache) Refute(problem *packing.Problem) packing.Answer {
 	key := maphash.String(m.Seed, "refute "+problem.Key())
 	found, ok := m.lookup(key)
@@ -119,10 +119,10 @@ func (m *Cache) Refute(problem *packing.Problem) packing.Answer {
 	return found.Answer
 }
 
-// Solve looks for a packing plan for the problem, first in the cache. of identifies the search, whose job shares the
-// remaining steps among this many searches. The problem's nodes must be in the order of their keys, so that a plan is
-// valid for each problem with the same key. Solve returns false if the session's steps did not suffice for a complete
-// search.
+// Solve looks for a packing plan for the problem, first in the cache. of identifies the search. The remaining steps are
+// divided among the job's remaining searches; searches is their number. The problem's nodes must be in the order of
+// their keys, so that a plan is valid for each problem with the same key. Solve returns false if the session's steps
+// did not suffice for a complete search.
 func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Solution, bool) {
 	key := maphash.String(m.Seed, "solve "+problem.Key())
 	found, ok := m.lookup(key)
@@ -145,8 +145,8 @@ func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Soluti
 // Way names a search strategy: a way to look for room for tasks.
 type Way string
 
-// FirstOrders is to place the tasks by rank, and the largest first. OtherOrders is to place them in other orders. AnyWay
-// stands for all ways that are tried.
+// FirstOrders is the way that places the tasks by rank, and then the largest first. OtherOrders is the way that places
+// them in other orders. AnyWay stands for all ways that are tried.
 const (
 	FirstOrders Way = "first"
 	OtherOrders Way = "others"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package crosssession keeps results of allocate that a search in the next session would only repeat: answers to packing
-// problems, explanations of gangs and of gang groups, and ways that are known to fail. It also divides the steps
+// problems, explanations of gangs and of gang groups, and ways to place tasks that are known to fail. It also divides the steps
 // that searches may take in a session (Budget), so that each search gets its turn.
 //
 // An entry that a session does not use is dropped when the next session begins. The package is independent of sessions:

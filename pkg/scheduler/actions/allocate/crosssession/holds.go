@@ -8,15 +8,16 @@ import (
 )
 
 // A gang that waits for resources being released keeps its placement in each session, with idle resources for its other
-// members. Pods that are being deleted may follow one another without end, so each namespace has a leaky bucket. The time
-// in which its gangs hold idle resources fills the bucket. The time in which they hold none drains it at a quarter of
-// that rate. When the bucket holds 5 minutes, the namespace is paused until the bucket is empty: its gangs are then
-// placed on idle resources only, and none keeps a placement while it waits. So over a long time a namespace holds idle
-// resources for at most a fifth of the time. A namespace that holds them for less is never paused.
+// members. Pods that are being deleted may follow one another without end, so each namespace has a leaky bucket. Time
+// in which gangs of the namespace hold idle resources fills the bucket. Time in which they hold none drains the bucket
+// at a quarter of that rate. When the bucket holds 5 minutes, the namespace is paused until the bucket is empty. In a
+// pause, its gangs are placed on idle resources only, and a gang that must wait keeps no placement. So over a long time
+// a namespace holds idle resources for at most a fifth of the time. A namespace that holds them for less than a fifth
+// is never paused.
 //
-// A gang that waits for pods that were evicted for it waits for some minutes at most. It fills the bucket at a quarter of
-// the rate, and keeps its placement even in a pause. Without a limit a namespace could evict a pod of its own for one
-// gang after the other.
+// A gang that waits for pods that were evicted for it waits for some minutes at most. It fills the bucket at a quarter
+// of the rate, and keeps its placement even in a pause. If it did not fill the bucket, a namespace could hold idle
+// resources without limit, by evicting a pod of its own for one gang after the other.
 const (
 	holdsFor = 5 * time.Minute
 	// drainsIn is the ratio of the time that the bucket takes to drain to the time that filled it.
@@ -24,7 +25,7 @@ const (
 	pause    = drainsIn * holdsFor
 )
 
-// Holds records how long gangs have held idle resources, by namespace. Queues and PodGroups would not do as keys,
+// Holds records how long gangs have held idle resources, by namespace. Queues and PodGroups are not used as keys,
 // because a tenant can choose and recreate them.
 type Holds struct {
 	of map[string]*hold
@@ -38,7 +39,7 @@ type hold struct {
 	held    time.Duration
 	session uint64
 	at      time.Time
-	// passed is how much time since the previous session counted in that session. added is how much of it went into the
+	// passed is the time that calls of Note have counted in the session. added is the part of it that they added to the
 	// bucket.
 	passed, added time.Duration
 	// until is the end of the last pause, which may be over.

@@ -15,12 +15,12 @@ import (
 // Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
 // need not be computed again.
 type Nodes struct {
-	// nodes are the records of the session's nodes, by node number: the position in the order of names. former are from
-	// the last session.
+	// nodes are the records of the session's nodes, by node number: the node's position in the order of names. former
+	// are the records of the last session.
 	nodes, former []nodeRecord
 	// infos are the NodeInfos of the records, in the same order.
 	infos []*api.NodeInfo
-	// numbered is the number that was given to a Node object last.
+	// numbered is the last number that was given to a Node object (nodeRecord.number).
 	numbered uint64
 }
 
@@ -31,8 +31,8 @@ type nodeRecord struct {
 	// another object.
 	object *v1.Node
 	number uint64
-	// fingerprint was computed from kept, the state of the session's NodeInfo at that time. kept.info is nil if no
-	// fingerprint was computed yet.
+	// fingerprint is the node's fingerprint. It was computed from kept, the state of the session's NodeInfo at that
+	// time. kept.info is nil if no fingerprint was computed yet.
 	fingerprint uint64
 	kept        nodeState
 	// asGiven reports whether kept is the state of the NodeInfo in the snapshot, before the session changed it.
@@ -57,8 +57,8 @@ type nodeState struct {
 // beginSession starts a session. It drops the nodes that the last session did not use.
 func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
 
-// open prepares the records for the session's nodes (all), once in each session. If these are the NodeInfos of the last
-// session, its records are used further.
+// open prepares the records for the session's nodes (all), once in each session. If all has the same NodeInfos as the
+// last session, the records of the last session are reused.
 func (m *Nodes) open(all []*api.NodeInfo) {
 	if m.nodes != nil {
 		return
@@ -73,8 +73,8 @@ func (m *Nodes) open(all []*api.NodeInfo) {
 	}
 }
 
-// recordOf returns the record of the node with this number. If the node has the same Node object as in the last session,
-// it is that session's record. all are the session's nodes.
+// recordOf returns the record of the node with this number. all are the session's nodes. If the node has the same Node
+// object as in the last session, recordOf returns the record of the last session.
 func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	m.open(all)
 	r := &m.nodes[node]
@@ -90,12 +90,12 @@ func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 	return r
 }
 
-// NumberOf returns the number of the Node object of the node at index node of all, the session's nodes. It stays the same
-// as long as sessions have the object. No two objects share a number.
+// NumberOf returns the number of the Node object of the node at index node of all, the session's nodes. The number
+// stays the same as long as each session has the object. No two objects share a number.
 func (m *Nodes) NumberOf(node int32, all []*api.NodeInfo) uint64 { return m.recordOf(node, all).number }
 
 // formerPlace returns the named node's index in former; false if the last session did not have it. now is the node's
-// current index, which is tried first because it usually is the same.
+// current index, which is tried first, because most nodes keep their index.
 func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	if now < len(m.former) && m.former[now].name == name {
 		return now, true
@@ -104,8 +104,8 @@ func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 }
 
 // FingerprintOf returns the fingerprint of the node's current state: the stored one if the state is unchanged, else the
-// result of compute. touched reports whether the session may have changed the node. If it has not, and got the same
-// NodeInfo as the last session, the state is not compared, because package snapshot has compared it.
+// result of compute. touched reports whether the session may have changed the node. If the node is untouched and has
+// the NodeInfo of the last session, its state is not compared, because package snapshot has compared it.
 func (m *Nodes) FingerprintOf(node int32, all []*api.NodeInfo, touched bool, compute func(number uint64) uint64) uint64 {
 	m.open(all)
 	info := all[node]
@@ -134,8 +134,8 @@ func hasPlaced(info *api.NodeInfo) bool {
 	return false
 }
 
-// stateOf returns the node's state. To save memory, amounts that are equal in other, the state of another node, are
-// shared with it.
+// stateOf returns the node's state. To save memory, the result shares equal amounts with other, the state of another
+// node.
 func stateOf(info *api.NodeInfo, other *nodeState) nodeState {
 	amount := func(r *api.Resource, shared *snapshot.Amount) *snapshot.Amount {
 		if shared != nil && shared.Is(r) {
@@ -158,7 +158,7 @@ func (s *nodeState) is(info *api.NodeInfo) bool {
 		s.idle.Is(info.Idle) && s.releasing.Is(info.Releasing) && s.pipelined.Is(info.Pipelined) && s.allocatable.Is(info.Allocatable)
 }
 
-// measuredAt returns when the node's usage was measured, in nanoseconds; 0 for a node without one.
+// measuredAt returns when the node's usage was measured, in nanoseconds; 0 for a node without a measured usage.
 func measuredAt(info *api.NodeInfo) int64 {
 	if info.ResourceUsage == nil {
 		return 0

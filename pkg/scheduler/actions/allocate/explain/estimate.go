@@ -11,9 +11,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// estimateIn computes how many members of the gang fit into the set of nodes, the smallest first, and the reasons that
-// stop the next one. It uses numbers only, and puts each task on the node with the most room left. Once a task class has
-// no room, other classes of the same role are not tried, as in a trial.
+// estimateIn computes how many members of the gang fit into the set of nodes, the smallest members first, and the
+// reasons that stop the next member. It makes no trial: it assigns each task to the node that has the most resources
+// left. Once a task class has no room, other classes of the same role are not tried, as in a trial.
 func estimateIn(r *state.Attempt, set *nodeset.Set) state.Shortfall {
 	e := &estimate{in: r.Packing, set: set, room: make([][]float64, len(set.Nodes)), members: map[int32]bool{}}
 	for place, node := range set.Nodes {
@@ -60,7 +60,7 @@ type estimate struct {
 	members map[int32]bool
 }
 
-// place puts as many tasks of the class on nodes as fit, and returns their number.
+// place adds to the estimate as many tasks of the class as fit on the nodes, and returns their number.
 func (e *estimate) place(class int) int {
 	kind, cache := &e.in.Problem.Classes[class], e.in.Caches[class]
 	for placed := range e.in.Tasks[class] {
@@ -108,8 +108,8 @@ func (e *estimate) taken(place int, ports []string) bool {
 	return slices.ContainsFunc(ports, func(port string) bool { return e.ports[place][port] })
 }
 
-// refusals counts the nodes of the set by the reason why they do not take the next task of the class. already are the nodes
-// that have members of the gang outside of the estimate.
+// refusals counts the nodes of the set by the reason why they do not take the next task of the class. already are the
+// nodes with members of the gang that were placed before the estimate.
 func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Refusals {
 	request := e.in.Problem.Classes[class].Request
 	member := func(node int32) bool { return e.members[node] || already.Known[node] }
@@ -125,8 +125,8 @@ func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Ref
 	})
 }
 
-// short returns the names of resources: the node has too little of them left for the request. If it has enough of all of
-// them, host ports are missing.
+// short returns the names of the resources of which the node at index place has too little left for the request. If the
+// node has enough of all resources, short returns "host ports", because only these can be missing.
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {

@@ -27,9 +27,10 @@ type explainedPlace struct {
 	group *topology.Group
 }
 
-// RecordUnplaced records why the job was not placed: for each node group or HyperNode where it may be placed, or for all
-// nodes, how many of the needed members fit, and the reason that stops the next. It uses results of trials, or arithmetic
-// whose results equal gangs share. So it checks each node at most once for each of a few task classes.
+// RecordUnplaced records why the job was not placed: for each node group or HyperNode where it may be placed, or for
+// all nodes, how many of the needed members fit, and the reason that stops the next member. It uses results of trials,
+// or arithmetic. Equal gangs share the results of arithmetic, so it checks each node at most once for each of a few
+// task classes.
 func RecordUnplaced(r *state.Attempt) {
 	if reason := r.Found.BestEffortReason; reason != "" {
 		r.Run.SetPendingReason(r.Job, framework.PendingReason{Reason: framework.NotEnoughResources, Message: reason})
@@ -114,7 +115,7 @@ func recordExplanation(r *state.Attempt, found crosssession.Explanation) {
 	}
 	r.Run.SetPendingReason(r.Job, found.PendingReason)
 	r.Run.Session.Explain(r.Job.UID, found.Explanation)
-	errs := api.NewFitErrors() // the same errors for every task: none of them is placed
+	errs := api.NewFitErrors() // every task gets the same errors, because none of the tasks is placed
 	errs.SetError(found.Explanation.Message)
 	for _, tasks := range r.Pending.Tasks {
 		for _, task := range tasks {
@@ -157,16 +158,17 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 	slices.SortFunc(out, func(l, o explainedPlace) int {
 		return cmp.Or(cmp.Compare(l.name, o.name), len(o.set.Nodes)-len(l.set.Nodes))
 	})
-	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name }) // the duplicates come from trials without the nodes to avoid
+	// A trial without the nodes to avoid has a smaller set of the same name. Only the larger set is explained.
+	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name })
 	if len(out) == 0 {
 		out = append(out, explainedPlace{set: r.Run.Index.All})
 	}
 	return out
 }
 
-// explainPlace explains why the gang was not placed in the node group, in the HyperNode or on all nodes, as at says. d is
-// the gang's demand. If arithmetic excluded a node group without a trial, and cannot compute how many members fit there,
-// a trial is made now.
+// explainPlace explains why the gang was not placed in at, which is a node group, a HyperNode or all nodes. d is the
+// gang's demand. If arithmetic excluded a node group without a trial, and cannot compute how many members fit there,
+// explainPlace makes a trial now.
 func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framework.NodeGroupExplanation {
 	e := framework.NodeGroupExplanation{Group: at.name, Nodes: len(at.set.Nodes)}
 	last, attempted := r.Found.Shortfalls[at.set]
@@ -190,9 +192,10 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 	return e
 }
 
-// explainedByNumbers reports whether numbers suffice to explain why the gang was not placed in the set. After a trial in
-// the set (attempted) they do only if numbers decide on all tasks. Without a trial it is enough that numbers prove that
-// the set has no room: a large job is not tried in each set only to find further reasons.
+// explainedByNumbers reports whether arithmetic on resources suffices to explain why the gang was not placed in the
+// set. After a trial in the set (attempted), it suffices only if nothing else decides where the tasks fit. Without a
+// trial, it is enough that arithmetic proves that the set has no room. So a large job is not tried in each set only to
+// find further reasons.
 func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false
@@ -254,8 +257,8 @@ func explainByTopology(r *state.Attempt, e *framework.GangExplanation) {
 	}
 }
 
-// Reuse records the explanation of an equal gang of this session or the last one for the gang, if nothing on which the
-// explanation depends has changed. It returns false if there is none, so that the gang must be tried.
+// Reuse records for the gang the explanation of an equal gang, from this session or the last one, if nothing on which
+// the explanation depends has changed. It returns false if no such explanation exists, so that the gang must be tried.
 func Reuse(r *state.Attempt) bool {
 	if r.Found.Fingerprint = r.FingerprintOf(); r.Found.Fingerprint == 0 {
 		return false

@@ -8,16 +8,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// maxProbed bounds how many tasks are placed only for explanations, in one run of the action: two gangs of 1,000. Beyond it,
-// explanations use upper bounds, which need no placement.
+// maxProbed bounds how many tasks are placed only for explanations, in one run of the action. It suffices for two gangs
+// of 1,000 members. Beyond this bound, explanations use upper bounds of how many members fit, which need no placement.
 const maxProbed = 2_000
 
-// maxProbedOfJob bounds how many tasks of one job are placed only for its explanation, if numbers already prove that the
-// job does not fit. It is enough for eight members in 32 node groups.
+// maxProbedOfJob bounds how many tasks of one job are placed only for its explanation, if arithmetic on resources
+// already proves that the job does not fit. It is enough for eight members in 32 node groups.
 const maxProbedOfJob = 256
 
-// probeGroup places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to record the
-// reason that stops the next. The number is bounded, and jobs whose sub-jobs choose among HyperNodes are not probed.
+// probeGroup places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to
+// record the reason that stops the next task. The number of tasks is bounded. Jobs whose sub-jobs choose among
+// HyperNodes are not probed.
 func probeGroup(r *state.Attempt, group *topology.Group) {
 	uid := r.Job.DefaultSubJobID()
 	tasks := r.Pending.Tasks[uid]

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// maxExplanation bounds the text about node groups in a gang's message, in bytes: groups are added until it is
-	// reached. With the rest of the text, the message stays near 1 kB, the usual limit of messages to users.
+	// maxExplanation bounds the text about node groups in a gang's message, in bytes: groups are added until the text
+	// reaches this length. With the rest of the text, the message stays near 1 kB, the usual limit of messages to
+	// users.
 	maxExplanation = 900
 	// maxReasons bounds the number of reasons for a node group, maxReason the bytes of one reason, and MaxText the bytes
 	// of a text of a plugin or queue that is shown instead of reasons. With these bounds, a message has room for a few
@@ -68,8 +69,8 @@ func compactGroup(g framework.NodeGroupExplanation, needed int, ready bool) stri
 func head(g framework.NodeGroupExplanation, needed int, ready bool) string {
 	var count string
 	switch {
-	case ready: // further members are optional, and placed one by one
-	case g.Group == "" && g.Queue != "" && g.Fits == 0: // a refusal by the queue says nothing about room
+	case ready: // further members are optional and placed one by one, so no count is shown
+	case g.Group == "" && g.Queue != "" && g.Fits == 0: // the queue refused the gang, so the number of members that fit is unknown
 	case g.Fits >= needed:
 		count = fmt.Sprintf("no room for the %d together", needed)
 		if needed == 1 {

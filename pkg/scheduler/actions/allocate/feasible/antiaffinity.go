@@ -18,19 +18,20 @@ import (
 )
 
 // sessionAntiAffinity holds the required anti-affinity terms of pods that were placed in this session. The Kubernetes
-// predicate knows nodes whose pods have such terms only from the beginning of the session. So it does not keep a pod without
-// affinity of its own away from pods that were placed since.
+// predicate looks for nodes whose pods have such terms only at the beginning of the session. So it does not keep a pod
+// without affinity of its own away from pods that were placed later in the session.
 //
-// Equal terms are stored once, because members of a gang share them: a task is matched once against each.
+// Equal terms, such as the terms of a gang's members, are stored once, so that a task is matched only once against each
+// term.
 type sessionAntiAffinity struct {
 	ssn     *framework.Session
 	enabled bool
 	terms   map[string]*antiAffinityTerm
 	// held are the terms of each placed task, with its node's value of the topology label.
 	held map[api.TaskID][]heldTerm
-	// version counts the terms that were added so far. matched caches the result of the last call of matching: the terms,
-	// at that version, that match the task. The same task is checked for many nodes in a row. A term that was removed
-	// since then has no holders, and so refuses no node.
+	// version counts the terms that were added so far. matched caches the last result of method matching, because the
+	// same task is checked for many nodes in a row. The cached terms are valid while version is the same. A term that
+	// was removed since has no holders, and so refuses no node.
 	version int
 	matched struct {
 		task    *api.TaskInfo
@@ -82,10 +83,11 @@ func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
 	}
 }
 
-// term returns the shared entry of the pod's term; nil if the term cannot be parsed. In that case the predicate refuses the
-// pod on every node anyway.
+// term returns the entry in s.terms for the pod's term, and adds it if it is new. It returns nil if the term cannot be
+// parsed: the predicate refuses such a pod on every node anyway.
 func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiAffinityTerm {
-	key := string(appendMessage(keybytes.Text(nil, pod.Namespace), term)) // without namespaces, a term refers to the pod's namespace
+	// A term that names no namespaces applies to the pod's own namespace, so the key includes that namespace.
+	key := string(appendMessage(keybytes.Text(nil, pod.Namespace), term))
 	if known, ok := s.terms[key]; ok {
 		return known
 	}
@@ -129,7 +131,8 @@ func (s *sessionAntiAffinity) filterResult(task *api.TaskInfo, node *api.NodeInf
 	return nil
 }
 
-// heldBy returns how many of the term's holders on nodes with its value of the topology label are the task itself.
+// heldBy returns how often the task itself counts among the term's holders on nodes with this value of the topology
+// label.
 func (s *sessionAntiAffinity) heldBy(task *api.TaskInfo, term heldTerm) (n int) {
 	for _, h := range s.held[task.UID] {
 		if h == term {
@@ -158,7 +161,7 @@ func (s *sessionAntiAffinity) matching(task *api.TaskInfo) []*antiAffinityTerm {
 	return m.terms
 }
 
-// excludes reports whether required anti-affinity of the first task keeps the other task off the first one's node.
+// excludes reports whether required anti-affinity of task one keeps task other off the node of task one.
 func (s *sessionAntiAffinity) excludes(one, other *api.TaskInfo) bool {
 	if !s.enabled {
 		return false

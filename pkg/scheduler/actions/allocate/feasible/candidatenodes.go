@@ -19,15 +19,16 @@ import (
 // errOtherShard is the filter result for nodes outside of this scheduler's shard, in upstream's sharding mode "hard".
 var errOtherShard = errors.New("node isn't in scheduler node shard")
 
-// candidatesKey identifies one of a class's CandidateNodes.
+// candidatesKey identifies the CandidateNodes of a class for a set of nodes, and for jobs with equal filter results.
 type candidatesKey struct {
 	set *nodeset.Set
-	// job is the key of the jobs to which the PerJob filter results apply; empty if they apply to all jobs.
+	// job is the key of the jobs to which filter results of scope framework.PerJob apply; empty if the results apply to
+	// all jobs.
 	job string
 }
 
-// CandidateNodes are the nodes of a set that take a task of a class by the filter results of cached plugins, best first.
-// Uncached plugins may still refuse them.
+// CandidateNodes are the nodes of a set that take a task of a class by the filter results of cached plugins, best
+// first. Uncached plugins are called later, and may still refuse a node.
 type CandidateNodes struct {
 	finder *Finder
 	key    candidatesKey
@@ -35,19 +36,19 @@ type CandidateNodes struct {
 	set    *nodeset.Set
 	// ranking has the nodes that fit. A node is given by its place: its index in set.Nodes.
 	ranking rankHeap
-	// perJob are the plugins of layer cachedPerJob that are called for these nodes. They are called with the task
-	// representative; nil if there are no such plugins.
+	// perJob are the plugins of layer cachedPerJob. They are called for these nodes with the task in representative,
+	// which is nil if there are no such plugins.
 	perJob         []conf.Tier
 	representative *representative
-	// together are, by node name, the scores of plugins that score several nodes in one call. scored marks the nodes that
-	// were in such a call. newcomer reports whether a node that was in none has become feasible since, because tasks of a
-	// trial were taken back from it.
+	// together are, by node name, the scores of plugins that score several nodes in one call. scored marks the nodes
+	// that were in such a call. newcomer reports whether a node that scored does not mark has become feasible, because
+	// tasks of a trial were taken back from it.
 	together map[string]float64
 	scored   []bool
 	newcomer bool
-	// keptAway are the nodes that required anti-affinity excludes, of tasks of the class or of placed pods against them,
-	// with the filter result. Placing more pods only excludes more nodes, so an entry stays valid until a task is taken
-	// back. keptAwayOf is the value of Finder.takenBack when the entries were made.
+	// keptAway are the nodes that required anti-affinity excludes, with the filter result. The anti-affinity is that of
+	// the class's tasks, or of placed pods against these tasks. Placing more pods only excludes more nodes, so an entry
+	// stays valid until a task is taken back. keptAwayOf is the value of Finder.takenBack when the entries were made.
 	keptAway   map[int32]error
 	keptAwayOf int
 	// state is the state of the index (nodeset.Index.State) up to which changes of nodes were processed.
@@ -56,8 +57,8 @@ type CandidateNodes struct {
 	// enough is how many feasible nodes are wanted (sampling.go). looked marks the places of checked nodes.
 	lookedAt, step, enough int
 	looked                 []bool
-	// errors are the filter results on all nodes of the set if none fits. errorsState is the state of the index at that
-	// time.
+	// errors are the filter results on all nodes of the set if none fits. errorsState is the state of the index when
+	// errors was made.
 	errors      *api.FitErrors
 	errorsState int
 }
@@ -72,8 +73,8 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is the task that is passed to plugins with PerJob filter results. The results apply to all tasks of its
-// class in jobs with the same key.
+// representative is the task that is passed to plugins with PerJob filter results. The results for it apply to all
+// tasks of its class in jobs with the same key.
 type representative struct {
 	task *api.TaskInfo
 	// err is the error of the task's pre-predicate.
@@ -94,7 +95,7 @@ func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *repres
 	return r
 }
 
-// update processes the changes of nodes since its last call.
+// update brings the candidates up to date with the changes of nodes since the last call of update.
 func (n *CandidateNodes) update() {
 	n.forgetKeptAway()
 	changed := n.finder.index.Changed(n.state)
@@ -122,7 +123,7 @@ func (n *CandidateNodes) lookEverywhere() bool {
 	return true
 }
 
-// lookFurther checks further nodes until enough feasible ones are known.
+// lookFurther checks further nodes of the set until enough feasible nodes are known.
 func (n *CandidateNodes) lookFurther() {
 	var fresh []*api.NodeInfo
 	var places []int32
@@ -156,8 +157,8 @@ func (n *CandidateNodes) updatePlace(place int32) {
 	n.ranking.set(place, rank{class: n.finder.roomClassOf(n.cache.task, n.finder.index.Nodes[node]), score: n.score(node)})
 }
 
-// filterResult returns why cached plugins, or anti-affinity that excludes the whole class, refuse the node; nil if they
-// do not.
+// filterResult returns why cached plugins, or anti-affinity that excludes the whole class, refuse the node; nil if the
+// node is accepted.
 func (n *CandidateNodes) filterResult(node int32) error {
 	if err := n.cachedFilterResult(node); err != nil {
 		return err
@@ -185,7 +186,7 @@ func (n *CandidateNodes) cachedFilterResult(node int32) error {
 	return n.perJobFilterResult(info)
 }
 
-// perJobFilterResult returns the filter result on the node of the plugins whose results apply to some jobs only.
+// perJobFilterResult returns the filter result, on the node, of the plugins whose results apply to some jobs only.
 func (n *CandidateNodes) perJobFilterResult(node *api.NodeInfo) error {
 	switch {
 	case n.representative == nil:
@@ -200,9 +201,9 @@ func (n *CandidateNodes) perJobFilterResult(node *api.NodeInfo) error {
 // best returns the place of the best node. At least one node must fit.
 func (n *CandidateNodes) best() int32 { return n.ranking.places[0] }
 
-// Full reports whether no node takes a task of the class; with idleOnly, whether none takes it on idle resources. If so,
-// uncached plugins need not be called for further tasks of the class. The errors are the filter results; nil if some nodes will
-// take a task once resources are released.
+// Full reports whether no node takes a task of the class by cached filter results. With idleOnly, only idle resources
+// count. If Full returns true, uncached plugins need not be called for further tasks of the class. Full also returns
+// the filter results; nil if some nodes will take a task once resources are released.
 func (n *CandidateNodes) Full(idleOnly bool) (bool, *api.FitErrors) {
 	room := func() bool { return n.ranking.Len() > 0 && (!idleOnly || n.ranking.rank[n.best()].class.idle()) }
 	if !room() {
@@ -223,8 +224,9 @@ func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 	return n.ranking.has(place) && (!idleOnly || n.ranking.rank[place].class.idle())
 }
 
-// Packs reports whether a packing plan may put a task of the class on the node at the place, by cached filter results. Anti-affinity
-// that currently excludes the node (keptAway) is ignored, because the plan may put other members elsewhere.
+// Packs reports whether a packing plan may put a task of the class on the node at the place, by cached filter results.
+// Anti-affinity that currently excludes the node (keptAway) is ignored, because the plan may put other members on other
+// nodes.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	n.lookEverywhere()
 	if node := n.set.Nodes[place]; n.keptAway[node] != nil {
@@ -241,8 +243,8 @@ func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobFilterResult(info) == nil
 }
 
-// Admits reports whether the uncached plugins, too, accept the node at the place for the task. The task's pre-predicate must
-// have run. If one of these plugins makes network calls, none is called, and the node counts as accepted.
+// Admits reports whether the uncached plugins, too, accept the node at the place for the task. The task's pre-predicate
+// must have run. If one of these plugins makes network calls, no plugin is called, and the node counts as accepted.
 func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
 	if !n.cache.OneByOne() || !n.cache.layers.uncachedFilterResults || n.cache.layers.overNetwork {
 		return true

@@ -10,11 +10,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/nodeset"
 )
 
-// Where is the set of nodes in which a node is searched for a task.
+// Where says in which set of nodes a node is searched for a task.
 type Where struct {
 	Set *nodeset.Set
-	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob filter result is not requested, because it
-	// accepts all nodes of a group that it names.
+	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob filter result is not requested,
+	// because the plugin accepts all nodes of a group that it names.
 	ChosenBy string
 }
 
@@ -34,7 +34,7 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 	n := f.Candidates(task, c, where)
 	if place, ok := f.nominated(task, n); ok && !skip[n.set.Nodes[place]] {
 		chosen := n.choice(place)
-		return chosen, !idleOnly || chosen.Idle(), nil // resources were released for this task, so it waits for them
+		return chosen, !idleOnly || chosen.Idle(), nil // preemption freed resources there for this task, so no other node is tried
 	}
 	choose := f.chooseByRank
 	if c.layers.uncachedScores || len(c.layers.uncached) > 0 && volumesScored(task.Pod) {
@@ -47,8 +47,8 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 	return chosen, ok, errs
 }
 
-// Accepts returns the node as a choice for the task, which is of class c; false if a filter result refuses it. With
-// idleOnly, the node must have room on idle resources.
+// Accepts returns the node as a choice for the task, which is of class c; false if a filter result refuses the node.
+// With idleOnly, the node must have room on idle resources.
 func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node int32, idleOnly bool) (Choice, bool) {
 	n := f.Candidates(task, c, where)
 	n.lookEverywhere()
@@ -59,7 +59,7 @@ func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node in
 	return n.choice(place), true
 }
 
-// choice returns the node at the place, with the kind of its room.
+// choice returns the node at the place as a Choice, with the kind of room that the node has for tasks of the class.
 func (n *CandidateNodes) choice(place int32) Choice {
 	return Choice{n.set.Nodes[place], n.ranking.rank[place].class}
 }
@@ -81,8 +81,8 @@ func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) 
 	return place, n.ranking.has(place) && f.uncachedFilterResult(task, n.cache, node) == nil
 }
 
-// chooseByRank returns the first node in rank order that the uncached plugins accept. It is the best node if these
-// plugins do not score nodes.
+// chooseByRank returns the first node in rank order that the uncached plugins accept. That node is the best one if
+// these plugins do not score nodes.
 func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	refused := map[int32]error{}
 	var best Choice
@@ -109,12 +109,12 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 	return Choice{}, false, n.errorsWith(refused)
 }
 
-// chooseByScore calls the uncached plugins for every node that the cached filter results accept, because their scores
-// compare all feasible nodes. If one of them makes network calls, they are called for only as many nodes as upstream
-// samples.
+// chooseByScore returns the node with the best score. It calls the uncached plugins for every node that the cached
+// filter results accept, because their scores compare all feasible nodes. If an uncached plugin makes network calls,
+// chooseByScore stops when as many nodes are accepted as upstream samples.
 func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	open := slices.Clone(n.ranking.places)
-	if n.cache.layers.overNetwork { // only a part of the nodes is checked: the best by rank
+	if n.cache.layers.overNetwork { // with network calls, nodes are checked in rank order
 		open = slices.Collect(n.ranking.byRank())
 	}
 	open = slices.DeleteFunc(open, func(place int32) bool { return !n.holds(place, idleOnly) || skip[n.set.Nodes[place]] })

@@ -71,8 +71,8 @@ func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
 // NodeFilterResult is the result of the cached plugins for a task of the class on one node.
 type NodeFilterResult struct {
-	// version is 1 + the node's version in the index when the filter result was requested; 0 if none was. scored is the same
-	// for the score.
+	// version is 1 + the node's version in the index when the filter result was requested; 0 if it was not requested.
+	// scored is the version for which the score was computed.
 	version, scored uint32
 	// Copies is how many tasks of the class fit into the node's idle resources, 0 if a predicate refuses the node.
 	Copies int32
@@ -109,9 +109,9 @@ func (c *ClassCache) FilterResult(node int32) *NodeFilterResult {
 	return v
 }
 
-// shortage returns the filter result on a node that has too little of the named resources. It is the plugins' own result if plugins
-// explain shortages of all these resources (PluginSpec.ExplainsShortages), or if the node would not take the tasks even with enough
-// resources, so that its free resources are of no use to them.
+// shortage returns the filter result on a node that has too little of the named resources. The result is the plugins'
+// own if plugins explain shortages of all these resources (PluginSpec.ExplainsShortages), or if the node would not take
+// the tasks even with enough resources, so that its free resources are of no use to them.
 func (c *ClassCache) shortage(of []string, node *api.NodeInfo) error {
 	unexplained := slices.ContainsFunc(of, func(name string) bool { return !c.finder.ssn.Signers.IsShortageExplained(name) })
 	if !unexplained || c.excluded(node.Node) {
@@ -139,7 +139,7 @@ func (c *ClassCache) excluded(node *v1.Node) bool {
 	return err != nil || !matches || tainted || node.Spec.Unschedulable
 }
 
-// score returns the cached plugins' score of the node, which must fit.
+// score returns the cached plugins' score of the node. The node must be feasible.
 func (c *ClassCache) score(node int32) float64 {
 	v := c.FilterResult(node)
 	if v.scored != v.version {
@@ -196,8 +196,8 @@ func FutureIdle(node *api.NodeInfo) *api.Resource {
 	return node.FutureIdle()
 }
 
-// insufficient returns the sorted names of resources: even once all releases are done, the node has too little of them
-// for the request.
+// insufficient returns, sorted, the names of the resources of which the node has too little for the request, even once
+// all releases are done.
 func insufficient(request *api.Resource, node *api.NodeInfo) []string {
 	idle := FutureIdle(node)
 	if request.LessEqual(idle, api.Zero) {

@@ -36,7 +36,7 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, cla
 	b = labels.appendAnnotations(b, pod.Annotations)
 	b = append(b, facts.key...)
 	if facts.plain {
-		return append(b, 0, 0) // neither device claims nor volumes
+		return append(b, 0, 0) // a plain pod has no device claims and no volumes to encode
 	}
 	return appendVolumes(appendResourceClaims(b, pod, claims), pod, claims)
 }
@@ -90,7 +90,7 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 		}
 	}
 	b = appendList(b, spec.Overhead)
-	b = keybytes.Flag(b, spec.Resources != nil) // resources of the whole pod (KEP-2837)
+	b = keybytes.Flag(b, spec.Resources != nil) // pod-level resources (KEP-2837)
 	if spec.Resources != nil {
 		b = appendResources(b, spec.Resources)
 	}
@@ -100,8 +100,8 @@ func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 func appendContainer(b []byte, c *v1.Container) []byte {
 	b = keybytes.Text(b, c.Image)
 	b = appendResources(b, &c.Resources)
-	// The requests of a sidecar (KEP-753) are added to the containers' requests. Any other init container ends before the
-	// containers start.
+	// An init container with a restart policy is a sidecar (KEP-753): its requests are added to the requests of the
+	// containers. Any other init container ends before the containers start.
 	b = appendOptional(b, c.RestartPolicy, func(b []byte, policy v1.ContainerRestartPolicy) []byte { return keybytes.Text(b, string(policy)) })
 	for i := range c.Ports {
 		if c.Ports[i].HostPort != 0 {
@@ -117,7 +117,7 @@ func madeOnNode(volume *v1.Volume) bool {
 	return source.EmptyDir != nil || source.HostPath != nil || source.Secret != nil || source.ConfigMap != nil || source.DownwardAPI != nil || source.Projected != nil
 }
 
-// appendOptional appends a value that may be nil.
+// appendOptional appends a flag that says whether v is nil, and then the value that v points to.
 func appendOptional[T any](b []byte, v *T, appendValue func([]byte, T) []byte) []byte {
 	if v == nil {
 		return keybytes.Flag(b, false)
@@ -142,7 +142,7 @@ func appendResource(b []byte, r *api.Resource) []byte {
 // usualNames are the only resources that most pods request, sorted.
 var usualNames = [...]v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods}
 
-// namesOf appends the names of the resources, sorted. Looking up the usual ones takes less time than iterating over a map.
+// namesOf appends the names of the resources, sorted. Looking up usualNames takes less time than iterating over a map.
 func namesOf[V any](resources map[v1.ResourceName]V, names []v1.ResourceName) []v1.ResourceName {
 	for _, name := range usualNames {
 		if _, ok := resources[name]; ok {
@@ -188,12 +188,12 @@ func appendMessage(b []byte, m message) []byte {
 	start := len(b)
 	b = slices.Grow(b, size)[:start+size]
 	if _, err := m.MarshalToSizedBuffer(b[start:]); err != nil {
-		panic(err) // the buffer has the size that the message reported
+		panic(err) // cannot happen: the buffer has the size that the message reported
 	}
 	return b
 }
 
-// appendMessages appends n messages; at returns the i-th.
+// appendMessages appends n messages; at returns the message with index i.
 func appendMessages(b []byte, n int, at func(i int) message) []byte {
 	b = binary.AppendUvarint(b, uint64(n))
 	for i := range n {

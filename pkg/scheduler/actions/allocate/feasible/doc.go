@@ -21,7 +21,8 @@
 //
 // How long a plugin's filter result is cached follows from its framework.CacheScope, and from the task: layers.go divides
 // the conf's plugins into cached, cachedPerJob and uncached, and uncacheable.go finds the tasks that need a call of the
-// Kubernetes predicates every time. A new reason why a filter result may change with placements elsewhere belongs there.
+// Kubernetes predicates every time. A new reason why a filter result may change with placements on other nodes
+// belongs in uncacheable.go.
 //
 // The package knows nodes and tasks. It does not know gangs, trials or node groups, and changes nothing in the session
 // except by running pre-predicates.

@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
-// FactCache keeps facts about tasks from one session to the next. They derive from the tasks' requests and their pods'
-// specs, and computing them again in each session would be too slow for 10,000 waiting gangs.
+// FactCache keeps facts that derive from the requests and pod specs of tasks (taskFacts), from one session to the next.
+// Computing them again in each session would be too slow for 10,000 waiting gangs.
 //
 // A task is identified by its pointer: the next session gets the same pointer only if neither its pod nor the task has
 // changed (package snapshot), and no session changes the spec of a waiting pod. Tasks that a session does not use are
@@ -24,10 +24,10 @@ type FactCache struct {
 	// Seed is the seed of all hashes that are compared between sessions.
 	Seed  maphash.Seed
 	tasks map[*api.TaskInfo]*taskFacts
-	// session counts the sessions. asked is how many tasks the current session has used.
+	// session is the number of the current session. asked is how many tasks' facts the current session has used.
 	session uint64
 	asked   int
-	// distinct are the keys that were made in the session. Equal keys share one string.
+	// distinct are the task keys (taskFacts.key) that were made in the session. Equal keys share one string.
 	distinct map[string]string
 	buffer   []byte
 	// classes is how many task classes the last session had. Maps of the next session are created with this size.
@@ -42,7 +42,7 @@ type taskFacts struct {
 	// plain reports whether the pod has no affinity, topology spread, claims, or volumes except volumes that a kubelet
 	// can create on every node.
 	plain bool
-	// session is the last session that used the task.
+	// session is the number of the last session that used the task's facts.
 	session uint64
 }
 
@@ -51,7 +51,7 @@ func NewFactCache() *FactCache {
 	return &FactCache{Seed: maphash.MakeSeed(), tasks: map[*api.TaskInfo]*taskFacts{}}
 }
 
-// begin starts a session, and drops tasks that the last session did not use.
+// begin starts a session, and drops the facts of tasks that the last session did not use.
 func (m *FactCache) begin() {
 	if m.asked < len(m.tasks) {
 		maps.DeleteFunc(m.tasks, func(_ *api.TaskInfo, facts *taskFacts) bool { return facts.session != m.session })

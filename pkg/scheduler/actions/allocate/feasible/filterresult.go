@@ -18,10 +18,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// oneFilterResult makes a refusal independent of the order in which upstream called its predicates. Upstream calls them in
-// the order of a map, and stops at the first refusal that no eviction resolves, so with several reasons the result varies.
-// Here a reason that no eviction resolves replaces all others. Of several such reasons, the first in a fixed order is
-// reported. If it would cost too much to check which of them applies, all that may apply are named.
+// oneFilterResult makes a refusal independent of the order in which upstream called its predicates. Upstream calls them
+// in the order of a map, and stops at the first refusal that no eviction resolves. So with several reasons, the result
+// varies. oneFilterResult replaces all reasons by a reason that no eviction resolves, if one exists. Of several such
+// reasons, it takes the first in a fixed order. If checking which of them applies would cost too much, it names all
+// that may apply.
 func (f *Finder) oneFilterResult(task *api.TaskInfo, node *api.NodeInfo, err error) error {
 	var fit *api.FitError
 	if node.Node == nil || !errors.As(err, &fit) {

@@ -19,9 +19,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The number of task classes that have a cache is limited to maxVerdicts divided by the number of nodes, but is at least
-// minCaches. A cache has some 50 bytes for each node, so all caches hold some 32 MB. With minCaches, the gangs of a session with
-// 10,000 nodes and more do not drop each other's caches all the time.
+// The number of task classes that have a cache is limited to maxVerdicts divided by the number of nodes, but is at
+// least minCaches. A cache has some 50 bytes for each node, so all caches take some 32 MB. With minCaches, the gangs of
+// a session with 10,000 nodes and more do not drop each other's caches all the time.
 const (
 	maxVerdicts = 640_000
 	minCaches   = 64
@@ -47,12 +47,12 @@ type Finder struct {
 	// caching are the classes that have a cache, at most maxCaches.
 	caching   []*TaskClass
 	maxCaches int
-	// perJob are those CandidateNodes that are valid only for the current job.
+	// perJob are the CandidateNodes that are valid only for the current job.
 	perJob []*CandidateNodes
 
 	// sampled reports whether flags that the user has set leave nodes unchecked (sampling.go).
 	sampled bool
-	// rareLooks counts the checks of nodes that were spent on rare classes, which maxRareLooks limits.
+	// rareLooks counts the checks of nodes for tasks of rare classes (enough). maxRareLooks bounds it.
 	rareLooks   int
 	checks      checks
 	selection   selection
@@ -69,8 +69,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 		index:        index,
 		layering:     newLayering(ssn, !caching),
 		antiAffinity: newSessionAntiAffinity(ssn),
-		// The pre-predicates of these plugins copy every queue, only for the simulations of preempt and reclaim. These
-		// actions call them again.
+		// The pre-predicates of these two plugins copy every queue, and only the simulations of preempt and reclaim use
+		// the copies. These actions call the pre-predicates themselves.
 		prePredicates: framework.TiersWithout(ssn.Tiers, proportion.PluginName, capacity.PluginName),
 		facts:         facts,
 		maxCaches:     max(minCaches, maxVerdicts/max(1, len(index.Nodes))),
@@ -85,8 +85,8 @@ func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerO
 	return f
 }
 
-// Exclude reports whether required anti-affinity of one of the tasks keeps them off the same node. On a node without the
-// topology label of the term it does not.
+// Exclude reports whether required anti-affinity of one of the tasks keeps both tasks off the same node. A node without
+// the topology label of the term still takes both.
 func (f *Finder) Exclude(l, r *api.TaskInfo) bool {
 	return f.antiAffinity.excludes(l, r) || f.antiAffinity.excludes(r, l)
 }
@@ -109,7 +109,8 @@ func (f *Finder) ForgetJob() {
 	f.perJob = nil
 }
 
-// Placed records that the task was placed on the node. TakenBack removes the record.
+// Placed records that the task was placed on the node, so that its required anti-affinity keeps other tasks away.
+// TakenBack removes the record.
 func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
 
 // TakenBack removes the record of a task that was taken back from its node.
@@ -124,21 +125,21 @@ func (f *Finder) PrePredicate(task *api.TaskInfo) (err error) {
 	return err
 }
 
-// AskCachedAgain calls the plugins with cached filter results for the task itself and the node: in that call, some plugins choose
-// the devices that they then reserve.
+// AskCachedAgain calls the plugins with cached filter results again, for this task and node. In that call, some plugins
+// choose the devices that they then reserve for the task.
 func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) error {
 	return f.predicate(c.layers.cached, task, f.index.Nodes[node])
 }
 
-// DecidedByNumbers reports whether only numbers and cached filter results decide which nodes take the task: DecidedByClass holds, and
-// no plugin of this project refuses nodes to it by a predicate of its own.
+// DecidedByNumbers reports whether only resources and cached filter results decide which nodes take the task:
+// DecidedByClass holds, and no plugin of this project refuses nodes to the task by a predicate of its own.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	return len(f.OwnFilters(task)) == 0 && f.DecidedByClass(task, chosenBy)
 }
 
-// DecidedByClass reports whether only cached filter results decide which nodes take the task: no plugin that may refuse nodes is called
-// for each task, no plugin but chosenBy has filter results of its own for the job, and no pod placed in the session keeps it away by
-// anti-affinity.
+// DecidedByClass reports whether only cached filter results decide which nodes take the task. That is so if no plugin
+// that may refuse nodes is called for each task, no plugin except chosenBy has filter results for this job only, and no
+// pod placed in the session keeps the task away by anti-affinity.
 func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	if f.layering.readsAnything || f.layering.nothingCached || f.layering.onTheClock {
 		return false
@@ -150,8 +151,8 @@ func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 // OwnFilters returns the plugins of this project that have a predicate of their own for tasks of the task's class.
 func (f *Finder) OwnFilters(task *api.TaskInfo) []string { return f.Class(task).layers.ownFilters }
 
-// PerJobBut reports whether a plugin other than the named one refuses nodes to the task for a reason that applies to some
-// jobs only.
+// PerJobBut reports whether a plugin other than the given plugin refuses nodes to the task for a reason that applies to
+// some jobs only.
 func (f *Finder) PerJobBut(task *api.TaskInfo, plugin string) bool {
 	return f.perJobBut(f.Class(task).layers, task, plugin)
 }
@@ -189,7 +190,8 @@ func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	return score
 }
 
-// uncachedFilterResult calls the uncached plugins for the task itself, on a node that the cached filter results accept.
+// uncachedFilterResult returns the filter result for the task itself on a node that the cached filter results accept.
+// It checks the anti-affinity of pods placed in the session, and calls the uncached plugins.
 func (f *Finder) uncachedFilterResult(task *api.TaskInfo, c *ClassCache, node int32) error {
 	if err := f.antiAffinity.filterResult(task, f.index.Nodes[node]); err != nil {
 		return err
@@ -197,11 +199,12 @@ func (f *Finder) uncachedFilterResult(task *api.TaskInfo, c *ClassCache, node in
 	return f.predicate(c.layers.uncached, task, f.index.Nodes[node])
 }
 
-// steady rounds a sum of scores to the sixth decimal. Upstream's plugins are summed in the order of a map, and cached scores in
-// another order than fresh ones: without rounding, ties would be broken by the last bit of a float.
+// steady rounds a sum of scores to the sixth decimal. Upstream adds the scores of plugins in the order of a map, and
+// cached scores are added in another order than new scores. Without rounding, ties would be broken by the last bit of a
+// float.
 func steady(score float64) float64 { return math.Round(score*1e6) / 1e6 }
 
-// Candidates returns the nodes of where that take tasks of the task's class c by cached filter results, as of now.
+// Candidates returns the nodes of the set in where that take tasks of the task's class c now, by cached filter results.
 func (f *Finder) Candidates(task *api.TaskInfo, c *ClassCache, where Where) *CandidateNodes {
 	perJob, jobKey := c.layers.forJob(f.ssn, f.ssn.Jobs[task.Job], where.ChosenBy)
 	key := candidatesKey{set: where.Set, job: jobKey}

@@ -19,7 +19,7 @@ import (
 type selectorLabelKeys struct {
 	// read are the keys of labels and annotations that plugins read.
 	read framework.PodKeys
-	// selected are the labels to which selectors in affinity terms and spread constraints of pods refer, by key.
+	// selected are the labels that selectors in affinity terms and spread constraints of pods name, by label key.
 	selected map[string]*mentionedValues
 }
 
@@ -34,8 +34,8 @@ type mentionedValues struct {
 //   - required anti-affinity of pods on nodes, which keeps away pods that have no affinity themselves;
 //   - required affinity, anti-affinity and spread of the pods to be placed, which may select one another.
 //
-// Preferred affinity, and Services, which spread pods, affect scores only: for pods concerned, the scores of plugin nodeorder
-// are not cached. pending counts the pods to be placed.
+// Preferred affinity, and Services, which spread pods, affect scores only: for pods with such preferences, the scores of
+// plugin nodeorder are not cached. pending counts the pods to be placed.
 func newSelectorLabelKeys(ssn *framework.Session, plugins []string) (k *selectorLabelKeys, pending int) {
 	k = &selectorLabelKeys{read: framework.SomePodKeys(), selected: map[string]*mentionedValues{}}
 	for _, plugin := range plugins {

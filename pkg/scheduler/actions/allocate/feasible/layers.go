@@ -20,24 +20,24 @@ import (
 type layer = byte
 
 const (
-	cached       layer = 'c' // for the task's class and a node, until the node changes
-	cachedPerJob layer = 'j' // for the task's class, the job's key and a node, until the node changes
+	cached       layer = 'c' // cached for the task's class and a node, until the node changes
+	cachedPerJob layer = 'j' // cached for the task's class, the job's key and a node, until the node changes
 	uncached     layer = 'u' // never
-	scoreCached  layer = 's' // the score is cached like that of cached, the filter result is not
-	skipped      layer = '-' // the plugin does not affect the task
+	scoreCached  layer = 's' // the score is cached as in layer cached, the filter result is never cached
+	skipped      layer = '-' // not called: the plugin does not affect the task
 )
 
 // layers are the conf's plugins for a class of tasks, divided by how long their filter results are cached. Each layer has the
 // conf's tiers with only the plugins of that layer, in conf order.
 type layers struct {
-	// If the conf disables caching, uncached has all plugins. The other layers are then used only where node groups are
-	// chosen and tasks are packed by numbers, so that the same groups are tried as with caching.
+	// If the conf disables caching, uncached has all plugins. The other layers are then used only to choose node groups
+	// and to make packing plans, so that the same groups are tried as with caching.
 	cached, cachedPerJob, uncached []vcconf.Tier
 	// oneByOne reports whether the results of some plugin cannot be cached for these tasks, regardless of whether the
 	// conf disables caching.
 	oneByOne bool
-	// cachedScores is the layer cached without the predicates plugin, for pods without claims. That plugin scores nodes
-	// only by a pod's claims, and is slow to find that a pod has none.
+	// cachedScores is the layer cached without the predicates plugin, for pods without claims. The predicates plugin
+	// scores nodes only by a pod's claims, and is slow to find that a pod has none.
 	cachedScores []vcconf.Tier
 	// uncachedScores reports whether uncached has plugins that may affect which feasible node is best. The predicates plugin
 	// is not counted here, because it scores nodes only for some pods (volumesScored).
@@ -50,17 +50,18 @@ type layers struct {
 	ownFilters []string
 	// perJobPlugins are the plugins of cachedPerJob.
 	perJobPlugins []string
-	// signature identifies the layers: it has the layer of each plugin that takes part, in conf order.
+	// signature identifies the layers: it has the layer of each plugin in layering.plugins, in conf order.
 	signature string
 }
 
-// layering finds the layers of a task. Tasks with equal layers share one value.
+// layering finds the layers of a task. Tasks with equal layers share one value of type layers.
 type layering struct {
 	ssn *framework.Session
-	// nothingCached reports whether every plugin is called for every task, as predicateErrorCacheEnable: false requests.
+	// nothingCached reports whether every plugin is called for every task. The argument predicateErrorCacheEnable:
+	// false of action allocate requests that.
 	nothingCached bool
-	// plugins are the plugins that take part (takesPart), in conf order. scopes are the scopes of their filter results,
-	// where these are the same for all tasks.
+	// plugins are the plugins that take part (takesPart), in conf order. scopes are the cache scopes of their filter
+	// results, for plugins whose scope is the same for all tasks.
 	plugins []string
 	scopes  []fixedScope
 	// readsAnything reports whether one of the plugins may read any property of a task.
@@ -76,8 +77,8 @@ type layering struct {
 	buffer        []byte
 }
 
-// fixedScope says to which other tasks a plugin's filter results apply (framework.CacheScope), if that is the same for all
-// tasks. If it depends on the task, fixed is false.
+// fixedScope says to which other tasks a plugin's filter results apply (framework.CacheScope). fixed is false if the
+// scope depends on the task.
 type fixedScope struct {
 	framework.CacheScope
 	fixed bool

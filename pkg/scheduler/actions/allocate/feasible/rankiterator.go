@@ -7,11 +7,11 @@ import (
 	"iter"
 )
 
-// byRank yields the places in the heap, the best first. It sorts only as many as the caller consumes. The heap must not
-// change meanwhile.
+// byRank yields the places in the heap, the best first. It sorts only as many places as the caller consumes. The heap
+// must not change during the iteration.
 func (h *rankHeap) byRank() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
-		if len(h.places) == 0 || !yield(h.places[0]) { // mostly only the first is consumed
+		if len(h.places) == 0 || !yield(h.places[0]) { // most callers consume only the first place
 			return
 		}
 		next := &rankIterator{of: h}

@@ -42,8 +42,8 @@ func newRefusals() *Refusals {
 	return &Refusals{Reasons: map[string]int{}, filledOf: map[string]bool{}, free: map[v1.ResourceName]free{}}
 }
 
-// add counts a node by its reason. members reports whether it has members of the gang: such a node that is short of a
-// resource counts as filled by the gang.
+// add counts the node by its reason. members reports whether the node has members of the gang: such a node counts as
+// filled by the gang if it is short of a resource.
 func (r *Refusals) add(reason string, node *api.NodeInfo, members bool) {
 	if short, ok := strings.CutPrefix(reason, shortOf); ok {
 		if members {
@@ -148,8 +148,8 @@ func (c *ClassCache) reasonFor(err error) string {
 }
 
 // Refusals counts the nodes of the set by the reason why they take no further task of the class after as many tasks as
-// fit are placed. members are the nodes that already have members of the gang. Gangs without such nodes share the result
-// until a node of the set changes.
+// fit are placed. members are the nodes that already have members of the gang. Gangs without placed members share the
+// result until a node of the set changes.
 func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusals {
 	r := c.Room(set)
 	shared := len(members) == 0
@@ -158,7 +158,7 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	}
 	counted := c.RefusalsBeside(set, func(node int32) bool { return members[node] }, func(place int) []string {
 		node := set.Nodes[place]
-		if copies := c.FilterResult(node).Copies; copies > 0 { // it takes some tasks, and is then full
+		if copies := c.FilterResult(node).Copies; copies > 0 { // the node takes this many tasks, and is then full
 			return c.shortAfter(c.finder.index.Nodes[node], copies)
 		}
 		return nil
@@ -229,7 +229,8 @@ func (c *ClassCache) releasedLater(node *api.NodeInfo) string {
 	return shortOf + strings.Join(missing, " and ") + " until it is released"
 }
 
-// shortAfter returns the resources that the node lacks for one more task of the class after it has taken copies of them.
+// shortAfter returns the resources that the node lacks for one more task of the class, once it has taken the given
+// number of copies (tasks of the class).
 func (c *ClassCache) shortAfter(node *api.NodeInfo, copies int32) []string {
 	left := node.Idle.Clone()
 	for range copies {

@@ -13,9 +13,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// takeOut removes nodes that an uncached plugin refuses to all tasks of the class, permanently or until a task is taken back, so
-// that the plugin is not called again for each task. refused are the nodes that uncached plugins refused for one task, with the
-// filter result.
+// takeOut removes from the candidates the nodes that an uncached plugin refuses to all tasks of the class, so that the
+// plugin is not called again for each task. A node is removed permanently, or until a task is taken back. refused are
+// the nodes that uncached plugins refused for one task, with the filter result.
 func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	for node, err := range refused {
 		switch {
@@ -34,7 +34,8 @@ func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	}
 }
 
-// forgetKeptAway makes nodes candidates again that anti-affinity excluded, if tasks were taken back since.
+// forgetKeptAway makes the nodes that anti-affinity excluded candidates again, if tasks were taken back after the
+// exclusion.
 func (n *CandidateNodes) forgetKeptAway() {
 	if n.keptAway == nil || n.keptAwayOf == n.finder.takenBack {
 		return

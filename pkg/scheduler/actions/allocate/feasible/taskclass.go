@@ -8,9 +8,10 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// TaskClass is a set of tasks with one class key. They are equal to every plugin except for their identity and their job,
-// and the same plugins are called every time. Tasks of one class, and no others, have the same pointer to a TaskClass.
-// Members of one job or role are not necessarily equal (https://github.com/volcano-sh/volcano/issues/3527 and 3666).
+// TaskClass is a set of tasks with one class key. The tasks are equal to every plugin except for their identity and
+// their job, and the same plugins are called for each of them. Tasks of one class, and no others, have the same pointer
+// to a TaskClass. Members of one job or role are not necessarily equal
+// (https://github.com/volcano-sh/volcano/issues/3527 and 3666).
 type TaskClass struct {
 	number      int
 	fingerprint uint64
@@ -58,8 +59,8 @@ func (c *TaskClass) OneByOne() bool { return c.layers.oneByOne }
 // Cache returns the class's cache; nil when it has none.
 func (c *TaskClass) Cache() *ClassCache { return c.cache }
 
-// Cache returns the cache of the task's class, and creates it if needed. In that case the task represents the class,
-// and an error is that of its pre-predicate.
+// Cache returns the cache of the task's class. If it creates the cache, the task represents the class in it. An error
+// is the error of this task's pre-predicate.
 func (f *Finder) Cache(task *api.TaskInfo) (*ClassCache, error) {
 	class := f.Class(task)
 	if class.cache == nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// dependsOnOtherNodes reports whether the Kubernetes predicates' filter result on the pod depends on placements on other nodes: it has
-// required pod affinity of its own, hard topology spread, or, if they check these, device claims (KEP-4381) or claims of unbound
-// volumes.
+// dependsOnOtherNodes reports whether the Kubernetes predicates' filter result on the pod depends on placements on
+// other nodes. That is so if the pod has required pod affinity of its own or hard topology spread. If the conf enables
+// their checks, device claims (KEP-4381) and unbound volume claims count, too.
 //
-// Required anti-affinity of other pods against the pod is no reason. The predicates compute that of pods which ran before
-// the session once for each task, and sessionAntiAffinity has that of pods placed in the session.
+// Required anti-affinity of other pods against the pod does not count. For pods that were on nodes before the session,
+// the predicates compute it once for each task. For pods placed in the session, sessionAntiAffinity checks it.
 func dependsOnOtherNodes(ssn *framework.Session, pod *v1.Pod) bool {
 	if len(k8sframework.GetPodAffinityTerms(pod.Spec.Affinity)) > 0 || len(k8sframework.GetPodAntiAffinityTerms(pod.Spec.Affinity)) > 0 {
 		return true

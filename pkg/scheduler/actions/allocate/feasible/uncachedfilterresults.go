@@ -12,19 +12,20 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
-// networkCalls bounds the concurrent calls for one task. It equals upstream's number of predicate workers.
+// networkCalls bounds the concurrent calls of uncached plugins for one task. It equals upstream's number of predicate
+// workers.
 const networkCalls = 16
 
-// networkRefusals are the nodes that plugins with network calls refused for a task in the last calls, so that
+// networkRefusals are the nodes that plugins with network calls refused for a task when they were last called, so that
 // explanations need not repeat the calls.
 type networkRefusals struct {
 	task    *api.TaskInfo
 	refused map[int32]error
 }
 
-// uncachedFilterResults calls the uncached plugins for the nodes at the places, in order, and returns their filter results, nil
-// for accepted nodes. If plugins make network calls, it stops when as many nodes as upstream samples are accepted, and returns
-// no results for the rest.
+// uncachedFilterResults calls the uncached plugins for the nodes at the places, in order, and returns their filter
+// results, nil for accepted nodes. If plugins make network calls, it stops when as many nodes as upstream samples are
+// accepted, and returns no results for the other nodes.
 func (f *Finder) uncachedFilterResults(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	out := make([]error, 0, len(places))
 	if !n.cache.layers.overNetwork {
@@ -100,8 +101,8 @@ func (f *Finder) bestByScore(task *api.TaskInfo, n *CandidateNodes, places []int
 	return places[best]
 }
 
-// addScores adds to total, for each node, the scores of the plugins in the session's current tiers. These are scores of
-// single nodes, such scores as normalised by the plugin over all nodes, and scores of all nodes in one call.
+// addScores adds to total, for each node, the scores of the plugins in the session's current tiers. A plugin may score
+// single nodes, normalise its scores over all nodes, or score all nodes in one call.
 func (f *Finder) addScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []float64) {
 	mapped := map[string]k8sframework.NodeScoreList{}
 	for i, node := range nodes {

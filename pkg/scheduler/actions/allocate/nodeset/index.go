@@ -39,7 +39,7 @@ type Index struct {
 	intersections map[[2]*Set]*Set
 }
 
-// New returns the index of the session's nodes. It follows the session's placements from then on.
+// New returns the index of the session's nodes. The index follows the placements that the session makes afterwards.
 func New(ssn *framework.Session) *Index {
 	names := slices.Sorted(maps.Keys(ssn.Nodes))
 	x := &Index{
@@ -85,7 +85,7 @@ func (x *Index) noteReleasing(node int32) {
 	}
 }
 
-// findReleasing finds the nodes on which resources are being released, once.
+// findReleasing finds the nodes on which resources are being released, on its first call.
 func (x *Index) findReleasing() {
 	if x.releasing != nil {
 		return
@@ -108,8 +108,8 @@ func (x *Index) Version(node int32) uint32 { return x.versions[node] }
 // State returns the number of changes of all nodes so far.
 func (x *Index) State() int { return len(x.changes) }
 
-// Changed lists the nodes that changed since State returned the number after. A node that changed several times is listed
-// several times.
+// Changed lists the nodes that changed since the call of State that returned after. A node that changed several times
+// is listed several times.
 func (x *Index) Changed(after int) []int32 { return x.changes[after:] }
 
 // Releases reports whether resources are being released on a node of the set, so that waiting for them may be
@@ -183,7 +183,7 @@ func (x *Index) GroupOfAll(children []*topology.Group) *topology.Group {
 	return all
 }
 
-// Without returns the set of all nodes except the named ones. The names must be sorted.
+// Without returns the set of all nodes except the nodes with these names. The names must be sorted.
 func (x *Index) Without(names []string) *Set {
 	key := strings.Join(names, ",")
 	if s, ok := x.remainders[key]; ok {

@@ -4,7 +4,7 @@ package packing
 
 import "slices"
 
-// filling is a plan that is being made, with the remaining room of each node of the problem.
+// filling is an unfinished plan, with the remaining room of each node of the problem.
 type filling struct {
 	*Problem
 	room  [][]float64

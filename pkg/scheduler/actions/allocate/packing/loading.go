@@ -4,7 +4,7 @@ package packing
 
 import "slices"
 
-// loading is one node with the tasks that are placed on it.
+// loading is one node of a problem, with the tasks that are placed on it so far.
 type loading struct {
 	*Problem
 	node *Node
@@ -39,7 +39,7 @@ func (l *loading) most(k int) int {
 	return max(most, 0)
 }
 
-// place puts count tasks of class k on the node, or removes them if count is negative.
+// place puts count tasks of class k on the node. If count is negative, place removes tasks.
 func (l *loading) place(k, count int) {
 	if count == 0 {
 		return

@@ -17,8 +17,8 @@ type TaskClass struct {
 	// Ports are resources that only one task on a node can have, such as host ports. So two tasks of a class with ports
 	// exclude each other.
 	Ports []string
-	// Excludes reports, by class, whether tasks of that class may not share a node with tasks of this one; nil for none.
-	// It is symmetric.
+	// Excludes reports, for each class of the problem, whether its tasks may not share a node with tasks of this class;
+	// nil if no class is excluded. Exclusion is symmetric.
 	Excludes []bool
 	// Role is an index in Problem.Roles; -1 for tasks without a role.
 	Role int
@@ -29,11 +29,11 @@ type Node struct {
 	Room []float64
 	// Slots is how many more tasks, of any class, the node takes.
 	Slots int
-	// Takes reports, by class, whether the node may take such tasks at all.
+	// Takes reports, by class, whether the node may take tasks of the class at all.
 	Takes []bool
 }
 
-// Problem asks for room on nodes for a number of tasks.
+// Problem is the question whether a number of tasks fits on nodes.
 type Problem struct {
 	Classes []TaskClass
 	Nodes   []Node
@@ -45,17 +45,18 @@ type Problem struct {
 // Plan is the number of tasks of each class on each node; nil for a node without tasks.
 type Plan [][]int
 
-// Answer says whether there is room.
+// Answer says whether the nodes of a problem have room for the wanted tasks.
 type Answer int
 
-// The answers. Unknown means that the steps have run out before a plan or a proof was found.
+// Unknown means that the steps ran out before Solve found a plan or a proof that none exists.
 const (
 	Unknown Answer = iota
 	Fits
 	Impossible
 )
 
-// Tolerance is by how much a request may exceed the remaining room, for rounding errors.
+// Tolerance is the amount by which a request may exceed the remaining room, because sums of floats have rounding
+// errors.
 const Tolerance = 0.01
 
 // fits reports whether the request fits into the room. The room of a resource that is not requested may be negative: a node that
@@ -69,8 +70,8 @@ func fits(request, room []float64) bool {
 	return true
 }
 
-// Without returns the same problem, except that the node does not take tasks of the class. Both are given by their
-// indexes.
+// Without returns the same problem, except that the node does not take tasks of the class. node and class are indexes
+// in the problem.
 func (p *Problem) Without(node, class int) *Problem {
 	out := *p
 	out.Nodes = slices.Clone(p.Nodes)
@@ -94,8 +95,8 @@ func (p *Problem) Exclude(l, r int) {
 // alone reports whether any two tasks of the class, whose index is i, must be on different nodes.
 func (k *TaskClass) alone(i int) bool { return len(k.Ports) > 0 || k.excludes(i) }
 
-// excluded reports whether tasks of the class may not be placed beside the tasks on a node, given as the number of each
-// class.
+// excluded reports whether a task of the class may not be placed beside the tasks on a node. taken is the number of
+// these tasks, by class.
 func (k *TaskClass) excluded(taken []int) bool {
 	if k.Excludes == nil {
 		return false
@@ -110,10 +111,10 @@ func (k *TaskClass) excluded(taken []int) bool {
 
 func (k *TaskClass) excludes(other int) bool { return k.Excludes != nil && k.Excludes[other] }
 
-// FitsInto reports whether the room is enough for one task.
+// FitsInto reports whether the room is enough for one task of the class.
 func (k *TaskClass) FitsInto(room []float64) bool { return fits(k.Request, room) }
 
-// copies returns how many tasks of class k node n takes if it takes no others.
+// copies returns how many tasks of class k node n takes if it takes no tasks of other classes.
 func (p *Problem) copies(k, n int) int {
 	class, node := &p.Classes[k], &p.Nodes[n]
 	if !node.Takes[k] {
@@ -131,8 +132,8 @@ func (p *Problem) copies(k, n int) int {
 	return max(most, 0)
 }
 
-// Key returns a key that is equal for problems that differ only in the order of their nodes: these have the same solutions. Lists begin with their
-// length, so that different problems cannot have the same key.
+// Key returns a key that is equal for problems that differ only in the order of their nodes: such problems have the
+// same solutions. Lists begin with their length, so that different problems cannot have the same key.
 func (p *Problem) Key() string {
 	b := binary.AppendVarint(nil, int64(p.Wanted))
 	b = binary.AppendUvarint(b, uint64(len(p.Roles)))
@@ -202,7 +203,7 @@ func (p *Problem) counts() []int {
 	return counts
 }
 
-// scale returns the total of each resource over all nodes, 1 for resources that no node has.
+// scale returns the total of each resource over all nodes, and at least 1, so that callers can divide by it.
 func (p *Problem) scale() []float64 {
 	sum := make([]float64, len(p.Classes[0].Request))
 	for i := range p.Nodes {

@@ -8,20 +8,22 @@ import (
 )
 
 const (
-	// mostEmptied bounds how many nodes are emptied in one try. repackLooks bounds the steps spent on finding the ways to
-	// fill one of these nodes: many tries with few ways find more than few tries with all ways.
+	// mostEmptied bounds how many nodes are emptied in one try (repacking.try). repackLooks bounds the steps spent on
+	// finding the ways to fill one of these nodes, because many tries with few ways find more plans than few tries with
+	// all ways.
 	mostEmptied, repackLooks = 5, 600
-	// negligible is the difference of two sizes that is a rounding error.
+	// negligible is the largest difference of two sizes that counts as a rounding error.
 	negligible = 1e-9
 )
 
-// repacking improves a plan that does not place all tasks: ruin and recreate (Schrimpf and others, Record breaking
-// optimization results using the ruin and recreate principle, 2000). A try empties a few random nodes, and fills one after
-// the other again. For each it chooses, among their former tasks and the missing ones, the tasks that waste the least
-// (minimum bin slack, Gupta and Ho, 1999). The result replaces the plan unless it lacks more.
+// repacking improves a plan that does not place all tasks, by "ruin and recreate" (Schrimpf and others, Record breaking
+// optimization results using the ruin and recreate principle, 2000). A try empties a few random nodes, and then fills
+// one after the other again. For each node, it chooses tasks that waste the least room, from the former tasks of the
+// emptied nodes and the tasks without a node (minimum bin slack, Gupta and Ho, 1999). The new plan replaces the old
+// plan unless its tasks without a node are larger in total.
 type repacking struct {
 	*Problem
-	// whole is a search of the whole problem; it has the weights of the resources.
+	// whole is a search of the whole problem. Only its weights of the resources and its order of classes are used.
 	whole *search
 	plan  Plan
 	// lacking is how many tasks of each class are not placed by the plan. waste is the unused room of each node, weighted
@@ -31,8 +33,8 @@ type repacking struct {
 	dice    *rand.Rand
 }
 
-// repack places all tasks, starting from a plan that places some. It takes its steps from left, and returns nil if they
-// run out.
+// repack places all tasks, starting from a plan that places some of them. It subtracts its steps from left, and returns
+// nil if no steps are left.
 func (p *Problem) repack(plan Plan, left *int) Plan {
 	r := &repacking{Problem: p, whole: p.newSearch(leastWaste, 0), plan: plan, lacking: p.counts(), waste: make([]float64, len(p.Nodes)),
 		dice: rand.New(rand.NewPCG(1, 2))}
@@ -51,7 +53,7 @@ func (p *Problem) repack(plan Plan, left *int) Plan {
 	return nil
 }
 
-// weigh recomputes the waste of the node.
+// weigh recomputes the waste of node n.
 func (r *repacking) weigh(n int) {
 	e := enumeration{loading: r.newLoading(&r.Nodes[n], r.counts()), s: r.whole}
 	for k, count := range r.plan[n] {
@@ -60,7 +62,7 @@ func (r *repacking) weigh(n int) {
 	r.waste[n] = e.waste()
 }
 
-// choose chooses the nodes to be emptied, mostly among nodes with waste: the missing tasks need their room.
+// choose chooses the nodes to be emptied. Most of them have waste, because the missing tasks need the wasted room.
 func (r *repacking) choose() (nodes []int) {
 	var wasteful []int
 	for n, waste := range r.waste {
@@ -80,7 +82,7 @@ func (r *repacking) choose() (nodes []int) {
 	return nodes
 }
 
-// try empties the nodes, and fills them again. It takes its steps from left.
+// try empties the nodes, and fills them again. It subtracts its steps from left.
 func (r *repacking) try(nodes []int, left *int) {
 	sub := &Problem{Classes: slices.Clone(r.Classes)}
 	for k := range sub.Classes {
@@ -121,7 +123,8 @@ func (r *repacking) try(nodes []int, left *int) {
 	}
 }
 
-// sizeOf returns the total size of tasks, given as the number of each class. Their requests are weighted by scarcity.
+// sizeOf returns the total size of the tasks, with each request weighted by the scarcity of its resource. tasks is the
+// number of tasks of each class.
 func (r *repacking) sizeOf(tasks []int) (sum float64) {
 	for k, count := range tasks {
 		for i, value := range r.Classes[k].Request {

@@ -12,7 +12,7 @@ import (
 type strategy int
 
 const (
-	// leastWaste fills the smallest nodes first. It fills each so that the least remains.
+	// leastWaste fills the smallest nodes first. It fills each node so that the least room remains.
 	leastWaste strategy = iota
 	// largestNodes is like leastWaste, but fills the largest nodes first.
 	largestNodes
@@ -21,13 +21,13 @@ const (
 )
 
 const (
-	// maxFills bounds how many ways to fill a node are tried. maxLooks bounds the steps spent on finding them.
+	// maxFills bounds how many ways to fill a node are tried. maxLooks bounds the steps spent on finding these ways.
 	maxFills = 400
 	maxLooks = 4_000
 )
 
-// search fills node by node, depth first. Each node is filled until no remaining task fits: if there is a solution,
-// then there is also one in which no task of a later node would fit here.
+// search fills node by node, depth first. It fills each node until no remaining task fits. No solution is missed by
+// that: a task that a solution has on a later node can be moved to an earlier node where it fits.
 type search struct {
 	*Problem
 	strategy strategy
@@ -47,11 +47,11 @@ type search struct {
 	// failed are the states (a node and the remaining tasks) that have no solution.
 	failed map[string]bool
 	key    []byte
-	// ascending are, by resource, the classes in order of their request for it, smallest first.
+	// ascending has, for each resource, the classes sorted by their request for the resource, the smallest first.
 	ascending [][]int
 }
 
-// totals are sums over nodes: of their room, of slots, and of the tasks of each class that a node takes.
+// totals are sums over nodes: their room by resource, their slots, and how many tasks of each class they take.
 type totals struct {
 	supply []float64
 	slots  int
@@ -118,7 +118,7 @@ func (s *search) sumUp() {
 }
 
 // from fills the nodes from the i-th on, and reports whether the plan is complete. placed is the number of tasks on the
-// nodes before.
+// nodes before the i-th.
 func (s *search) from(i, placed int) bool {
 	if placed >= s.Wanted && s.rolesMet() {
 		return true
@@ -229,7 +229,7 @@ func (s *search) spare(i int) []float64 {
 	return spare
 }
 
-// enumeration enumerates the ways to fill a node, with the most of the largest tasks first.
+// enumeration enumerates the ways to fill a node. It begins with the way that has the most of the largest tasks.
 type enumeration struct {
 	loading
 	s *search
@@ -258,7 +258,7 @@ func (e *enumeration) from(i int) {
 	k := e.s.classes[i]
 	most, least := e.most(k), 0
 	if i == len(e.s.classes)-1 {
-		least = most // fewer would not be maximal
+		least = most // with fewer tasks, another one would fit
 	}
 	for count := most; count >= least; count-- {
 		e.place(k, count)
@@ -271,7 +271,7 @@ func (e *enumeration) from(i int) {
 	}
 }
 
-// maximal reports whether no further task fits.
+// maximal reports whether no further task fits on the node.
 func (e *enumeration) maximal() bool {
 	return !slices.ContainsFunc(e.s.classes, func(k int) bool { return e.most(k) > 0 })
 }
@@ -287,7 +287,7 @@ func (e *enumeration) tolerable() bool {
 	return true
 }
 
-// waste returns the amount of unused resources, weighted by scarcity.
+// waste returns the amount of the node's unused resources, weighted by scarcity.
 func (e *enumeration) waste() (sum float64) {
 	for r, value := range e.room {
 		sum += e.s.tight[r] * max(value, 0) / e.s.scale[r]

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// repackShare is the percentage of the steps that repacking may use.
+	// repackShare is the percentage of the remaining steps that repacking may use.
 	repackShare = 70
-	// searches is the number of strategies among which the final steps are divided.
+	// searches is the number of long searches after repacking, one for each strategy. They share the remaining steps.
 	searches = 3
-	// firstSteps bounds the first search for a plan, which exhausts small problems. coarseSteps bounds a search of a
-	// coarser problem.
+	// firstSteps bounds the first search for a plan, which suffices to try all plans of a small problem. coarseSteps
+	// bounds a search of a coarser problem (coarser).
 	firstSteps  = 20_000
 	coarseSteps = 4_000
-	// mostCoarse bounds the number of classes of coarser problems.
+	// mostCoarse bounds the number of classes of coarser problems (coarser).
 	mostCoarse = 4
 )
 
-// Solve looks for room in at most the given number of steps. A step examines one class on one node. Solve also returns
-// the number of steps taken.
+// Solve looks for a plan, or for a proof that none exists, in at most the given number of steps. A step examines one
+// class on one node. Solve also returns the number of steps taken.
 func (p *Problem) Solve(steps int) (Plan, Answer, int) {
 	left := steps
 	plan, answer := p.solve(&left)
@@ -59,7 +59,7 @@ func (p *Problem) solve(left *int) (Plan, Answer) {
 	return nil, Unknown
 }
 
-// searched runs a search with at most the given number of steps, which it takes from left.
+// searched runs a search with at most the given number of steps, and subtracts the steps taken from left.
 func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	share := min(steps, *left)
 	s := p.newSearch(st, share)
@@ -75,15 +75,15 @@ func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	}
 }
 
-// choose returns the problem reduced to the smallest tasks that suffice.
+// choose returns the problem reduced to the wanted number of tasks, the smallest ones that satisfy the roles.
 func (p *Problem) choose() *Problem {
 	order := p.largestFirst()
 	slices.Reverse(order)
 	return p.chooseFirst(order)
 }
 
-// chooseFirst returns the problem reduced to the number of tasks that are wanted: first as many of each role as the role
-// needs, and then others, each time the first in the given order of classes.
+// chooseFirst returns the problem reduced to the wanted number of tasks. It takes as many tasks of each role as the
+// role needs, and then other tasks, both in the given order of classes.
 func (p *Problem) chooseFirst(order []int) *Problem {
 	chosen := &Problem{Classes: slices.Clone(p.Classes), Nodes: p.Nodes}
 	for k := range chosen.Classes {
@@ -107,7 +107,7 @@ func (p *Problem) chooseFirst(order []int) *Problem {
 	return chosen
 }
 
-// Refute only looks for a proof that there is no room. It also returns the number of steps taken.
+// Refute looks only for a proof that the problem has no plan. It also returns the number of steps taken.
 func (p *Problem) Refute() (Answer, int) {
 	left := mostCoarse * coarseSteps
 	return p.refute(&left), mostCoarse*coarseSteps - left
@@ -120,9 +120,10 @@ func (p *Problem) refute(left *int) Answer {
 	return Unknown
 }
 
-// refuteChoice looks for a proof that no choice of the wanted number of tasks has room. For each resource, it chooses the
-// tasks with the smallest requests of it. Their other requests are reduced to the smallest of any task, and they are
-// allowed on any node that takes some task.
+// refuteChoice looks for a proof that no choice of the wanted number of tasks has room. For each resource, it makes an
+// easier problem from the tasks with the smallest requests for that resource. The other requests of these tasks are
+// reduced to the smallest of any task, and the tasks are allowed on any node that takes some task. If the easier
+// problem has no plan, problem p has none.
 func (p *Problem) refuteChoice(left *int) Answer {
 	if p.Wanted >= p.Tasks() || len(p.Nodes) == 0 {
 		return Unknown
@@ -141,8 +142,8 @@ func (p *Problem) refuteChoice(left *int) Answer {
 	return Unknown
 }
 
-// alikeBut returns a relaxed problem whose tasks differ only in their request of the resource. It has a solution whenever
-// problem p has one.
+// alikeBut returns an easier problem whose tasks differ only in their request for the resource. It has a solution
+// whenever problem p has one.
 func (p *Problem) alikeBut(resource int) *Problem {
 	out := &Problem{Classes: slices.Clone(p.Classes), Nodes: slices.Clone(p.Nodes), Wanted: p.Wanted, Roles: p.Roles}
 	least := slices.Clone(p.Classes[0].Request)
@@ -163,7 +164,7 @@ func (p *Problem) alikeBut(resource int) *Problem {
 	return out
 }
 
-// refuteAny looks for a proof that holds for any choice of tasks, by merging them into few classes.
+// refuteAny looks for a proof that holds for any choice of tasks. It merges the tasks into few classes for that.
 func (p *Problem) refuteAny(left *int) Answer {
 	if p.Wanted > p.Tasks() || len(p.Classes) == 0 || len(p.Nodes) == 0 {
 		if p.Wanted > 0 {
@@ -191,8 +192,9 @@ func (p *Problem) refuteAny(left *int) Answer {
 	return Unknown
 }
 
-// coarser returns a relaxed problem with fewer classes, which has a solution whenever problem p has one. Classes that are
-// neighbors in the order of size, without a large step between them, are merged and treated as the smallest of them.
+// coarser returns an easier problem with fewer classes, which has a solution whenever problem p has one. Classes that
+// are neighbors in the order of size, without a large step between them, are merged. A merged class has the smallest
+// requests of its classes.
 func (p *Problem) coarser(classes int) *Problem {
 	scale := p.scale()
 	order := make([]int, len(p.Classes))
@@ -203,7 +205,7 @@ func (p *Problem) coarser(classes int) *Problem {
 	slices.SortStableFunc(order, func(l, r int) int {
 		return cmp.Or(cmp.Compare(of(r), of(l)), compareClasses(&p.Classes[l], &p.Classes[r]))
 	})
-	// A merged class begins with the largest class, and after each of the largest steps in size.
+	// The classes in order are divided into merged classes where the sizes of neighbors differ most.
 	steps := make([]int, 0, len(order))
 	for i := 1; i < len(order); i++ {
 		steps = append(steps, i)
@@ -237,7 +239,7 @@ func (p *Problem) coarser(classes int) *Problem {
 	return out
 }
 
-// largestFirst orders the classes by the size of their tasks.
+// largestFirst returns the indexes of the classes, the classes with the largest tasks first.
 func (p *Problem) largestFirst() []int {
 	scale := p.scale()
 	order := make([]int, len(p.Classes))
@@ -250,8 +252,8 @@ func (p *Problem) largestFirst() []int {
 	return order
 }
 
-// bestFit places the tasks one by one, the largest first, each on the node that it fills best, and leaves out tasks
-// that find no room.
+// bestFit places the tasks one by one, the largest first, each on the node with the least room left beside the task. It
+// leaves out tasks that find no room.
 func (p *Problem) bestFit(left *int) Plan {
 	scale := p.scale()
 	f := p.newFilling()
@@ -280,7 +282,7 @@ func (p *Problem) bestFit(left *int) Plan {
 	return f.plan
 }
 
-// enough reports whether the plan places the wanted tasks.
+// enough reports whether the plan places the wanted number of tasks, in total and of each role.
 func (p *Problem) enough(plan Plan) bool {
 	placed, roles := 0, slices.Clone(p.Roles)
 	for _, taken := range plan {

@@ -18,14 +18,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Members without requests are placed by action backfill, after allocate. The gang plugin counts them as ready while they are
-// pending, because otherwise allocate and backfill would wait for each other
-// (https://github.com/volcano-sh/volcano/issues/646). If the minimum needs such a member that fits nowhere, the gang cannot be
-// bound. Its other members would then hold their nodes in every session for nothing.
+// Members without requests are placed by action backfill, after allocate. The gang plugin counts them as ready while
+// they are pending, because otherwise allocate and backfill would wait for each other
+// (https://github.com/volcano-sh/volcano/issues/646). If the minimum needs such a member that fits nowhere, the gang
+// cannot be bound. Its other members would then hold nodes in every session without being bound.
 
-// withBestEffort returns the result of place, unless the job's minimum needs a member without requests that fits nowhere beside
-// the placed tasks. In that case it calls place again, while the gang plugin does not count such members. If that does not help,
-// nothing is placed, and the reason is recorded.
+// withBestEffort returns the result of place, unless the job's minimum needs a member without requests that fits
+// nowhere beside the placed tasks. In that case it calls place again, while the gang plugin does not count such
+// members. If the job's minimum still needs such a member, nothing is placed, and the reason is recorded.
 func withBestEffort(r *state.Attempt, opts state.Options, place func() trial.Result) trial.Result {
 	job := r.Job
 	result := place()
@@ -51,15 +51,16 @@ func withBestEffort(r *state.Attempt, opts state.Options, place func() trial.Res
 	return trial.Result{}
 }
 
-// countOn sets whether the gang plugin counts these pending tasks as ready. It does so for best-effort tasks.
+// countOn sets whether the gang plugin counts these pending tasks as ready. The plugin counts tasks whose field
+// BestEffort is set.
 func countOn(job *api.JobInfo, tasks map[api.TaskID]bool, count bool) {
 	for uid := range tasks {
 		job.Tasks[uid].BestEffort = count
 	}
 }
 
-// neededBestEffort returns the job's tasks without requests that fit nowhere, if the minimum needs one of them in addition to
-// the tasks placed in the result; else nil. It records the reason.
+// neededBestEffort returns the job's tasks without requests that fit nowhere, if the minimum needs one of them in
+// addition to the tasks placed in the result; else nil. It records the reason in the attempt's findings.
 func neededBestEffort(r *state.Attempt, result *trial.Result, opts state.Options) (unfit map[api.TaskID]bool) {
 	job := r.Job
 	if result.Outcome == trial.NotPlaced || !r.Run.Progress.GangDecides || r.Run.Progress.MinimumPlaced(job) {
@@ -122,8 +123,8 @@ func pendingBestEffort(job *api.JobInfo) []*api.TaskInfo {
 	return tasks
 }
 
-// unfitBestEffort returns which of the tasks fit nowhere beside the tasks placed in the result, each checked by itself, and the
-// reason of the first.
+// unfitBestEffort returns which of the tasks fit nowhere beside the tasks placed in the result. It checks each task by
+// itself. It also returns the reason why the first of them does not fit.
 func unfitBestEffort(r *state.Attempt, tasks []*api.TaskInfo, result *trial.Result, opts state.Options) (unfit map[api.TaskID]bool, reason string) {
 	unfit = map[api.TaskID]bool{}
 	failed := map[*feasible.TaskClass]bool{}

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// maxGangOrders bounds how many orders of a gang group's gangs are tried. Each new order begins with the gang that found
-	// no room.
+	// maxGangOrders bounds how many orders of a gang group's gangs are tried. Each new order begins with the gang that
+	// found no room in the last order.
 	maxGangOrders = 6
 	// maxGangTrials bounds how many trials of single gangs are made to find node groups in which all gangs of a gang group
 	// have room.
@@ -44,8 +44,8 @@ func (u *GroupSearch) Solve() (PlacedGangs, *UnplacedGang) {
 	return nil, first
 }
 
-// solveNow tries to place the gangs in a few orders, then in other node groups, then by one packing plan for all. If
-// explained is set, the explanation of the first unplaced gang is recorded.
+// solveNow tries to place the gangs in a few orders, then in other node groups, then by one packing plan for all gangs.
+// If explained is set, the explanation of the first unplaced gang is recorded.
 func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 	order := u.largestFirst()
 	var first *UnplacedGang
@@ -57,7 +57,7 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 		}
 		first = cmp.Or(first, failed)
 		if failed.beside == 0 {
-			return nil, first // it has no room even alone
+			return nil, first // the gang has no room even without the other gangs
 		}
 		if len(tried) == 0 && !u.acquireOrders() {
 			return nil, first
@@ -75,8 +75,8 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 	return u.placeByPlan(), first
 }
 
-// acquireOrders reports whether the session has the steps to try more than one order. Otherwise gang groups take turns
-// (crosssession.Budget).
+// acquireOrders reports whether the session has the steps to try more than one order of the gangs. If not, gang groups
+// take turns to get steps (crosssession.Budget).
 func (u *GroupSearch) acquireOrders() bool {
 	tasks := 0
 	for _, job := range u.Gangs {
@@ -110,8 +110,8 @@ func (u *GroupSearch) largestFirst() []*api.JobInfo {
 	return order
 }
 
-// placeInOrder places the gangs one after the other. If one finds no room, all are taken back. If explained is set, that
-// gang's explanation is recorded.
+// placeInOrder places the gangs one after the other. If a gang finds no room, all gangs are taken back. If explained is
+// set, the explanation of the gang without room is recorded.
 func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (PlacedGangs, *UnplacedGang) {
 	var placed PlacedGangs
 	for _, job := range order {
@@ -126,8 +126,8 @@ func (u *GroupSearch) placeInOrder(order []*api.JobInfo, explained bool) (Placed
 	return placed, nil
 }
 
-// place places the gang beside the gangs already placed, in none of the node groups in leftOut. If it has no room, place
-// returns nil and the reason; with explained, it also records the gang's explanation.
+// place places the gang beside the gangs that are already placed, but in none of the node groups in leftOut. If the
+// gang has no room, place returns nil and the reason. With explained, it also records the gang's explanation.
 func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, explained bool) (*PlacedGang, framework.PendingReason) {
 	u.run.Session.SetCurrentJob(job.UID)
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
@@ -154,15 +154,16 @@ func (u *GroupSearch) place(job *api.JobInfo, leftOut map[*topology.Group]bool, 
 	return nil, reason
 }
 
-// groupBacktrack is a search for node groups in which all gangs have room, after no order of the gangs has worked. It
-// counts its trials and the tasks in them, for the bounds maxGangTrials and MaxFurtherLooks.
+// groupBacktrack is a search for node groups in which all gangs have room. It is made if no order of the gangs
+// succeeds. It counts its trials and the tasks in them, for the bounds maxGangTrials and MaxFurtherLooks.
 type groupBacktrack struct {
 	search        *GroupSearch
 	trials, tasks int
 }
 
-// place places the remaining gangs (left) beside those already placed. It tries each gang in all of its node groups,
-// until the gangs after it have room, too. It returns nil if there is no way, or none within the bounds.
+// place places the remaining gangs (left) beside the gangs that are already placed. It tries the node groups of the
+// next gang one after the other, until the gangs after it have room, too. It returns nil if no such placement exists,
+// or if none was found within the bounds.
 func (u *groupBacktrack) place(placed PlacedGangs, left []*api.JobInfo) PlacedGangs {
 	if len(left) == 0 {
 		return placed
@@ -193,7 +194,7 @@ func (u *groupBacktrack) affords(job *api.JobInfo) bool {
 	return u.trials <= maxGangTrials && u.tasks <= crosssession.MaxFurtherLooks
 }
 
-// candidateOf returns the candidate node group that contains all placed tasks of the gang; nil if none does.
+// candidateOf returns the candidate node group that contains all placed tasks of the gang; nil if no candidate does.
 func (p *PlacedGang) candidateOf() *topology.Group {
 	if p.Attempt.Groups == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Explain records why each gang of the gang group waits. failed is the gang that found no room: it gets its own explanation, and the
-// others name it. If failed is nil, why is the reason of all gangs.
+// Explain records why each gang of the gang group waits. failed is the gang that found no room. It gets its own
+// explanation, and the reasons of the other gangs name it. If failed is nil, why is the reason of all gangs.
 func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
 	if failed != nil {
 		why = fmt.Sprintf("gang %s does not fit: %s", failed.job.UID, brief.Part(failed.reason.Message))
@@ -39,7 +39,7 @@ func (u *GroupSearch) Explain(failed *UnplacedGang, why string) {
 }
 
 // Reuse records the last session's explanations for the gang group's gangs again, if nothing that they depend on has
-// changed. It returns false if there are none.
+// changed. It returns false if no valid explanations exist.
 func (u *GroupSearch) Reuse() bool {
 	if u.fingerprint = state.FingerprintOfGangGroup(u.run, u.Gangs, u.pending); u.fingerprint == 0 {
 		return false
@@ -59,7 +59,7 @@ func (u *GroupSearch) Reuse() bool {
 	return true
 }
 
-// remember keeps the explanations for the next session, unless the search was cut.
+// remember keeps the explanations for the next session, unless the search was incomplete (cut).
 func (u *GroupSearch) remember(reasons map[api.JobID]framework.PendingReason, failed *UnplacedGang) {
 	if u.cut {
 		return

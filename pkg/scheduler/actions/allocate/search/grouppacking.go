@@ -11,10 +11,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// maxAssignments bounds how many assignments of a gang group's gangs to node groups are tried by packing.
+// maxAssignments bounds for how many assignments of a gang group's gangs to node groups a packing plan is searched.
 const maxAssignments = 64
 
-// packedGang is a gang of a gang group as part of a packing.
+// packedGang is a gang of a gang group, with its data for a packing plan of the whole gang group.
 type packedGang struct {
 	attempt *state.Attempt
 	// scopes are the sets of nodes where the gang may be placed.
@@ -25,8 +25,8 @@ type packedGang struct {
 	needed int
 }
 
-// placeByPlan places the gangs by a plan that, in numbers, has room for all of them at once. It tries assignments of gangs
-// to node groups, up to a bound. Trials of one gang after the other miss such plans if gangs share nodes.
+// placeByPlan places the gangs by one packing plan for all of them. It tries assignments of gangs to node groups, up to
+// a bound. Trials that place one gang after the other miss such plans if gangs share nodes.
 func (u *GroupSearch) placeByPlan() PlacedGangs {
 	var all []*packedGang
 	for _, job := range u.Gangs {
@@ -40,7 +40,8 @@ func (u *GroupSearch) placeByPlan() PlacedGangs {
 	return u.assign(all, 0, &left)
 }
 
-// packedGang returns the gang as part of a packing; nil if numbers alone do not decide where it fits.
+// packedGang returns the gang with its data for a packing plan of the gang group; nil if arithmetic on resources alone
+// does not decide where the gang fits.
 func (u *GroupSearch) packedGang(job *api.JobInfo) *packedGang {
 	r, err := state.NewAttempt(u.run, job, u.pending[job.UID], false)
 	if err != nil || r.Planner != nil || r.DividesItself() || len(job.TaskStatusIndex[api.Pipelined]) > 0 {
@@ -85,7 +86,7 @@ func (u *GroupSearch) assign(all []*packedGang, next int, left *int) PlacedGangs
 	return nil
 }
 
-// gangClass identifies a class of tasks in a packing problem: the gang and the class of its tasks.
+// gangClass is a class of tasks in a packing problem: tasks of one gang and one task class.
 type gangClass struct {
 	gang  *packedGang
 	tasks []*api.TaskInfo
@@ -128,7 +129,7 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
 		})
 		if result.Outcome == trial.NotPlaced {
-			u.cut = true // numbers allow a plan, so something else refused it
+			u.cut = true // resources allow a plan, so something outside of the fingerprint refused it
 			placed.discard()
 			return nil
 		}
@@ -138,8 +139,8 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 	return placed
 }
 
-// problemOf returns the packing problem of the gangs in the scopes to which they are assigned, the problem's classes, and its
-// nodes; nil if numbers cannot describe it.
+// problemOf returns the packing problem of the gangs in the scopes to which they are assigned, the problem's classes,
+// and its nodes; nil if the gangs cannot be described as a packing problem.
 func (u *GroupSearch) problemOf(all []*packedGang) (*packing.Problem, []gangClass, []int32) {
 	var tasks []*api.TaskInfo
 	for _, g := range all {

@@ -18,12 +18,12 @@ import (
 
 const (
 	// maxNarrower bounds, for each narrower level, how many groups inside a candidate group are tried before the
-	// candidate itself. They are ordered by numbers and scores. If the first three fail, the cause is one that only
-	// trials reveal, and the wider group is the next best choice.
+	// candidate itself. The groups are sorted by score and spare room. If the first three fail, the cause is one that
+	// only trials reveal, and the wider group is the next best choice.
 	maxNarrower = 3
-	// maxNarrowerVerdicts replaces maxNarrower for tasks that are placed one by one, because numbers do not show which
-	// groups hold them. It limits the number of filter results for each level: 20 such members are tried in all groups of
-	// 1,000 nodes.
+	// maxNarrowerVerdicts replaces maxNarrower for tasks that are placed one by one, because arithmetic on resources
+	// does not show which groups have room for such tasks. It limits the number of filter results for each level: 20
+	// such members are tried in all groups of 1,000 nodes.
 	maxNarrowerVerdicts = 20_000
 )
 
@@ -32,14 +32,15 @@ type candidateGroup struct {
 	group *topology.Group
 	// room is the total size of the tasks that the group takes now if all are of one class, for the class with the
 	// largest total. spare is the room left after the needed tasks are placed; it is negative if the group cannot take
-	// these. Both are in dominant shares.
+	// the needed tasks. Both are in dominant shares.
 	room, spare float64
 	score       float64
 }
 
-// placeInGroups places the job's minimum as a whole in one of its node groups. It prefers groups that hold the minimum
-// now to groups that hold it once resources are released, and among these the group with the best score of the plugins. A
-// gang that only prefers groups, and fits into none now, is spread over as few groups as possible before it waits.
+// placeInGroups places the job's minimum as a whole in one of its node groups. It prefers groups that have room now to
+// groups that have room once resources are released. Among these, it prefers the group with the best score of the
+// plugins. A gang that only prefers groups, and fits into none now, is spread over as few groups as possible before it
+// waits.
 func placeInGroups(r *state.Attempt) trial.Result {
 	d, err := r.DemandOf()
 	if err != nil {
@@ -82,11 +83,11 @@ func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Resu
 		return trial.Result{}
 	}
 	opts.Places = 1
-	return tryGroup(r, candidates[best].group, d, opts) // a new trial, because volumes and devices of the first one were released
+	return tryGroup(r, candidates[best].group, d, opts) // a new trial, because volumes and devices of the first trial were released
 }
 
-// scoreGroup returns the plugins' score of the group, for the placement of a trial in it, or before a trial for nil. It
-// returns false if a plugin fails, which excludes the group.
+// scoreGroup returns the plugins' score of the group. placement is the placement of a trial in the group; nil before a
+// trial. scoreGroup returns false if a plugin fails, which excludes the group.
 func scoreGroup(r *state.Attempt, c *candidateGroup, d *state.Demand, placement map[api.TaskID]string) (float64, bool) {
 	score, err := r.Run.Session.Placements.NodeGroupScore(r.Job, trialOf(c, d, placement))
 	if err != nil {
@@ -155,8 +156,8 @@ func roomIn(r *state.Attempt, group *topology.Group, d *state.Demand, opts state
 	return c
 }
 
-// tryGroup places the job in the narrowest group inside the candidate that holds it, else in the candidate itself, over
-// as few groups inside it as possible.
+// tryGroup places the job in the narrowest group inside the candidate group that has room for the job. If no inner
+// group has room, tryGroup places the job in the candidate group itself, over as few inner groups as possible.
 func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) trial.Result {
 	for _, g := range append(narrower(r, group, d, opts), group) {
 		result := placeIn(r, r.Run.GroupScope(g, opts.Within, r.Groups.Plugin), opts)
@@ -168,8 +169,8 @@ func tryGroup(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 	return trial.Result{}
 }
 
-// narrower returns groups inside the group that may hold the needed tasks: the narrowest level first, and only a few of
-// each level. Within a level the best score comes first, then the least spare room.
+// narrower returns groups inside the group that may hold the needed tasks: the narrowest level first, and only a few
+// groups of each level. Within a level, groups with the best score come first, then groups with the least spare room.
 func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts state.Options) []*topology.Group {
 	byLevel := map[int][]candidateGroup{}
 	var collect func(g *topology.Group)
@@ -206,9 +207,9 @@ func narrower(r *state.Attempt, group *topology.Group, d *state.Demand, opts sta
 	return out
 }
 
-// spread places a gang that fits into none of the candidate node groups. It tries the wider groups that contain candidates,
-// the narrowest level first. If the gang fits into none of these either, spread divides it among as few groups of the widest
-// level as possible. Nodes outside of all groups come last.
+// spread places a gang that fits into none of the candidate node groups. It tries the wider groups that contain
+// candidates, the narrowest level first. If the gang fits into none of the wider groups either, spread divides it among
+// as few groups of the widest level as possible. Nodes outside of all groups come last.
 func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	around := r.Groups.Candidates
 	for inner := func(g *topology.Group) bool { return g.Parent != nil }; slices.ContainsFunc(around, inner); {
@@ -224,8 +225,8 @@ func spread(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result 
 	return placeIn(r, r.Run.GroupScope(r.Run.Index.GroupOfAll(around), opts.Within, ""), opts)
 }
 
-// parents returns the parents of the groups, without duplicates. Groups without a parent stay. The groups must be sorted
-// by path.
+// parents returns the parents of the groups, without duplicates. For a group without a parent, it returns the group
+// itself. The groups must be sorted by path.
 func parents(groups []*topology.Group) []*topology.Group {
 	out := slices.Clone(groups)
 	for i, g := range out {

@@ -26,8 +26,8 @@ type GroupSearch struct {
 	// idleOnlyUntil is the end of the pause of one of the gangs (state.Attempt.IdleOnlyUntil); zero for none.
 	idleOnlyUntil time.Time
 	// fingerprint is a hash of everything that the result depends on; 0 if a part of it cannot be compared between
-	// sessions. cut reports whether the session had too few steps to try every way, or whether something outside of the
-	// fingerprint refused a way.
+	// sessions. cut reports whether the search was incomplete: the session had too few steps, or something outside of
+	// the fingerprint refused a placement.
 	fingerprint uint64
 	cut         bool
 }
@@ -46,7 +46,7 @@ type PlacedGang struct {
 // PlacedGangs are gangs of a gang group in the order in which they were placed.
 type PlacedGangs []PlacedGang
 
-// discard takes all of the gangs back, the last one first.
+// discard takes the placements of all gangs back, the last gang first.
 func (p PlacedGangs) discard() {
 	for _, gang := range slices.Backward(p) {
 		gang.takeBack()
@@ -56,7 +56,7 @@ func (p PlacedGangs) discard() {
 func (p *PlacedGang) takeBack() {
 	p.Result.Discard(p.Attempt.Job)
 	p.Attempt.Run.Finder.ForgetJob()
-	p.Attempt.Run.Failed.NotePlaced() // a gang that did not fit beside it may fit now
+	p.Attempt.Run.Failed.NotePlaced() // a gang that did not fit beside this gang may fit now
 }
 
 // Outcome returns trial.Ready if all of the gangs are ready, and else trial.Pipelined.

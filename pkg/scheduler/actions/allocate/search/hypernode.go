@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// placeIn places the job's tasks in the scope until the job is ready. If the minimum needs members without requests, it
-// succeeds only if action backfill can place these.
+// placeIn places the job's tasks in the scope until the job is ready. If the minimum needs members without requests,
+// placeIn succeeds only if action backfill can place these members.
 func placeIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	return withBestEffort(r, opts, func() trial.Result { return placeRequests(r, scope, opts) })
 }
@@ -31,13 +31,13 @@ func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) tria
 	return trial.ResultOf(subJob, placeSubJob(r, subJob, r.Pending.Tasks[subJob.UID], scope, opts))
 }
 
-// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient, and takes the best HyperNode of
-// the first gradient in which a trial succeeds: a ready result before a waiting one, then the highest score, then the name. The
-// best trial is made again, because volumes and devices that it chose were released with it.
+// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient. It takes the best
+// HyperNode of the first gradient in which a trial succeeds: a ready result before a waiting one, then the highest
+// score, then the first name. All trials are taken back, so the best trial is made again.
 func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	top := r.Run.Session.HyperNodes[vcframework.ClusterTopHyperNode]
 	for _, gradient := range r.Run.Session.HyperNodeGradientForJobFn(r.Job, top) {
-		if len(gradient) == 1 { // nothing to choose
+		if len(gradient) == 1 { // one HyperNode needs no comparison by trials
 			if result := placeSubJobs(r, gradient[0], scope, opts); result.Outcome != trial.NotPlaced {
 				return result
 			}
@@ -60,9 +60,9 @@ func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) 
 	return trial.Result{}
 }
 
-// placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in order,
-// until the job is ready. A sub-job may find no room because of an earlier sub-job that could be placed elsewhere. So the
-// sub-jobs are tried again with the one that found no room first.
+// placeSubJobs places the job's sub-jobs (https://github.com/volcano-sh/volcano/issues/4188) in the HyperNode, in
+// order, until the job is ready. A sub-job may find no room because of an earlier sub-job that could be placed
+// elsewhere. In that case, all sub-jobs are tried again, beginning with the sub-job that found no room.
 func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) trial.Result {
 	if set := r.Run.HyperNodeScope(hyperNode.Name, scope, opts).Set; r.Refuted(set, opts) {
 		r.Found.NoteTried(set)
@@ -84,8 +84,8 @@ func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Sc
 }
 
 // mayReorderSubJobs reports whether the sub-jobs may be tried in another order: the session has looks left, or this
-// search has its turn (crosssession.Budget). The new order costs as many looks as the last order tried tasks (tried),
-// times the number of task classes.
+// search has its turn (crosssession.Budget). A new order costs tried looks for each task class; tried is the number of
+// tasks that the last order tried.
 func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts state.Options, tried int) bool {
 	classes := 1
 	if r.Packing != nil {
@@ -94,8 +94,8 @@ func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts stat
 	return r.Run.CrossSession.Orders.AcquireAll(r.Run.SearchOf(r.Job, hyperNode.Name, opts.IdleOnly), tried*classes)
 }
 
-// trySubJobs tries the sub-jobs in order; sub-jobs in first come before others, the highest number first. It also returns the
-// first sub-job that found no room.
+// trySubJobs tries the sub-jobs in order. Sub-jobs in first come before the others, the highest number first.
+// trySubJobs also returns the first sub-job that found no room.
 func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (result trial.Result, blocked api.SubJobID) {
 	r.Job.ResetFitErr()
 	result = trial.Result{Rest: map[api.SubJobID][]*api.TaskInfo{}, HyperNode: hyperNode.Name, SubJobs: map[api.SubJobID]string{}, Former: map[api.SubJobID]string{}}
@@ -142,14 +142,14 @@ func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.Hyp
 	return result, blocked
 }
 
-// placeInBestHyperNode places the sub-job in the best of those HyperNodes inside hyperNode that the plugins allow for it.
-// It also returns the HyperNode's name and score.
+// placeInBestHyperNode places the sub-job in the best HyperNode inside hyperNode that the plugins allow for the
+// sub-job. It also returns the name and score of that HyperNode.
 func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (trial.PartResult, string, float64) {
 	place := func(name string) trial.PartResult {
 		return placeSubJob(r, subJob, tasks, r.Run.HyperNodeScope(name, scope, opts), opts)
 	}
 	for _, gradient := range r.Run.Session.HyperNodeGradientForSubJobFn(subJob, hyperNode) {
-		if len(gradient) == 1 { // nothing to choose
+		if len(gradient) == 1 { // one HyperNode needs no comparison by trials
 			name := gradient[0].Name
 			_, score := bestHyperNode(r.Run.Session, subJob, map[string]trial.Outcome{name: trial.Ready})
 			if result := place(name); result.Outcome != trial.NotPlaced {
@@ -175,8 +175,9 @@ func placeInBestHyperNode(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api
 	return trial.PartResult{Rest: tasks}, "", 0
 }
 
-// bestHyperNode chooses among HyperNodes in which a trial of the sub-job succeeded: one where the sub-job is ready before
-// one where it waits, then the highest sum of the plugins' scores, then the first name. It also returns that sum.
+// bestHyperNode returns the best of the HyperNodes in which a trial of the sub-job succeeded, and the sum of the
+// plugins' scores for it. A HyperNode where the sub-job is ready comes before one where it waits, then the highest sum,
+// then the first name.
 func bestHyperNode(ssn *framework.Session, subJob *api.SubJobInfo, outcomes map[string]trial.Outcome) (string, float64) {
 	candidates := map[string][]*api.NodeInfo{}
 	var names []string

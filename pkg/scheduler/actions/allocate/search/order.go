@@ -8,8 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// tryInOrder tries the given ways to place the job until one succeeds: all of them on idle resources, and then with
-// resources being released. Each way is tried first without the nodes that the job should avoid, and then with them.
+// tryInOrder tries the given ways to place the job until one succeeds. It tries all ways on idle resources, and then
+// all ways also on resources being released. Each way is tried first without the nodes that the job should avoid, and
+// then with them.
 func tryInOrder(r *state.Attempt, ways ...func(state.Options) trial.Result) trial.Result {
 	within := []*nodeset.Set{nil}
 	if len(r.Avoid) > 0 {

@@ -9,17 +9,17 @@ import (
 )
 
 const (
-	// maxPlans bounds how many packing plans are tried in a set of nodes. Each further plan leaves out the pair of node and
-	// class that a plugin refused in the last one. Its cost is taken from the session's budget for other orders
-	// (crosssession.Cache.Orders).
+	// maxPlans bounds how many packing plans are tried in a set of nodes. Each further plan leaves out the pair of node
+	// and class that a plugin refused in the last plan. The cost of a plan is subtracted from the session's budget for
+	// other orders (crosssession.Cache.Orders).
 	maxPlans = 8
-	// planLooks is the cost of placing one task to check whether plugins accept a plan, in the looks of
-	// crosssession.MaxFurtherLooks.
+	// planLooks is the cost, in looks (crosssession.MaxFurtherLooks), of placing one task to check whether plugins
+	// accept a plan.
 	planLooks = 4
 )
 
-// tryPacked looks for a packing plan for wanted tasks, to be chosen from the part's first tasks; their number is first.
-// It places the tasks by the plan if every plugin accepts it.
+// tryPacked looks for a packing plan for a number of tasks (wanted), which are chosen from the first tasks of the part
+// (first is their number). It places the tasks by the plan if every plugin accepts the plan.
 func (s *partSearch) tryPacked(first, wanted int) trial.PartResult {
 	in := s.attempt.NewPackingInput(s.part.Tasks[:first], wanted, s.part.NeededByRole())
 	if in == nil || in.FillCaches() != nil {

@@ -19,23 +19,24 @@ type partSearch struct {
 	part    *trial.Part
 	attempt *state.Attempt
 	run     *state.Run
-	// places is the number of node groups or HyperNodes in which the job is still to be tried, including this one.
+	// places is the number of node groups or HyperNodes in which the job is still to be tried, including the current
+	// one.
 	places int
-	// refused is how many trials of the attempt failed for reasons beyond numbers before this search
-	// (state.Findings.Refused).
+	// refused is how many trials of the attempt failed before this search because a plugin or the queue refused tasks
+	// that had room (state.Findings.Refused).
 	refused int
-	// key is a text of everything that decides whether the part can be placed; empty if a part of it cannot be compared.
-	// keyed is set once the key is made.
+	// key is a text of everything that decides whether the part can be placed; empty if something of that cannot be
+	// compared between sessions. keyed is set once the key is made.
 	key   string
 	keyed bool
 }
 
-// orderSearch identifies the search for an order of the tasks in which they find room.
+// orderSearch returns the key of the search for an order of the tasks in which all of them find room.
 func (s *partSearch) orderSearch() crosssession.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
-// hasFailed reports whether this way to place the part is known to fail, because it failed in an equal situation.
+// hasFailed reports whether this way to place the part has already failed for an equal part on equal nodes.
 func (s *partSearch) hasFailed(in crosssession.Way) bool {
 	key, known := s.failureKey()
 	return known && s.run.CrossSession.HasFailed(in, key)
@@ -48,10 +49,10 @@ func (s *partSearch) recordFailed(in crosssession.Way) {
 	}
 }
 
-// failureKey returns a text of everything that decides whether the tasks can be placed in the scope: the job and its needs, the
-// numbers of the packing problem, which include all relevant room, and the inputs of filter results on any node. It returns
-// false if a part of that cannot be compared. The key is valid while no task of the sub-job is placed. Jobs with sub-groups have
-// no key, because the numbers cover only the whole job.
+// failureKey returns a text of everything that decides whether the tasks can be placed in the scope: the job and its
+// needs, the numbers of the packing problem, which include the free resources of nodes, and the inputs of filter
+// results on any node. It returns false if one of these cannot be compared between sessions. The key is valid while no
+// task of the sub-job is placed. Jobs with sub-groups have no key, because the numbers cover only the whole job.
 func (s *partSearch) failureKey() (string, bool) {
 	if !s.keyed {
 		s.keyed, s.key = true, s.makeFailureKey()
@@ -76,13 +77,17 @@ func (s *partSearch) makeFailureKey() string {
 	return fmt.Sprintf("%s %d %s", s.attempt.Job.UID, session, problem.Key())
 }
 
-// gangName returns a text of everything that decides whether a gang of different tasks fits into the scope: the classes in task
-// order, the number needed, the roles, and the queue. While nothing else is placed, only the first of several gangs with equal
-// texts is tried in every way. The text is empty if a part of that cannot be named: for gangs with placed members, a topology,
-// nominated nodes or filter results that apply to them alone, and if a plugin reads more of a task than its class.
+// gangName returns a text of everything that decides whether a gang of different tasks fits into the scope: the classes
+// in task order, the number needed, the roles, and the queue. While nothing else is placed, only the first of several
+// gangs with equal texts is tried in every way.
+//
+// The text is empty if such a text cannot decide: for gangs with placed members, a topology, nominated nodes or filter
+// results that apply to them alone, and if a plugin reads more of a task than its class.
 func (s *partSearch) gangName() string {
 	if s.run.Finder.ReadsAnything() || len(s.attempt.Members.Nodes) > 0 || s.attempt.Job.ContainsSubJobPolicy() || s.part.SubJob.WithNetworkTopology() || s.run.SameClass(s.part.Tasks) == len(s.part.Tasks) {
-		return "" // if all tasks are of one class, the result for the first one decides; this condition is last because it reads all tasks
+		// If all tasks are of one class, the result for the first task decides, and no text is needed. SameClass is
+		// called last because it reads all tasks.
+		return ""
 	}
 	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.part.Scope.Set, s.part.IdleOnly, s.part.Needed, s.attempt.Job.Queue, s.part.NeededByRole(), s.part.Scope.ChosenBy)
 	for rest := s.part.Tasks; len(rest) > 0; {

@@ -29,11 +29,11 @@ func placeSubJob(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo
 func (s *partSearch) place() trial.PartResult {
 	failed := trial.PartResult{Rest: s.part.Tasks}
 	unfinished := s.attempt.Found.Unfinished
-	if s.ruledOut() { // the explanation has the reason
+	if s.ruledOut() { // explain.RecordUnplaced finds the reason
 		return failed
 	}
 	known := s.gangName()
-	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // the explanation has the reason
+	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // explain.RecordUnplaced finds the reason
 		return failed
 	}
 	if s.attempt.Packing != nil && s.hasFailed(crosssession.FirstOrders) && !s.run.CrossSession.Orders.Open(s.orderSearch()) {
@@ -62,8 +62,8 @@ func (s *partSearch) place() trial.PartResult {
 	return failed
 }
 
-// tryFirstOrders tries the tasks by rank, if a plugin knows their ranks, and then the largest first. It also returns the
-// classes that found no room.
+// tryFirstOrders tries the tasks of the part by rank, if a plugin knows their ranks, and then the largest tasks first.
+// It also returns the task classes that found no room.
 func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) {
 	if first := min(s.part.Needed, len(s.part.Tasks)); s.attempt.Compare != nil && s.run.SameClass(s.part.Tasks[:first]) < first {
 		if result, _ := trial.Try(s.part, first, trial.Arrangement{ByRank: true}); result.Outcome != trial.NotPlaced {
@@ -106,7 +106,8 @@ func (s *partSearch) firstTaskFitsNowhere() bool {
 	return !s.attempt.Job.NeedContinueAllocating(s.part.SubJob.UID)
 }
 
-// refutedInNumbers reports whether, by numbers alone, the scope has no room for the needed tasks of the sub-job.
+// refutedInNumbers reports whether arithmetic on resources proves that the scope has no room for the needed tasks of
+// the sub-job.
 func (s *partSearch) refutedInNumbers() bool {
 	needed := s.attempt.NeededBySubJob(s.part.SubJob)
 	if !s.run.Progress.GangDecides || needed < 1 || needed > len(s.part.Tasks) {

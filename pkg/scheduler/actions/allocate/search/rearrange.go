@@ -15,18 +15,19 @@ import (
 
 const (
 	// maxOrders bounds how many orders of task classes, or of sub-jobs, are tried. Each order moves one more class or
-	// sub-job that found no room to the front. Gangs have few roles, so six orders suffice to move each of them there.
+	// sub-job that found no room to the front. Gangs have few roles, so six orders suffice to move the class of each
+	// role to the front once.
 	maxOrders = 6
-	// maxUncachedVerdicts bounds the further trials, beyond three, of tasks that are placed one by one, because each
-	// needs new filter results on every node: 500 tasks on 1,000 nodes get one more trial.
+	// maxUncachedVerdicts bounds the further trials, beyond three, of tasks that are placed one by one. Each trial
+	// needs new filter results of each task on every node: 500 tasks on 1,000 nodes get one more trial.
 	maxUncachedVerdicts = 500_000
 )
 
-// retryRearranged looks for another way when tasks of different classes may have blocked each other, as in
-// https://github.com/volcano-sh/volcano/issues/1297. It tries a packing of the first tasks that make up the minimum; then
-// orders in which the class that found no room comes first, as long as that is a different class each time. If the
-// minimum does not need all tasks, it also tries to place other tasks than the first ones: the smallest, then any by a
-// packing.
+// retryRearranged looks for another placement when tasks of different classes may have blocked each other, as in
+// https://github.com/volcano-sh/volcano/issues/1297. First it tries a packing plan for the first tasks that make up the
+// minimum. Then it tries orders in which the class that found no room comes first, as long as another class finds no
+// room each time. If the minimum does not need all tasks, it also tries to place other tasks than the first ones: the
+// smallest tasks, then any tasks by a packing plan.
 func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartResult {
 	minimum := min(s.part.Needed, len(s.part.Tasks))
 	classes := s.run.ClassesOf(s.part.Tasks)
@@ -60,9 +61,9 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 	return trial.PartResult{}
 }
 
-// tryOrders tries orders in which the class that found no room comes first, as long as that is a different class each
-// time, and at most as many as orders says. Then it tries task order. If the minimum does not need all tasks, it also
-// tries the tasks that roles need, and the smallest tasks first. It makes at most most trials.
+// tryOrders tries orders in which the class that found no room comes first, as long as another class finds no room each
+// time. orders bounds their number. Then it tries task order. If the minimum does not need all tasks, it also tries
+// first the tasks that roles need, and then the smallest tasks first. most bounds the number of all trials.
 func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) trial.PartResult {
 	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}
@@ -100,7 +101,8 @@ func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, ord
 	return trial.PartResult{}
 }
 
-// neededFirst returns the tasks, beginning with the tasks that the minima of roles need; nil if no role needs any.
+// neededFirst returns the part's tasks, beginning with the tasks that the minima of roles need; nil if no role needs a
+// task.
 func (s *partSearch) neededFirst() []*api.TaskInfo {
 	lacking := s.part.NeededByRole()
 	var needed, others []*api.TaskInfo

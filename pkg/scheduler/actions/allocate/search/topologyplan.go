@@ -18,23 +18,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Some gangs are placed by the plans of a plugin that places them in one domain of a network (framework.TopologyPlanner). The plans
-// are based on how many members each node takes, by numbers. A trial shows whether every plugin accepts a plan. If a node takes
-// fewer members, new plans are made with the actual number.
+// A plugin may place a gang in one domain of a network, by plans of its own (framework.TopologyPlanner). The plans are
+// based on how many members each node takes, which is computed from resources. A trial shows whether every plugin
+// accepts a plan. If a node takes fewer members than computed, new plans are made with the actual number.
 
 const (
 	// maxPlanTrials bounds how many plans of a gang are tried in one set of nodes. In addition, MaxFurtherLooks bounds the
 	// tasks in all of these trials.
 	maxPlanTrials = 64
-	// maxPlanProbes bounds how many tasks of a gang are placed only to find out how many of them a node takes, if numbers
-	// cannot show it.
+	// maxPlanProbes bounds how many tasks of a gang are placed only to find out how many of them a node takes, if it
+	// cannot be computed from resources.
 	maxPlanProbes = 5_000
-	// furtherAtOnce is how many members beyond the minimum a gang is given in one attempt, because each attempt makes the
-	// plans again.
+	// furtherAtOnce bounds how many members beyond the minimum are placed in one attempt. Placing them one by one would
+	// make the plans again for each member.
 	furtherAtOnce = 64
 )
 
-// planRun places a job by topology plans in one scope.
+// planRun places a job in one scope, by the plans of its TopologyPlanner.
 type planRun struct {
 	part    *trial.Part
 	attempt *state.Attempt
@@ -49,8 +49,9 @@ type planRun struct {
 	tried int
 }
 
-// placeByTopology places the job's tasks by the plans of its TopologyPlanner. If another plugin names node groups for the job, each plan
-// stays in one of these.
+// placeByTopology places the job's tasks by the plans of its TopologyPlanner. If another plugin names node groups for
+// the job, each plan is inside one of these groups. If the job only prefers these groups, plans on all nodes are tried
+// after that.
 func placeByTopology(r *state.Attempt) trial.Result {
 	if r.Groups == nil {
 		return tryInOrder(r, func(opts state.Options) trial.Result {
@@ -78,8 +79,8 @@ func placeByTopology(r *state.Attempt) trial.Result {
 	return tryInOrder(r, ways...)
 }
 
-// placeByTopologyIn places the job's tasks by plans in the scope. If the minimum needs members without requests, it
-// succeeds only if action backfill can place these.
+// placeByTopologyIn places the job's tasks by plans in the scope. If the minimum needs members without requests,
+// placeByTopologyIn succeeds only if action backfill can place these members.
 func placeByTopologyIn(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	uid := r.Job.DefaultSubJobID()
 	tasks := slices.SortedStableFunc(slices.Values(r.Pending.Tasks[uid]), r.Planner.Compare)
@@ -95,8 +96,8 @@ func placeByTopologyIn(r *state.Attempt, scope state.Scope, opts state.Options) 
 	})
 }
 
-// place tries plans until one works. After each failure, the slots of nodes that took fewer tasks than planned are set to
-// the number that they took.
+// place tries plans until one succeeds. After each failure, the slots of nodes that took fewer tasks than planned are
+// set to the number of tasks that they took.
 func (g *planRun) place() trial.PartResult {
 	failed := trial.PartResult{Rest: g.part.Tasks}
 	if len(g.part.Tasks) == 0 || len(g.part.Scope.Set.Nodes) == 0 {
@@ -111,7 +112,7 @@ func (g *planRun) place() trial.PartResult {
 	slots := g.slots(classes)
 	plans := g.attempt.Planner.On(slots, len(g.part.Tasks))
 	tasks, plan := g.nextPlan(plans)
-	if plan != nil && !exact && g.acquirePlans() { // the slots are upper bounds, so if they allow no plan, none exists
+	if plan != nil && !exact && g.acquirePlans() { // slots are upper bounds, so without a plan here, none exists
 		g.probe(slots)
 		plans = g.attempt.Planner.On(slots, len(g.part.Tasks))
 		tasks, plan = g.nextPlan(plans)
@@ -147,8 +148,8 @@ func (g *planRun) place() trial.PartResult {
 	return failed
 }
 
-// acquirePlans reports whether the session has the steps to continue after the first trial. Otherwise gangs take turns
-// (crosssession.Budget).
+// acquirePlans reports whether the session has the steps to continue after the first trial. If not, gangs take turns to
+// get steps (crosssession.Budget).
 func (g *planRun) acquirePlans() bool {
 	if !g.may {
 		g.may = g.run.CrossSession.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.Scope.Set.Name, g.part.IdleOnly), 0)
@@ -167,15 +168,16 @@ func (g *planRun) charge(tasks int) {
 	g.run.CrossSession.Orders.Left -= tasks * planLooks
 }
 
-// lower sets the slots of nodes to the number of tasks that they took. took has only nodes that took fewer than planned;
-// lower returns false if there are none.
+// lower sets the slots of nodes to the number of tasks that they took. took has only nodes that took fewer than
+// planned; lower returns false if took is empty.
 func lower(slots, took map[string]int) bool {
 	maps.Copy(slots, took)
 	return len(took) > 0
 }
 
-// nextPlan returns the best plan, and the tasks to place by it. For a job that is not ready, these are the tasks of its minimum,
-// if possible in a domain that has room for all of its tasks. For a ready job they are as many as may be placed at once.
+// nextPlan returns the best plan, and the tasks to place by the plan. For a job that is not ready, these are the tasks
+// of its minimum, if possible in a domain that has room for all of its tasks. For a ready job, they are as many tasks
+// as may be placed at once.
 func (g *planRun) nextPlan(plans framework.TopologyPlans) ([]*api.TaskInfo, []framework.NodeShare) {
 	all := len(g.part.Tasks)
 	needed := g.attempt.NeededByJob()
@@ -226,8 +228,8 @@ func (g *planRun) chosen(n int) []*api.TaskInfo {
 	return out
 }
 
-// placeByShares places the tasks by the plan. If a task finds no place, nothing is placed. In that case placeByShares also
-// returns, for each node that took fewer tasks than planned, how many it took.
+// placeByShares places the tasks by the plan. If a task finds no node, nothing is placed, and placeByShares also
+// returns how many tasks each node took that took fewer than planned.
 func (g *planRun) placeByShares(tasks []*api.TaskInfo, plan []framework.NodeShare) (trial.PartResult, map[string]int) {
 	result, shortfall := trial.TryShares(g.part, tasks, plan)
 	if shortfall.QueueRefused {
@@ -243,8 +245,8 @@ type plannedClass struct {
 	count      int
 }
 
-// plannedClasses returns the classes of the tasks. exact reports whether numbers alone show how many of the tasks a node
-// takes.
+// plannedClasses returns the classes of the tasks. exact reports whether the number of tasks that a node takes can be
+// computed from resources alone.
 func (g *planRun) plannedClasses() (classes []*plannedClass, exact bool, err error) {
 	at := map[*feasible.TaskClass]*plannedClass{}
 	exact = true
@@ -264,8 +266,8 @@ func (g *planRun) plannedClasses() (classes []*plannedClass, exact bool, err err
 	return classes, exact, nil
 }
 
-// slots returns, for each node, an upper bound of how many of the tasks it takes together, computed from numbers. If all
-// tasks are of one class, it is how many the node would take if there were more.
+// slots returns, for each node, an upper bound of how many of the tasks the node takes together, computed from
+// resources. If all tasks are of one class, the number of tasks does not limit the bound.
 func (g *planRun) slots(classes []*plannedClass) map[string]int {
 	slots := map[string]int{}
 	for place, node := range g.part.Scope.Set.Nodes {
@@ -276,8 +278,8 @@ func (g *planRun) slots(classes []*plannedClass) map[string]int {
 	return slots
 }
 
-// probe places tasks on each node and takes them back, to find out how many a node takes, and corrects the slots. It is
-// used where numbers cannot show it.
+// probe places tasks on each node and takes them back, to find out how many tasks the node takes, and corrects the
+// slots. It is called if that number cannot be computed from resources.
 func (g *planRun) probe(slots map[string]int) {
 	for _, node := range g.part.Scope.Set.Nodes {
 		name := g.run.Index.Nodes[node].Name

@@ -17,9 +17,9 @@ type Attempt struct {
 	Run     *Run
 	Job     *api.JobInfo
 	Pending *Pending
-	// Groups are the node groups where the job may be placed; nil for anywhere.
+	// Groups are the node groups where the job may be placed; nil if it may be placed on any node.
 	Groups *framework.NodeGroups
-	// Planner divides the job's tasks over the domains of a network; nil if no plugin does.
+	// Planner divides the job's tasks over the domains of a network; nil if no plugin divides them.
 	Planner *framework.TopologyPlanner
 	// Avoid are nodes on which the job is placed only if it fits nowhere without them.
 	Avoid []string
@@ -28,7 +28,8 @@ type Attempt struct {
 	// alone reports whether no other job is left, so that no other job waits while all of the job's tasks are placed at once.
 	alone   bool
 	Members *MemberNodes
-	// Packing is the job's demand in numbers; nil if the attempt does not use it, or numbers cannot describe it.
+	// Packing is the job's demand as the input of packing problems; nil if the attempt makes no packing plans, or if
+	// the demand cannot be described as a packing problem.
 	Packing *PackingInput
 	// Phases are the values of Options.IdleOnly to try, in order.
 	Phases []bool
@@ -46,11 +47,12 @@ type Findings struct {
 	// Unfinished counts the searches that continue in another session, or failed for a reason that no fingerprint
 	// covers.
 	Unfinished int
-	// Refused counts the trials in which enough tasks had room, but were refused for reasons beyond numbers.
+	// Refused counts the trials in which enough tasks had room, but a plugin or the queue refused them.
 	Refused int
 	// SubJobTasks counts the tasks of all sub-jobs that were tried, once for each set of nodes where they were tried.
 	SubJobTasks int
-	// Tried are the sets of nodes in which the job was tried, and Shortfalls how far trials came there; nil before the first.
+	// Tried are the sets of nodes in which the job was tried. Shortfalls are how far trials came in each set. Both are
+	// nil before the first trial.
 	Tried      map[*nodeset.Set]bool
 	Shortfalls map[*nodeset.Set]Shortfall
 	// NoPlanText is why the Planner has no plan for the job.
@@ -60,7 +62,8 @@ type Findings struct {
 	BestEffortReason string
 }
 
-// NoteRefused records that enough tasks had room, but were refused for reasons beyond numbers, which no fingerprint covers.
+// NoteRefused records a trial in which enough tasks had room, but a plugin or the queue refused them. No fingerprint
+// covers the reason.
 func (f *Findings) NoteRefused() {
 	f.Refused++
 	f.Unfinished++
@@ -72,8 +75,8 @@ func (f *Findings) NoteTried(set *nodeset.Set) { setIn(&f.Tried, set, true) }
 // NoteShortfall records how far a trial came in the set.
 func (f *Findings) NoteShortfall(set *nodeset.Set, found Shortfall) { setIn(&f.Shortfalls, set, found) }
 
-// RefusedBeyondNumbers reports whether a trial failed because a plugin or the queue refused a task that had room by
-// numbers.
+// RefusedBeyondNumbers reports whether a trial failed because a plugin or the queue refused a task for which a node had
+// enough resources.
 func (f *Findings) RefusedBeyondNumbers() bool {
 	for _, found := range f.Shortfalls {
 		if found.BeyondNumbers {
@@ -83,8 +86,9 @@ func (f *Findings) RefusedBeyondNumbers() bool {
 	return false
 }
 
-// NewAttempt asks the plugins where the job may be placed now. An error says why it may not be placed in this session.
-// pending are the tasks to place; alone reports whether no other job is left.
+// NewAttempt returns an attempt to place the job in the places where the plugins allow it now. An error says why the
+// job may not be placed in this session. pending are the tasks to place. alone reports whether no other job is left to
+// be placed.
 func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attempt, error) {
 	placement, err := s.Session.Placements.Of(job)
 	if err != nil {
@@ -104,7 +108,9 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	}
 	if groups != nil {
 		r.Compare = groups.Compare
-		r.alone = false // placing all tasks at once would put them into one group; those without room there may go to another
+		// Placing all tasks at once would put them into one group. One by one, tasks without room there may go to
+		// another group.
+		r.alone = false
 	}
 	return r, nil
 }
@@ -122,8 +128,8 @@ type Shortfall struct {
 	BeyondNumbers bool
 }
 
-// RefusalsOf counts the nodes of where by the reason that stops the task there. placed are the nodes of members that are
-// placed in the current trial.
+// RefusalsOf counts the nodes in where by the reason that stops the task on the node. placed are the nodes of members
+// that are placed in the current trial.
 func (r *Attempt) RefusalsOf(task *api.TaskInfo, where feasible.Where, placed map[int32]bool) *feasible.Refusals {
 	return r.Run.Finder.RefusalsOf(task, where, func(node int32) bool { return placed[node] || r.Members.Known[node] })
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// classCounts counts a sub-job's tasks by class, and is kept from one attempt to place the job to the next. Mostly tasks
-// are removed from the beginning of the list, so that only these need to be subtracted.
+// classCounts counts a sub-job's tasks by class, and is kept from one attempt to place the job to the next. Usually,
+// tasks are only removed from the beginning of the list between attempts, and countOff subtracts these.
 type classCounts struct {
 	tasks  []*api.TaskInfo
 	counts map[*feasible.TaskClass]int
-	// samples is one task of each class.
+	// samples has one task of each class.
 	samples map[*feasible.TaskClass]*api.TaskInfo
 }
 
@@ -31,8 +31,8 @@ func newClassCounts(class classOf, tasks []*api.TaskInfo) *classCounts {
 	return c
 }
 
-// countOff updates the counts for tasks that were removed from the beginning of the counted list. tasks is the rest. It
-// returns false if tasks is not the end of the counted list.
+// countOff updates the counts after tasks were removed from the beginning of the counted list. tasks are the remaining
+// tasks. countOff returns false if they are not the end of the counted list.
 func (c *classCounts) countOff(class classOf, tasks []*api.TaskInfo) bool {
 	gone := len(c.tasks) - len(tasks)
 	if gone < 0 || &c.tasks[gone] != &tasks[0] {

@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// maxDemandClasses bounds the number of known classes in a gang's demand, because each costs a look at every node.
-	// Gangs have few roles, but if members have claims of their own, each is a class. Leaving classes out never
-	// excludes a group wrongly: the room for some of the tasks is an upper bound for all.
+	// maxDemandClasses bounds the number of known classes in a gang's demand, because each class is checked on every
+	// node. Gangs have few roles, but if members have claims of their own, each member is a class. Leaving classes out
+	// never excludes a group wrongly: the room for some of the tasks is an upper bound for all.
 	maxDemandClasses = 8
-	// maxFurtherTasks bounds how many tasks besides the needed ones are considered one by one if any of them will do.
-	// This is enough to choose from, without a pass over thousands of surplus members in each attempt.
+	// maxFurtherTasks bounds how many tasks besides the needed number are considered one by one, if a gang needs only
+	// some of its tasks. This is enough to choose from, without a pass over thousands of surplus members in each
+	// attempt.
 	maxFurtherTasks = 64
 )
 
@@ -39,7 +40,7 @@ type Demand struct {
 	// Share is the total request of the needed tasks, in dominant shares. If Choice or Unknown is set, it is an estimate: the
 	// average request of the tasks in Counts, times Needed.
 	Share float64
-	// Choice reports whether there are more tasks than needed. Unknown reports whether there are tasks of unknown
+	// Choice reports whether more tasks are pending than needed. Unknown reports whether some tasks are of unknown
 	// classes.
 	Choice, Unknown bool
 }
@@ -98,8 +99,8 @@ func (r *Attempt) cacheFor(task *api.TaskInfo, d *Demand) (*feasible.ClassCache,
 	return cache, err
 }
 
-// countBeyond adds to the demand (Beyond) the sub-job's tasks after the first ones, if the tasks are of few classes.
-// first is the number of the first ones.
+// countBeyond adds to d.Beyond the sub-job's tasks after the first tasks (first is their number). If the tasks are of
+// too many classes, it sets d.Unknown instead.
 func (r *Attempt) countBeyond(subJob api.SubJobID, tasks []*api.TaskInfo, first int, d *Demand) {
 	known := r.Run.Progress.Job(r.Job)
 	c := known.counts[subJob]
@@ -137,11 +138,11 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 }
 
 // Together returns an upper bound of how many of the needed tasks, of all classes together, the set takes now. If each
-// class requests at least as much of everything as the next one, a node takes at most as many tasks of all classes
-// together as it takes of a single class, the one that it takes most of.
+// class requests at least as much of every resource as the next class, the bound for a node is the number that it takes
+// of the class that it takes most of.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
-		return d.Needed // tasks of other classes may be used, or one class decides
+		return d.Needed // tasks of other classes may be used, or there is only one class
 	}
 	most := make([]int32, len(set.Nodes))
 	for _, class := range d.Classes {
@@ -156,7 +157,7 @@ func (d *Demand) Together(set *nodeset.Set) int {
 	return sum
 }
 
-// nested reports whether each class, the largest first, requests at least as much of everything as the next.
+// nested reports whether each class, the largest first, requests at least as much of every resource as the next class.
 func (d *Demand) nested() bool {
 	for i := 1; i < len(d.Classes); i++ {
 		if !d.Classes[i].Task().InitResreq.LessEqual(d.Classes[i-1].Task().InitResreq, api.Zero) {
@@ -166,7 +167,7 @@ func (d *Demand) nested() bool {
 	return true
 }
 
-// OneByOne reports whether a needed task is of a class for whose tasks a plugin is called one by one.
+// OneByOne reports whether a needed task is of a class for which some plugin is called for every task.
 func (d *Demand) OneByOne() bool {
 	return slices.ContainsFunc(d.Classes, (*feasible.ClassCache).OneByOne)
 }

@@ -20,12 +20,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The search for a gang of different members that fits nowhere takes long, also for thousands of small gangs together,
-// and mostly the next session has the same result. So the reason is kept from session to session, with a fingerprint of
-// everything that it depends on: the gang, the nodes where it may be placed, and the inputs of verdicts on these. If a
-// part of that cannot be compared between sessions, the fingerprint is 0 and nothing is kept.
+// A search for a gang of different members that fits nowhere takes long, and so do searches for thousands of small
+// gangs. Mostly, the next session has the same result. So the reason is kept from session to session, with a
+// fingerprint of everything that it depends on: the gang, the nodes where it may be placed, and the inputs of filter
+// results on these nodes. If some of these cannot be compared between sessions, the fingerprint is 0 and nothing is
+// kept.
 
-// Fingerprinter computes fingerprints.
+// Fingerprinter computes fingerprints of nodes and of the session, which are parts of the fingerprints of gangs.
 type Fingerprinter struct {
 	ssn          *framework.Session
 	index        *nodeset.Index
@@ -41,7 +42,7 @@ type Fingerprinter struct {
 	// judged are, by plugin, the fingerprints of the plugin's keys of all nodes (Signer.SignNode).
 	judged map[string]judgedNodes
 	// session is the fingerprint of the inputs of filter results that do not belong to one node; 0 if a part of them
-	// cannot be compared. known reports whether it is computed.
+	// cannot be compared. known reports whether session was computed.
 	session uint64
 	known   bool
 }
@@ -58,7 +59,8 @@ func Sharded() bool {
 	return mode != vcutil.NoneShardingMode && mode != ""
 }
 
-// Appended values have a fixed length or begin with their length, so that different gangs cannot have the same bytes.
+// Values that are appended to the bytes of a fingerprint have a fixed length or begin with their length, so that
+// different gangs cannot have the same bytes.
 
 func appendNumber(b []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(b, n) }
 
@@ -120,8 +122,8 @@ func (f *Fingerprinter) ofSet(set *nodeset.Set) uint64 {
 	return f.bytes(b)
 }
 
-// ofNode returns the fingerprint of a node's current state: its object, which is replaced when it changes, its remaining
-// resources, and its pods.
+// ofNode returns the fingerprint of a node's current state: its Node object, its remaining resources, and its pods. A
+// node that has changed has another Node object.
 func (f *Fingerprinter) ofNode(node int32) uint64 {
 	if f.nodes == nil {
 		f.nodes, f.versions = make([]uint64, len(f.index.Nodes)), make([]uint32, len(f.index.Nodes))
@@ -143,7 +145,7 @@ func (f *Fingerprinter) makeNode(node *api.NodeInfo, number uint64) uint64 {
 	}
 	b = appendNumber(b, uint64(node.Allocatable.MaxTaskNum))
 	pods := uint64(0)
-	for _, task := range node.Tasks { // the map is by name, so another pod with that name may have replaced the task
+	for _, task := range node.Tasks { // the map is by pod name; a new pod of the same name has another UID
 		pods += maphash.String(f.crossSession.Seed, string(task.UID))
 	}
 	b = appendNumber(appendNumber(b, uint64(len(node.Tasks))), pods)

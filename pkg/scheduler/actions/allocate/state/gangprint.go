@@ -28,7 +28,7 @@ func (r *Attempt) FingerprintOf() uint64 {
 	}
 	if r.Groups == nil || !r.Groups.Required {
 		b = appendNumber(b, r.Run.Prints.ofAll())
-	} else { // explanations name the largest of all nodes
+	} else { // the explanation names the largest amounts of all nodes
 		b = r.Run.Prints.appendResource(b, r.Run.Index.LargestNode())
 	}
 	return max(r.Run.Prints.bytes(b), 1)
@@ -58,7 +58,7 @@ func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	}
 	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
 	b = appendNumber(appendNumber(b, uint64(len(classes))), uint64(len(job.Tasks)))
-	if len(classes) < len(job.Tasks) { // otherwise the gang lacks everything that the minimum requires
+	if len(classes) < len(job.Tasks) { // if all members are to be placed, the roles lack their full minima
 		lacking := r.NeededByRole()
 		b = appendNumber(b, uint64(len(lacking)))
 		for _, role := range sortedRoles(lacking) {

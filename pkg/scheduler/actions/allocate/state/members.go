@@ -13,12 +13,11 @@ type MemberNodes struct {
 	// Nodes are in the order in which members were placed, without duplicates.
 	Nodes []int32
 	Known map[int32]bool
-	// sets caches the answers of In.
+	// sets caches the results of In.
 	sets map[*nodeset.Set]presence
 }
 
-// presence caches whether one of the first nodes of MemberNodes.Nodes is in a set. asked is how many nodes were looked
-// up.
+// presence caches whether one of the first nodes of MemberNodes.Nodes is in a set. asked is the number of these nodes.
 type presence struct {
 	asked int
 	some  bool
@@ -45,7 +44,7 @@ func memberNodesOf(index *nodeset.Index, job *api.JobInfo) *MemberNodes {
 
 func (m *MemberNodes) add(node int32) {
 	if !m.Known[node] {
-		if m.Known == nil { // a waiting gang has no members on nodes
+		if m.Known == nil { // most waiting gangs have no members on nodes and need no map
 			m.Known = map[int32]bool{}
 		}
 		m.Known[node] = true

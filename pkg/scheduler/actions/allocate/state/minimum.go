@@ -9,8 +9,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// NeededAtOnce returns how many of the given number of tasks must be placed before the sub-job can be ready. It returns 1
-// if that is unknown. If the sub-job needs none, and no other job is left that would wait meanwhile, it returns all.
+// NeededAtOnce returns how many of the given number of tasks must be placed before the sub-job can be ready. It returns
+// 1 if that is unknown. If the sub-job needs no tasks, and no other job is left to be placed, it returns the given
+// number.
 func (r *Attempt) NeededAtOnce(subJob *api.SubJobInfo, tasks int) int {
 	if !r.Run.Progress.GangDecides {
 		return 1
@@ -58,9 +59,9 @@ func (r *Attempt) NeededByRole() map[string]int32 {
 	return needed
 }
 
-// leastNeeded returns how many tasks the job's minimum needs at least: the sum, over the sub-group policies, of the smallest
-// needs of as many sub-jobs as must become ready, and no fewer than the job needs as a whole. A ready job may continue with
-// any sub-job.
+// leastNeeded returns the smallest number of tasks that the job's minimum needs. For each sub-group policy, it counts
+// the sub-jobs with the smallest needs, as many as must become ready. The result is never below the need of the whole
+// job. A ready job may continue with any sub-job.
 func (r *Attempt) leastNeeded() int {
 	if !r.Job.ContainsSubJobPolicy() {
 		subJob := r.Job.SubJobs[r.Job.DefaultSubJobID()]

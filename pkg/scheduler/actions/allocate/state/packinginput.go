@@ -18,17 +18,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PackingInput describes tasks of different classes in numbers: how many tasks each class has, and how many of all tasks
-// are wanted. If no plan exists in numbers, no trial can place the tasks, because plugins only refuse more.
+// PackingInput describes tasks of different classes by their requests: how many tasks each class has, and how many of
+// all tasks are wanted. If the resources allow no plan, no trial can place the tasks, because plugins only refuse more
+// nodes.
 type PackingInput struct {
 	Run     *Run
 	Classes []*feasible.TaskClass
-	// Caches are the caches of the classes, once they are filled.
+	// Caches are the caches of the classes; nil until FillCaches is called.
 	Caches []*feasible.ClassCache
 	// Tasks are the tasks of each class.
 	Tasks [][]*api.TaskInfo
 	Names []v1.ResourceName
-	// Problem is the packing problem without its nodes (ProblemOn).
+	// Problem is the packing problem without nodes, which ProblemOn adds.
 	Problem packing.Problem
 }
 
@@ -40,14 +41,14 @@ const (
 	MaxRefutedClasses = 256
 )
 
-// NewPackingInput returns the input for a packing problem in which wanted of the tasks are to be placed, and of each role at
-// least the minimum in minima. It is nil if the tasks are of one class, or of too many.
+// NewPackingInput returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
+// the smallest number of each role. The input is nil if the tasks are of one class, or of too many classes.
 func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
 }
 
-// PackingInputOf returns the input for a packing problem in which wanted of the tasks are to be placed, and of each role
-// at least the minimum in minima. It is nil if the tasks are of one class, or of more than most classes.
+// PackingInputOf returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
+// the smallest number of each role. The input is nil if the tasks are of one class, or of more than most classes.
 func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
@@ -88,7 +89,8 @@ func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, mi
 	return in
 }
 
-// jobInput returns the input for the job, with as many wanted tasks as its minimum needs at least; nil for a ready job.
+// jobInput returns the input for all pending tasks of the job. The number of wanted tasks is the smallest number that
+// the job's minimum needs. The input is nil for a ready job.
 func (r *Attempt) jobInput() *PackingInput {
 	if !r.Run.Progress.GangDecides || r.Run.Progress.JobReady(r.Job) {
 		return nil
@@ -116,8 +118,8 @@ func (in *PackingInput) ByCachedFilterResults(set *nodeset.Set) TakesFn {
 	return func(class, place int) bool { return in.Caches[class].FilterResult(set.Nodes[place]).Fits }
 }
 
-// ProblemOn returns the packing problem on the set, and the numbers of the problem's nodes: the nodes that take a task of
-// some class. Equal nodes are adjacent, and there are at most as many of them as tasks.
+// ProblemOn returns the packing problem on the set, and the numbers of the problem's nodes: the nodes that take a task
+// of some class. Equal nodes are adjacent. Of many equal nodes, only as many are used as there are tasks.
 func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn) (*packing.Problem, []int32) {
 	type keyed struct {
 		packing.Node
@@ -156,7 +158,7 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 	return &problem, nodes
 }
 
-// FillCaches makes sure that Caches has the caches of all classes. They are kept here, because the finder may drop a
+// FillCaches makes sure that Caches has the caches of all classes. Caches keeps them, because the finder may drop a
 // class's cache in favor of other classes.
 func (in *PackingInput) FillCaches() error {
 	if in.Caches != nil {
@@ -186,13 +188,14 @@ func (in *PackingInput) BySize() []int {
 	return order
 }
 
-// Refuted reports whether, by numbers alone, the set has no room for the job's demand.
+// Refuted reports whether arithmetic on resources proves that the set has no room for the job's demand.
 func (r *Attempt) Refuted(set *nodeset.Set, opts Options) bool {
 	return r.RefutedAs(r.Packing, set, opts.IdleOnly)
 }
 
-// RefutedAs reports whether, by numbers alone, the set has no room for the input, which has tasks of the job. It returns false
-// for a job with members that already wait for resources being released, unless idleOnly is set.
+// RefutedAs reports whether arithmetic on resources proves that the set has no room for the wanted tasks of the input,
+// which are tasks of the job. It returns false for a job with members that already wait for resources being released,
+// unless idleOnly is set.
 func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) bool {
 	if in == nil || !idleOnly && len(r.Job.TaskStatusIndex[api.Pipelined]) > 0 {
 		return false
@@ -201,8 +204,8 @@ func (r *Attempt) RefutedAs(in *PackingInput, set *nodeset.Set, idleOnly bool) b
 	return r.Run.CrossSession.Refute(problem) == packing.Impossible
 }
 
-// Packable returns whether the set has room for the job's demand on nodes that the cached filter results accept. places
-// is the number of sets where the job is still to be tried. The answer is Unknown for a job with sub-groups.
+// Packable says whether the set has room for the job's demand on nodes that the cached filter results accept. places is
+// the number of sets where the job is still to be tried. The answer is Unknown for a job with sub-groups.
 func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	if r.Packing == nil || r.Job.ContainsSubJobPolicy() || r.Packing.FillCaches() != nil {
 		return packing.Unknown
@@ -238,7 +241,7 @@ func ResourceNames(tasks []*api.TaskInfo) []v1.ResourceName {
 	return names
 }
 
-// hostPort is a port of a protocol.
+// hostPort is the number of a host port, with its protocol.
 type hostPort struct {
 	protocol v1.Protocol
 	port     int32
@@ -261,9 +264,9 @@ func hostPorts(pod *v1.Pod) map[hostPort][]string {
 // HasHostPorts reports whether the pod requests host ports.
 func HasHostPorts(pod *v1.Pod) bool { return len(hostPorts(pod)) > 0 }
 
-// exclusivePorts returns, for each of the pods, names of its host ports by address. No two tasks on a node can share such
-// a name. A port requested for all addresses is listed with all addresses that any of the pods requests. The lists are
-// empty if no plugin checks ports.
+// exclusivePorts returns, for each of the pods, a name for each of its host ports and addresses. Two tasks with a
+// common name cannot share a node. A port requested for all addresses is listed with all addresses that any of the pods
+// requests. The lists are empty if no plugin checks ports.
 func (s *Run) exclusivePorts(pods []*v1.Pod) [][]string {
 	if !s.Finder.ChecksPorts() {
 		return make([][]string, len(pods))
@@ -299,9 +302,9 @@ func Vector(r *api.Resource, names []v1.ResourceName) []float64 {
 	return out
 }
 
-// DecidedByNumbers reports whether only numbers and the cached filter results decide where the tasks are placed, in node
-// groups named by plugin chosenBy. That is so if no task is placed one by one, has claims or devices, or is nominated to
-// a node, and no pod placed in the session excludes a task.
+// DecidedByNumbers reports whether only resources and the cached filter results decide where the tasks are placed, in
+// node groups named by plugin chosenBy. That is so if no task is placed one by one, has claims or devices, or is
+// nominated to a node, and no pod placed in the session excludes a task.
 func (in *PackingInput) DecidedByNumbers(chosenBy string) bool {
 	return in.decidedBy(in.Run.Finder.DecidedByNumbers, chosenBy)
 }
@@ -320,8 +323,8 @@ func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy stri
 	return true
 }
 
-// Exclude makes plans keep classes apart that exclude each other by anti-affinity. It is not used for refutations,
-// because a node without the topology label excludes nothing.
+// Exclude makes plans keep classes apart that exclude each other by anti-affinity. It is not called before a proof that
+// no plan exists (Refuted), because a node without the topology label excludes nothing.
 func (in *PackingInput) Exclude() {
 	for i := range in.Classes {
 		for j := range i + 1 {

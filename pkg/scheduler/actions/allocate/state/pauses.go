@@ -14,7 +14,7 @@ import (
 )
 
 // Pauses decides when jobs may not hold idle resources, because their namespaces have held some for too long
-// (crosssession.Holds). Actions that run before allocate ask it, too.
+// (crosssession.Holds). Actions that run before allocate use it, too.
 type Pauses struct {
 	session *framework.Session
 	holds   *crosssession.Holds
@@ -25,9 +25,12 @@ var _ framework.Pauses = Pauses{}
 // NewPauses returns the pauses of the session.
 func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pauses{ssn, &m.Holds} }
 
-// Nominees returns the tasks that may hold idle resources even in a pause, of jobs that are placed together: resources
-// are being released for one of them, and a plugin limits how long. Otherwise the evictions would be useless. Tasks that
-// were added since may not: a gang that evicts pods in a pause holds no idle resources, and could grow afterwards.
+// Nominees returns the tasks that may hold idle resources even in a pause. jobs are placed together, and resources are
+// being released for nominees of these jobs. A plugin limits how long. If nominees could not hold idle resources, the
+// evictions would be useless.
+//
+// Tasks that were added after the evictions are no nominees. Otherwise a gang could evict pods in a pause, and then
+// grow to hold more idle resources.
 func (p Pauses) Nominees(jobs []*api.JobInfo) map[api.TaskID]bool {
 	nominees := map[api.TaskID]bool{}
 	for _, job := range jobs {
@@ -41,8 +44,8 @@ func (p Pauses) Nominees(jobs []*api.JobInfo) map[api.TaskID]bool {
 // IsPromised reports whether resources are being released for a task of the jobs, which are placed together.
 func (p Pauses) IsPromised(jobs []*api.JobInfo) bool { return len(p.Nominees(jobs)) > 0 }
 
-// Until returns until when the pending tasks of the jobs, which are placed together, may not hold idle resources; zero
-// if they may.
+// Until returns the time until which the pending tasks of the jobs, which are placed together, may not hold idle
+// resources; zero if they may.
 func (p Pauses) Until(pending map[api.JobID]*Pending, jobs ...*api.JobInfo) time.Time {
 	last := p.ends(jobs)
 	if last.IsZero() {
@@ -57,8 +60,8 @@ func (p Pauses) Until(pending map[api.JobID]*Pending, jobs ...*api.JobInfo) time
 	return time.Time{}
 }
 
-// KeepNominees leaves, in a pause, only the nominees of the jobs pending, if each job has one. It returns a function that
-// restores the other tasks that still wait.
+// KeepNominees removes all tasks except the nominees of the jobs from pending, if the jobs are in a pause and each of
+// them has a nominee. It returns a function that restores the removed tasks that still wait.
 func (p Pauses) KeepNominees(pending map[api.JobID]*Pending, jobs []*api.JobInfo) (restore func()) {
 	restore = func() {}
 	nominees := p.Nominees(jobs)

@@ -24,15 +24,16 @@ type Pending struct {
 	needed map[api.SubJobID]bool
 	// fitErrors are the fit errors of tasks that wait while further tasks of the job are tried.
 	fitErrors map[api.TaskID]*api.FitErrors
-	// IdleOnly reports whether members of the job already wait for resources being released. No more such resources are
-	// then reserved for it.
+	// IdleOnly reports whether members of the job already wait for resources being released. The other members may then
+	// be placed on idle resources only.
 	IdleOnly bool
 }
 
-// Empty reports whether nothing is to be placed.
+// Empty reports whether the job has no tasks to be placed.
 func (p *Pending) Empty() bool { return len(p.Tasks) == 0 }
 
-// has reports whether one of the given tasks is to be placed, and within whether only such tasks are.
+// has reports whether the set some contains at least one of the tasks to be placed. Method within reports whether the
+// set contains all of them.
 func (p *Pending) has(some map[api.TaskID]bool) bool {
 	return p.any(func(task *api.TaskInfo) bool { return some[task.UID] })
 }
@@ -60,8 +61,8 @@ func (p *Pending) First() *api.TaskInfo {
 	return nil
 }
 
-// IsShort reports whether the job is certainly short of its minimum: its tasks that are not to be placed here are fewer
-// than the minimum, whatever their status. It may return false for a job that is short.
+// IsShort reports whether the job is certainly short of its minimum: it has fewer tasks outside of p than its minimum
+// needs, whatever their status. It may return false for a job that is short.
 func (p *Pending) IsShort(job *api.JobInfo) bool {
 	others := len(job.Tasks)
 	for _, subJob := range p.SubJobs {
@@ -78,7 +79,7 @@ func (p *Pending) RememberFitErrors(job *api.JobInfo) {
 	maps.Copy(p.fitErrors, job.NodesFitErrors)
 }
 
-// RestoreFitErrors restores the fit errors of tasks that still wait.
+// RestoreFitErrors restores the fit errors that RememberFitErrors saved, for tasks that still wait.
 func (p *Pending) RestoreFitErrors(job *api.JobInfo) {
 	for uid, errs := range p.fitErrors {
 		if job.NodesFitErrors[uid] == nil && job.Tasks[uid].Status == api.Pending {
@@ -103,8 +104,8 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside removes all tasks that are not in only, and returns the former Pending for PutBack. It returns nil if no tasks
-// were removed, or if only is nil.
+// SetAside removes all tasks that are not in only, and returns a copy of p with all former tasks for PutBack. It
+// returns nil if no tasks were removed, or if only is nil.
 func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
@@ -132,8 +133,8 @@ func (p *Pending) PutBack(whole *Pending) {
 	p.KeepOnly(rest)
 }
 
-// NewPendingTasks returns the tasks of the job that are to be placed. Gated tasks (KEP-3521) wait for their gates, tasks without
-// requests for backfill.
+// NewPendingTasks returns the tasks of the job that are to be placed. It leaves out tasks with scheduling gates
+// (KEP-3521), and tasks without requests, which action backfill places.
 func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 	p := &Pending{Tasks: map[api.SubJobID][]*api.TaskInfo{}}
 	for uid, subJob := range job.SubJobs {
@@ -154,8 +155,8 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 }
 
 // sortTasks sorts tasks by the session's task order. The fallback of this order in upstream is slow for each pair of
-// tasks, and inconsistent if only some names end in a number. So tasks are first sorted by priority, number and creation
-// time. Plugins compare them only where they may disagree with that.
+// tasks, and inconsistent if only some names end in a number. So tasks are first sorted by priority, number and
+// creation time, and then by the session only if its order differs.
 func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return
@@ -175,7 +176,7 @@ func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	}
 	slices.SortFunc(byNumber, func(l, r numbered) int {
 		if first := cmp.Or(cmp.Compare(r.task.Priority, l.task.Priority), cmp.Compare(l.number, r.number)); first != 0 {
-			return first // decided without reading the pods, which are seldom in the processor's cache
+			return first // the pods are not read, because they are seldom in the processor's cache
 		}
 		return cmp.Or(l.task.Pod.CreationTimestamp.Compare(r.task.Pod.CreationTimestamp.Time), cmp.Compare(l.task.UID, r.task.UID))
 	})
@@ -186,7 +187,8 @@ func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	sorted := false
 	if 0 < without && without < len(tasks) {
 		sorted = slices.IsSortedFunc(tasks, inOrder)
-	} else { // upstream's order is the one above
+	} else {
+		// If all names end in a number, or none does, upstream's fallback gives the order of the sort above.
 		p.ssn.WithTiers(p.taskOrder, func() {
 			sorted = slices.IsSortedFunc(tasks, func(l, r *api.TaskInfo) int { return p.ssn.TaskCompareFns(l, r) })
 		})
@@ -207,8 +209,9 @@ func indexOf(name string) (int, bool) {
 	return number, err == nil
 }
 
-// neededSubJobs returns the sub-jobs that the job's minimum needs: for each sub-group policy, the first sub-jobs in order that
-// are not ready, as many as the policy still needs. With a single sub-job there is nothing to choose, and the map is nil.
+// neededSubJobs returns the sub-jobs that the job's minimum needs: for each sub-group policy, the first sub-jobs in
+// order that are not ready, as many as the policy still needs. The map is nil for fewer than two sub-jobs, which need
+// no order.
 func neededSubJobs(s *Progress, job *api.JobInfo, subJobs []*api.SubJobInfo) map[api.SubJobID]bool {
 	if len(subJobs) < 2 {
 		return nil
@@ -251,8 +254,8 @@ func SubJobQueue(ssn *framework.Session, p *Pending, first map[api.SubJobID]int)
 	return queue
 }
 
-// ByOrder returns a comparison made from one of the session's order functions, which reports whether the left value comes
-// first.
+// ByOrder returns a comparison made from one of the session's order functions. first is the order function: it reports
+// whether l comes before r.
 func ByOrder[T any](first func(l, r any) bool) func(l, r T) int {
 	return func(l, r T) int {
 		switch {

@@ -17,7 +17,7 @@ type Progress struct {
 	ssn   *framework.Session
 	index *nodeset.Index
 	// GangDecides reports whether the conf lets the gang plugin decide which jobs are ready. NotGang are the session's
-	// tiers without that plugin.
+	// tiers without the gang plugin.
 	GangDecides bool
 	NotGang     []conf.Tier
 	// taskOrder are the tiers whose plugins may order tasks by other criteria than priority.
@@ -25,7 +25,7 @@ type Progress struct {
 	of        map[api.JobID]*JobProgress
 }
 
-// JobProgress is how far a job has come.
+// JobProgress is how far a job has come in the session.
 type JobProgress struct {
 	// ready is set once the job's minimum is handed over to be bound. subJobs has the sub-jobs whose minimum is handed
 	// over.
@@ -57,8 +57,8 @@ func (p *Progress) Job(job *api.JobInfo) *JobProgress {
 // Forget drops the progress of the job, because the job is not tried again, or everything is to be counted again.
 func (p *Progress) Forget(job *api.JobInfo) { delete(p.of, job.UID) }
 
-// Advance adds tasks of a ready job that were handed over to be bound. If some of them were refused, the progress is
-// dropped, so that everything is counted again.
+// Advance adds tasks of a ready job that were handed over to be bound. If binding refused some of them, the job's
+// progress is dropped, so that all tasks are counted again.
 func (p *Progress) Advance(job *api.JobInfo, placed []*api.TaskInfo) {
 	of := p.of[job.UID]
 	for _, task := range placed {
@@ -72,7 +72,7 @@ func (p *Progress) Advance(job *api.JobInfo, placed []*api.TaskInfo) {
 			return
 		}
 		if uid := job.TaskToSubJob[task.UID]; !of.subJobs[uid] && job.ContainsSubJobPolicy() && job.SubJobs[uid].IsReady() {
-			setIn(&of.subJobs, uid, true) // no sub-job of a waiting gang is placed
+			setIn(&of.subJobs, uid, true) // setIn creates the map for the first ready sub-job
 		}
 	}
 	of.ready = p.GangDecides
@@ -90,9 +90,9 @@ func (p *Progress) subJobPlaced(job *api.JobInfo, subJob *api.SubJobInfo) bool {
 	return known != nil && known.subJobs[subJob.UID]
 }
 
-// JobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks for its answer, and its
-// answer stays true when more tasks are placed, so it is not called again. If that plugin decides, a job that is short of its
-// minimum is not ready, whatever other plugins say.
+// JobReady asks the plugins whether the job is ready. The gang plugin counts all of the job's tasks for its answer.
+// Once the minimum is placed, its answer stays true, so it is not called again. If the gang plugin decides, a job that
+// is short of its minimum is not ready, whatever other plugins say.
 func (p *Progress) JobReady(job *api.JobInfo) (ready bool) {
 	if !p.MinimumPlaced(job) {
 		return (!p.GangDecides || job.IsReady()) && p.ssn.JobReady(job)
@@ -114,7 +114,7 @@ func (p *Progress) SubJobReady(job *api.JobInfo, subJob *api.SubJobInfo) (ready 
 }
 
 // JobOrder reports whether job l goes before job r by the plugins. The gang plugin is not called for two jobs that are
-// both ready, because it treats them as equal.
+// both ready, because it treats ready jobs as equal.
 func (p *Progress) JobOrder(l, r any) (first bool) {
 	if !p.MinimumPlaced(l.(*api.JobInfo)) || !p.MinimumPlaced(r.(*api.JobInfo)) {
 		return p.ssn.JobOrderFn(l, r)

@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Run is one run of the action on a session: the data that all attempts to place a job share.
+// Run is one run of the allocate action on a session: the data that all attempts to place a job share.
 type Run struct {
 	Session      *framework.Session
 	Index        *nodeset.Index
@@ -30,7 +30,8 @@ type Run struct {
 	Failed Failures
 	// Probed counts the tasks placed for explanations alone.
 	Probed int
-	// devicesOn is, for each vendor, a node with its devices; nil before the first use. Prints computes fingerprints.
+	// devicesOn is, for each vendor, a node with devices of the vendor; nil before the first use. Prints computes
+	// fingerprints.
 	devicesOn map[string]*api.NodeInfo
 	Prints    *Fingerprinter
 }
@@ -73,7 +74,7 @@ func (s *Run) ClassesOf(tasks []*api.TaskInfo) []*feasible.TaskClass {
 	return classes
 }
 
-// SameClass returns how many tasks at the beginning of the list are of the class of the first one.
+// SameClass returns how many tasks at the beginning of the list are of the class of the first task.
 func (s *Run) SameClass(tasks []*api.TaskInfo) int {
 	n := 1
 	for n < len(tasks) && s.Finder.Class(tasks[n]) == s.Finder.Class(tasks[0]) {

@@ -60,7 +60,7 @@ type Options struct {
 	IdleOnly bool
 	// Within are the nodes on which the job is tried: all nodes except nodes that the job should avoid; nil for all.
 	Within *nodeset.Set
-	// Places is the number of node groups or HyperNodes in which the job is still to be tried, including the current one.
-	// Searches for packing plans in them share the steps of the session.
+	// Places is the number of node groups or HyperNodes in which the job is still to be tried, including the current
+	// one. Searches for packing plans in these groups share the steps of the session.
 	Places int
 }

@@ -18,7 +18,8 @@ type Batch struct {
 	tasks []*api.TaskInfo
 	// size is the dominant share of the cluster's resources that one task requests.
 	size float64
-	// following is how many tasks of the batch's size would have the total size of all tasks placed after the batch.
+	// following is the total size of all tasks placed after the batch, as a number of tasks of this batch's size. It is
+	// used to choose groups that have room for these tasks, too.
 	following int
 }
 
@@ -32,8 +33,8 @@ type Arrangement struct {
 	ByRank bool
 }
 
-// batches divides tasks into batches. Tasks that plugins order keep that order, unless AnyOrder is set. Among tasks that
-// are equal in task order, the batches are sorted as arranged says. The tasks in a batch are in order of rank.
+// batches divides tasks into batches. Tasks that plugins order keep that order, unless AnyOrder is set. Among tasks
+// that are equal in task order, the batches are sorted by arranged.Order. The tasks in a batch are in order of rank.
 func (s *Part) batches(tasks []*api.TaskInfo, arranged Arrangement) []Batch {
 	var out []Batch
 	for start := 0; start < len(tasks); {
@@ -62,7 +63,7 @@ func (s *Part) batches(tasks []*api.TaskInfo, arranged Arrangement) []Batch {
 	return out
 }
 
-// batchPerClass makes a batch of the tasks of each class.
+// batchPerClass makes one batch for each class, with all tasks of the class.
 func (s *Part) batchPerClass(tasks []*api.TaskInfo, order func(l, r Batch) int) []Batch {
 	var out []Batch
 	at := map[*feasible.TaskClass]int{}

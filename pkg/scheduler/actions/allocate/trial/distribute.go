@@ -41,7 +41,8 @@ func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks
 		tasks -= some
 		parts = slices.Delete(parts, next, next+1)
 	}
-	if tasks > 0 { // nodes outside of the child groups
+	// The remaining tasks find no room in the child groups. They may use nodes outside of these.
+	if tasks > 0 {
 		out = append(out, share{whole, tasks})
 	}
 	return out
@@ -84,8 +85,9 @@ func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[i
 	return parts
 }
 
-// nextPart returns the index of the part that takes the next tasks: one that holds members of the job; else the one with
-// the least room for all remaining tasks, the first of equal ones; else the one with the most room.
+// nextPart returns the index of the group that takes the next tasks: a group that holds members of the job; else the
+// group with the least room that suffices for all remaining tasks; else the group with the most room. Of equal groups,
+// it returns the first.
 func nextPart(parts []groupPart, tasks int) int {
 	next := 0
 	if parts[0].used {

@@ -14,8 +14,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxReserveFailures bounds on how many further nodes a task is tried when plugins accept a node and then fail to reserve
-// on it. Each failed reservation is undone. After four failures, the cause is the plugin and not the nodes.
+// maxReserveFailures bounds how many further nodes are tried for a task after plugins accepted a node and then failed
+// to reserve there. Each failed reservation is undone. After four failures, the cause is the plugin and not the nodes.
 const maxReserveFailures = 3
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
@@ -59,8 +59,9 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 	return p.noteNonePlaced(tasks, errs)
 }
 
-// noteNonePlaced records that these tasks, which are of one class, fit nowhere. It reports whether the trial is to stop,
-// because the sub-job cannot be ready without them by upstream's rule (https://github.com/volcano-sh/volcano/pull/3430).
+// noteNonePlaced records that these tasks, which are of one class, fit nowhere. It reports whether the trial is to
+// stop, because the sub-job cannot be ready without these tasks by upstream's rule
+// (https://github.com/volcano-sh/volcano/pull/3430).
 func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
 	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
 	p.noteNotPlaced(tasks[0], errs)
@@ -73,14 +74,14 @@ func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (sto
 	return false
 }
 
-// firstAllocatable returns the index of the first task that is still wanted; -1 if there is none.
+// firstAllocatable returns the index of the first task that is still to be placed (wanted); -1 if no task is.
 func (p *placer) firstAllocatable(tasks []*api.TaskInfo) int {
 	return slices.IndexFunc(tasks, p.wanted)
 }
 
-// fill places tasks of one class on the nodes of the share, at most as many as the share says. dealt is how many tasks it
-// handled. errs are the filter results of the next task, if that task fits nowhere. It stops at a task whose
-// pre-predicate fails and without which the sub-job cannot be ready.
+// fill places tasks of one class on the nodes of the share, at most as many as the share says. dealt is how many of the
+// tasks it placed or skipped. errs are the filter results of the next task, if that task fits nowhere. fill stops at a
+// task whose pre-predicate fails and without which the sub-job cannot be ready.
 func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCache) (dealt int, errs *api.FitErrors, stopped bool) {
 	where := feasible.Where{Set: to.set, ChosenBy: p.part.Scope.ChosenBy}
 	placed := 0
@@ -113,7 +114,7 @@ func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCach
 	return len(tasks), nil, false
 }
 
-// placeTask places the task on the best node. If reserving fails, it tries the next best.
+// placeTask places the task on the best node. If reserving there fails, it tries the next best node.
 func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where feasible.Where) (bool, *api.FitErrors) {
 	if p.part.SubJob.WithNetworkTopology() {
 		task.JobAllocatedHyperNode = p.hyperNode
@@ -171,7 +172,7 @@ func (p *placer) verify(task *api.TaskInfo, cache *feasible.ClassCache, c feasib
 }
 
 // followHyperNode updates the HyperNode that contains the placed tasks. Upstream's scores of nodes for the next task
-// depend on it, so that a gang that only prefers proximity stays together
+// depend on this HyperNode, so that a gang that only prefers proximity stays together
 // (https://github.com/volcano-sh/volcano/issues/4343).
 func (p *placer) followHyperNode(task *api.TaskInfo) {
 	if !p.part.SubJob.WithNetworkTopology() {

@@ -19,8 +19,8 @@ type placer struct {
 	job     *api.JobInfo
 	queue   *api.QueueInfo
 	changes *Changes
-	// minimum is how many tasks must be placed before the sub-job can be ready. Until then, plugins are not asked whether
-	// it is.
+	// minimum is how many tasks must be placed before the sub-job can be ready. Until then, plugins are not asked
+	// whether the sub-job is ready.
 	minimum int
 	// hyperNode is the lowest HyperNode that contains all placed tasks, for tasks with network topology.
 	hyperNode string
@@ -32,8 +32,8 @@ type placer struct {
 	failed  map[string]bool
 	// unreserved counts, for each task, the nodes that passed the predicates but refused the placement, by reason.
 	unreserved map[api.TaskID]map[string]int
-	// patient reports whether the trial continues with other classes after a task fits nowhere without which the sub-job
-	// cannot be ready.
+	// patient reports whether the trial continues with other classes after a task fits nowhere, even if the sub-job
+	// cannot be ready without that task.
 	patient bool
 	// reason is why a pre-predicate refused a task.
 	reason string

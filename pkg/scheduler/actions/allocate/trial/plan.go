@@ -12,12 +12,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// Refusal says that a node of a packing plan refuses a task of a class. Both are indexes in the packing problem.
+// Refusal says that a node of a packing plan refuses a task of a class. Node and Class are indexes in the packing
+// problem.
 type Refusal struct{ Node, Class int }
 
-// TryPlan places tasks of the part by a packing plan, until wanted tasks are placed. in describes the tasks that the plan
-// may use, which are the first ones of the part; nodes are the nodes of the plan. If a plugin refuses a node, nothing is
-// placed, and the refusal is returned.
+// TryPlan places tasks of the part by a packing plan, until the wanted number of tasks is placed. in describes the
+// first tasks of the part, which the plan may use; first is their number. nodes are the nodes of the plan. If a plugin
+// refuses a node, nothing is placed, and the refusal is returned.
 func TryPlan(s *Part, plan packing.Plan, in *state.PackingInput, nodes []int32, wanted, first int) (PartResult, *Refusal) {
 	p := newPlacer(s)
 	p.minimum = wanted
@@ -31,8 +32,8 @@ func TryPlan(s *Part, plan packing.Plan, in *state.PackingInput, nodes []int32, 
 	return PartResult{}, refused
 }
 
-// placeByPlan places the tasks by the plan, until enough are placed. It stops at a task that is refused, and returns the
-// refusal and the task.
+// placeByPlan places the tasks by the plan, until enough tasks are placed. It stops at a task that is refused, and
+// returns the refusal and the task.
 func (p *placer) placeByPlan(plan packing.Plan, in *state.PackingInput, nodes []int32) (*Refusal, *api.TaskInfo) {
 	next := make([]int, len(in.Classes))
 	for n, taken := range plan {
@@ -51,13 +52,13 @@ func (p *placer) placeByPlan(plan packing.Plan, in *state.PackingInput, nodes []
 	return nil, nil
 }
 
-// placeOnNode places the task on the node, and reports whether all filter results still allow that.
+// placeOnNode places the task on the node, and reports whether all plugins accepted it.
 func (p *placer) placeOnNode(task *api.TaskInfo, cache *feasible.ClassCache, node int32) bool {
 	c, ok := p.run.Finder.Accepts(task, cache, p.part.Scope.Where, node, p.part.IdleOnly)
 	return ok && p.placeOn(task, cache, c) == nil
 }
 
-// TryPlanned places the tasks that have a node in planned. If a plugin refuses one, nothing is placed.
+// TryPlanned places the tasks that have a node in planned. If a plugin refuses a task on its node, nothing is placed.
 func TryPlanned(s *Part, planned map[api.TaskID]int32) PartResult {
 	p := newPlacer(s)
 	for _, task := range s.Tasks {

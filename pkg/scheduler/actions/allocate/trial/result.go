@@ -17,7 +17,7 @@ type Outcome int
 const (
 	NotPlaced Outcome = iota
 	Pipelined         // the minimum is placed, some of it on resources that are being released
-	Ready             // the minimum is placed
+	Ready             // the minimum is placed on idle resources
 )
 
 // String returns the outcome for metrics.
@@ -44,7 +44,7 @@ type Result struct {
 	// placed. Both are set only for jobs that choose among HyperNodes.
 	HyperNode string
 	SubJobs   map[api.SubJobID]string
-	// Former are the HyperNodes that the sub-jobs had before, for Discard.
+	// Former are the HyperNodes that the sub-jobs had before the trial. Discard restores them.
 	Former map[api.SubJobID]string
 	Score  float64
 }
@@ -110,7 +110,8 @@ func (r *Result) Nodes() map[int32]bool {
 	return nodes
 }
 
-// RecordHyperNodes records the HyperNodes the job was placed in. Its PodGroup shows them, and later tasks must stay in them.
+// RecordHyperNodes records the HyperNodes the job was placed in. The PodGroup shows these HyperNodes, and later tasks
+// of the job must stay in them.
 func (r *Result) RecordHyperNodes(ssn *framework.Session, job *api.JobInfo) {
 	if r.HyperNode == "" {
 		return
@@ -123,8 +124,8 @@ func (r *Result) RecordHyperNodes(ssn *framework.Session, job *api.JobInfo) {
 	}
 }
 
-// BetterThan reports whether the result is better than the other: a ready one before a waiting one, then the higher
-// score.
+// BetterThan reports whether the result is better than the other: a ready result is better than a waiting one, and of
+// equal outcomes, the higher score is better.
 func (r *Result) BetterThan(other *Result) bool {
 	return cmp.Or(cmp.Compare(r.Outcome, other.Outcome), cmp.Compare(r.Score, other.Score)) > 0
 }

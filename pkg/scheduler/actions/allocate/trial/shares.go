@@ -9,18 +9,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// SharesShortfall says how far a trial came that failed to place all tasks by the shares of a plan.
+// SharesShortfall says how far a trial came that failed to place all tasks by a plan of shares (TryShares).
 type SharesShortfall struct {
 	// Took is, for each node that took fewer tasks than planned, how many it took.
 	Took map[string]int
-	// Placed is how many tasks found a place.
+	// Placed is how many tasks found a node.
 	Placed int
 	// QueueRefused reports whether the queue had no room for a task.
 	QueueRefused bool
 }
 
-// TryShares places the tasks by a plan that says how many tasks each node gets: on each node the first tasks that it
-// accepts. If some tasks find no place, nothing is placed.
+// TryShares places the tasks by a plan that says how many tasks each node gets: on each node the first tasks that the
+// node accepts. If some tasks find no place, nothing is placed.
 func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (PartResult, SharesShortfall) {
 	p := newPlacer(s)
 	p.minimum = len(tasks)

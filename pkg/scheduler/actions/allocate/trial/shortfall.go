@@ -8,8 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// noteShortfall records, for the explanation, how far this trial came in its set of nodes, unless an earlier trial there
-// placed at least as many tasks, or was refused for reasons beyond numbers.
+// noteShortfall records, for the explanation, how far this trial came in its set of nodes. It does not replace an
+// earlier trial there that placed at least as many tasks, or that failed because a plugin or the queue refused a task
+// that had room.
 func (p *placer) noteShortfall() {
 	if p.part.Retrying {
 		return
@@ -43,8 +44,8 @@ func (p *placer) noteRefusal(task *api.TaskInfo) {
 	}
 }
 
-// findShortfall sets, in found, the reason that stops the next task: the nodes if none takes the task, else the task's
-// queue.
+// findShortfall sets, in found, the reason that stops the next task: the refusals of the nodes if no node takes the
+// task, else the refusal of the task's queue.
 func (p *placer) findShortfall(found *state.Shortfall) {
 	if task := p.firstOf(func(uid api.TaskID) bool { return p.job.NodesFitErrors[uid] != nil }); task != nil {
 		p.findNodeShortfall(found, task)
@@ -68,10 +69,11 @@ func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 	}
 }
 
-// findQueueShortfall explains a task that its queue refused: by the nodes if no node takes it either, else by the queue.
+// findQueueShortfall explains a task that its queue refused: by the refusals of the nodes if no node takes the task
+// either, else by the queue.
 func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
-	if p.run.ExceedsNodes(task) != nil { // no nodes were searched for the task
-		_, _ = p.run.Finder.Cache(task) // on an error the queue's reason is reported
+	if p.run.ExceedsNodes(task) != nil { // then no node was checked, and RefusalsOf needs the cache
+		_, _ = p.run.Finder.Cache(task) // without a cache, the queue's reason is reported
 	}
 	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
@@ -80,8 +82,8 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = reason.Message, reason.Reason, nil, true
 }
 
-// firstOf returns the first, by name, of the job's tasks for whose ID the function such returns true; nil if there is
-// none.
+// firstOf returns the first, by name, of the job's tasks for whose ID the function such returns true; nil if no task
+// matches.
 func (p *placer) firstOf(such func(api.TaskID) bool) *api.TaskInfo {
 	var first *api.TaskInfo
 	for uid, task := range p.job.Tasks {

@@ -35,7 +35,7 @@ func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 	node := t.run.Index.Nodes[c.Node]
 	p := placement{task, vcframework.NewStatement(t.run.Session.Session)}
 	if !c.Idle() {
-		task.Pod.Spec.NodeName = node.Name // event handlers reserve claims there, as with Allocate
+		task.Pod.Spec.NodeName = node.Name // event handlers reserve claims on this node; Allocate sets the name itself
 		if err := p.stmt.Pipeline(task, node.Name, false); err != nil {
 			resetTask(t.run, task, p.stmt.UnPipeline(task))
 			return whyRefused(t.run, task)
@@ -57,7 +57,7 @@ func (t *Changes) assign(task *api.TaskInfo, c feasible.Choice) error {
 // errByHandler stands for the error of an event handler, which upstream's statement logs and does not return.
 var errByHandler = errors.New("refused by an event handler of a plugin (see the scheduler's log)")
 
-// whyRefused returns why a plugin could not reserve for a task that was just placed.
+// whyRefused returns why a plugin could not reserve resources for a task that was just placed.
 func whyRefused(s *state.Run, task *api.TaskInfo) error {
 	if err := s.Session.WhyUnreserved(task); err != nil {
 		return err
@@ -99,8 +99,8 @@ func (t *Changes) Discard() {
 	t.Placed = nil
 }
 
-// commit hands the placed tasks over to be bound, except tasks that wait for resources being released. The latter keep
-// their nodes until the session closes, which undoes their placements.
+// commit hands the placed tasks over to be bound, except tasks that wait for resources being released. The waiting
+// tasks keep their nodes until the session closes, which undoes their placements.
 func (t *Changes) commit(job *api.JobInfo) {
 	for _, p := range t.Placed {
 		p.stmt.Commit()

@@ -10,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/feasible"
 )
 
-// Try makes a trial. It places the part's first tasks together, arranged as given, and then the other tasks batch by
-// batch; first is the number of the first ones. Try also returns the classes that found no room.
+// Try makes a trial. It places the first tasks of the part together, arranged as given, and then the other tasks batch
+// by batch. first is the number of the first tasks. Try also returns the classes that found no room.
 func Try(s *Part, first int, arranged Arrangement) (PartResult, []*feasible.TaskClass) {
 	p := newPlacer(s)
 	first = min(first, len(s.Tasks))
@@ -33,8 +33,8 @@ func TryAll(s *Part, arranged Arrangement) PartResult {
 	return p.end(nil)
 }
 
-// end asks the plugins whether the placed tasks are enough. If not, it takes them back. rest are the tasks that were not
-// tried.
+// end asks the plugins whether the placed tasks are enough. If not, end takes the placed tasks back. rest are the tasks
+// that were not tried.
 func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	result := PartResult{Changes: p.changes, Rest: rest, hyperNode: p.hyperNode}
 	switch {
@@ -54,9 +54,9 @@ func (p *placer) end(rest []*api.TaskInfo) PartResult {
 	return result
 }
 
-// untouched returns the tasks that were neither placed nor found to fit nowhere: those after the first ones, which were
-// tried and whose number is tried. In a node group, tasks that found no room are added at the end, because a wider group
-// may have room. The slice is not copied unless it has to be.
+// untouched returns the tasks for a later trial: tasks that were not tried, and tasks that were tried but neither
+// placed nor refused. The first tasks of the part were tried; tried is their number. In a node group, tasks that found
+// no room are added at the end, because a wider group may have room. The slice is not copied unless it has to be.
 func (p *placer) untouched(tried int) []*api.TaskInfo {
 	if len(p.changes.Placed) == tried {
 		return p.part.Tasks[tried:]
