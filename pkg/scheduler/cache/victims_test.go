@@ -96,6 +96,13 @@ func (w *world) submits(name, queue, cpu string, priority int32, nodes ...string
 	}
 }
 
+// needs changes the minimum of the gang.
+func (w *world) needs(gang string, members int32) {
+	podGroup := w.cluster.PodGroup(gang).DeepCopy()
+	podGroup.Spec.MinMember = members
+	w.add(podGroup)
+}
+
 // settle runs cycles. Pods that are bound run, and those that are evicted have the grace period.
 func (s *sessions) settle(grace time.Duration, pods ...string) {
 	s.t.Helper()
@@ -124,7 +131,7 @@ func (s *sessions) settle(grace time.Duration, pods ...string) {
 // also after its minimum was raised so that it does not even hold the room. The victims run on for years or minutes.
 func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 	for _, plugin := range []string{"capacity", "proportion"} {
-		for _, then := range []string{"is deleted", "waits", "waits for more members"} {
+		for _, then := range []string{"is deleted", "waits", "waits for more members", "waits for a member that fits nowhere"} {
 			for _, grace := range []time.Duration{year, 9 * time.Minute} {
 				t.Run(fmt.Sprint(plugin, " ", then, " ", grace), func(t *testing.T) {
 					inWorld(t, func(t *testing.T, w *world) {
@@ -143,9 +150,11 @@ func TestATenantRunsNoMoreByEvictingItsOwnPods(t *testing.T) {
 								w.remove(w.cluster.Pod(bait + "-0"))
 								w.remove(w.cluster.PodGroup(bait))
 							case "waits for more members":
-								podGroup := w.cluster.PodGroup(bait).DeepCopy()
-								podGroup.Spec.MinMember = 9
-								w.add(podGroup)
+								w.needs(bait, 9)
+							case "waits for a member that fits nowhere": // so that trials place the other and take it back
+								w.add(schedtest.MakePod().Name(bait + "-1").Group(bait).Priority(1).Req(schedtest.Resources{"cpu": "65"}).Obj())
+								w.needs(bait, 2)
+								s.settle(grace, pods...)
 							}
 						}
 						run := 0
@@ -299,9 +308,7 @@ func TestAVictimCountsInTheQueuesThatCountedIt(t *testing.T) {
 				if w.cluster.Pod("victim-0").DeletionTimestamp == nil {
 					t.Fatal("the pod is not evicted")
 				}
-				podGroup := w.cluster.PodGroup("gang").DeepCopy()
-				podGroup.Spec.MinMember = 9 // so that it does not hold the room
-				w.add(podGroup)
+				w.needs("gang", 9) // so that it does not hold the room
 				w.submits("other", "beside", "64", 0, "n01")
 				s.settle(year, pods...)
 				if got := w.nodeOf("other-0") != ""; got != tt.want {
@@ -426,73 +433,4 @@ func TestAGangTakesTheRoomOfItsVictimsForMinutes(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestAGangRunsBesideItsVictimsWithinTheQueue: a gang evicts a pod of its queue and has room on other nodes. It runs there beside the pod, which takes
-// minutes to end, if the queue has room for both.
-func TestAGangRunsBesideItsVictimsWithinTheQueue(t *testing.T) {
-	for _, plugin := range []string{"capacity", "proportion", "podlimit"} {
-		for capability, want := range map[string]bool{"64": false, "127": false, "128": true} {
-			t.Run(fmt.Sprint(plugin, " ", capability), func(t *testing.T) {
-				inWorld(t, func(t *testing.T, w *world) {
-					s := preempting(w, "capacity", "64")
-					limits := []string{"priority", "gang", "predicates", plugin}
-					if plugin == "podlimit" {
-						s.registry.RegisterPlugin(framework.PluginSpec{Name: plugin, New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
-							return podLimit(map[string]int{"64": 1, "127": 1, "128": 2}[capability]), nil
-						}})
-					}
-					s.preempts(limits)
-					pods := []string{"victim-0", "g-0"}
-					w.submits("victim", "q", "64", 0, "n00")
-					s.settle(year, pods...)
-					w.submits("g", "q", "64", 1, "n00")
-					s.settle(year, pods...)
-					if w.cluster.Pod("victim-0").DeletionTimestamp == nil {
-						t.Fatal("the pod is not evicted")
-					}
-					queue := schedtest.MakeQueue().Name("q")
-					if plugin != "podlimit" {
-						queue.Capability(schedtest.Resources{"cpu": capability})
-					}
-					w.add(queue.Obj())
-					cordoned := nodeOf8(0).Label(v1.LabelHostname, "n00").Obj()
-					cordoned.Spec.Unschedulable = true
-					w.add(cordoned, nodeOf8(1).Label(v1.LabelHostname, "n00").Obj()) // the gang has to run on another node
-					s.settle(year, pods...)
-					if got := w.nodeOf("g-0") != ""; got != want {
-						t.Errorf("the gang runs beside its victim: %t, want %t: %s", got, want, s.says())
-					}
-					w.remove(w.cluster.Pod("victim-0"))
-					s.settle(year, pods...)
-					if w.nodeOf("g-0") == "" {
-						t.Error("the gang waits although its victim has ended")
-					}
-				})
-			})
-		}
-	}
-}
-
-// TestASmallMemberTakesNoRoomOfALargeVictim: a pod of 1 cpu evicts a pod that fills the queue, and holds its node. Another pod of its gang would fill the
-// rest of the queue on another node, while the victim takes minutes to end.
-func TestASmallMemberTakesNoRoomOfALargeVictim(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		s := preempting(w, "capacity", "64")
-		pods := []string{"victim-0", "g-0", "g-1"}
-		w.submits("victim", "q", "64", 0, "n00")
-		s.settle(year, pods...)
-		w.submits("g", "q", "1", 1, "n00")
-		s.settle(year, pods...)
-		w.add(schedtest.MakePod().Name("g-1").Group("g").Priority(1).Req(schedtest.Resources{"cpu": "63"}).NodeSelector(v1.LabelHostname, "n02").Obj())
-		s.settle(year, pods...)
-		if w.cluster.Pod("victim-0").DeletionTimestamp == nil || w.nodeOf("g-1") != "" {
-			t.Errorf("the victim is evicted: %t, and the gang's pod of 63 cpu has node %q, want that it waits", w.cluster.Pod("victim-0").DeletionTimestamp != nil, w.nodeOf("g-1"))
-		}
-		w.remove(w.cluster.Pod("victim-0"))
-		s.settle(year, pods...)
-		if w.nodeOf("g-0") == "" || w.nodeOf("g-1") == "" {
-			t.Errorf("the gang's pods have nodes %q and %q, want that both run", w.nodeOf("g-0"), w.nodeOf("g-1"))
-		}
-	})
 }

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictionbackoff
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// gpus returns a request of GPUs.
+func gpus(n float64) *api.Resource {
+	return &api.Resource{MilliCPU: 1000 * n, ScalarResources: map[v1.ResourceName]float64{"gpu": n}}
+}
+
+// gangOf returns a gang of queue q with tasks of one GPU each, named gang-0 and so on, in these statuses.
+func gangOf(name api.JobID, statuses ...api.TaskStatus) *api.JobInfo {
+	job := api.NewJobInfo(name)
+	job.Queue = "q"
+	for i, status := range statuses {
+		uid := api.TaskID(fmt.Sprintf("%s-%d", name, i))
+		job.Tasks[uid] = &api.TaskInfo{UID: uid, Job: name, Resreq: gpus(1), TransactionContext: api.TransactionContext{Status: status}}
+	}
+	return job
+}
+
+// roomOf returns a room with victims of so many GPUs for the gang, whose nominees are all of its tasks and a deleted one.
+func roomOf(victims float64, gang *api.JobInfo) (*rooms, *room) {
+	own := newRoom()
+	sumOf(own.victims, "q").Add(gpus(victims))
+	r := &rooms{
+		ssn: &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{gang.UID: gang}}},
+		of:  map[api.JobID]*room{gang.UID: own}, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{},
+	}
+	c := newClaim()
+	c.nominees["deleted"] = true
+	for uid := range gang.Tasks {
+		c.nominees[uid] = true
+	}
+	r.fill(own, gang, c, nil)
+	r.recount(own)
+	return r, own
+}
+
+// TestVictimsCountBeyondWhatTheirGangHolds: a nominee that holds a node since an earlier session takes the room of a victim, as one does that this
+// session places, until it is taken back. Pods of other gangs, and pods that are no nominees, take none.
+func TestVictimsCountBeyondWhatTheirGangHolds(t *testing.T) {
+	gang := gangOf("g", api.Running, api.Pending, api.Releasing)
+	r, own := roomOf(3, gang)
+	want := func(n float64, when string) {
+		t.Helper()
+		if !r.taken["q"].Equal(gpus(n), api.Zero) || !own.taken["q"].Equal(gpus(n), api.Zero) {
+			t.Errorf("%s: the victims use %v (their room %v) beyond what the gang holds, want %v", when, r.taken["q"], own.taken["q"], gpus(n))
+		}
+	}
+	want(2, "at open")
+	r.note(gang.Tasks["g-1"], (*api.Resource).Add)
+	want(1, "a nominee is placed")
+	r.note(&api.TaskInfo{UID: "g-9", Job: "g", Resreq: gpus(1)}, (*api.Resource).Add)
+	want(1, "a pod that is no nominee is placed")
+	r.note(&api.TaskInfo{UID: "g-1", Job: "other", Resreq: gpus(1)}, (*api.Resource).Add)
+	want(1, "a pod of a gang without a room is placed")
+	r.note(gang.Tasks["g-1"], (*api.Resource).SubWithoutAssert)
+	want(2, "the nominee is taken back")
+	if !r.allocatable(&api.QueueInfo{UID: "q"}, &api.TaskInfo{Job: "gone"}) {
+		t.Error("the rooms refuse a pod whose gang no longer exists")
+	}
+}
+
+// TestGangsWithACommonVictimShareARoom: also over several gangs, whatever the order in which they are added.
+func TestGangsWithACommonVictimShareARoom(t *testing.T) {
+	victims := map[api.JobID][]api.TaskID{"a": {"1"}, "b": {"1", "2"}, "c": {"2", "3"}, "d": {"3"}, "e": {"4"}}
+	for _, order := range [][]api.JobID{{"a", "b", "c", "d", "e"}, {"a", "d", "e", "b", "c"}, {"e", "d", "a", "c", "b"}} {
+		var s sharers
+		for _, gang := range order {
+			c := newClaim()
+			for _, victim := range victims[gang] {
+				c.victims[victim] = "lends"
+			}
+			s.add(gang, c)
+		}
+		for _, gang := range []api.JobID{"b", "c", "d"} {
+			if s.first(gang) != s.first("a") {
+				t.Errorf("added as %v, gangs a and %s have no room in common", order, gang)
+			}
+		}
+		if s.first("e") != "e" {
+			t.Errorf("added as %v, a gang whose victim no other has shares the room of %s", order, s.first("e"))
+		}
+	}
+}
