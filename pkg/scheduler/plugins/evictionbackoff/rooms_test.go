@@ -94,3 +94,15 @@ func TestGangsWithACommonVictimShareARoom(t *testing.T) {
 		}
 	}
 }
+
+// TestGangsOfAGroupCountTheirCommonRoomOnce: otherwise their victims would count twice, for the gangs and against them.
+func TestGangsOfAGroupCountTheirCommonRoomOnce(t *testing.T) {
+	s := brewGroup(t)
+	ssn := s.cluster.Open(s.registry, s.conf)
+	defer ssn.Close()
+	shared := newRoom()
+	r := &rooms{ssn: ssn.Session, of: map[api.JobID]*room{"ns/gang": shared, "ns/y": shared}}
+	if own := r.own(ssn.Jobs["ns/gang"]); len(own) != 1 || own[0] != shared {
+		t.Errorf("the gang has %d rooms, want the one that it shares with its group", len(own))
+	}
+}

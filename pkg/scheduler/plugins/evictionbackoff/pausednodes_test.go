@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package evictionbackoff
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// TestNodesThatAPausedGangAvoids: those where resources were being released before the first search of the session, but not the nodes of the gang's own
+// victims, which other paused gangs avoid.
+func TestNodesThatAPausedGangAvoids(t *testing.T) {
+	nodes := map[string]*api.NodeInfo{}
+	for name, releasing := range map[string]float64{"idle": 0, "evicted-for-own": 4000, "released": 1000} {
+		nodes[name] = &api.NodeInfo{Name: name, Releasing: &api.Resource{MilliCPU: releasing}}
+	}
+	jobs := map[api.JobID]*api.JobInfo{}
+	for _, name := range []string{"own", "other", "unpaused"} {
+		jobs[api.JobID(name)] = &api.JobInfo{UID: api.JobID(name), Name: name}
+	}
+	p := newPlugin()
+	p.promised = map[api.JobID]map[api.TaskID]bool{"own": {"own-0": true}}
+	p.claims["own"] = newClaim()
+	p.claims["own"].nodes["evicted-for-own"] = true
+	ssn := &framework.Session{Session: &vcframework.Session{Jobs: jobs, Nodes: nodes}, Pauses: pausedGangs{"own": true, "other": true}}
+	paused := &pauses{ssn: ssn, of: p}
+	for _, search := range []struct {
+		action string
+		gang   api.JobID
+		avoids []string
+	}{
+		{"allocate", "other", nil},
+		{preempt, "own", []string{"released"}},
+		{preempt, "other", []string{"evicted-for-own", "released"}},
+		{"backfill", "other", nil},
+		{reclaim, "unpaused", nil},
+		{reclaim, "own", []string{"released"}},
+	} {
+		ssn.Action = search.action
+		task := &api.TaskInfo{Job: search.gang}
+		paused.begin(task)
+		var avoids []string
+		for _, node := range nodes {
+			if paused.accepts(task, node) != nil {
+				avoids = append(avoids, node.Name)
+			}
+		}
+		slices.Sort(avoids)
+		if diff := cmp.Diff(search.avoids, avoids); diff != "" {
+			t.Errorf("gang %s in %s avoids (-want +got):\n%s", search.gang, search.action, diff)
+		}
+		nodes["idle"].Releasing = &api.Resource{MilliCPU: 1000} // by evictions of this session's searches
+		if search.action == "allocate" {
+			nodes["idle"].Releasing = api.EmptyResource()
+		}
+	}
+}
+
+// TestOnlyActionsThatEvictTakeTurns: allocate and backfill also ask the plugin about tasks before they place them.
+func TestOnlyActionsThatEvictTakeTurns(t *testing.T) {
+	job := &api.JobInfo{UID: "ns/gang", Namespace: "ns"}
+	ssn := &framework.Session{Session: &vcframework.Session{Jobs: map[api.JobID]*api.JobInfo{job.UID: job, "other/gang": {UID: "other/gang", Namespace: "other"}}}}
+	for action, waits := range map[string]bool{preempt: true, reclaim: true, "allocate": false, "backfill": false} {
+		ssn.Action = action
+		s := newSearches(ssn, newTurns())
+		s.spent[round{action, "ns"}] = searchTime
+		if err := s.admit(&api.TaskInfo{Job: job.UID, Namespace: "ns"}); (err != nil) != waits {
+			t.Errorf("in %s, a gang of a namespace that has used up its time: %v, want that it waits: %t", action, err, waits)
+		}
+	}
+}
