@@ -3,6 +3,8 @@
 package evictionbackoff
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -72,6 +74,28 @@ func TestOnlyActionsThatEvictTakeTurns(t *testing.T) {
 		s.spent[round{action, "ns"}] = searchTime
 		if err := s.admit(&api.TaskInfo{Job: job.UID, Namespace: "ns"}); (err != nil) != waits {
 			t.Errorf("in %s, a gang of a namespace that has used up its time: %v, want that it waits: %t", action, err, waits)
+		}
+	}
+}
+
+// TestTheCostOfANodeIsThatOfItsLeastImportantVictims: pods of higher priority stay on a node as far as the preemptor fits beside them. Pods of gangs that
+// the session does not have are no victims.
+func TestTheCostOfANodeIsThatOfItsLeastImportantVictims(t *testing.T) {
+	jobs := map[api.JobID]*api.JobInfo{"high": {UID: "high", Queue: "q", Priority: 100}}
+	tasks := map[api.TaskID]*api.TaskInfo{}
+	for priority := range int32(8) {
+		name := fmt.Sprint("low", priority)
+		jobs[api.JobID(name)] = &api.JobInfo{UID: api.JobID(name), Queue: "q", Priority: priority}
+		tasks[api.TaskID(name)] = &api.TaskInfo{UID: api.TaskID(name), Job: api.JobID(name), Preemptable: true, Resreq: gpus(1), TransactionContext: api.TransactionContext{Status: api.Running}}
+	}
+	tasks["unknown"] = &api.TaskInfo{UID: "unknown", Job: "unknown", Preemptable: true, Resreq: gpus(8), TransactionContext: api.TransactionContext{Status: api.Running}}
+	node := &api.NodeInfo{Name: "n", Idle: api.EmptyResource(), Releasing: api.EmptyResource(), Pipelined: api.EmptyResource(), Tasks: tasks}
+	v := &victims{ssn: &framework.Session{Session: &vcframework.Session{Jobs: jobs}, Action: preempt}}
+	for range 20 { // the tasks of a node have no order
+		for n, want := range map[float64]cost{1: {1, 0}, 3: {3, 2}, 8: {8, 7}, 9: {victims: math.MaxInt}} {
+			if got := v.cost(&api.TaskInfo{Job: "high", InitResreq: gpus(n)}, jobs["high"], node); got != want {
+				t.Fatalf("the cost of %v GPUs is %+v, want %+v", n, got, want)
+			}
 		}
 	}
 }
