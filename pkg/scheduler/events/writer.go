@@ -39,7 +39,8 @@ const (
 	// with each try.
 	eventFirstRetry = 100 * time.Millisecond
 	eventLastRetry  = 10 * time.Second
-	// eventGrace is how long Stop waits until the events are written. The next leader does not wait for these writes.
+	// eventGrace is how long Stop waits at most until the events are written. The next leader does not wait for these
+	// writes.
 	eventGrace = 2 * time.Second
 	// objectBurst is how many events of one object may be recorded in a row. objectRefill is the time after which one more
 	// event of the object is allowed.
@@ -197,8 +198,8 @@ func (w *Writer) write(ctx context.Context, l *queuedEvent) {
 	}
 }
 
-// RetryNow lets failed events that wait be retried at once. An event whose current try fails is also retried at once.
-// If an event fails again, it waits as long as after a first failure.
+// RetryNow ends the waits of failed events, so that they are retried at once. An event whose current try fails is also
+// retried at once. If an event fails again, it waits as long as after a first failure.
 func (w *Writer) RetryNow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

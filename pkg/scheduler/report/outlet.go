@@ -86,7 +86,7 @@ func (o *outlet) podAgain(pod *v1.Pod) {
 	if condition == nil || condition.Status != v1.ConditionFalse {
 		return
 	}
-	switch condition.Reason { // other code records the events for other reasons
+	switch condition.Reason { // events for other reasons are not repeated here
 	case api.PodReasonUnschedulable, api.PodReasonSchedulable, framework.PodGroupNotFound:
 		o.recorder.Again(pod, v1.EventTypeWarning, failedScheduling, condition.Message)
 	}

@@ -36,8 +36,8 @@ type unseen struct {
 	gangs map[api.JobID]sighting
 }
 
-// sighting holds the time since which no session has seen a gang. reported is when this was last reported on the gang's
-// pods; zero if it was never reported.
+// sighting describes a gang that no session sees. since is when this began. reported is when it was last reported on
+// the gang's pods; zero if never.
 type sighting struct{ since, reported time.Time }
 
 func newUnseen() *unseen { return &unseen{gangs: map[api.JobID]sighting{}} }

@@ -66,7 +66,8 @@ func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 	r.outlet.gangEvent(pg, v1.EventTypeNormal, string(scheduling.PodGroupScheduled), string(scheduling.PodGroupReady))
 }
 
-// reportQuarantined reports on a quarantined gang that sessions still see, because its members hold resources.
+// reportQuarantined reports, with events and conditions, why a quarantined gang waits. Sessions still see this gang,
+// because its members hold resources.
 func (r *Reporter) reportQuarantined(job *api.JobInfo, why quarantine.Verdict) {
 	r.outlet.gangEvent(job.PodGroup, v1.EventTypeWarning, why.Reason, why.Message)
 	for _, task := range job.TaskStatusIndex[api.Pending] {

@@ -220,7 +220,7 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 	if own := q.placed[task.UID]; own != nil {
 		allocation = own.allocation
 	} else {
-		allocation, _ = allocator.AllocationOf(task.Pod) // the ledger logs errors in the annotation
+		allocation, _ = allocator.AllocationOf(task.Pod) // errors are ignored here: the ledger logs them
 	}
 	if allocation.IsEmpty() {
 		return q.mostOf(task, request)

@@ -279,8 +279,8 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	return inventory, nil
 }
 
-// podsOf yields the pods on the node. It leaves out pods that the session placed there, because a tenant may have
-// written their annotations.
+// podsOf yields the pods on the node. It leaves out pods that this session placed there: they are not bound yet, so a
+// tenant may have written their annotations.
 func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		for _, task := range node.Tasks {

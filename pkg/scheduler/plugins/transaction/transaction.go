@@ -37,7 +37,8 @@ type plugin struct {
 	gate Gate
 	// evictAfter is how long a gang may stay partially bound before its members are evicted; 0 if they are never evicted.
 	evictAfter time.Duration
-	// partiallyBound has the session's waiting gangs that are partially bound, and since when they are.
+	// partiallyBound has the session's waiting gangs that are partially bound, and the times at which they became
+	// partially bound.
 	partiallyBound map[api.JobID]time.Time
 	// ofGroup has the gangs of partiallyBound that have no bound members although other gangs of their group have bound
 	// members.
@@ -55,7 +56,8 @@ type plugin struct {
 
 // memory is the state of the plugin that outlives sessions and changes of the configuration.
 type memory struct {
-	// binding has the partially bound gangs whose other members are being bound, and since when they are.
+	// binding has the partially bound gangs whose other members are being bound, and since when these members are being
+	// bound.
 	binding map[api.JobID]time.Time
 	// seen has, by gang, since when this leader has seen the gang partially bound. The plugin does not use the time in the
 	// PodGroup's condition, because tenants may write the condition.

@@ -78,7 +78,7 @@ var deviceNames = []v1.ResourceName{
 // taken returns the amounts of device resources that CountPod counts for the pod.
 func taken(pod *v1.Pod) (sum Amounts) {
 	if pod.Spec.NodeName != "" {
-		a, _ := AllocationOf(pod) // the plugin reports errors in the annotation elsewhere
+		a, _ := AllocationOf(pod) // errors are ignored here: the ledger of the plugin logs them
 		return a.Sum()
 	}
 	asked, err := readAsked(pod)

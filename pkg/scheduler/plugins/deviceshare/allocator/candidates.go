@@ -229,9 +229,9 @@ func (x *search) sortCandidates(t Type, joint bool) {
 	})
 }
 
-// scoreCandidates sets the scores of the type's candidates. Candidates with equal capacity and equal use get equal
-// scores from one call of the strategy. If a plan spreads shares over devices, the score is the number of equal shares
-// that fit into the free part of the device instead.
+// scoreCandidates sets the scores of the type's candidates. The strategy is called once for all candidates with equal
+// capacity and equal use. If a plan spreads shares over devices, the strategy is not called: the score is the number of
+// equal shares that fit into the free part of the device.
 func (x *search) scoreCandidates(t Type) {
 	if x.isScored[t] || x.q.o.Strategy == nil && !x.q.spreads(t) {
 		return

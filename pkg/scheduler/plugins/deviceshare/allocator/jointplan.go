@@ -37,7 +37,7 @@ type gangPlan struct {
 	requests []*Request
 	o        *Options
 	tries    int
-	// limits are, for each member, the limits on its devices in the last plan found.
+	// limits are the limits of the last plan that was found, one for each member.
 	limits []limit
 	// full is set once the sum of all free devices is known to be too small for the requests.
 	full bool

@@ -15,19 +15,20 @@ type amount struct {
 	joint   [numTypes - 1]int
 }
 
-// option is an amount that may be taken from a group or from a NUMA node, and the value of taking it.
+// option is a number of devices that may be taken from a group or from a NUMA node, and the value of taking them.
 type option struct {
 	amount
 	value value
 }
 
-// cell is the best choice of devices found so far for an amount. ok is false if no choice was found.
+// cell is the best choice of devices found so far for one amount. ok is false if no choice was found.
 type cell struct {
 	option
 	ok bool
 }
 
-// table gives the size of a table of cells: the table has one cell for each amount up to this requested amount.
+// table is the requested amount of a table. A table is an array of cells, one for each amount up to the requested
+// amount.
 type table amount
 
 func (t table) size() int { return (t.devices + 1) * (t.joint[0] + 1) * (t.joint[1] + 1) }
@@ -121,9 +122,8 @@ func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, a
 	return sack.add(want, before, options)
 }
 
-// addNUMANode combines the table that begins at cell before with the options of one NUMA node. The groups of the NUMA
-// node have the indexes from (inclusive) to to (exclusive). addNUMANode returns the index of the first cell of the new
-// table.
+// addNUMANode combines the table that begins at cell before with the options of one NUMA node, whose groups are
+// sack.groups[from:to]. It returns the index of the first cell of the new table.
 func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before, from, to int) int {
 	inner := sack.newTable(want)
 	sack.cells[inner].ok = true
@@ -143,8 +143,9 @@ func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before
 	return sack.add(want, before, options)
 }
 
-// isAllowed reports whether a choice may take so many devices from one part of the node of the given scope. It returns
-// false if a plan for several pods requires a wider scope, and this part would provide all requested devices.
+// isAllowed reports whether a choice may take the given number of devices from one part of the node of the given scope.
+// It returns false if a plan for several pods requires a wider scope, and this part would provide all requested
+// devices.
 func (q *problem) isAllowed(t Type, scope Scope, devices int, want table) bool {
 	wider, exact := q.limit.scopeOf(t)
 	return !exact || wider != scope+1 || devices < want.devices

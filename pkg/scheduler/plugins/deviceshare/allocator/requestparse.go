@@ -176,8 +176,8 @@ func (w *wireHint) parse(t Type) (*hint, error) {
 	return h, errors.Join(errs[:]...)
 }
 
-// Limits on the size of a hint's selectors, because a selector is applied to each device of each node. The limits are
-// far beyond any real use.
+// Limits on the size of a selector in the annotation device-allocate-hint, because a selector is applied to each device
+// of each node. The limits are far beyond any real use.
 const (
 	maxRequirements   = 64
 	maxSelectorValues = 256

@@ -124,7 +124,7 @@ func (p *gangPlan) byRank(placed []placement) []*Allocation {
 	return allocations
 }
 
-// compareByPlace compares allocations by the NUMA node of their first device, then its PCIe root, then its minor.
+// compareByPlace compares allocations by their first devices: by NUMA node, then by PCIe root, then by minor.
 func (p *gangPlan) compareByPlace(a, b *Allocation) int {
 	for t := range a {
 		if len(a[t]) == 0 || len(b[t]) == 0 {

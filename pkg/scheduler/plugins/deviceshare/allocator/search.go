@@ -13,12 +13,13 @@ import (
 // search finds devices for one request on one node.
 //
 // The usable amounts of a device do not depend on other devices, so findCandidates checks each device alone. The
-// candidates of a type on one PCIe root form a group. A placement is then a number of candidates from each group.
+// candidates of a type on one PCIe root form a group. The search only decides how many devices to take from each group,
+// because each group gives its best candidates first. So the cost grows with the number of groups, not with the number
+// of their subsets.
 //
 // For a single type, or for the primary of joint types, the search tries each part of the node, the narrowest scope
-// first. In each part, choose finds the best numbers. The numbers cover all different choices, so the search finds a
-// placement if one exists. The cost grows with the number of groups, not with the number of their subsets. The devices
-// of secondary types then follow from the PCIe roots of the primary's devices.
+// first. In each part, choose finds the best numbers. If a placement exists, the search finds one. The devices of
+// secondary types then follow from the PCIe roots of the primary's devices.
 type search struct {
 	q problem
 
@@ -44,7 +45,8 @@ type problem struct {
 	s *State
 	r *Request
 	o *Options
-	// limit restricts the devices in a plan for several pods; nil if the search is for one pod only.
+	// limit is the restriction on the devices of this pod in a plan for several pods; nil if the search is for one pod
+	// only.
 	limit *limit
 	// shares reports whether the request is for parts of GPUs.
 	shares bool
@@ -54,8 +56,8 @@ type problem struct {
 type limit struct {
 	// banned has, for each type, a bit for each device that the pod must not use.
 	banned [numTypes]uint64
-	// scope, if not 0, is the scope in which the devices of the type of must be together. If exact is set, the devices
-	// must not be together in a narrower scope.
+	// scope, if not 0, requires that the pod's devices of one type (field of) are together in this scope. If exact is set,
+	// they must not be together in a narrower scope.
 	of    Type
 	scope Scope
 	exact bool
@@ -283,7 +285,7 @@ func (x *search) recordChoice(t Type, p *plan) {
 	}
 }
 
-// allocation returns the chosen devices as an allocation.
+// allocation returns the devices that the search has chosen as an Allocation.
 func (x *search) allocation() *Allocation {
 	a := &Allocation{}
 	for t := range a {

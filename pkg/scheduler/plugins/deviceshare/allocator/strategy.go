@@ -68,7 +68,8 @@ func (m MostAllocated) NodeScore(before, after *State) float64 {
 	return sum / float64(types)
 }
 
-// usedPart returns the percentage of the amounts total that is used, as a weighted mean over the resources in asked.
+// usedPart returns the percentage of the total amounts that is used: the weighted mean of the percentages of the
+// resources in asked.
 func (m MostAllocated) usedPart(asked, total *Amounts, used Amounts) float64 {
 	var sum, weights float64
 	for r := range asked {

@@ -28,7 +28,8 @@ func (p *plan) better(q *plan) bool {
 
 // value rates a choice of devices of one type.
 type value struct {
-	// remote is the sum, over the chosen devices, of the secondary types that have no candidate on the device's PCIe root.
+	// remote is a sum over the chosen devices: for each device, the number of secondary types that have no candidate on
+	// its PCIe root.
 	remote int
 	// first is the strategy's score if the score is more important than the loss; else 0.
 	first float64
