@@ -106,8 +106,8 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	} else {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
 		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
-			// Upstream considers the gang scheduled, because it compares only minMember with the number of members. The minima
-			// of roles or sub-groups are not reached, so the gang is unschedulable.
+			// Upstream considers the gang scheduled, because it compares only minMember with the number of members. It ignores
+			// the minima of roles and sub-groups. But the gang is below its whole minimum, so it is unschedulable.
 			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short)))
 		}
 		removeCondition(status, isScheduled)

@@ -37,8 +37,8 @@ type plugin struct {
 	gate Gate
 	// evictAfter is how long a gang may stay partially bound before its members are evicted; 0 if they are never evicted.
 	evictAfter time.Duration
-	// partiallyBound has the session's waiting gangs that are partially bound, and the times at which they became
-	// partially bound.
+	// partiallyBound has the session's waiting gangs that are partially bound, and since when this leader has seen them in
+	// this state.
 	partiallyBound map[api.JobID]time.Time
 	// ofGroup has the gangs of partiallyBound that have no bound members although other gangs of their group have bound
 	// members.
