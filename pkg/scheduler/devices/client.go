@@ -16,9 +16,9 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// client is the API client that a session's plugins get if devices are shared. While the session is open, writes of
-// upstream's device code stay in the session, and all other calls go to the API server. After the session all calls go to
-// the API server: kube-scheduler's plugins keep the client for longer.
+// client is the API client that the plugins of a session get if upstream shares kinds of devices. While the session is
+// open, writes of upstream's device code stay in the session, and all other calls go to the API server. After the
+// session all calls go to the API server, because kube-scheduler's plugins use the client even then.
 type client struct {
 	kubernetes.Interface
 	open atomic.Pointer[Staging]
@@ -53,8 +53,8 @@ type podClient struct {
 	staging   *Staging
 }
 
-// Patch keeps the patch in the session if it adds or removes devices of a pod of the session. Otherwise it sends the patch
-// to the API server.
+// Patch applies the patch only to the session's pod if the patch adds or removes devices of a pod of the session.
+// Otherwise it sends the patch to the API server.
 func (p *podClient) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string) (*v1.Pod, error) {
 	changes := annotationChanges(kind, data)
 	if len(subresources) == 0 && p.staging.concerns(changes) {
@@ -65,13 +65,14 @@ func (p *podClient) Patch(ctx context.Context, name string, kind types.PatchType
 	return p.PodInterface.Patch(ctx, name, kind, data, opts, subresources...)
 }
 
-// concerns reports whether the changes of annotations come from upstream's device code.
+// concerns reports whether upstream's device code made the changes of annotations: one of the annotations lists a pod's
+// devices.
 func (s *Staging) concerns(changes map[string]*string) bool {
 	return slices.ContainsFunc(s.kinds, func(k kind) bool { _, ok := changes[k.holds]; return ok })
 }
 
-// annotationChanges returns the annotations that a patch sets, with a nil value for each annotation that it removes. It
-// returns nil if the patch changes anything else.
+// annotationChanges returns the annotations that a patch sets, by key. An annotation that the patch removes has the
+// value nil. annotationChanges returns nil if the patch changes anything other than annotations.
 func annotationChanges(kind types.PatchType, data []byte) map[string]*string {
 	switch kind {
 	case types.MergePatchType, types.StrategicMergePatchType:

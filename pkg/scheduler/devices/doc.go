@@ -3,8 +3,8 @@
 // Package devices confines the effects of upstream's device code (deviceshare: GPUs shared by memory or number, vGPU,
 // Ascend NPUs) to the session that places a task.
 //
-// Upstream writes a pod's devices and its node's lock to the API server as soon as the pod is placed. Here the writes
-// stay in the session (client.go, staging.go), are written with the Binding, and are undone with the placement. Ledgers
-// of devices are rebuilt from the pods on a node whenever these change (ledgers.go). Nodes are locked by a pre-bind
-// step (nodelock.go, nodelock_step.go).
+// Upstream writes a pod's devices and its node's lock to the API server as soon as the pod is placed. Here these changes
+// stay in the session (client.go, staging.go). They are written with the Binding, or undone with the placement. The ledgers
+// of a node's devices are rebuilt whenever the pods on the node change (ledgers.go). A pre-bind step locks nodes
+// (nodelock.go, nodelock_step.go).
 package devices

@@ -25,17 +25,17 @@ import (
 // kind is a kind of devices that upstream shares among pods. Each node has a ledger for each kind in its field Others.
 type kind struct {
 	name string
-	// holds is the annotation of a pod that lists its devices. Ledgers are computed from this annotation only.
+	// holds is the annotation that lists the devices of a pod. Ledgers are computed from this annotation only.
 	holds string
 	asks  func(pod *v1.Pod) bool
-	// lock is the annotation of a node that locks it; empty if nodes are not locked. lockStays reports whether a pod needs
-	// the lock until it has its devices, and not only while they are chosen.
+	// lock is the annotation that locks a node; empty if nodes are not locked. lockStays reports whether a pod needs the
+	// lock until the device plugin has assigned its devices, and not only while the scheduler chooses them.
 	lock      string
 	lockStays bool
 }
 
-// PodKeys returns the labels and annotations that pods use to request, hold and share devices of upstream's kinds. A key
-// that ends in a slash stands for all keys with that prefix.
+// PodKeys returns the keys of labels and annotations that pods use to request, hold and share devices of upstream's
+// kinds. A key that ends in a slash stands for all keys with that prefix.
 func PodKeys() []string {
 	return []string{
 		"nvidia.com/", "volcano.sh/vgpu-mode", "volcano.sh/gpu-index",
@@ -53,7 +53,8 @@ func asks(kinds []kind, pod *v1.Pod) bool {
 	return slices.ContainsFunc(kinds, func(k kind) bool { return k.asks(pod) })
 }
 
-// switchedOn returns the enabled kinds, which are the same for the whole process. By default none is enabled.
+// switchedOn returns the enabled kinds of devices, which do not change while the process runs. By default no kind is
+// enabled.
 func switchedOn() []kind {
 	var kinds []kind
 	if gpushare.GpuSharingEnable || gpushare.GpuNumberEnable {
@@ -93,7 +94,7 @@ func lockIf(enabled bool, annotation string) string {
 	return annotation
 }
 
-// limits returns a function that reports whether a container of a pod has a limit for one of the resources.
+// limits returns a function that reports whether any container of a pod has a limit for one of the named resources.
 func limits(names ...string) func(*v1.Pod) bool {
 	return func(pod *v1.Pod) bool {
 		for i := range pod.Spec.Containers {
@@ -110,10 +111,12 @@ func limits(names ...string) func(*v1.Pod) bool {
 // DeviceObjects is the kind of devices that Device objects describe. The plugin deviceshare always enables it.
 const DeviceObjects = "Device objects"
 
-// Switches returns the kinds of devices that a configuration enables: DeviceObjects, and the kinds enabled by arguments of
-// upstream's deviceshare plugin. They cannot change while the process runs. Nodes get their ledgers when they enter the
-// cache, which from then on leaves these resources out of its sums, and upstream registers the kinds once. In upstream, a
-// kind stays enabled when its argument is removed, and two kinds that exclude each other end the process.
+// Switches returns the kinds of devices that a configuration enables. These are DeviceObjects, and the kinds enabled by
+// arguments of upstream's deviceshare plugin.
+//
+// The kinds cannot change while the process runs. A node gets its ledgers when it enters the cache, which then leaves
+// the resources of these kinds out of its sums. Upstream registers the kinds only once: a kind stays enabled when its
+// argument is removed, and two kinds that exclude each other end the process.
 func Switches(tiers []conf.Tier) []string {
 	var on []string
 	for _, tier := range tiers {
@@ -138,7 +141,8 @@ func Switches(tiers []conf.Tier) []string {
 	return on
 }
 
-// Unchanged returns an error if the enabled kinds of devices differ from the kinds at the start of the process.
+// Unchanged returns an error if the kinds of devices that are enabled now differ from the kinds at the start of the
+// process.
 func Unchanged(began, now []string) error {
 	if slices.Equal(began, now) {
 		return nil
@@ -154,9 +158,9 @@ func listed(switches []string) string {
 	return strings.Join(switches, ", ") + " enabled"
 }
 
-// SwitchOn passes the arguments of upstream's deviceshare plugin to upstream's code at the start. Upstream itself reads
-// them when the first session opens. That is too late for nodes that are already in the cache: they would have no ledger
-// until they change, and until then pods would be bound there without devices.
+// SwitchOn passes the arguments of upstream's deviceshare plugin to upstream's code when the process starts. Upstream
+// itself reads the arguments when the first session opens. That is too late for nodes that are already in the cache.
+// They would have no ledger until they change, and pods would be bound to them without devices.
 func SwitchOn(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
@@ -167,9 +171,10 @@ func SwitchOn(tiers []conf.Tier) {
 	}
 }
 
-// Own gives each node of a snapshot its own ledgers. Upstream's copy of a node shares its ledgers with the cache's node.
-// The cache changes them under a lock that sessions do not hold, and changes by a session would stay in them. Each new
-// ledger is computed from the pods on the snapshot's node, so that it is correct even if the cache's ledger is not.
+// Own gives each node of a snapshot its own ledgers. Upstream's copy of a node shares its ledgers with the cache's
+// node. That would have two effects: the cache changes shared ledgers under a lock that sessions do not hold, and
+// changes by a session would stay in the cache. Each new ledger is computed from the pods on the snapshot's node, so it
+// is correct even if the cache's ledger is not.
 //
 // A Cache calls Own on each snapshot, before the nodes are used in any other way.
 func Own(nodes map[string]*api.NodeInfo) {
@@ -187,8 +192,8 @@ func Own(nodes map[string]*api.NodeInfo) {
 	}
 }
 
-// vacant returns a copy of the node's ledger of the kind without entries; nil if the node has no such ledger. It reads only
-// data that never changes.
+// vacant returns a copy of the node's ledger of the given kind in which no pod has devices; nil if the node has no such
+// ledger. It reads only data of the ledger that never changes.
 func vacant(node *api.NodeInfo, kind string) api.Devices {
 	switch d := node.Others[kind].(type) {
 	case *gpushare.GPUDevices:
@@ -213,7 +218,7 @@ func vacant(node *api.NodeInfo, kind string) api.Devices {
 		if d == nil {
 			return nil
 		}
-		return vnpu.NewNPUDevices(d.Name, node.Node) // plugin deviceshare reads the chips when the session opens
+		return vnpu.NewNPUDevices(d.Name, node.Node) // plugin deviceshare reads the NPUs when the session opens
 	case *hami.AscendDevices:
 		if d == nil {
 			return nil
@@ -230,8 +235,8 @@ func vacant(node *api.NodeInfo, kind string) api.Devices {
 	}
 }
 
-// vacantVGPU returns a copy of the GPU without pods. It also resets upstream's metrics of the GPU, to which each added pod
-// adds.
+// vacantVGPU returns a copy of the GPU without pods. It also sets upstream's metrics of the GPU to 0, because adding
+// the pods again increases them.
 func vacantVGPU(gpu *vgpu.GPUDevice) *vgpu.GPUDevice {
 	vgpu.VGPUDevicesSharedNumber.WithLabelValues(gpu.UUID, gpu.Node).Set(0)
 	vgpu.VGPUDevicesAllocatedMemory.WithLabelValues(gpu.UUID, gpu.Node).Set(0)
@@ -242,15 +247,15 @@ func vacantVGPU(gpu *vgpu.GPUDevice) *vgpu.GPUDevice {
 	}
 }
 
-// enter adds the pods' devices to the ledger.
+// enter adds the devices of the pods to the ledger.
 func enter(ledger api.Devices, pods []*v1.Pod) {
 	for _, pod := range pods {
 		ledger.AddResource(pod)
 	}
 }
 
-// podsWith returns the pods on the node that have the annotation, in the order of their names: a ledger may depend on
-// the order of its entries.
+// podsWith returns the pods on the node that have the annotation. The pods are sorted by name, because the content of a
+// ledger may depend on the order in which pods are added.
 func podsWith(node *api.NodeInfo, annotation string) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, task := range node.Tasks {
@@ -267,7 +272,7 @@ func podsWith(node *api.NodeInfo, annotation string) []*v1.Pod {
 	return pods
 }
 
-// chips is the part of a ledger of MindCluster's NPUs that changes while a session is open.
+// chips holds the data of a ledger of MindCluster's NPUs that changes while a session is open.
 type chips struct {
 	chips map[int]*vnpu.VChip
 	users map[string]map[types.UID]struct{}

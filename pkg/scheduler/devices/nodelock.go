@@ -14,27 +14,29 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// nodeLocks are the locks of nodes that a session's placements need.
+// nodeLocks holds the node locks that the placements of a session need.
 //
-// With deviceshare.NodeLockEnable a pod needs the lock of its node, for its kind of devices, until the node's device
-// plugin has assigned its devices. The lock is an annotation of the node that holds a time. It is needed because the
-// device plugin does not learn from the kubelet which pod it is assigning devices to, so only one pod may start at a
-// time. The device plugin releases the lock. Upstream takes the lock when the pod is placed, with three calls to the
-// API server, and does not release it if the placement is undone. Here a session's locks are only in the session's
-// nodes, and a pre-bind step takes them (lockStep).
+// If deviceshare.NodeLockEnable is set, a pod needs a lock of its node for its kind of devices. The lock is an
+// annotation of the node whose value is a time. The kubelet does not say to the device plugin for which pod it requests
+// devices, so only one pod may start at a time. The device plugin releases the lock when it has assigned the pod's
+// devices.
+//
+// Upstream takes the lock when the pod is placed, with three calls to the API server, and does not release it if the
+// placement is undone. Here a session takes locks only on its own copies of nodes. The pre-bind step lockStep takes the
+// locks on the API server.
 type nodeLocks struct {
-	// kinds are the kinds of devices that need a lock; none unless deviceshare.NodeLockEnable is set.
+	// kinds are the kinds of devices for which nodes are locked; empty unless deviceshare.NodeLockEnable is set.
 	kinds []kind
 	nodes map[string]*api.NodeInfo
 
 	// mu guards the fields below, because pre-bind steps may use the session's client.
 	mu sync.Mutex
-	// held are the locks that each placed task needs. taken are the locks of the task that is being placed.
+	// held has, for each placed task, the locks that it needs. taken has the locks for the task that is being placed.
 	held  map[api.TaskID][]nodeLock
 	taken []nodeLock
 }
 
-// nodeLock is the lock of one kind of devices on a node.
+// nodeLock identifies a lock by its node and by the annotation of its kind of devices.
 type nodeLock struct{ node, annotation string }
 
 func newNodeLocks(kinds []kind) *nodeLocks {
@@ -42,7 +44,7 @@ func newNodeLocks(kinds []kind) *nodeLocks {
 	return &nodeLocks{kinds: withLock, held: map[api.TaskID][]nodeLock{}}
 }
 
-// assignLocks assigns to the task the locks that were taken since the last call of assignLocks.
+// assignLocks assigns to the task all locks that were taken since the last call of assignLocks.
 func (l *nodeLocks) assignLocks(task api.TaskID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,8 +67,8 @@ func (l *nodeLocks) of(task api.TaskID) []nodeLock {
 	return l.held[task]
 }
 
-// locked reports whether a task has the lock: a task that was placed in this session, or a task that was placed earlier and
-// is not bound yet.
+// locked reports whether a task needs the lock: the task was placed in this session, or it was placed earlier and is
+// not bound yet.
 func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	if slices.Contains(l.taken, lock) {
 		return true
@@ -84,7 +86,8 @@ func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	return false
 }
 
-// node returns a copy of the session's node. Its annotations have the locks of the session, and no expired locks.
+// node returns a copy of the session's node. The annotations of the copy include the locks that were taken in the
+// session, and exclude expired locks.
 func (l *nodeLocks) node(name string) (*v1.Node, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,8 +110,8 @@ func (l *nodeLocks) node(name string) (*v1.Node, bool) {
 	return node, true
 }
 
-// takeOver records the locks that upstream took or released by changing annotations of the node. It returns false if no
-// lock has changed.
+// takeOver records the locks that upstream took or released by changing annotations of the node. It returns false if
+// upstream has changed no lock.
 func (l *nodeLocks) takeOver(node *v1.Node) bool {
 	before, ok := l.node(node.Name)
 	if !ok {
@@ -134,8 +137,8 @@ func (l *nodeLocks) takeOver(node *v1.Node) bool {
 	return locking
 }
 
-// nodeClient is the client for nodes that upstream's device code uses in a session. It reads the session's nodes, and takes
-// locks there.
+// nodeClient is the client for nodes that upstream's device code uses in a session. It reads the session's copies of
+// nodes, and takes locks on these copies.
 type nodeClient struct {
 	corev1.NodeInterface
 	locks *nodeLocks

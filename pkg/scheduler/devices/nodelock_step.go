@@ -16,20 +16,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// NodeLockLife is how long a lock is valid if its holder does not release it. Upstream and Koordinator use the same
-// value.
+// NodeLockLife is how long a node lock is valid if its holder does not release it. Upstream and Koordinator use the
+// same value.
 const NodeLockLife = 5 * time.Minute
 
-// NodeLock lets only one pod at a time start on a node, for device plugins that cannot distinguish pods. It is an
-// annotation of the node. The scheduler writes it for a pod that it is about to bind, and the device plugin removes it
-// once the pod has its device.
+// NodeLock is a lock of a node that lets only one pod at a time start there, for device plugins that cannot distinguish
+// pods. The lock is an annotation of the node. The scheduler writes the annotation for a pod that it is about to bind.
+// The device plugin removes it once the pod has its devices.
 type NodeLock struct {
 	Kube       kubernetes.Interface
 	Annotation string
 }
 
-// Take writes the value into the lock annotation, unless the annotation has a value that is a valid lock, according to
-// counts. written reports whether the node has the new value, or may have it.
+// Take writes the value into the lock annotation of the node. It returns an error if the annotation already has a value
+// that is a valid lock according to counts. written reports whether the node has the new value, or may have it.
 func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(was string) (bool, error)) (written bool, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		written = false
@@ -54,7 +54,7 @@ func (l NodeLock) Take(ctx context.Context, nodeName, value string, counts func(
 	return written, err
 }
 
-// Release removes the lock if isHolders reports that its value is the one that the holder wrote.
+// Release removes the lock from the node if isHolders reports that the lock's value is the holder's.
 func (l NodeLock) Release(ctx context.Context, nodeName string, isHolders func(value string) bool) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		node, err := l.Kube.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
@@ -67,17 +67,18 @@ func (l NodeLock) Release(ctx context.Context, nodeName string, isHolders func(v
 	})
 }
 
-// lockStep returns the pre-bind step that takes a lock of the member's node. It is the last step, so that the lock is held
-// as briefly as possible. The device plugin releases the lock. If the scheduler dies before the bind, the lock expires.
+// lockStep returns the pre-bind step that takes a lock of the member's node. It must be the last step, so that the lock
+// is held as briefly as possible. The device plugin releases the lock. If the scheduler dies before the bind, the lock
+// expires.
 func lockStep(kube kubernetes.Interface, annotation string) binding.Step {
 	l := &lockHolder{lock: NodeLock{kube, annotation}}
 	return binding.Step{Plugin: "deviceshare", PreBind: l.acquire, Rollback: l.release}
 }
 
-// lockHolder takes upstream's locks, whose value is the time at which they were taken.
+// lockHolder takes and releases locks in upstream's format: the value of a lock is the time at which it was taken.
 type lockHolder struct {
 	lock NodeLock
-	// written is the value that the scheduler wrote into the lock, once the node has it or may have it.
+	// written is the value that the scheduler wrote into the lock; empty if the node cannot have the value.
 	written string
 }
 
@@ -90,8 +91,8 @@ func (l *lockHolder) acquire(ctx context.Context, _ *api.TaskInfo, name string) 
 	return err
 }
 
-// expired reports whether a lock taken at that time is no longer valid. A value that is not a time is valid until it is
-// removed.
+// expired reports whether a lock with this value, the time at which it was taken, is no longer valid. A lock whose
+// value is not a time is valid until it is removed.
 func expired(since string) bool {
 	t, err := time.Parse(time.RFC3339, since)
 	return err == nil && time.Since(t) > NodeLockLife

@@ -20,17 +20,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Staging confines the effects of upstream's device code to the session when a task is placed or taken back.
+// Staging confines the effects of upstream's device code to the session. It handles placements of tasks, and placements that
+// the session undoes.
 //
 // Upstream assigns devices to a placed task by writing annotations to the API server, before it is known whether the
-// placement will last, and adds them to the node's ledger at once. When the task is taken back, upstream does not fully
-// undo this. Here
+// placement will last. It also adds the devices to the node's ledger at once. If the placement is undone, upstream does not
+// fully undo these changes. Staging changes this as follows:
 //
-//   - the annotations are set on the session's own pod (client.go), are written with the Binding like all others that
-//     the session decides on, and are removed when the task is taken back;
-//   - each time a task is placed or taken back, the ledgers of its node are rebuilt from the pods there;
-//   - a task that did not get the devices that it requests is not placed: upstream only logs that;
-//   - locks of nodes are taken by a pre-bind step (nodelock.go).
+//   - The annotations are set on the session's copy of the pod (client.go). They are written with the Binding, like all
+//     annotations that the session sets, and are removed if the placement is undone.
+//   - Each time a placement is made or undone, the ledgers of the node are rebuilt from the pods on the node.
+//   - A task that did not get the devices that it requests is not placed. Upstream only logs this.
+//   - A pre-bind step takes the locks of nodes (nodelock.go).
 //
 // A task that waits for resources being released need not get its devices yet, because other pods may still hold them.
 type Staging struct {
@@ -38,19 +39,20 @@ type Staging struct {
 	locks  *nodeLocks
 	client *client
 	ssn    *vcframework.Session
-	// pending are the tasks that were Pending when the session began; the session has its own copies of their pods.
+	// pending are the tasks that were Pending when the session began. The session has its own copies of their pods.
 	pending map[api.TaskID]map[string]string
-	// pods are the pods of the session by name, because device code identifies a pod by name when it writes.
+	// pods are the pods of the session by name, because upstream's device code writes to a pod by its name.
 	pods map[types.NamespacedName]*v1.Pod
-	// before is, for each task, the former value of each staged annotation; nil if the pod did not have the annotation.
+	// before has, for each task, the values of its annotations before device code changed them; nil if the pod did not
+	// have the annotation.
 	before map[api.TaskID]map[string]*string
 	// evicted are the tasks that the session has evicted.
 	evicted map[api.TaskID]bool
-	// opened has, by node, the chips of MindCluster's NPUs when the session opened.
+	// opened has, by node, the state of MindCluster's NPUs when the session opened.
 	opened map[string]chips
 }
 
-// NewStaging returns the staging of one session; nil if upstream shares no kind of devices.
+// NewStaging returns the staging of one session; nil if no kind of devices that upstream shares is enabled.
 func NewStaging(kube kubernetes.Interface) *Staging {
 	kinds := switchedOn()
 	if len(kinds) == 0 {
@@ -68,11 +70,11 @@ func NewStaging(kube kubernetes.Interface) *Staging {
 // Client returns the API client that the session's plugins must use.
 func (s *Staging) Client() kubernetes.Interface { return s.client }
 
-// Close ends the staging: later writes through the client go to the API server.
+// Close ends the staging: all later writes through the client go to the API server.
 func (s *Staging) Close() { s.client.open.Store(nil) }
 
-// Begin sets the pods of the session. A pending pod has no devices, so devices in its annotations are removed: they are
-// left over from a placement that was undone.
+// Begin sets the pods of the session. It removes devices from the annotations of pending pods: a pending pod has no
+// devices, so such annotations are left over from a placement that was undone.
 func (s *Staging) Begin(pending map[api.TaskID]map[string]string, snapshot *api.ClusterInfo) {
 	s.pending, s.pods = pending, map[types.NamespacedName]*v1.Pod{}
 	for _, job := range snapshot.Jobs {
@@ -87,8 +89,8 @@ func (s *Staging) Begin(pending map[api.TaskID]map[string]string, snapshot *api.
 	}
 }
 
-// Watch registers handlers for tasks that the session places or takes back. It is called after all plugins have opened, so
-// that its handlers run last.
+// Watch registers handlers that are called when the session places a task or undoes a placement. It is called after all
+// plugins have opened, so that its handlers run after theirs.
 func (s *Staging) Watch(ssn *vcframework.Session) {
 	s.ssn = ssn
 	s.locks.nodes = ssn.Nodes
@@ -142,8 +144,8 @@ func (s *Staging) own(task *api.TaskInfo) bool {
 
 func (s *Staging) asks(pod *v1.Pod) bool { return asks(s.kinds, pod) }
 
-// Steps returns the pre-bind steps that take the node locks of the placed task. It returns an error if the task did not get
-// the devices that it requests.
+// Steps returns the pre-bind steps that take the node locks for the placed task. It returns an error if the task did
+// not get the devices that it requests.
 func (s *Staging) Steps(task *api.TaskInfo, kube kubernetes.Interface) ([]binding.Step, error) {
 	if err := s.lacking(task); err != nil {
 		return nil, err
@@ -155,8 +157,8 @@ func (s *Staging) Steps(task *api.TaskInfo, kube kubernetes.Interface) ([]bindin
 	return steps, nil
 }
 
-// lacking returns an error if the task did not get the devices that it requests. The error names the missing kind of
-// devices.
+// lacking returns an error if the task did not get the devices that it requests. The error names the kind of the
+// missing devices.
 func (s *Staging) lacking(task *api.TaskInfo) error {
 	for _, kind := range s.kinds {
 		if _, got := s.before[task.UID][kind.holds]; kind.asks(task.Pod) && !got {
@@ -166,19 +168,20 @@ func (s *Staging) lacking(task *api.TaskInfo) error {
 	return nil
 }
 
-// seen makes a task whose eviction was undone visible to the Kubernetes predicates again. Upstream assigns devices to such
-// a task again, and drops its pod from the node if no devices are left.
+// seen makes a task whose eviction was undone visible to the Kubernetes predicates again. It is needed because upstream
+// assigns devices to such a task again, and removes its pod from the node if no devices are free.
 func (s *Staging) seen(task *api.TaskInfo) {
 	node := s.ssn.NodeMap[task.NodeName]
 	if node == nil || slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
 		return
 	}
-	info, _ := kubeframework.NewPodInfo(task.Pod) // an affinity term that cannot be parsed is left out, as in upstream
+	info, _ := kubeframework.NewPodInfo(task.Pod) // like upstream, it ignores affinity terms that cannot be parsed
 	node.AddPodInfo(info)
 }
 
-// stage applies a write of device code to the session's pod; false if the pod is unknown. For a pod that had its node
-// before the session nothing is changed, because upstream writes to victims and reverts that.
+// stage applies annotation changes by upstream's device code to the session's copy of the pod; false if the session
+// does not have the pod. It ignores changes to a pod that had its node before the session, because upstream makes and
+// reverts such changes for victims.
 func (s *Staging) stage(name types.NamespacedName, changes map[string]*string) (*v1.Pod, bool) {
 	pod, ok := s.pods[name]
 	if !ok {
@@ -209,7 +212,7 @@ func (s *Staging) stage(name types.NamespacedName, changes map[string]*string) (
 	return pod, true
 }
 
-// unstage restores the annotations of the task's pod to their values before the placement.
+// unstage resets the annotations of the task's pod to their values before the placement.
 func (s *Staging) unstage(task *api.TaskInfo) {
 	for key, value := range s.before[task.UID] {
 		annotate(task.Pod, key, value)
@@ -218,14 +221,14 @@ func (s *Staging) unstage(task *api.TaskInfo) {
 	s.copyAnnotations(task.Pod)
 }
 
-// copyAnnotations copies the annotations of the pod to the copy of the pod that plugins get.
+// copyAnnotations copies the annotations of the session's pod to the copy of the pod that the session's plugins get.
 func (s *Staging) copyAnnotations(pod *v1.Pod) {
 	if given, ok := s.ssn.PodLister.CachedPods[api.TaskID(pod.UID)]; ok {
 		given.Annotations = maps.Clone(pod.Annotations)
 	}
 }
 
-// annotate sets the annotation to the value; a nil value removes the annotation.
+// annotate sets the annotation of the pod to the value. A nil value removes the annotation.
 func annotate(pod *v1.Pod, key string, value *string) {
 	switch {
 	case value == nil:
@@ -237,7 +240,7 @@ func annotate(pod *v1.Pod, key string, value *string) {
 	}
 }
 
-// book rebuilds the node's ledgers from the pods on it.
+// book rebuilds the ledgers of the node from the pods on the node.
 func (s *Staging) book(node *api.NodeInfo) {
 	for _, kind := range s.kinds {
 		pods := podsWith(node, kind.holds)
@@ -249,12 +252,12 @@ func (s *Staging) book(node *api.NodeInfo) {
 			}
 			now := opened.clone()
 			ledger.Chips, ledger.ConCache = now.chips, now.users
-			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // opened includes the other pods
+			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // opened includes pods placed before the session
 				_, own := s.pending[api.TaskID(pod.UID)]
 				return !own
 			}))
 			continue
-		case *gpushare.GPUDevices: // in upstream's gpushare, victims release their devices at once
+		case *gpushare.GPUDevices: // upstream's gpushare releases devices of victims at once
 			pods = slices.DeleteFunc(pods, func(pod *v1.Pod) bool { return s.evicted[api.TaskID(pod.UID)] })
 		}
 		if ledger := vacant(node, kind.name); ledger != nil {

@@ -11,18 +11,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// queuedEvent is an event that waits to be written.
+// queuedEvent is an event that waits to be written to the API server.
 type queuedEvent struct {
 	about                      v1.ObjectReference
 	annotations                map[string]string
 	eventType, reason, message string
 	first, last                time.Time
-	// times is how often the event was recorded so far.
+	// times is how often an equal event was recorded so far.
 	times int32
 	done  []func(there bool)
 }
 
-// subject is the object that events are about, in any version. The UID is empty if the caller knows only its name.
+// subject identifies the object that an event is about, in any version of the object. The UID is empty if the caller
+// knows only the name.
 type subject struct {
 	kind, namespace, name string
 	uid                   types.UID
@@ -37,22 +38,22 @@ type queuedEventKey struct {
 	reason, message string
 }
 
-// mailbox is a queue of events that is fair to namespaces. They take turns, one event each, and while an event of a
-// namespace is being written, the namespace's next event waits. So neither many events nor a slow admission webhook of
-// one namespace delay the events of others, and each namespace's events stay in order.
+// mailbox is a queue of events that is fair to namespaces. It returns one event of each namespace after another. While
+// an event of a namespace is being written, the next event of the namespace waits. So many events, or a slow admission
+// webhook, of one namespace do not delay the events of other namespaces. The events of each namespace stay in order.
 //
-// It is bounded by its field most: once it holds that many events, it rejects events of a namespace that already has its
-// share, and once it holds twice as many, it rejects all events.
+// The field most limits the number of events. Once the mailbox holds so many events, it rejects events of namespaces
+// that have their equal part of most. Once it holds twice as many, it rejects all events.
 type mailbox struct {
-	// most is how many events the mailbox holds before namespaces are limited to their share.
+	// most is how many events the mailbox holds before it limits each namespace to an equal part of most.
 	most int
 
 	mu    sync.Mutex
 	some  *sync.Cond
 	total int
-	// waiting are the events of each namespace that has some, or whose event is being written.
+	// waiting has, by namespace, the waiting events. A namespace whose last event is being written has an empty list.
 	waiting map[string][]*queuedEvent
-	// turns are the namespaces that have waiting events and no write under way.
+	// turns has, in order, the namespaces that have waiting events and no event being written.
 	turns  []string
 	known  map[queuedEventKey]*queuedEvent
 	closed bool
@@ -68,8 +69,8 @@ func (l *queuedEvent) key() queuedEventKey {
 	return queuedEventKey{subjectOf(l.about), l.reason, l.message}
 }
 
-// post adds the event; false when the mailbox has no room for it. If an equal event waits already, the count of that
-// event is increased instead.
+// post adds the event to the mailbox. It returns false if the mailbox is full or closed. If an equal event already
+// waits, post increases the count of that event instead.
 func (m *mailbox) post(l *queuedEvent) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +99,8 @@ func (m *mailbox) post(l *queuedEvent) bool {
 	return true
 }
 
-// next waits for the next event; nil when the mailbox is closed and empty, or the context ended.
+// next waits for an event and returns it. It returns nil if the mailbox is closed and empty, or if the context has
+// ended.
 func (m *mailbox) next(ctx context.Context) *queuedEvent {
 	defer context.AfterFunc(ctx, func() {
 		m.mu.Lock()
@@ -127,7 +129,7 @@ func (m *mailbox) next(ctx context.Context) *queuedEvent {
 	return l
 }
 
-// written records that the event has been written, so that its namespace may have its next turn.
+// written records that the event is no longer being written, so that next may return the next event of its namespace.
 func (m *mailbox) written(l *queuedEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,10 +139,10 @@ func (m *mailbox) written(l *queuedEvent) {
 	} else {
 		m.turns = append(m.turns, namespace)
 	}
-	m.some.Broadcast() // wakes the goroutines in next, also when the mailbox is closed
+	m.some.Broadcast() // wakes all callers of next: one may take an event, others may end
 }
 
-// close refuses further events; waiting ones can still be taken.
+// close makes the mailbox reject further events. Callers of next still get the waiting events.
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

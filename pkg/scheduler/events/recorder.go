@@ -19,19 +19,19 @@ import (
 )
 
 const (
-	// rememberedEvents bounds how many last messages, by object and reason, the recorder keeps.
+	// rememberedEvents limits for how many combinations of object and reason the recorder keeps the last message.
 	rememberedEvents = 1 << 16
-	// Lifetime is how long the API server keeps an event, unless its --event-ttl says otherwise. After that an event whose
-	// cause persists is recorded again.
+	// Lifetime is how long the API server keeps an event by default (flag --event-ttl). After this time the recorder
+	// accepts an equal event again.
 	Lifetime = time.Hour
-	// mostOfReason bounds an event's reason, in bytes.
+	// mostOfReason limits the length of an event's reason, in bytes.
 	mostOfReason = 128
 )
 
-// Recorder passes on only new events. It drops an event that has the same object, reason and message as the last one of
-// that object and reason, as long as that one is being written or can still be read. So a cycle that finds nothing
-// changed writes no event, and a cycle that finds the cause of a lost event records it again. Evictions are always
-// recorded. Messages are bounded.
+// Recorder passes on only new events. It drops an event whose message equals the last message of the same object and
+// reason, if that last event is being written or can still be read. So a cycle without changes writes no event. A cycle
+// that finds the cause of a lost event again records the event again. Evictions are always recorded. The lengths of
+// messages are limited.
 type Recorder struct {
 	out Outlet
 
@@ -39,10 +39,10 @@ type Recorder struct {
 	last *lru.Cache
 }
 
-// Outlet delivers events.
+// Outlet delivers the events that a Recorder passes on.
 type Outlet interface {
-	// Send accepts the event without blocking. It calls done once, possibly before it returns. done gets false if the
-	// event was lost and a retry may succeed.
+	// Send accepts the event without blocking. It calls done once, possibly before it returns. It passes false to done if
+	// the event was lost and a retry may succeed.
 	Send(e Notice, done func(there bool))
 }
 
@@ -59,14 +59,14 @@ type Object interface {
 	runtime.Object
 }
 
-// eventKey identifies the events of an object that replace each other. The type is part of it, because for one reason a
-// plugin may record a normal event, and the gang's verdict a warning.
+// eventKey identifies the events of an object that replace each other. The type is a part of the key, because two
+// events of different types may have the same reason: a normal event of a plugin, and a warning about the gang.
 type eventKey struct {
 	uid               types.UID
 	eventType, reason string
 }
 
-// lastEvent is the last event of a key. Its message is stored as a digest.
+// lastEvent describes the last event that was recorded for an eventKey. message is a digest of the event's message.
 type lastEvent struct {
 	message uint64
 	at      time.Time
@@ -74,7 +74,7 @@ type lastEvent struct {
 
 var _ record.EventRecorder = (*Recorder)(nil)
 
-// NewRecorder returns a recorder that has no last events.
+// NewRecorder returns a recorder that has recorded no events yet. It passes events to out.
 func NewRecorder(out Outlet) *Recorder {
 	return &Recorder{out: out, last: lru.New(rememberedEvents)}
 }
@@ -94,8 +94,8 @@ func (r *Recorder) record(e Notice) {
 	r.out.Send(e, func(there bool) { r.recordDelivery(key, message, there) })
 }
 
-// isNews reports whether the message differs from the last message of the key, or that one is older than Lifetime. It then
-// records the message as the last.
+// isNews reports whether the message differs from the last message of the key, or the last message is older than
+// Lifetime. If so, it records the message as the last message of the key.
 func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	now := time.Now()
 	r.mu.Lock()
@@ -109,7 +109,8 @@ func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	return true
 }
 
-// recordDelivery records whether an event was delivered, unless a newer one has replaced it.
+// recordDelivery records whether the event with this message was delivered. It does nothing if a newer event of the key
+// has replaced the event.
 func (r *Recorder) recordDelivery(key eventKey, message uint64, there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +124,8 @@ func (r *Recorder) recordDelivery(key eventKey, message uint64, there bool) {
 	}
 }
 
-// Again records the event unless it can still be read, or a different message was recorded since.
+// Again records the event again, unless the earlier event can still be read. It does nothing if a different message was
+// recorded for the same object and reason.
 func (r *Recorder) Again(object Object, eventType, reason, message string) {
 	r.mu.Lock()
 	last, ok := r.last.Get(eventKey{object.GetUID(), eventType, reason})
@@ -133,18 +135,18 @@ func (r *Recorder) Again(object Object, eventType, reason, message string) {
 	}
 }
 
-// Event records the event unless it only repeats the last one.
+// Event records the event, unless the event only repeats the last event of the object with the same reason.
 func (r *Recorder) Event(object runtime.Object, eventType, reason, message string) {
 	r.record(Notice{Object: object, Type: eventType, Reason: reason, Message: message})
 }
 
-// Eventf is Event with a format. Upstream passes complete messages as the format, so a format without arguments is used
-// unchanged.
+// Eventf does the same as Event, with a format. A format without arguments is used unchanged, because upstream passes
+// complete messages as the format.
 func (r *Recorder) Eventf(object runtime.Object, eventType, reason, format string, args ...any) {
 	r.AnnotatedEventf(object, nil, eventType, reason, format, args...)
 }
 
-// AnnotatedEventf is Eventf with annotations on the event.
+// AnnotatedEventf does the same as Eventf, and adds annotations to the event.
 func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string]string, eventType, reason, format string, args ...any) {
 	message := format
 	if len(args) > 0 {
@@ -153,11 +155,11 @@ func (r *Recorder) AnnotatedEventf(object runtime.Object, annotations map[string
 	r.record(Notice{Object: object, Annotations: annotations, Type: eventType, Reason: reason, Message: message})
 }
 
-// Direct records events at once with the embedded recorder, without a queue or retries. It is for recorders that never lose
-// an event, such as one in memory.
+// Direct is an outlet that records events at once with the embedded recorder, without a queue or retries. The embedded
+// recorder must never lose an event, for example because it records in memory.
 type Direct struct{ record.EventRecorder }
 
-// Send records the event at once.
+// Send records the event at once with the embedded recorder.
 func (d Direct) Send(e Notice, done func(there bool)) {
 	d.AnnotatedEventf(e.Object, e.Annotations, e.Type, e.Reason, "%s", e.Message)
 	done(true)

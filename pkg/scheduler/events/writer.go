@@ -23,24 +23,27 @@ import (
 )
 
 const (
-	// eventWorkers bounds concurrent event writes; eventsPerSecond and eventBurst bound their rate.
+	// eventWorkers is the maximum number of concurrent event writes. eventsPerSecond and eventBurst limit the rate of
+	// event writes.
 	eventWorkers    = 8
 	eventsPerSecond = 250
 	eventBurst      = 1000
-	// eventTimeout bounds one write.
+	// eventTimeout limits the duration of one event write.
 	eventTimeout = 15 * time.Second
-	// waitingEvents bounds the waiting events, see mailbox.
+	// waitingEvents limits the number of waiting events (field most of the mailbox).
 	waitingEvents = 1 << 15
-	// eventTries bounds how often an event is written while the API server answers with an error. While it does not
-	// answer at all, events wait.
+	// eventTries limits how often an event is written while the API server answers with an error. Tries without an answer
+	// do not count, so events wait while the API server is unavailable.
 	eventTries = 6
-	// eventFirstRetry and eventLastRetry are the first and the last wait between tries. The wait doubles.
+	// eventFirstRetry and eventLastRetry are the shortest and the longest wait between tries of a write. The wait doubles
+	// with each try.
 	eventFirstRetry = 100 * time.Millisecond
 	eventLastRetry  = 10 * time.Second
-	// eventGrace is how long Stop waits for events to be written: the next leader does not wait for them.
+	// eventGrace is how long Stop waits at most until the events are written. The next leader does not wait for these
+	// writes.
 	eventGrace = 2 * time.Second
-	// objectBurst is how many events of one object may be written in a row. objectRefill is how long it takes until
-	// another one is allowed.
+	// objectBurst is how many events of one object may be recorded in a row. objectRefill is the time after which one more
+	// event of the object is allowed.
 	objectBurst  = 25
 	objectRefill = time.Minute
 )
@@ -48,8 +51,8 @@ const (
 // Sink stores an event in the API server.
 type Sink func(ctx context.Context, event *v1.Event) error
 
-// ToAPI stores events with the client, which should be used for events only, so that they do not use up the rate limit of
-// Bindings.
+// ToAPI returns a Sink that stores events with the client. The client should be used for events only, so that events do
+// not use up the rate limit of Bindings.
 func ToAPI(client kubernetes.Interface) Sink {
 	return func(ctx context.Context, event *v1.Event) error {
 		_, err := client.CoreV1().Events(event.Namespace).Create(ctx, event, metav1.CreateOptions{})
@@ -57,37 +60,38 @@ func ToAPI(client kubernetes.Interface) Sink {
 	}
 }
 
-// Writer is the outlet to the API server. It loses nothing while the API server is slow or unavailable, up to a bound.
-// A lost event is reported to the recorder, so that the next cycle that finds its cause records it again.
+// Writer is the outlet that writes events to the API server. While the API server is slow or unavailable, events wait;
+// only events beyond a limit are lost. The Writer reports a lost event to the recorder, so that the next cycle that
+// finds the cause of the event records it again.
 //
-// client-go's broadcaster would silently drop events beyond its queue of 1,000, and beyond a few messages per object in
-// five minutes.
+// client-go's broadcaster would be no replacement. It silently drops events beyond its queue of 1,000 events, and
+// beyond a few messages per object in five minutes.
 type Writer struct {
 	sink    Sink
 	source  string
 	box     *mailbox
 	limiter flowcontrol.RateLimiter
-	// observe is called with the result of each event: written, refused or lost.
+	// observe is called with the result of each event: written, rejected or dropped.
 	observe func(result string)
 	workers sync.WaitGroup
 
 	mu sync.Mutex
-	// budgets limit the events of each object, by subject.
+	// budgets has, by subject, how many further events of an object may be written.
 	budgets *lru.Cache
-	// stamp is the time, in nanoseconds, in the name of the last event.
+	// stamp is the time, in nanoseconds, that the name of the last event contains.
 	stamp int64
-	// again is closed and replaced to end the waits of failed events.
+	// again is a channel on which failed events wait for their next try. RetryNow closes the channel and replaces it.
 	again chan struct{}
 }
 
-// budget is how many events of an object may still be written, at a given time.
+// budget is how many events of an object may still be written (left), computed at the time at.
 type budget struct {
 	left float64
 	at   time.Time
 }
 
-// NewWriter returns a writer of events from the source. observe is called with the result of each event: written,
-// refused or lost.
+// NewWriter returns a Writer whose events name source as their component. observe is called with the result of each
+// event: written, rejected or dropped.
 func NewWriter(s Sink, source string, observe func(result string)) *Writer {
 	return &Writer{
 		sink: s, source: source, observe: observe, box: newMailbox(waitingEvents), budgets: lru.New(rememberedEvents),
@@ -95,7 +99,7 @@ func NewWriter(s Sink, source string, observe func(result string)) *Writer {
 	}
 }
 
-// Start starts the workers, which end with the context or after Stop.
+// Start starts the workers. They end when the context ends or after Stop is called.
 func (w *Writer) Start(ctx context.Context) {
 	for range eventWorkers {
 		w.workers.Go(func() {
@@ -107,7 +111,7 @@ func (w *Writer) Start(ctx context.Context) {
 	}
 }
 
-// Stop writes the waiting events, as far as the context and the grace allow.
+// Stop writes the waiting events until the context ends, but for at most eventGrace.
 func (w *Writer) Stop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, eventGrace)
 	defer cancel()
@@ -123,7 +127,7 @@ func (w *Writer) Stop(ctx context.Context) {
 	}
 }
 
-// Send adds the event to the mailbox, if its object's budget allows it.
+// Send adds the event to the mailbox if the budget of the event's object allows another event.
 func (w *Writer) Send(e Notice, done func(there bool)) {
 	about, err := reference.GetReference(scheme.Scheme, e.Object)
 	if err != nil {
@@ -142,7 +146,7 @@ func (w *Writer) Send(e Notice, done func(there bool)) {
 	}
 }
 
-// affords takes one event from the object's budget, if any is left.
+// affords takes one event from the budget of the object. It returns false if the budget is used up.
 func (w *Writer) affords(about subject, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,14 +165,14 @@ func (w *Writer) affords(about subject, now time.Time) bool {
 	return true
 }
 
-// write writes the event, with retries and backoff.
+// write writes the event to the API server, with retries and backoff.
 func (w *Writer) write(ctx context.Context, l *queuedEvent) {
 	event := w.event(l)
 	wait := eventFirstRetry
 	for tries := 1; ; {
 		again := w.nextRetry()
 		err := w.try(ctx, event)
-		if err == nil || apierrors.IsAlreadyExists(err) { // it exists if an earlier try was applied
+		if err == nil || apierrors.IsAlreadyExists(err) { // the event exists if an earlier try succeeded without an answer
 			w.endDelivery(l, "written", nil)
 			return
 		}
@@ -194,8 +198,8 @@ func (w *Writer) write(ctx context.Context, l *queuedEvent) {
 	}
 }
 
-// RetryNow retries at once the failed events that wait, and events whose current try fails. If they fail again, they wait
-// as after a first failure.
+// RetryNow ends the waits of failed events, so that they are retried at once. An event whose current try fails is also
+// retried at once. If an event fails again, it waits as long as after a first failure.
 func (w *Writer) RetryNow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,15 +207,15 @@ func (w *Writer) RetryNow() {
 	w.again = make(chan struct{})
 }
 
-// nextRetry returns a channel that the next RetryNow closes.
+// nextRetry returns a channel that the next call of RetryNow closes.
 func (w *Writer) nextRetry() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.again
 }
 
-// endDelivery ends the event's delivery. An event that was refused for good counts as delivered, so that it is not recorded
-// again.
+// endDelivery reports the result of the event to observe and to the event's recorder. An event that the API server
+// permanently refused counts as delivered, so that it is not recorded again.
 func (w *Writer) endDelivery(l *queuedEvent, result string, err error) {
 	if err != nil {
 		klog.Background().WithName("events").Error(err, "Dropped an event", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),
@@ -223,7 +227,8 @@ func (w *Writer) endDelivery(l *queuedEvent, result string, err error) {
 	}
 }
 
-// answered reports whether the error is an answer of the API server.
+// answered reports whether the error was returned by the API server. It returns false if, for example, the connection
+// failed.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)
@@ -253,7 +258,7 @@ func (w *Writer) event(l *queuedEvent) *v1.Event {
 	}
 }
 
-// nextStamp returns a unique time for the event's name.
+// nextStamp returns a unique time in nanoseconds for the name of an event.
 func (w *Writer) nextStamp(at time.Time) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -57,13 +57,13 @@ func isScheduled(c scheduling.PodGroupCondition) bool { return c.Type == schedul
 
 func isIneffective(c scheduling.PodGroupCondition) bool { return c.Type == IneffectiveFields }
 
-// isTimedOut reports whether the condition says that the gang's waiting time ended, so that other gangs can be
+// isTimedOut reports whether the condition says that the gang's waiting time has passed, so that other gangs can be
 // admitted instead.
 func isTimedOut(c scheduling.PodGroupCondition) bool {
 	return c.Type == gangs.TimeLimitCondition && c.Reason == gangs.TimedOut
 }
 
-// isDelay reports whether the condition says that a member of the gang's transaction waits long.
+// isDelay reports whether the condition says that a member of the gang waits long in its bind transaction.
 func isDelay(c scheduling.PodGroupCondition) bool {
 	switch binding.DelayKind(c.Reason) {
 	case binding.StepWaits, binding.PreBindTimedOut, binding.RollbackStuck, binding.BindWaits:

@@ -18,13 +18,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// delayObserver calls the wrapped observer, and reports members that wait long with events and conditions.
+// delayObserver is an observer of bind transactions. It calls the wrapped observer, and reports members that wait long
+// in events and conditions.
 type delayObserver struct {
 	binding.Observer
 	reports *Reporter
 }
 
-// Delayed reports what the pod waits for, and that its resources stay reserved.
+// Delayed reports on the pod what the pod waits for, and that its resources stay reserved.
 func (o delayObserver) Delayed(m *binding.Member, d binding.Delay) {
 	o.Observer.Delayed(m, d)
 	r, gang := o.reports, m.Task.Job
@@ -36,8 +37,8 @@ func (o delayObserver) Delayed(m *binding.Member, d binding.Delay) {
 	}
 }
 
-// DelayEnded replaces the conditions that Delayed wrote. cause is the error of a member that will not be bound; nil if its
-// steps go on or it is bound.
+// DelayEnded replaces the conditions that Delayed wrote. If the member will not be bound, cause is its error. cause is
+// nil if the member is bound or its steps continue.
 func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	o.Observer.DelayEnded(m, cause)
 	r := o.reports
@@ -45,7 +46,7 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	switch {
 	case cause != nil:
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, brief.Text(cause.Error()))
-	case kind != binding.BindWaits: // otherwise the pod is bound, and the API server has written its condition
+	case kind != binding.BindWaits: // after BindWaits the pod is bound, so the API server has written its condition
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, "pre-bind continues")
 	}
 	if changed {
@@ -53,14 +54,15 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	}
 }
 
-// TransactionDone drops the records about the transaction's pods. Members that an Abort left without a result stay reported,
-// until the next leader decides about them.
+// TransactionDone drops the records about pods that the transaction bound or failed. Pods that an Abort left without a
+// result keep their reported conditions until the next leader decides about them.
 func (o delayObserver) TransactionDone(result binding.Result) {
 	o.Observer.TransactionDone(result)
 	o.reports.delays.forget(result)
 }
 
-// reportDelay writes the PodGroup's condition again: the delay of a member, or else the failure of the gang's last transaction.
+// reportDelay writes the condition Unschedulable of the gang's PodGroup again. The condition reports a member that
+// waits long, or else the failure of the gang's last transaction.
 func (r *Reporter) reportDelay(gang api.JobID) {
 	r.delays.reporting.Lock()
 	defer r.delays.reporting.Unlock()
@@ -76,32 +78,33 @@ func (r *Reporter) reportDelay(gang api.JobID) {
 	r.outlet.status.PutPodGroup(group, false)
 }
 
-// delays are the members of transactions that wait long.
+// delays records the members of bind transactions that wait long.
 type delays struct {
-	// reporting serializes reportDelay, so that the last condition written is the newest.
+	// reporting serializes calls of reportDelay, so that the newest condition is written last.
 	reporting sync.Mutex
 
 	mu    sync.Mutex
 	gangs map[api.JobID]*gangDelay
-	// reported are the pods of transactions in flight whose condition reports, or reported, a delay.
+	// reported has the pods of transactions in flight whose condition has reported a delay, even if the delay has ended.
 	reported map[types.UID]bool
 }
 
-// gangDelay are a gang's members that wait long.
+// gangDelay holds the members of one gang that wait long in their bind transaction.
 type gangDelay struct {
 	members map[types.UID]memberDelay
-	// lead is the member that the PodGroup's condition names: the first by the pod's name.
+	// lead is the member that the PodGroup's condition names. It is the first of these members by pod name.
 	lead types.UID
 }
 
 type memberDelay struct {
 	pod string
-	// object has the pod's metadata, which events refer to.
+	// object is a pod with only the metadata of the delayed pod; events refer to it.
 	object *v1.Pod
 	binding.Delay
 }
 
-// record records an event that says why the pod waits. It is recorded again while the pod waits, because it may have been lost.
+// record records an event that says why the pod waits. The caller repeats it while the pod waits, because an event may
+// be lost.
 func (d memberDelay) record(recorder record.EventRecorder) {
 	recorder.Event(d.object, v1.EventTypeWarning, string(d.Kind), brief.Text(d.String()))
 }
@@ -110,7 +113,7 @@ func newDelays() *delays {
 	return &delays{gangs: map[api.JobID]*gangDelay{}, reported: map[types.UID]bool{}}
 }
 
-// add records the delay, and reports whether the PodGroup's condition changes.
+// add records the delay of the member, and reports whether the PodGroup's condition must change.
 func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,10 +128,11 @@ func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
 	if lead, ok := gang.members[gang.lead]; !ok || pod.Name < lead.pod {
 		gang.lead = pod.UID
 	}
-	return gang.lead == pod.UID || len(gang.members) == 2 // the condition names the lead, and says whether other pods wait
+	return gang.lead == pod.UID || len(gang.members) == 2 // the condition names the lead, and says if others wait
 }
 
-// remove drops the member's delay, and returns its kind and whether the PodGroup's condition changes.
+// remove drops the delay of the member. It returns the kind of the delay, and whether the PodGroup's condition must
+// change.
 func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -155,7 +159,7 @@ func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool
 	return kind, true
 }
 
-// forget drops the data of the transaction's members.
+// forget drops the entries in reported of the transaction's bound and failed members.
 func (d *delays) forget(r binding.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,14 +171,14 @@ func (d *delays) forget(r binding.Result) {
 	}
 }
 
-// tells reports whether the pod's condition reports, or reported, a delay, and its transaction is in flight.
+// tells reports whether the pod is in a transaction in flight and its condition has reported a delay.
 func (d *delays) tells(pod types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.reported[pod]
 }
 
-// of returns the gang's members that wait long.
+// of returns the members of the gang that wait long in their bind transaction.
 func (d *delays) of(gang api.JobID) []memberDelay {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -185,7 +189,8 @@ func (d *delays) of(gang api.JobID) []memberDelay {
 	return slices.Collect(maps.Values(waits.members))
 }
 
-// correct sets the status's Unschedulable condition to the delay of the gang's lead member, if a member waits long.
+// correct sets the condition Unschedulable in the status to the delay of the gang's lead member. It does nothing if no
+// member waits long.
 func (d *delays) correct(gang api.JobID, status *scheduling.PodGroupStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

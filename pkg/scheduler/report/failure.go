@@ -22,57 +22,59 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The most bytes of a gang's message for the first failure, and for the members that the gang lacks. With these bounds the end of the
-// message, which is the outcome for the gang, is not cut off.
+// Limits, in bytes, on two parts of a gang's failure message: the first failure, and the members that the gang lacks.
+// With these limits the end of the message, which says what happened to the gang, is not cut off.
 const (
 	mostOfCause = 560
 	mostOfLack  = 320
 )
 
-// Failure is why a gang's last transaction failed.
+// Failure describes why a gang's last bind transaction failed.
 type Failure struct {
-	// Reason and Message are what users read. The message contains nothing that changes from attempt to attempt while the cause stays
-	// the same.
+	// Reason and Message are shown to users. Message does not change between attempts that fail for the same cause.
 	Reason, Message string
-	// Nodes are the nodes that members failed on.
+	// Nodes are the nodes on which members failed.
 	Nodes []string
 
-	// others is the message for all members that did not fail themselves and were rolled back with the gang.
+	// others is the message for all members that did not fail themselves but were rolled back with the gang.
 	others string
-	// causes are digests of the errors of members that failed themselves, sorted. Names and UIDs of pods are left out of these errors:
-	// which of a gang's equal pods lands on a node that refuses it, and how many fail before the rest is given up, is chance.
+	// causes are sorted digests of the errors of members that failed themselves. Names and UIDs of pods are removed from
+	// the errors before: it is chance which of a gang's equal pods is placed on a node that refuses it.
 	causes []uint64
-	// lead is the cause that the message names.
+	// lead is the digest of the error that the message contains.
 	lead uint64
-	// claims reports whether a member with claims failed.
+	// claims reports whether a member that has claims failed.
 	claims bool
-	// since is when the failure was reported.
+	// since is the time at which the failure was first reported.
 	since time.Time
-	// reported has the message that was reported on each pod.
+	// reported has, by pod UID, the message that was reported on the pod.
 	reported map[types.UID]string
 
-	// gang, repeated and notices are what Publish reports.
+	// gang, repeated and notices are the input of Publish: the gang, whether the failure repeats the last one, and the
+	// reports on pods.
 	gang     api.JobID
 	repeated bool
 	notices  []podNotice
 }
 
-// podNotice is what is reported on a pod that was not bound.
+// podNotice is the report on a pod that was not bound.
 type podNotice struct {
 	binding.Failure
 	message string
-	// news reports whether the message was not reported on the pod before. If it was, only the event is recorded again, because it may
-	// have been lost; the recorder drops it if the earlier event can still be read. The condition is not written again.
+	// news reports whether the message is new on the pod. If it is not new, the condition is not written again. The event
+	// is still recorded again, because the earlier event may have been lost. The recorder drops it if the earlier event
+	// can still be read.
 	news bool
 }
 
-// Failed records that the gang's transaction failed because of these failures of its members. Publish reports the returned Failure.
+// Failed records that the gang's transaction failed because of the given failures of its members. The caller passes the
+// returned Failure to Publish.
 func (r *Reporter) Failed(gang api.JobID, result binding.Result, failed []binding.Failure) Failure {
 	own := slices.DeleteFunc(slices.Clone(result.Failed), func(f binding.Failure) bool { return f.Member.Task.Job != gang })
 	return r.memory.recordFailure(gang, newFailure(result, failed), own, r.podsOf(gang))
 }
 
-// Publish reports the failure on the PodGroup and on the pods that were not bound.
+// Publish reports the failure on the gang's PodGroup and on the pods that were not bound.
 func (r *Reporter) Publish(failure Failure) {
 	if !failure.repeated {
 		r.outlet.gangUnschedulable(failure.gang, failure.Reason, failure.Message)
@@ -119,8 +121,8 @@ func newFailure(r binding.Result, failed []binding.Failure) Failure {
 	return f
 }
 
-// markReported returns the notice for each failed member. A member keeps its first message across attempts. pods are the gang's current
-// pods; messages of other pods are forgotten.
+// markReported returns the notice for each failed member. A member keeps its first message across attempts. pods are
+// the gang's current pods; markReported forgets the messages of all other pods.
 func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool) (notices []podNotice) {
 	maps.DeleteFunc(f.reported, func(uid types.UID, _ string) bool { return !pods[uid] })
 	for _, member := range failed {
@@ -141,8 +143,9 @@ func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool
 	return notices
 }
 
-// repeats reports whether the failure has the cause that the last failure named, and no cause that the last failure did not have. Then
-// it is not reported again, as long as the events of the last failure can still be read.
+// repeats reports whether the failure only repeats the last failure. That is so if it has the cause that the last
+// failure named, and no cause that the last failure did not have. A repeated failure is not reported again while the
+// events of the last failure can still be read.
 func (f *Failure) repeats(last Failure) bool {
 	if time.Since(last.since) >= events.Lifetime {
 		return false
@@ -156,14 +159,16 @@ func (f *Failure) repeats(last Failure) bool {
 	})
 }
 
-// culpritsOf leaves out the members that were rolled back only because their gang failed, and sorts the rest by pod name.
+// culpritsOf returns the members that failed themselves, sorted by pod name. It leaves out members that were rolled
+// back only because their gang failed.
 func culpritsOf(failed []binding.Failure) []binding.Failure {
 	culprits := slices.DeleteFunc(slices.Clone(failed), func(f binding.Failure) bool { return errors.Is(f.Err, binding.ErrNoQuorum) })
 	slices.SortFunc(culprits, func(a, b binding.Failure) int { return strings.Compare(a.Member.Task.Name, b.Member.Task.Name) })
 	return culprits
 }
 
-// failureMessage states the failure of the first culprit by pod name, how many other culprits failed, and the outcome for the gang.
+// failureMessage returns a message with the failure of the first culprit by pod name, how many other culprits failed,
+// and what happened to the gang.
 func failureMessage(r binding.Result, culprits []binding.Failure) string {
 	var parts []string
 	if len(culprits) > 0 {
@@ -185,7 +190,8 @@ func all(pods int) string {
 	return "all " + brief.Count(pods, "pod")
 }
 
-// failureReason returns BindFailed if the gang reached its minimum and only binds of members failed; otherwise PreBindFailed.
+// failureReason returns BindFailed if the gang reached its minimum and members failed only when they were bound;
+// otherwise PreBindFailed.
 func failureReason(r binding.Result) string {
 	for _, f := range r.Failed {
 		var refused *binding.BindError

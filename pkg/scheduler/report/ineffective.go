@@ -14,10 +14,11 @@ import (
 )
 
 // IneffectiveFields is the type and the reason of the condition of a PodGroup that has fields without effect in this
-// cluster. Such a gang is scheduled as upstream schedules it; the condition says what it does not get.
+// cluster. The gang is scheduled as if the fields were not set. The condition says which fields have no effect and why.
 const IneffectiveFields scheduling.PodGroupConditionType = "IneffectiveFields"
 
-// reportIneffective sets the condition IneffectiveFields, or removes it when all fields have effect.
+// reportIneffective sets the condition IneffectiveFields of the job's PodGroup. It removes the condition if all fields
+// have an effect.
 func (r *Reporter) reportIneffective(job *api.JobInfo, lacksHyperNodes bool) {
 	message := strings.Join(r.ineffective(job, lacksHyperNodes), "; ")
 	if message == "" {
@@ -27,9 +28,9 @@ func (r *Reporter) reportIneffective(job *api.JobInfo, lacksHyperNodes bool) {
 	setCondition(&job.PodGroup.Status, condition(IneffectiveFields, string(IneffectiveFields), brief.Text(message)))
 }
 
-// ineffective returns a sentence for each field of the PodGroup that has no effect. minTaskMember of a gang of a Volcano Job
-// is not reported: the Job's controller fills it in from the replicas of the tasks, so a sum above minMember is no mistake
-// of the user.
+// ineffective returns a sentence for each field of the PodGroup that has no effect. It does not report minTaskMember if
+// a Volcano Job owns the PodGroup. The Job's controller sets that field from the replicas of the tasks, so a sum above
+// minMember is no mistake of the user.
 func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields []string) {
 	spec := &job.PodGroup.Spec
 	if len(spec.MinTaskMember) > 0 && binding.RoleMinima(spec) == nil && !binding.OfVolcanoJob(job.PodGroup) {
@@ -51,8 +52,9 @@ func (r *Reporter) ineffective(job *api.JobInfo, lacksHyperNodes bool) (fields [
 	return fields
 }
 
-// lacksPriorityClass reports whether the PriorityClass is missing, and the priority that gangs get in that case. Every API
-// server has PriorityClasses, so if the books have none, the scheduler does not watch them and none is called missing.
+// lacksPriorityClass reports whether the PriorityClass is missing, and returns the priority that gangs get if it is.
+// Every API server has PriorityClasses. So if the books have none, the scheduler does not watch them, and
+// lacksPriorityClass reports none as missing.
 func (r *Reporter) lacksPriorityClass(name string) (otherwise int32, missing bool) {
 	r.books.Lock()
 	defer r.books.Unlock()

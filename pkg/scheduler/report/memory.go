@@ -14,26 +14,26 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// ResendEvery is how often the events of a gang that waits are recorded again. Without that, a pod's event would be recorded only when
-// its condition changes. But the event may be lost, or the API server drops it after an hour, while the pod still waits. The recorder
-// drops events that can still be read.
+// ResendEvery is how often the events of a waiting gang are recorded again. Otherwise a pod's event would be recorded
+// only when its condition changes. But the event may be lost, or the API server may drop it after an hour, while the
+// pod still waits. The recorder drops repeated events while the earlier ones can still be read.
 const ResendEvery = 10 * time.Minute
 
-// memory holds data about gangs from session to session. It has none about a gang whose PodGroup the watch does not
-// show, because forget was already called for that gang.
+// memory holds data about gangs across sessions. It holds no data about a gang whose PodGroup the watch does not show:
+// forget was already called for such a gang, so the data would stay forever.
 type memory struct {
 	podGroups vclisters.PodGroupLister
 
 	mu sync.Mutex
-	// failures are the failures of the last transactions of gangs, until the gang is bound or something else prevents
-	// its placement.
+	// failures has the failure of each gang's last transaction, until the gang is bound or its placement fails for another
+	// reason.
 	failures map[api.JobID]Failure
 	arrivals map[api.JobID]arrival
-	// resent is when the events of a gang were last recorded again.
+	// resent has, by gang, the time at which the gang's events were last recorded again.
 	resent map[api.JobID]time.Time
 }
 
-// arrival is how many tasks a gang had when that number last changed, and the time of that change.
+// arrival is a gang's number of tasks, and the time since which the gang has had this number.
 type arrival struct {
 	tasks int
 	since time.Time
@@ -50,8 +50,9 @@ func (m *memory) failure(gang api.JobID) (Failure, bool) {
 	return failure, ok
 }
 
-// recordFailure records the gang's failure, in which these members failed. If the new failure only repeats the last one, it keeps the
-// last one. It returns the failure to be reported, with the nodes of the new one. pods are the gang's current pods.
+// recordFailure records the failure of the gang's transaction, in which the given members failed. If the failure only
+// repeats the last one, it keeps the last one instead. It returns the failure to be reported, with the nodes of the new
+// failure. pods are the gang's current pods.
 func (m *memory) recordFailure(gang api.JobID, failure Failure, failed []binding.Failure, pods map[types.UID]bool) Failure {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -84,8 +85,8 @@ func (m *memory) failedWithClaims() (gangs []api.JobID) {
 	return gangs
 }
 
-// isArriving reports whether the gang's number of tasks changed within statuswriter.Settle, and the gang has pending tasks or no tasks
-// yet.
+// isArriving reports whether the gang's pods are still being created. That is so if its number of tasks changed within
+// statuswriter.Settle, and it has pending tasks or no tasks yet.
 func (m *memory) isArriving(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,8 +100,8 @@ func (m *memory) isArriving(job *api.JobInfo) bool {
 	return time.Since(last.since) < statuswriter.Settle && (len(job.Tasks) == 0 || len(job.TaskStatusIndex[api.Pending]) > 0)
 }
 
-// isTimeToResend reports whether the gang's events are to be recorded again. It returns false for a new gang, whose events were just
-// recorded.
+// isTimeToResend reports whether the gang's events are due to be recorded again. It returns false for a new gang,
+// because the events of a new gang were recorded just before.
 func (m *memory) isTimeToResend(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -114,8 +115,8 @@ func (m *memory) isTimeToResend(job *api.JobInfo) bool {
 	return ok
 }
 
-// exists reports whether the watch shows the gang's PodGroup. The mutex is held, so that forget for a deletion after this check comes
-// after the caller's change.
+// exists reports whether the watch shows the gang's PodGroup. The caller holds the mutex while it checks and then adds
+// data. If the PodGroup is deleted in the meantime, forget waits for the mutex and then removes this data.
 func (m *memory) exists(job *api.JobInfo) bool {
 	_, err := m.podGroups.PodGroups(job.Namespace).Get(job.Name)
 	return err == nil

@@ -14,7 +14,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// failedScheduling is the reason of the event of a pod that waits to be placed.
+// failedScheduling is the reason of the event on a pod that waits to be placed.
 const failedScheduling = "FailedScheduling"
 
 // outlet publishes conditions and events of gangs and pods.
@@ -24,8 +24,8 @@ type outlet struct {
 	recorder *events.Recorder
 }
 
-// group returns the gang's PodGroup with its decided status, which may not be written yet; nil if the PodGroup does not
-// exist.
+// group returns the gang's PodGroup with the status that was decided last, which may not be written yet. It returns nil
+// if the PodGroup does not exist.
 func (o *outlet) group(gang api.JobID) *api.PodGroup {
 	o.books.Lock()
 	defer o.books.Unlock()
@@ -36,7 +36,7 @@ func (o *outlet) group(gang api.JobID) *api.PodGroup {
 	return o.groupOf(job)
 }
 
-// groupOf returns the job's PodGroup with its decided status. The caller holds the mutex of the books.
+// groupOf returns the job's PodGroup with the status that was decided last. The caller holds the mutex of the books.
 func (o *outlet) groupOf(job *api.JobInfo) *api.PodGroup {
 	group := job.PodGroup.Clone()
 	if status, ok := o.status.Decided(job); ok {
@@ -45,7 +45,7 @@ func (o *outlet) groupOf(job *api.JobInfo) *api.PodGroup {
 	return group
 }
 
-// gangEvent records an event of the PodGroup.
+// gangEvent records an event on the PodGroup.
 func (o *outlet) gangEvent(group *api.PodGroup, eventType, reason, message string) {
 	if pg, err := podgroup.External(&group.PodGroup); err == nil {
 		o.recorder.Event(pg, eventType, reason, message)
@@ -63,8 +63,8 @@ func (o *outlet) gangUnschedulable(gang api.JobID, reason, message string) {
 	o.gangEvent(group, v1.EventTypeWarning, reason, message)
 }
 
-// pod reports why the pod waits, with a condition and an event, and writes the nominated node if one is given. It does
-// nothing if the pod has all of these already.
+// pod reports in a condition and an event why the pod waits. It also writes the nominated node if one is given. It does
+// nothing if the pod already has the condition and the nominated node.
 func (o *outlet) pod(pod *v1.Pod, reason, message, nominated string) {
 	_, current := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	said := current != nil && current.Status == v1.ConditionFalse && current.Reason == reason && current.Message == message
@@ -80,19 +80,20 @@ func (o *outlet) pod(pod *v1.Pod, reason, message, nominated string) {
 	o.status.PutPod(pod, statuswriter.Settle)
 }
 
-// podAgain records again the event that belongs to the pod's condition PodScheduled.
+// podAgain records the event again that belongs to the pod's current condition PodScheduled.
 func (o *outlet) podAgain(pod *v1.Pod) {
 	_, condition := podutil.GetPodCondition(&pod.Status, v1.PodScheduled)
 	if condition == nil || condition.Status != v1.ConditionFalse {
 		return
 	}
-	switch condition.Reason { // conditions with other reasons have events of their own
+	switch condition.Reason { // events for other reasons are not repeated here
 	case api.PodReasonUnschedulable, api.PodReasonSchedulable, framework.PodGroupNotFound:
 		o.recorder.Again(pod, v1.EventTypeWarning, failedScheduling, condition.Message)
 	}
 }
 
-// podNotBound reports that the pod was not bound, with an event and, if it is news, a condition.
+// podNotBound records an event that the pod was not bound. If the message is new on the pod, it also writes a
+// condition.
 func (o *outlet) podNotBound(n podNotice, reason string) {
 	pod := n.Member.Task.Pod.DeepCopy()
 	pod.Spec.NodeName = ""
@@ -105,7 +106,7 @@ func (o *outlet) podNotBound(n podNotice, reason string) {
 	o.status.PutPod(pod, 0)
 }
 
-// podCondition writes the condition of a pod that is being bound.
+// podCondition writes the condition PodScheduled, with status False, of a pod that is being bound.
 func (o *outlet) podCondition(of *v1.Pod, reason, message string) {
 	pod := &v1.Pod{ObjectMeta: *of.ObjectMeta.DeepCopy()}
 	podutil.UpdatePodCondition(&pod.Status, notScheduled(reason, message))

@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	// statusRefused is the reason of the event that reports a status that the API server refused.
+	// statusRefused is the reason of the event which reports that the API server refused a status.
 	statusRefused = "StatusRefused"
-	// hyperNodeInvalid is the reason of the event of a HyperNode that sessions leave out.
+	// hyperNodeInvalid is the reason of the event on a HyperNode that sessions leave out because it is invalid.
 	hyperNodeInvalid = "HyperNodeInvalid"
-	// evicted is the reason of the events of an eviction.
+	// evicted is the reason of the events that report an eviction.
 	evicted = "Evict"
 )
 
@@ -38,32 +38,33 @@ type Config struct {
 	Kube    kubernetes.Interface
 	Volcano vcclient.Interface
 	Books   *books.Books
-	// Pods, PodGroups and Queues list the objects that the watch shows.
+	// Pods, PodGroups and Queues list the objects from the scheduler's watch.
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
-	// Events is where events go. A *events.Writer is started and stopped with the reporter.
+	// Events receives the events. If it is an *events.Writer, the Reporter starts and stops it.
 	Events events.Outlet
-	// OwnPod copies a pod that the watch shows so that it can be written to.
+	// OwnPod returns a copy of a pod from the watch, so that the caller can change the copy.
 	OwnPod func(*v1.Pod) *v1.Pod
-	// StatusRefused is called when the API server refuses a status of an object of this kind for good.
+	// StatusRefused is called when the API server permanently refuses a status of an object of this kind.
 	StatusRefused func(kind string)
-	// WakeSoon requests a session within a moment, which has something to report.
+	// WakeSoon requests that a session starts within a moment, because the session will have something to report.
 	WakeSoon func()
 }
 
-// Reporter reports the state of gangs to users. It remembers the reports about a gang until Forget.
+// Reporter reports the state of gangs to users. It records its reports about a gang until Forget is called for the
+// gang.
 type Reporter struct {
 	outlet   outlet
 	books    *books.Books
 	memory   *memory
 	delays   *delays
 	unseen   *unseen
-	writer   *events.Writer // nil if events go elsewhere
+	writer   *events.Writer // nil if Config.Events is no *events.Writer
 	wakeSoon func()
 }
 
-// New returns a reporter whose writers are not started.
+// New returns a reporter. Its writers do not run until Start is called.
 func New(config Config) *Reporter {
 	r := &Reporter{
 		books: config.Books, memory: newMemory(config.PodGroups), delays: newDelays(), unseen: newUnseen(), wakeSoon: config.WakeSoon,
@@ -84,7 +85,7 @@ func New(config Config) *Reporter {
 	return r
 }
 
-// isPending reports whether the books have the pod as a task that waits to be placed.
+// isPending reports whether the pod is a task in the books that waits to be placed.
 func (r *Reporter) isPending(gang api.JobID, pod types.UID) bool {
 	r.books.Lock()
 	defer r.books.Unlock()
@@ -96,13 +97,13 @@ func (r *Reporter) isPending(gang api.JobID, pod types.UID) bool {
 	return ok && task.Status == api.Pending
 }
 
-// Recorder returns the recorder that drops an event that would only repeat the last one.
+// Recorder returns the recorder of events. It drops an event that would only repeat the last event of an object.
 func (r *Reporter) Recorder() *events.Recorder { return r.outlet.recorder }
 
-// Status returns the writer of statuses.
+// Status returns the writer of the statuses of pods, PodGroups and queues.
 func (r *Reporter) Status() *statuswriter.Writer { return r.outlet.status }
 
-// Start starts the writers, which end with the context or after Stop.
+// Start starts the writers of statuses and events. They end when the context ends or after Stop is called.
 func (r *Reporter) Start(ctx context.Context) {
 	r.outlet.status.Start(ctx)
 	if r.writer != nil {
@@ -110,7 +111,8 @@ func (r *Reporter) Start(ctx context.Context) {
 	}
 }
 
-// Stop writes the last reports, until the context ends, and stops the writers.
+// Stop writes the reports that are not written yet, until the context ends. Then it stops the writers of statuses and
+// events.
 func (r *Reporter) Stop(ctx context.Context) {
 	r.outlet.status.Stop(ctx)
 	if r.writer != nil {
@@ -118,7 +120,7 @@ func (r *Reporter) Stop(ctx context.Context) {
 	}
 }
 
-// RetryNow retries the writes that have failed and wait to be retried.
+// RetryNow retries at once the status and event writes that have failed and wait for their next try.
 func (r *Reporter) RetryNow() {
 	r.outlet.status.RetryNow()
 	if r.writer != nil {
@@ -126,27 +128,27 @@ func (r *Reporter) RetryNow() {
 	}
 }
 
-// Bound reports that the pod is bound to the node.
+// Bound records an event that the pod is bound to the node.
 func (r *Reporter) Bound(pod *v1.Pod, node string) {
 	r.outlet.recorder.Eventf(pod, v1.EventTypeNormal, "Scheduled", "Successfully assigned %s/%s to %s", pod.Namespace, pod.Name, node)
 }
 
-// Evicting reports the eviction of one of the gang's pods on its PodGroup.
+// Evicting records an event on the PodGroup that one of the gang's pods is being evicted.
 func (r *Reporter) Evicting(group *api.PodGroup, reason string) {
 	r.outlet.gangEvent(group, v1.EventTypeNormal, evicted, brief.Text(reason))
 }
 
-// Evicted reports the eviction on the pod.
+// Evicted records an event on the pod that the pod is evicted.
 func (r *Reporter) Evicted(pod *v1.Pod, message string) {
 	r.outlet.recorder.Event(pod, v1.EventTypeWarning, evicted, message)
 }
 
-// ReportQuarantined reports that sessions leave out the gang from now on.
+// ReportQuarantined reports on the PodGroup that the gang is quarantined: sessions leave it out from now on.
 func (r *Reporter) ReportQuarantined(gang api.JobID, why quarantine.Verdict) {
 	r.outlet.gangUnschedulable(gang, why.Reason, why.Message)
 }
 
-// Panicked reports objects that are quarantined because of a panic.
+// Panicked reports the objects that were quarantined because scheduling cycles with them panic.
 func (r *Reporter) Panicked(found []quarantine.Culprit) {
 	for _, held := range found {
 		logger().Error(nil, "Quarantined an object with which scheduling cycles panic", "kind", held.Kind, "name", held.Name, "panic", held.Message)
@@ -159,37 +161,40 @@ func (r *Reporter) Panicked(found []quarantine.Culprit) {
 	}
 }
 
-// InvalidHyperNode reports why sessions leave out the HyperNode.
+// InvalidHyperNode records an event on the HyperNode that says why sessions leave out the HyperNode.
 func (r *Reporter) InvalidHyperNode(hyperNode *topologyv1alpha1.HyperNode, message string) {
-	named := *hyperNode // objects from a watch have no kind, and the recorder's scheme does not know HyperNodes
+	named := *hyperNode // objects from a watch lack a kind, and the recorder's scheme lacks HyperNodes
 	named.SetGroupVersionKind(topologyv1alpha1.SchemeGroupVersion.WithKind("HyperNode"))
 	r.outlet.recorder.Event(&named, v1.EventTypeWarning, hyperNodeInvalid, message)
 }
 
-// Observe returns an observer of bind transactions that calls next and reports members that wait long.
+// Observe returns an observer of bind transactions that calls next. It also reports members that wait long in a
+// transaction.
 func (r *Reporter) Observe(next binding.Observer) binding.Observer {
 	return delayObserver{next, r}
 }
 
-// HasFailed reports whether the gang's last transaction failed and nothing else has kept the gang from being placed since.
+// HasFailed reports whether the gang's last bind transaction failed, and the gang has not failed to be placed for
+// another reason since.
 func (r *Reporter) HasFailed(gang api.JobID) bool {
 	_, failed := r.memory.failure(gang)
 	return failed
 }
 
-// FailedWithClaims returns the gangs in whose last transaction members with claims failed.
+// FailedWithClaims returns the gangs whose last transaction failed because of members that have claims.
 func (r *Reporter) FailedWithClaims() []api.JobID { return r.memory.failedWithClaims() }
 
-// ForgetFailure is called when the gang's last transaction no longer counts as failed.
+// ForgetFailure drops the failure of the gang's last transaction, which no longer counts as failed.
 func (r *Reporter) ForgetFailure(gang api.JobID) { r.memory.forgetFailure(gang) }
 
-// Forget drops what is remembered of a gang whose PodGroup was deleted.
+// Forget drops all records about a gang whose PodGroup was deleted.
 func (r *Reporter) Forget(namespace, name string) {
 	r.outlet.status.ForgetPodGroup(namespace, name)
 	r.memory.forget(api.JobID(namespace + "/" + name))
 }
 
-// Remembered returns the number of records about gangs, their pods, and members that wait: 0 for a cluster without gangs.
+// Remembered returns the number of records about gangs, their pods, and members that wait. It is 0 in a cluster without
+// gangs.
 func (r *Reporter) Remembered() int { return r.memory.size() + r.delays.size() }
 
 func logger() klog.Logger { return klog.Background().WithName("report") }

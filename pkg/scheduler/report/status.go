@@ -14,28 +14,29 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
-// Standing is the state of a gang outside of the session, such as a transaction in flight.
+// Standing is the state of a gang that the session does not know, such as whether a transaction is in flight.
 type Standing struct {
-	// InFlight reports whether the gang has a transaction in flight that may still bind members.
+	// InFlight reports whether the gang has a transaction in flight that may still bind members of the gang.
 	InFlight bool
 	// Blocked reports whether sessions currently skip the gang.
 	Blocked bool
-	// Quarantined is why the gang is quarantined; empty if it is not.
+	// Quarantined is the reason why the gang is quarantined; empty if the gang is not quarantined.
 	Quarantined quarantine.Verdict
-	// LacksHyperNodes reports whether the gang must be placed in one HyperNode and the cluster has none.
+	// LacksHyperNodes reports whether the PodGroup requires a single HyperNode for the gang but the cluster has no
+	// HyperNodes.
 	LacksHyperNodes bool
 }
 
 func (s Standing) isQuarantined() bool { return s.Quarantined != quarantine.Verdict{} }
 
-// SessionDone takes a session's verdict on a gang. Upstream writes the verdict unchanged, from the session loop. Here it
-// is first corrected, because a session counts tasks as ready that are still being bound, and then passed to the status
-// writer:
+// SessionDone takes a session's verdict on a gang. Upstream writes the verdict unchanged, from within the session loop. Here the
+// verdict is first corrected, because a session counts tasks as ready that are still being bound. Then it is passed to the
+// status writer. The corrections are:
 //
-//   - a PodGroup is Running, and has the Scheduled condition, only when its whole minimum is bound;
-//   - while a gang waits after a failed transaction, its conditions and its pods' conditions report only that failure;
-//   - its waiting pods have the message of the PodGroup;
-//   - a gang that is still arriving, pod by pod, is not called unschedulable for each pod that is yet to come.
+//   - A PodGroup is Running, and has the condition Scheduled, only when its whole minimum is bound.
+//   - While a gang waits after a failed transaction, its conditions and its pods' conditions report only that failure.
+//   - The waiting pods of a gang have the message of its PodGroup.
+//   - A gang whose pods are still being created is not reported as unschedulable because of the missing pods.
 func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	r.correctStatus(job, standing)
 	arriving := r.memory.isArriving(job)
@@ -45,19 +46,20 @@ func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	r.reportScheduled(job.PodGroup)
 	r.outlet.status.PutPodGroup(job.PodGroup, standing.InFlight)
 	switch {
-	case arriving: // a session a moment later reports the verdict
+	case arriving: // a later session reports the verdict
 	case standing.InFlight:
 		r.resendDelays(job)
 	case standing.isQuarantined():
 		r.reportQuarantined(job, standing.Quarantined)
-	case standing.Blocked: // its last transaction has been reported, and the next one will be reported
+	case standing.Blocked: // the gang's last transaction has been reported, and its next one will be
 	default:
 		r.Verdict(job)
 		r.resend(job)
 	}
 }
 
-// withholdVerdict replaces the session's Unschedulable condition by the last known one.
+// withholdVerdict replaces the Unschedulable condition that the session set by the last known Unschedulable condition
+// of the PodGroup.
 func (r *Reporter) withholdVerdict(pg *api.PodGroup) {
 	before, _ := r.outlet.status.LastKnown(pg)
 	removeCondition(&pg.Status, isUnschedulable)
@@ -89,22 +91,23 @@ func (r *Reporter) correctStatus(job *api.JobInfo, standing Standing) {
 			status.Phase = waitingPhase(job)
 		}
 	case len(job.TaskStatusIndex[api.Pending]) > 0:
-		// The gang was tried again, and the session has recorded another reason why it waits.
+		// A session tried the gang again and has recorded another reason why the gang waits.
 		r.memory.forgetFailure(job.UID)
 	}
 }
 
-// correctPhase corrects the phase and the conditions that the session set, according to the gang's minimum. It reports
-// whether the whole minimum is placed.
+// correctPhase corrects the phase and the conditions that the session set, so that they agree with the gang's minimum.
+// It reports whether the whole minimum is placed.
 func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 	status := &job.PodGroup.Status
 	short := binding.ShortOfPlaced(job)
 	if short == nil {
-		removeCondition(status, isUnschedulable) // upstream leaves earlier reasons in place
+		removeCondition(status, isUnschedulable) // upstream keeps the reasons of earlier sessions
 	} else {
 		beingBound := len(job.TaskStatusIndex[api.Binding]) > 0 || inFlight
 		if hasCondition(*status, isScheduled) && !hasCondition(*status, isUnschedulable) && !beingBound {
-			// Upstream compares only minMember with the number of members here, not the minima of roles and sub-groups.
+			// Upstream considers the gang scheduled, because it compares only minMember with the number of members. It ignores
+			// the minima of roles and sub-groups. But the gang is below its whole minimum, so it is unschedulable.
 			setCondition(status, unschedulable(v1beta1.NotEnoughResourcesReason, fmt.Sprintf("too few members are bound: %v", short)))
 		}
 		removeCondition(status, isScheduled)
@@ -113,22 +116,22 @@ func correctPhase(job *api.JobInfo, inFlight bool) (whole bool) {
 		}
 	}
 	if status.Phase == scheduling.PodGroupCompleted && framework.HasPending(job) && len(job.TaskStatusIndex[api.Succeeded])+len(job.TaskStatusIndex[api.Failed]) == 0 {
-		status.Phase = waitingPhase(job) // upstream treats a gang without members as complete
+		status.Phase = waitingPhase(job) // upstream sets phase Completed for a gang without members
 	}
 	return short == nil
 }
 
-// waitingPhase returns the phase of a gang that waits after a failed transaction. The session's own verdict on it would
-// alternate between sessions that skip the gang and sessions that try it.
+// waitingPhase returns the phase of a gang that waits after a failed transaction. The phase that sessions compute would
+// alternate, because some sessions skip the gang and others try it.
 func waitingPhase(job *api.JobInfo) scheduling.PodGroupPhase {
 	if len(job.TaskStatusIndex[api.Running])+len(job.TaskStatusIndex[api.Bound]) > 0 {
-		return scheduling.PodGroupUnknown // part of the minimum runs, and the rest cannot
+		return scheduling.PodGroupUnknown // a part of the gang's minimum runs, and the rest cannot run
 	}
 	return scheduling.PodGroupInqueue
 }
 
-// finishedOrPlaced reports whether the task is or was placed. Failed tasks count, too, as in upstream's phase of a
-// PodGroup.
+// finishedOrPlaced reports whether the task is or was placed. Failed tasks count too, because upstream counts them for
+// the phase Running of a PodGroup.
 func finishedOrPlaced(task *api.TaskInfo) bool {
 	return binding.Placed(task) || task.Status == api.Failed
 }

@@ -18,29 +18,32 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/statuswriter"
 )
 
-// unseenGang is a gang that no session sees: its PodGroup or its queue does not exist, or it is quarantined.
+// unseenGang is a gang that no session sees, because its PodGroup or its queue does not exist, or because it is
+// quarantined.
 type unseenGang struct {
-	group   *api.PodGroup // nil if it does not exist
-	pods    []*v1.Pod     // the pods that wait
+	group   *api.PodGroup // nil if the PodGroup does not exist
+	pods    []*v1.Pod     // the gang's pods that wait to be placed
 	message string
 	// quarantined is the reason of the quarantine; empty if the gang is not quarantined.
 	quarantined string
-	// again reports whether the events of its pods are to be recorded again.
+	// again reports whether the events of the gang's pods are recorded again, although the pods have the message already.
 	again bool
 }
 
-// unseen records the gangs that no session sees.
+// unseen records since when no session has seen certain gangs, and when this was reported.
 type unseen struct {
 	mu    sync.Mutex
 	gangs map[api.JobID]sighting
 }
 
-// sighting holds since when sessions have not seen a gang, and when that was last reported on its pods; zero if never.
+// sighting describes a gang that no session sees. since is when this began. reported is when it was last reported on
+// the gang's pods; zero if never.
 type sighting struct{ since, reported time.Time }
 
 func newUnseen() *unseen { return &unseen{gangs: map[api.JobID]sighting{}} }
 
-// due returns the found gangs that are to be reported now, and whether others are to be reported in a moment.
+// due returns the found gangs that are reported now. young reports whether other found gangs must be reported a moment
+// later.
 func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -64,9 +67,9 @@ func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young
 	return ripe, young
 }
 
-// Unseen reports what is missing for gangs that sessions do not see, once that has lasted a moment: the objects of one
-// submission arrive one after the other. seen is the number of gangs that the session sees; if these are all, nothing
-// is missing. quarantined are the quarantined gangs.
+// Unseen reports what is missing for gangs that sessions do not see. It waits a moment before the report, because
+// objects that are submitted together arrive one after the other. seen is the number of gangs that the session sees; if
+// these are all gangs, Unseen reports nothing. quarantined are the quarantined gangs.
 func (r *Reporter) Unseen(seen int, quarantined map[api.JobID]quarantine.Verdict) {
 	ripe, young := r.unseen.due(r.findUnseen(seen, quarantined))
 	if young {
@@ -77,8 +80,8 @@ func (r *Reporter) Unseen(seen int, quarantined map[api.JobID]quarantine.Verdict
 	}
 }
 
-// findUnseen returns the gangs that sessions do not see and whose pods wait or do not exist yet: the pods of a Volcano
-// Job are created after its PodGroup was admitted.
+// findUnseen returns the gangs that no session sees and that wait to be placed. Gangs without pods count, too, because
+// the pods of a Volcano Job are created only after its PodGroup was admitted.
 func (r *Reporter) findUnseen(seen int, quarantined map[api.JobID]quarantine.Verdict) map[api.JobID]*unseenGang {
 	r.books.Lock()
 	defer r.books.Unlock()
@@ -118,7 +121,7 @@ func (r *Reporter) reportUnseen(gang *unseenGang) {
 	switch {
 	case gang.group == nil:
 		reason = framework.PodGroupNotFound
-	case gang.quarantined != "": // its PodGroup got its condition when it was quarantined
+	case gang.quarantined != "": // the PodGroup's condition was set when the gang was quarantined
 		r.outlet.gangEvent(gang.group, v1.EventTypeWarning, gang.quarantined, gang.message)
 	default:
 		condition := unschedulable(framework.QueueNotFound, gang.message)

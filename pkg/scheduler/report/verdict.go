@@ -10,7 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/quarantine"
 )
 
-// Verdict reports, with events and conditions, why the gang waits. Its waiting pods get the message of its PodGroup.
+// Verdict reports, with events and conditions, why the gang waits. The gang's waiting pods get the message of its
+// PodGroup.
 func (r *Reporter) Verdict(job *api.JobInfo) {
 	condition := verdictOf(job.PodGroup)
 	if condition == nil {
@@ -22,7 +23,7 @@ func (r *Reporter) Verdict(job *api.JobInfo) {
 	for _, status := range []api.TaskStatus{api.Allocated, api.Pending, api.Pipelined} {
 		for uid, task := range job.TaskStatusIndex[status] {
 			if task.SchGated {
-				continue // the API server has set the condition
+				continue // for a gated pod, the API server sets the condition
 			}
 			_, _, nominated := job.TaskSchedulingReason(uid)
 			r.outlet.pod(task.Pod, v1.PodReasonUnschedulable, condition.Message, nominated)
@@ -30,15 +31,17 @@ func (r *Reporter) Verdict(job *api.JobInfo) {
 	}
 }
 
-// reportedAsTimeOut reports whether the event of the gang's time-out has the message already.
+// reportedAsTimeOut reports whether the condition about the end of the gang's waiting time has the same message. Then
+// another event would be a repetition.
 func reportedAsTimeOut(pg *api.PodGroup, message string) bool {
 	return hasCondition(pg.Status, func(condition scheduling.PodGroupCondition) bool {
 		return isTimedOut(condition) && condition.Message == message
 	})
 }
 
-// verdictOf returns the condition that says why members of the gang wait: Unschedulable, or else Scheduled with a
-// message, which a gang has whose minimum is placed; nil if neither exists.
+// verdictOf returns the condition that says why members of the gang wait; nil if none exists. It prefers the condition
+// Unschedulable. Otherwise it returns a condition Scheduled with a message, which means that the gang has its minimum
+// but other members wait.
 func verdictOf(pg *api.PodGroup) *scheduling.PodGroupCondition {
 	var found *scheduling.PodGroupCondition
 	for i := range pg.Status.Conditions {
@@ -54,7 +57,7 @@ func verdictOf(pg *api.PodGroup) *scheduling.PodGroupCondition {
 	return found
 }
 
-// reportScheduled records an event when the condition Scheduled of the PodGroup is new.
+// reportScheduled records an event on the PodGroup when the PodGroup gets the condition Scheduled.
 func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 	last, known := r.outlet.status.LastKnown(pg)
 	if !known || !hasCondition(pg.Status, isScheduled) || hasCondition(last, isScheduled) {
@@ -63,7 +66,8 @@ func (r *Reporter) reportScheduled(pg *api.PodGroup) {
 	r.outlet.gangEvent(pg, v1.EventTypeNormal, string(scheduling.PodGroupScheduled), string(scheduling.PodGroupReady))
 }
 
-// reportQuarantined reports on a gang that is quarantined and stays in sessions because it holds resources.
+// reportQuarantined reports, with events and conditions, why a quarantined gang waits. Sessions still see this gang,
+// because its members hold resources.
 func (r *Reporter) reportQuarantined(job *api.JobInfo, why quarantine.Verdict) {
 	r.outlet.gangEvent(job.PodGroup, v1.EventTypeWarning, why.Reason, why.Message)
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -74,7 +78,7 @@ func (r *Reporter) reportQuarantined(job *api.JobInfo, why quarantine.Verdict) {
 	r.resend(job)
 }
 
-// resend records the events of the gang's waiting pods again, every ResendEvery.
+// resend records the events of the gang's waiting pods again if ResendEvery has passed since the last time.
 func (r *Reporter) resend(job *api.JobInfo) {
 	if !r.memory.isTimeToResend(job) {
 		return
@@ -84,7 +88,8 @@ func (r *Reporter) resend(job *api.JobInfo) {
 	}
 }
 
-// resendDelays records again, every ResendEvery, the events of the gang's members that wait long in their transaction.
+// resendDelays records again the events of the gang's members that wait long in their transaction, if ResendEvery has
+// passed since the last time.
 func (r *Reporter) resendDelays(job *api.JobInfo) {
 	if !r.memory.isTimeToResend(job) {
 		return

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statuswriter writes statuses off the session loop.
+// Package statuswriter writes statuses outside the session loop.
 //
-// Sessions submit desired statuses of pods, queues (podsandqueues.go, queueclient.go) and PodGroups (podgroups.go).
-// Only the newest for each object counts. A Writer (writer.go) with workers of its own writes it if it differs from the
-// API server's, with retries. It drops and reports statuses that the API server refuses for good (refusals.go).
-// Statuses of PodGroups that were decided and are not in the watch yet are available to the next session (Decided).
+// Sessions submit the desired statuses of pods, queues (podsandqueues.go, queueclient.go) and PodGroups (podgroups.go).
+// Only the newest desired status of each object counts. The workers of a Writer (writer.go) write it, with retries, if it
+// differs from the API server's status. A status that the API server permanently refuses is dropped and reported
+// (refusals.go). The next session can read the desired status of a PodGroup that the watch does not show yet (Decided).
 //
-// It does not depend on the cache: it reads the cluster through Dependencies.
+// The package does not depend on the cache: it reads the cluster through Dependencies.
 package statuswriter

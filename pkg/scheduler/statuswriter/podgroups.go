@@ -21,29 +21,29 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
 )
 
-// desiredPodGroup is the status decided for a PodGroup.
+// desiredPodGroup is the status that a session or a report decided for a PodGroup.
 type desiredPodGroup struct {
 	uid       types.UID
 	status    scheduling.PodGroupStatus
 	hyperNode string
-	// base is the resource version of the PodGroup that the status was decided on.
+	// base is the resource version of the PodGroup from which the status was decided.
 	base string
-	// written is the resource version that the write of the status returned; empty before the write.
+	// written is the resource version of the PodGroup after the status was written; empty before the write.
 	written string
 }
 
-// writtenStatus is a status that was written to the PodGroup with that UID.
+// writtenStatus is a status that this scheduler wrote to the PodGroup with the given UID.
 type writtenStatus struct {
 	uid    types.UID
 	status scheduling.PodGroupStatus
-	// version is the resource version of the write, and at is its time.
+	// version is the resource version of the PodGroup after the write. at is the time of the write.
 	version string
 	at      time.Time
 }
 
-// PutPodGroup submits the PodGroup's status, unless the PodGroup has that status already or it is already desired. If only
-// counters change, the write is delayed by Settle. So is a change of the phase to Inqueue while the gang is being bound, because
-// the phase is about to change again.
+// PutPodGroup submits the PodGroup's status. It does nothing if the PodGroup has that status, or if the same status was
+// submitted before. If only counters change, the write is delayed by Settle. A change of the phase to Inqueue is also
+// delayed while the gang is being bound, because the phase is about to change again.
 func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	key := objectKey{podGroupKind, pg.Namespace, pg.Name}
 	desired := &desiredPodGroup{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
@@ -67,13 +67,14 @@ func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	w.queue.AddAfter(key, delay)
 }
 
-// LastKnown returns the last desired status of the PodGroup, or else the status that the informer shows; false if neither exists.
+// LastKnown returns the PodGroup's desired status that was submitted last, or else the status that the informer shows.
+// It returns false if the PodGroup has neither.
 func (w *Writer) LastKnown(pg *api.PodGroup) (scheduling.PodGroupStatus, bool) {
 	last, known := w.lastKnown(objectKey{podGroupKind, pg.Namespace, pg.Name}, pg)
 	return last.status, known
 }
 
-// lastKnown returns the last desired status of the PodGroup, or else the status that the informer shows; false if neither exists.
+// lastKnown does the same as LastKnown, and also returns the desired HyperNode of the PodGroup.
 func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bool) {
 	w.mu.Lock()
 	desired, ok := w.podGroups[key]
@@ -93,7 +94,7 @@ func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bo
 	return desiredPodGroup{status: internal.Status, hyperNode: internal.Annotations[api.JobAllocatedHyperNode]}, true
 }
 
-// ForgetPodGroup drops the desired status of a PodGroup that was deleted.
+// ForgetPodGroup drops the records about the statuses of a PodGroup that was deleted.
 func (w *Writer) ForgetPodGroup(namespace, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,14 +149,14 @@ func (w *Writer) writePodGroup(ctx context.Context, key objectKey) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	desired.written = written.ResourceVersion
-	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // the PodGroup may have been deleted meanwhile
+	if last, ok := w.podGroups[key]; ok && last.uid == desired.uid { // unless the PodGroup was deleted meanwhile
 		w.ours[key] = writtenStatus{desired.uid, desired.status, desired.written, time.Now()}
 	}
 	return nil
 }
 
-// unseen reports whether the watch has not shown the last write to the PodGroup yet. A patch of the older version would conflict,
-// and if the API server is slow with large objects each conflict would delay it further.
+// unseen reports whether the watch does not show the last write to the PodGroup yet. If so, a patch would be based on
+// an older version and conflict. If the API server is slow with large objects, each conflict would delay it further.
 func (w *Writer) unseen(key objectKey, current *v1beta1.PodGroup) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,9 +164,9 @@ func (w *Writer) unseen(key objectKey, current *v1beta1.PodGroup) bool {
 	return ok && last.uid == current.UID && time.Since(last.at) < unseenLimit && apiwrite.OlderVersion(current.ResourceVersion, last.version)
 }
 
-// patchPodGroup writes the difference between current and updated, on the condition that the object has not changed since current
-// was read. It is a patch because the watch drops some annotations of PodGroups, which an update would delete. The spec, whose
-// size a tenant chooses, is not compared.
+// patchPodGroup writes the difference between current and updated, unless the object has changed since current was
+// read. It sends a patch, because an update would delete annotations that the watch drops from PodGroups. It does not
+// compare the spec, which tenants may make large.
 func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.PodGroup) (*v1beta1.PodGroup, error) {
 	written := func(of *v1beta1.PodGroup) *v1beta1.PodGroup {
 		return &v1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Annotations: of.Annotations}, Status: of.Status}
@@ -178,8 +179,8 @@ func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.Po
 	return client.Patch(ctx, current.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
-// writtenByOthers reports whether another client wrote the PodGroup's status since the desired one was decided: the
-// object is newer than base, and its status is not the last one written here.
+// writtenByOthers reports whether another client wrote the PodGroup's status after the desired status was decided. That
+// is so if the object is newer than base, and its status is not the last status that this writer wrote.
 func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desired *desiredPodGroup) (bool, error) {
 	if !apiwrite.OlderVersion(desired.base, current.ResourceVersion) {
 		return false, nil
@@ -194,7 +195,8 @@ func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desir
 	return ok && last.uid == desired.uid && !sameStatus(internal.Status, last.status), nil
 }
 
-// applyDesired returns the PodGroup with the desired status, and reports whether it differs from the current PodGroup.
+// applyDesired returns the PodGroup with the desired status, and reports whether this differs from the current
+// PodGroup.
 func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1.PodGroup, bool, error) {
 	internal, err := podgroup.Internal(current)
 	if err != nil {
@@ -217,7 +219,7 @@ func applyDesired(current *v1beta1.PodGroup, desired *desiredPodGroup) (*v1beta1
 	return &updated, true, nil
 }
 
-// sameStatus compares the parts of a status that users and controllers read.
+// sameStatus reports whether two statuses are equal in the parts that users and controllers read.
 func sameStatus(a, b scheduling.PodGroupStatus) bool {
 	return a.Phase == b.Phase && a.Running == b.Running && a.Succeeded == b.Succeeded && a.Failed == b.Failed &&
 		slices.EqualFunc(a.Conditions, b.Conditions, func(a, b scheduling.PodGroupCondition) bool {
@@ -236,7 +238,7 @@ func timeless(status scheduling.PodGroupStatus) scheduling.PodGroupStatus {
 	return status
 }
 
-// digest returns a digest of the desired status.
+// digest returns a digest of the desired status. It identifies a status that was refused.
 func (desired *desiredPodGroup) digest() uint64 {
 	return apiwrite.Digest(timeless(desired.status), desired.hyperNode)
 }

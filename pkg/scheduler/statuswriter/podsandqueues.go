@@ -20,22 +20,23 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// desiredPod is the desired condition and nomination of a pod.
+// desiredPod is the condition and the nominated node that the scheduler wants to write to a pod.
 type desiredPod struct {
 	uid       types.UID
 	gang      api.JobID
 	condition *v1.PodCondition
-	// nominated is empty if the pod keeps its nomination.
+	// nominated is the nominated node to be written; empty if the pod keeps its nominated node.
 	nominated string
 }
 
-// desiredQueue is the desired status of a queue and, for the root queue, its spec.
+// desiredQueue is the status that the scheduler wants to write to a queue. For the root queue it also has the spec.
 type desiredQueue struct {
 	allocated v1.ResourceList
 	root      *v1beta1.QueueSpec
 }
 
-// PutPod submits the pod's condition, to be written after the delay, and its nomination, if it has one, at once.
+// PutPod submits the pod's condition and its nominated node. They are written after the delay, or at once if the pod
+// has a nominated node.
 func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 	key := objectKey{podKind, pod.Namespace, pod.Name}
 	desired := &desiredPod{
@@ -54,8 +55,8 @@ func (w *Writer) PutPod(pod *v1.Pod, delay time.Duration) {
 	w.queue.AddAfter(key, delay)
 }
 
-// nomination returns the node to which a session nominated the pod. It leaves out the node that the pod itself names,
-// which the snapshot added.
+// nomination returns the node to which a session nominated the pod. It returns an empty name for the node in the pod's
+// own node selector: the snapshot, not a session, nominates that node.
 func nomination(pod *v1.Pod) string {
 	if pod.Status.NominatedNodeName == pod.Spec.NodeSelector[v1.LabelHostname] {
 		return ""
@@ -80,7 +81,7 @@ func (w *Writer) writePod(ctx context.Context, key objectKey) error {
 func (w *Writer) applyPod(ctx context.Context, key objectKey, desired *desiredPod) error {
 	current, err := w.deps.Pods.Pods(key.namespace).Get(key.name)
 	if err != nil || current.UID != desired.uid || current.Spec.NodeName != "" || !w.deps.Tells(desired.gang, desired.uid) {
-		return nil // deleted, bound, or being bound: the condition is no longer of interest
+		return nil // the pod was deleted, is bound or is being bound: the condition is no longer needed
 	}
 	status := current.Status.DeepCopy()
 	changed := desired.condition != nil && podutil.UpdatePodCondition(status, desired.condition.DeepCopy())
@@ -103,7 +104,7 @@ func (w *Writer) applyPod(ctx context.Context, key objectKey, desired *desiredPo
 	return w.unlessGivenUp(key, current, wanted, err)
 }
 
-// digest returns a digest of the desired condition and nomination.
+// digest returns a digest of the desired condition and nominated node. It identifies a status that was refused.
 func (desired *desiredPod) digest() uint64 {
 	if desired.condition == nil {
 		return apiwrite.Digest(desired.nominated)
@@ -111,7 +112,8 @@ func (desired *desiredPod) digest() uint64 {
 	return apiwrite.Digest(desired.nominated, desired.condition.Status, desired.condition.Reason, desired.condition.Message)
 }
 
-// drop removes a desired status that is written or given up, unless a newer one has replaced it.
+// drop removes a desired status that was written or given up. It does nothing if a newer desired status has replaced
+// it.
 func drop[W any](w *Writer, all map[objectKey]*W, key objectKey, desired *W) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	schedulingclient "volcano.sh/apis/pkg/client/clientset/versioned/typed/scheduling/v1beta1"
 )
 
-// QueueClient returns the Volcano client that sessions and plugins use. It leaves updates of queues to the writer: upstream
-// updates the root queue with two calls from within the session loop whenever a task was placed.
+// QueueClient returns the Volcano client that sessions and plugins use. Updates of queues through the client are passed
+// to the writer. Otherwise upstream would update the root queue with two API calls from within the session loop
+// whenever a task was placed.
 func QueueClient(client vcclient.Interface, writer *Writer) vcclient.Interface {
 	return queueClient{Interface: client, status: writer}
 }
@@ -40,13 +41,13 @@ type queueUpdates struct {
 	status *Writer
 }
 
-// Update submits the queue's deserved and guaranteed resources.
+// Update submits the deserved, guaranteed and allocated resources of the queue to the writer.
 func (q queueUpdates) Update(_ context.Context, queue *v1beta1.Queue, _ metav1.UpdateOptions) (*v1beta1.Queue, error) {
 	q.status.putQueue(queue.Name, &desiredQueue{allocated: queue.Status.Allocated, root: &queue.Spec})
 	return queue, nil
 }
 
-// UpdateStatus submits the queue's allocated resources.
+// UpdateStatus submits the allocated resources of the queue to the writer.
 func (q queueUpdates) UpdateStatus(_ context.Context, queue *v1beta1.Queue, _ metav1.UpdateOptions) (*v1beta1.Queue, error) {
 	q.status.putQueue(queue.Name, &desiredQueue{allocated: queue.Status.Allocated})
 	return queue, nil

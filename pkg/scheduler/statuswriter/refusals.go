@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// rememberedRefusals bounds the number of objects with recorded refusals.
+	// rememberedRefusals limits the number of objects for which refused writes are recorded.
 	rememberedRefusals = 1 << 14
-	// refusedFor is the time after which a refused write is retried although it has not changed: roles and admission
-	// policies may have changed.
+	// refusedFor is the time after which a refused write is tried again, although neither the object nor the status has
+	// changed. The roles or admission policies of the API server may have changed.
 	refusedFor = 10 * time.Minute
-	// forbiddenTries bounds the retries of a forbidden write, with backoff for some 20 seconds: an API server that has just
-	// started has not loaded its roles yet.
+	// forbiddenTries limits how often a forbidden write is tried. With backoff, the tries take some 20 seconds. They are
+	// needed because an API server that has just started has not loaded its roles yet.
 	forbiddenTries = 10
 )
 
-// refusals records the writes that the API server refused for good. The same write to the same version of the object is
-// not retried for a while, however often it is requested.
+// refusals records the writes that the API server permanently refused. While a refusal is recorded, the same write to
+// the same version of the object is not sent again.
 type refusals struct {
 	last *lru.Cache
-	// forbidden counts how often in a row a write was forbidden.
+	// forbidden counts, by object, how many writes in a row were forbidden.
 	forbidden *lru.Cache
 }
 
@@ -44,8 +44,8 @@ func newRefusals() *refusals {
 	return &refusals{last: lru.New(rememberedRefusals), forbidden: lru.New(rememberedRefusals)}
 }
 
-// before reports whether the API server has refused to write the same status (by its digest wanted) to the same version of the
-// object.
+// before reports whether the API server has refused to write the same status to the same version of the object. wanted
+// is the digest of the status.
 func (r *refusals) before(key objectKey, current metav1.Object, wanted uint64) bool {
 	last, ok := r.last.Get(key)
 	if !ok {
@@ -59,8 +59,8 @@ func (r *refusals) add(key objectKey, current metav1.Object, wanted uint64) {
 	r.last.Add(key, refusal{current.GetResourceVersion(), wanted, time.Now().Add(refusedFor)})
 }
 
-// forGood records the result of a write, and reports whether the API server will always refuse the write. A forbidden write
-// counts as refused when more than forbiddenTries tries in a row were forbidden.
+// forGood records the result of a write, and reports whether the API server permanently refuses the write. A forbidden
+// write counts as permanently refused once more than forbiddenTries tries in a row were forbidden.
 func (r *refusals) forGood(key objectKey, err error) bool {
 	if !apierrors.IsForbidden(err) {
 		r.forbidden.Remove(key)
@@ -79,8 +79,8 @@ type object interface {
 	runtime.Object
 }
 
-// givesUp reports whether a failed write is to be dropped, because the API server refused it for good. It then reports the
-// refusal.
+// givesUp reports whether a write failed because the API server permanently refuses it. If so, givesUp records and
+// reports the refusal, and the caller drops the write.
 func (w *Writer) givesUp(key objectKey, current object, wanted uint64, err error) bool {
 	if !w.refused.forGood(key, err) {
 		return false
@@ -91,7 +91,8 @@ func (w *Writer) givesUp(key objectKey, current object, wanted uint64, err error
 	return true
 }
 
-// unlessGivenUp returns the error of a write that is to be retried; nil if the write succeeded or is given up.
+// unlessGivenUp returns the error of a failed write that must be retried. It returns nil if the write succeeded, or if
+// the write is given up because the API server permanently refuses it.
 func (w *Writer) unlessGivenUp(key objectKey, current object, wanted uint64, err error) error {
 	if w.givesUp(key, current, wanted, err) {
 		return nil

@@ -26,24 +26,26 @@ import (
 )
 
 const (
-	// workers bounds concurrent status writes.
+	// workers is the maximum number of concurrent status writes.
 	workers = 8
-	// timeout bounds one status write.
+	// timeout limits the duration of one status write.
 	timeout = 15 * time.Second
-	// firstRetry and LastRetry are the waits between tries of a write, which double.
+	// firstRetry and LastRetry are the shortest and the longest wait between tries of a write. The wait doubles with each
+	// try.
 	firstRetry = 20 * time.Millisecond
 	LastRetry  = 30 * time.Second
-	// unseenPoll is how often a write to a PodGroup checks whether the watch has shown the last write.
+	// unseenPoll is how often the Writer checks whether the watch shows its last write to a PodGroup. It does not write to
+	// the PodGroup again before that.
 	unseenPoll = 100 * time.Millisecond
-	// unseenLimit bounds the wait for the last write to be shown: after etcd was restored from a backup, resource versions are
-	// lower than before.
+	// unseenLimit limits how long the Writer waits until the watch shows its last write to a PodGroup. Without the limit
+	// the wait may never end: after etcd was restored from a backup, resource versions are lower than before.
 	unseenLimit = time.Minute
-	// flushPoll is how often a scheduler that ends checks whether its statuses are written.
+	// flushPoll is how often a scheduler that shuts down checks whether its statuses are written.
 	flushPoll = 10 * time.Millisecond
-	// FlushLimit bounds how long a scheduler that ends waits for its statuses and events to be written.
+	// FlushLimit limits how long a scheduler that shuts down waits until its statuses and events are written.
 	FlushLimit = 5 * time.Second
-	// Settle is the delay of a write that may soon be superseded: a pod found unschedulable while its gang is still arriving,
-	// counters of a PodGroup whose pods are just starting.
+	// Settle is the delay of a write that may soon be superseded. Examples are the condition of an unschedulable pod while
+	// other pods of its gang are still being created, and the counters of a PodGroup whose pods are just starting.
 	Settle = 900 * time.Millisecond
 )
 
@@ -60,44 +62,46 @@ type objectKey struct {
 	namespace, name string
 }
 
-// Dependencies are the clients, listers and callbacks of a Writer.
+// Dependencies are the clients, listers and callbacks that a Writer needs.
 type Dependencies struct {
 	Kube      kubernetes.Interface
 	Volcano   vcclient.Interface
 	Pods      corelisters.PodLister
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
-	// Tells reports whether a desired condition of the pod, which has no node, is still of interest. Once the pod is being
-	// bound, only the report of a delay is.
+	// Tells reports whether a condition of a pod without a node still needs to be written. Once the pod is being bound,
+	// only conditions that report a delay need to be written.
 	Tells func(gang api.JobID, pod types.UID) bool
-	// OwnPod copies a pod that the watch shows so that it can be written to.
+	// OwnPod returns a copy of a pod from the watch, so that the caller can change the copy.
 	OwnPod func(*v1.Pod) *v1.Pod
-	// Outdated is called when another client wrote a status first, so that it must be decided again.
+	// Outdated is called when another client has written a status before the Writer, so that the status must be decided
+	// again.
 	Outdated func()
-	// Refused is called when the API server refuses a status for good.
+	// Refused is called when the API server permanently refuses a status of the object.
 	Refused func(kind string, object runtime.Object, message string)
 }
 
-// Writer writes statuses off the session loop: a call stores the desired status and returns. Only the newest status of an
-// object counts. A worker writes it if it still differs from the API server's status, and retries after a conflict or a
-// failure, with backoff. Statuses that the API server refuses for good are dropped and reported.
+// Writer writes statuses outside the session loop: a call stores the desired status and returns. Only the newest
+// desired status of an object counts. A worker writes it if it still differs from the API server's status. After a
+// conflict or a failure the worker retries with backoff. A status that the API server permanently refuses is dropped
+// and reported.
 type Writer struct {
 	deps    Dependencies
 	queue   workqueue.TypedRateLimitingInterface[objectKey]
 	workers sync.WaitGroup
 
-	// refused are the writes that the API server refused for good.
+	// refused records the writes that the API server permanently refused.
 	refused *refusals
 
 	mu        sync.Mutex
 	pods      map[objectKey]*desiredPod
 	podGroups map[objectKey]*desiredPodGroup
-	// ours is the last status written to each PodGroup that was not deleted since.
+	// ours has the last status that this Writer wrote to each PodGroup, until the PodGroup is deleted.
 	ours   map[objectKey]writtenStatus
 	queues map[objectKey]*desiredQueue
 }
 
-// New returns a writer that is not started.
+// New returns a Writer. Its workers do not run until Start is called.
 func New(deps Dependencies) *Writer {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[objectKey](firstRetry, LastRetry)
 	return &Writer{
@@ -111,7 +115,7 @@ func New(deps Dependencies) *Writer {
 	}
 }
 
-// Start starts the workers, which end with the context or after Stop.
+// Start starts the workers. They end when the context ends or after Stop is called.
 func (w *Writer) Start(ctx context.Context) {
 	for range workers {
 		w.workers.Go(func() {
@@ -121,8 +125,8 @@ func (w *Writer) Start(ctx context.Context) {
 	}
 }
 
-// Stop writes the desired statuses, as far as the context allows, and drops the rest: the next leader decides them again.
-// Statuses of the last moments, such as why the shutdown rolled back a gang, are still written.
+// Stop writes the desired statuses until the context ends. It drops the remaining statuses, because the next leader
+// decides them again. Statuses of the last moments, such as why the shutdown rolled back a gang, are still written.
 func (w *Writer) Stop(ctx context.Context) {
 	w.flush(ctx)
 	done := make(chan struct{})
@@ -135,11 +139,11 @@ func (w *Writer) Stop(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	}
-	w.queue.ShutDown() // draining alone does not end the queue's own goroutine
+	w.queue.ShutDown() // ShutDownWithDrain alone does not end the queue's goroutine
 }
 
-// flush returns when all desired statuses are written, the context ends or Abort was called. A queue that shuts down would drop
-// delayed writes and retries.
+// flush returns when all desired statuses are written, when the context ends, or when Abort was called. It must run
+// before the queue shuts down, because a queue that shuts down drops delayed writes and retries.
 func (w *Writer) flush(ctx context.Context) {
 	for _, key := range w.unwritten() {
 		w.queue.Add(key)
@@ -154,7 +158,7 @@ func (w *Writer) flush(ctx context.Context) {
 	}
 }
 
-// unwritten returns the keys of desired statuses that are not written.
+// unwritten returns the keys of the objects whose desired status is not written yet.
 func (w *Writer) unwritten() []objectKey {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +171,8 @@ func (w *Writer) unwritten() []objectKey {
 	return keys
 }
 
-// RetryNow retries the failed writes that wait; if they fail again, they wait as after a first failure.
+// RetryNow retries at once the failed writes that wait for their next try. If a write fails again, it waits as long as
+// after a first failure.
 func (w *Writer) RetryNow() {
 	for _, key := range w.unwritten() {
 		if w.queue.NumRequeues(key) > 0 {
@@ -177,7 +182,7 @@ func (w *Writer) RetryNow() {
 	}
 }
 
-// Abort makes Stop wait only for the writes under way.
+// Abort makes Stop wait only for the writes that have already begun.
 func (w *Writer) Abort() { w.queue.ShutDown() }
 
 func (w *Writer) next(ctx context.Context) bool {
@@ -210,27 +215,27 @@ func (w *Writer) write(ctx context.Context, key objectKey) error {
 	}
 }
 
-// UpdatePodStatus submits the pod's PodScheduled condition and nominated node. A nomination is written at once. A condition
-// alone is delayed a moment, and dropped if the pod is placed meanwhile.
+// UpdatePodStatus submits the pod's condition PodScheduled and its nominated node. With a nominated node both are
+// written at once. Without one, the condition is written a moment later, unless the pod is placed meanwhile.
 func (w *Writer) UpdatePodStatus(pod *v1.Pod) (*v1.Pod, error) {
 	w.PutPod(pod, Settle)
 	return pod, nil
 }
 
-// UpdatePodGroup submits the PodGroup's status. A change of phase or conditions is written at once, counters alone a moment
-// later.
+// UpdatePodGroup submits the PodGroup's status. A change of the phase or conditions is written at once. A change of
+// only the counters is written a moment later.
 func (w *Writer) UpdatePodGroup(pg *api.PodGroup) (*api.PodGroup, error) {
 	w.PutPodGroup(pg, false)
 	return pg, nil
 }
 
-// UpdateQueueStatus submits the queue's allocated resources.
+// UpdateQueueStatus submits the allocated resources of the queue, which are written a moment later.
 func (w *Writer) UpdateQueueStatus(queue *api.QueueInfo) error {
 	w.putQueue(queue.Name, &desiredQueue{allocated: queue.Queue.Status.Allocated})
 	return nil
 }
 
-// Decided returns the status that was decided for the job's PodGroup and is not in the cache yet.
+// Decided returns the desired status of the job's PodGroup if the cache does not have this status yet; false otherwise.
 func (w *Writer) Decided(job *api.JobInfo) (*scheduling.PodGroupStatus, bool) {
 	if w == nil || job.PodGroup == nil {
 		return nil, false

@@ -18,33 +18,36 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// failurePolicy is the effect on a task of a policy that cannot be evaluated.
+// failurePolicy says what happens to a task if a policy cannot be evaluated.
 type failurePolicy string
 
 const (
-	// failClosed refuses the task.
+	// failClosed refuses the task, so that the task is not bound.
 	failClosed failurePolicy = "Fail"
-	// failOpen ignores the policy.
+	// failOpen ignores the policy, so that the task can be bound.
 	failOpen failurePolicy = "Ignore"
 )
 
-// maxCostLimit limits one evaluation of one expression, in CEL cost units. It is also the default, and the API server's
-// limit for one expression of an admission policy: some tenths of a second of work at worst. Only the cost ends an
-// evaluation reliably: a context that ends stops a comprehension, but not the comprehensions around it.
+// maxCostLimit is the upper limit and the default of a policy's costLimit, which bounds one evaluation of one
+// expression in CEL cost units. The API server has the same limit for one expression of an admission policy: some
+// tenths of a second of work at worst. A timeout does not replace the limit: the end of the context stops only the
+// innermost comprehension, not the comprehensions around it.
 const maxCostLimit = celconfig.PerCallLimit
 
-// Limits of compiled expressions, because a compiled expression takes hundreds of times the memory of its text.
+// Limits on the number and size of policies, because a compiled expression takes hundreds of times the memory of its
+// text.
 const (
 	maxPolicies = 100
-	// maxName, maxField and maxTexts bound, in bytes, a policy's name, each other text, and all texts together.
+	// maxName limits the name of a policy, maxField each of its other texts, and maxTexts the sum of all texts of all
+	// policies, in bytes.
 	maxName  = 253
 	maxField = 16 << 10
 	maxTexts = 64 << 10
-	// maxFindings limits how many findings are reported.
+	// maxFindings limits how many errors in the arguments are reported.
 	maxFindings = 20
 )
 
-// policyConfig is one policy of the configuration.
+// policyConfig is one policy in the plugin's arguments.
 type policyConfig struct {
 	name              string
 	matchCondition    string
@@ -56,7 +59,7 @@ type policyConfig struct {
 	costLimit uint64
 }
 
-// setters holds, for each field of a policy, a function that reads the field's value into the config.
+// setters has, for each field name of a policy, a function that parses the field's value into the policyConfig.
 var setters = map[string]func(*policyConfig, any) error{
 	"name":              func(c *policyConfig, v any) error { return setName(&c.name, v) },
 	"matchCondition":    func(c *policyConfig, v any) error { return setText(&c.matchCondition, v) },
@@ -80,7 +83,8 @@ func parseTimeout(args framework.Arguments) (time.Duration, error) {
 	return timeout, nil
 }
 
-// parsePolicies parses the list of policies; a missing list is empty. With an error it also returns the valid policies.
+// parsePolicies parses the plugin's list of policies. It returns no policies if the argument is missing. If one of the
+// policies is invalid, parsePolicies returns the policies together with an error.
 func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
 	value, ok := args[policiesArgument]
 	if !ok {
@@ -118,7 +122,8 @@ func parsePolicies(args framework.Arguments) ([]policyConfig, error) {
 	return configs, errors.Join(errs...)
 }
 
-// parsePolicy parses the policy at the index, and returns the label that names it in errors.
+// parsePolicy parses the policy at the index of the list. It also returns the label that identifies the policy in error
+// messages.
 func parsePolicy(item any, index int) (policyConfig, string, error) {
 	config := policyConfig{failurePolicy: failClosed, costLimit: maxCostLimit}
 	label := fmt.Sprintf("policy number %d", index+1)
@@ -152,7 +157,7 @@ func parsePolicy(item any, index int) (policyConfig, string, error) {
 	return config, label, errors.Join(errs...)
 }
 
-// stringKeys converts a mapping of either of the types that YAML libraries produce.
+// stringKeys converts a YAML mapping to a map with string keys. YAML libraries produce one of two map types.
 func stringKeys(value any) (map[string]any, error) {
 	switch mapping := value.(type) {
 	case map[string]any:
@@ -219,14 +224,14 @@ func setCostLimit(target *uint64, value any) error {
 	return nil
 }
 
-// describe describes a YAML value for an error.
+// describe returns a description of a YAML value for error messages.
 func describe(value any) string {
 	switch v := value.(type) {
 	case nil:
 		return "nothing"
 	case string:
 		return brief.Value(v)
-	case float64: // integers that passed through JSON, which %v would write with an exponent
+	case float64: // a number that passed through JSON; %v could write it with an exponent
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case []any:
 		return "a list"
@@ -237,7 +242,7 @@ func describe(value any) string {
 	}
 }
 
-// joined joins the errors, up to a limit.
+// joined joins the errors into one. It reports at most maxFindings errors, and how many more exist.
 func joined(errs ...error) error {
 	var reported []error
 	total := 0
@@ -265,7 +270,7 @@ func joined(errs ...error) error {
 	return errors.Join(reported...)
 }
 
-// meant ends a message about an unknown key with the nearest known key, or with all known keys if none is near.
+// meant returns the end of a message about an unknown key: the known key with the most similar name, or all known keys.
 func meant(key string, known []string) string {
 	if near := suggest.Nearest(key, known); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)

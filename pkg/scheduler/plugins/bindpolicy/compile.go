@@ -20,7 +20,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// The variables of an expression.
+// The variables that an expression of a policy can use.
 const (
 	podVariable      = "pod"
 	nodeVariable     = "node"
@@ -30,21 +30,22 @@ const (
 // expression is a compiled CEL expression. It is safe for concurrent use.
 type expression struct {
 	text string
-	// variables are the variables that the expression uses. They must be read before it is evaluated.
+	// variables are the variables that the expression uses. Their objects must be read before the expression is evaluated.
 	variables []string
 	program   cel.Program
-	// costLimit is the assumed cost of an evaluation that ended without reporting its cost.
+	// costLimit is the cost limit of the expression. It also stands for the cost of an evaluation that ended without
+	// reporting its cost.
 	costLimit uint64
 }
 
-// newEnv returns the CEL environment of policies: all function libraries of the Kubernetes API server, and the three
-// variables.
+// newEnv returns the CEL environment of policies: all function libraries of the Kubernetes API server, and the
+// variables of expressions.
 //
-// The variables have real types, so that a misspelt field is found when the configuration is loaded. The types are
-// derived from the Go types of the API (types.go) rather than given as cel-go native types. The values are then the
-// objects as the API server serialises them, under their JSON names: has() distinguishes an absent field from a zero
-// one, and quantities and times are strings for quantity() and timestamp(). So an expression for a
-// ValidatingAdmissionPolicy means the same here.
+// The variables have the API objects' types, so that a misspelt field is found when the configuration is loaded. The
+// types are derived from the Go types of the API (types.go); they are not cel-go native types. So the values are the
+// objects as the API server serialises them, with JSON field names. has() then distinguishes an absent field from a
+// zero value, and quantities and times are strings for quantity() and timestamp(). An expression of a
+// ValidatingAdmissionPolicy therefore means the same here.
 func newEnv() (*cel.Env, error) {
 	declare := newDeclarer()
 	options := environment.VersionedOptions{IntroducedVersion: version.MajorMinor(1, 0)}
@@ -67,7 +68,7 @@ func newEnv() (*cel.Env, error) {
 	return set.StoredExpressionsEnv(), nil
 }
 
-// compilePolicies compiles and type-checks the policies. It reports every expression that does not compile.
+// compilePolicies compiles and type-checks the policies. The error names every expression that does not compile.
 func compilePolicies(configs []policyConfig) ([]*policy, error) {
 	if len(configs) == 0 {
 		return nil, nil
@@ -120,8 +121,8 @@ func compileExpression(env *cel.Env, field, text string, want *cel.Type, costLim
 	return &expression{text: text, variables: variablesOf(ast), program: program, costLimit: costLimit}, nil
 }
 
-// variablesOf lists the variables that the expression names. It also counts a comprehension variable that hides one of
-// them, which only costs a read.
+// variablesOf returns the variables that the expression uses. If a comprehension declares its own variable with one of
+// these names, the name counts too; the only effect is a needless read.
 func variablesOf(ast *cel.Ast) []string {
 	named := map[string]bool{}
 	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bindpolicy is a last check before a bind: CEL policies over the pod, the node and the PodGroup, read from the
-// API server at that moment, not from the session's snapshot.
+// Package bindpolicy checks CEL policies over the pod, the node and the PodGroup as the last check before a bind. The objects are
+// read from the API server at that moment, not taken from the session's snapshot.
 //
-// A policy is compiled and type-checked when the configuration is loaded (compile.go). It is evaluated in the plugin's
-// pre-bind step (policy.go) over objects that are read only if an expression names them (view.go). The step writes
-// nothing, so it has nothing to roll back.
+// A policy is compiled and type-checked when the configuration is loaded (compile.go). The plugin's pre-bind step evaluates the
+// policy (policy.go). The step reads an object only if an expression uses it (view.go). The step writes nothing, so it has nothing
+// to roll back.
 package bindpolicy
 
 import (
@@ -21,7 +21,7 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "bindpolicy"
 
-// The arguments of the plugin.
+// The names of the plugin's arguments.
 const (
 	policiesArgument = "bindpolicy.policies"
 	timeoutArgument  = "bindpolicy.timeout"
@@ -29,8 +29,8 @@ const (
 
 const (
 	defaultTimeout = 10 * time.Second
-	// verdictGrace is the step's time beyond the check's own timeout, so that the failure policies still apply after a
-	// check that timed out.
+	// verdictGrace is how much longer the pre-bind step may take than the timeout of its check. The step needs this time
+	// to apply the failure policies after a check that timed out.
 	verdictGrace = 5 * time.Second
 )
 
@@ -63,7 +63,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// New builds the plugin and compiles its policies. It fails where Spec().Validate does.
+// New builds the plugin and compiles its policies. It returns an error for the same arguments as Spec().Validate.
 func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 	settings, err := load(args)
 	if err != nil {
@@ -81,7 +81,7 @@ type settings struct {
 	timeout  time.Duration
 }
 
-// load parses and compiles the arguments. It reports all errors at once, up to a limit.
+// load parses and compiles the plugin's arguments. It reports all errors at once, up to maxFindings.
 func load(args framework.Arguments) (settings, error) {
 	timeout, timeoutErr := parseTimeout(args)
 	configs, parseErr := parsePolicies(args)
@@ -89,7 +89,7 @@ func load(args framework.Arguments) (settings, error) {
 	return settings{policies: policies, timeout: timeout}, joined(timeoutErr, parseErr, compileErr)
 }
 
-// idle is the plugin without policies. It has no step.
+// idle is the plugin when no policies are configured. It has no pre-bind step.
 type idle struct{ framework.NoFilter }
 
 // Name implements framework.Plugin.
@@ -101,7 +101,7 @@ func (idle) OnSessionOpen(*framework.Session) {}
 // OnSessionClose implements framework.Plugin.
 func (idle) OnSessionClose(*framework.Session) {}
 
-// plugin is the plugin with policies.
+// plugin is the plugin when policies are configured.
 type plugin struct {
 	idle
 	settings
@@ -118,8 +118,8 @@ func (p *plugin) PreBindOptions() []framework.PreBindOption {
 	return []framework.PreBindOption{framework.WithTimeout(p.timeout + verdictGrace)}
 }
 
-// PreBind implements framework.PreBinder. It returns the refusal of the first policy, in the order of the
-// configuration, that refuses the task.
+// PreBind implements framework.PreBinder. It checks the policies in the order of the configuration, and returns the
+// refusal of the first policy that refuses the task.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	check, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -128,7 +128,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 		if err := policy.check(check, live); err != nil {
 			return err
 		}
-		// After the check's own timeout the failure policies decide. After the end of the step's context they do not.
+		// If the check's own timeout has passed, the failure policies decide. If the step's context has ended, the task is
+		// refused.
 		if ctx.Err() != nil {
 			return fmt.Errorf("the check of pod %s/%s on node %s was ended: %w", task.Namespace, task.Name, nodeName, context.Cause(ctx))
 		}
@@ -136,5 +137,5 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// Rollback implements framework.PreBinder. The check wrote nothing.
+// Rollback implements framework.PreBinder. It does nothing, because PreBind writes nothing.
 func (p *plugin) Rollback(context.Context, *api.TaskInfo, string) error { return nil }

@@ -15,26 +15,28 @@ import (
 )
 
 const (
-	// maxMessage limits, in bytes, the text that a policy adds to an error, an event and a condition.
+	// maxMessage limits, in bytes, the reason that a policy adds to an error, an event and a condition.
 	maxMessage = 300
-	// maxCheckCost limits the cost of all policies together for the check of one task. It is the API server's limit for all
-	// expressions of one object.
+	// maxCheckCost limits the total CEL cost of all policies in the check of one task. The API server has the same limit
+	// for all expressions that check one object.
 	maxCheckCost = celconfig.RuntimeCELCostBudget
 )
 
 // policy is one compiled policy. It is safe for concurrent use.
 type policy struct {
 	name string
-	// matchCondition is nil if the policy applies to every task.
+	// matchCondition selects the tasks to which the policy applies; nil if it applies to every task.
 	matchCondition *expression
 	expression     *expression
-	// messageExpression and message give the reason of a refusal, in this order of preference; both are optional.
+	// messageExpression and message give the reason of a refusal. If both are set, messageExpression is preferred. Both
+	// are optional.
 	messageExpression *expression
 	message           string
 	failurePolicy     failurePolicy
 }
 
-// check returns nil if the policy allows binding the task, and otherwise an error that names policy, pod and node.
+// check returns nil if the policy allows binding the task. Otherwise it returns an error that names the policy, the pod
+// and the node.
 func (p *policy) check(ctx context.Context, live *view) error {
 	allowed, err := p.evaluate(ctx, live)
 	var gone *goneError
@@ -73,7 +75,8 @@ func (p *policy) evaluate(ctx context.Context, live *view) (bool, error) {
 	return allowed, nil
 }
 
-// reason returns why the policy refuses: the result of the message expression, else the message, else the expression.
+// reason returns why the policy refuses the task: the result of the message expression, or else the message, or else
+// the text of the expression.
 func (p *policy) reason(ctx context.Context, live *view) string {
 	if p.messageExpression != nil {
 		text, err := evaluate[string](ctx, p.messageExpression, live)
@@ -93,7 +96,8 @@ func (p *policy) refusal(live *view, reason string) error {
 		p.name, live.task.Namespace, live.task.Name, live.node, brief.Cut(reason, maxMessage))
 }
 
-// evaluate reads the variables of the expression and evaluates it, until the context ends or the cost limit is reached.
+// evaluate reads the variables that the expression uses, and evaluates the expression. It ends early if the context
+// ends or the cost limit is reached.
 func evaluate[T bool | string](ctx context.Context, x *expression, live *view) (T, error) {
 	var zero T
 	if err := live.read(ctx, x.variables); err != nil {

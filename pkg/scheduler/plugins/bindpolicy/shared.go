@@ -10,21 +10,21 @@ import (
 // sharedReads shares reads of one object among the members of a gang, whose steps run concurrently. The zero value is
 // ready for use.
 //
-// Invariants: at most one read of each key is in flight, and a caller only gets the result of a read that began after
-// the call. So a caller does not use a read that is already in flight, because that may return an older version of the
-// object. All callers that arrive meanwhile share the next read:
+// Two rules hold. At most one read of each key is in flight. And a caller only gets the result of a read that began after
+// its call. So a caller does not use a read that is already in flight, because that read may return an older version of
+// the object. All callers that arrive during a read share the next read:
 //
 //	first caller ──► read A ──────────┐
 //	second, third caller ──► wait ──► read B, returned to both
 //
-// A read is cancelled when all its callers have left. It lasts no longer than the longest of their deadlines.
+// A read is cancelled when all its callers have stopped waiting, at the latest at the last of their deadlines.
 type sharedReads struct {
 	mu sync.Mutex
 	// queues has an entry for each key with a read in flight.
 	queues map[string]*keyQueue
 }
 
-// keyQueue is the queue of one key. At most one read waits behind the one in flight.
+// keyQueue is the queue of reads of one key. At most one read waits until the read in flight has ended.
 type keyQueue struct {
 	next *sharedRead
 }
@@ -33,15 +33,16 @@ type sharedRead struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	read   func(context.Context) (object, error)
-	// waiters counts the callers that have not left; guarded by sharedReads.mu.
+	// waiters counts the callers that still wait for this read; guarded by sharedReads.mu.
 	waiters int
-	// done is closed when object and err are set.
+	// done is closed once the results, object and err, are set.
 	done   chan struct{}
 	object object
 	err    error
 }
 
-// get returns the result of a read that began after the call, or the context's error.
+// get returns the result of a read of the key that began after the call. If the context ends first, it returns the
+// context's error.
 func (s *sharedReads) get(ctx context.Context, key string, read func(context.Context) (object, error)) (object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (s *sharedReads) get(ctx context.Context, key string, read func(context.Con
 	}
 }
 
-// join adds the caller to the next read of the key, and starts it if none is in flight.
+// join adds the caller to the next read of the key. It starts that read at once if no read of the key is in flight.
 func (s *sharedReads) join(ctx context.Context, key string, read func(context.Context) (object, error)) *sharedRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +80,7 @@ func (s *sharedReads) join(ctx context.Context, key string, read func(context.Co
 	return r
 }
 
-// leave removes a caller. After the last one it cancels the read.
+// leave removes a caller that no longer waits for the read. If it was the last caller, the read is cancelled.
 func (s *sharedReads) leave(key string, r *sharedRead) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *sharedReads) leave(key string, r *sharedRead) {
 	}
 }
 
-// run runs the key's reads one after the other until no caller waits for one.
+// run runs the reads of the key one after the other, until no read waits to be run.
 func (s *sharedReads) run(key string, r *sharedRead) {
 	for r != nil {
 		r.object, r.err = r.read(r.ctx)
@@ -102,7 +103,7 @@ func (s *sharedReads) run(key string, r *sharedRead) {
 	}
 }
 
-// pop returns the waiting read, and removes the queue if there is none.
+// pop returns the read of the key that waits to be run. If none waits, it removes the queue of the key and returns nil.
 func (s *sharedReads) pop(key string) *sharedRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()

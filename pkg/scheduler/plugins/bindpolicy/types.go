@@ -13,12 +13,12 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// unbounded is the declared size of lists and maps. Only cost estimates use that size, and the plugin makes
-// none.
+// unbounded is the declared size of lists and maps. CEL uses the size only in cost estimates, and the plugin makes no
+// estimates.
 const unbounded = -1
 
-// declarer derives CEL type declarations from the Go types of an API, following their JSON encoding. Each Go
-// struct becomes one CEL type.
+// declarer derives CEL type declarations from the Go types of an API. The declarations follow the JSON encoding of the
+// Go types. Each Go struct becomes one CEL type.
 type declarer struct {
 	structs map[reflect.Type]*apiservercel.DeclType
 }
@@ -58,7 +58,8 @@ func (d *declarer) declare(t reflect.Type) *apiservercel.DeclType {
 	return apiservercel.DynType
 }
 
-// declareStruct declares a struct. If a type contains itself, the inner one is declared as dyn.
+// declareStruct declares the CEL type of a struct. If a struct type contains itself, the inner occurrence is declared
+// as dyn.
 func (d *declarer) declareStruct(t reflect.Type) *apiservercel.DeclType {
 	if known, ok := d.structs[t]; ok {
 		return known
@@ -70,7 +71,7 @@ func (d *declarer) declareStruct(t reflect.Type) *apiservercel.DeclType {
 	return d.structs[t]
 }
 
-// addFields adds the fields of a struct under their JSON names, including fields of inlined structs.
+// addFields adds the fields of a struct under their JSON names. It includes the fields of inlined structs.
 func (d *declarer) addFields(t reflect.Type, fields map[string]*apiservercel.DeclField) {
 	for field := range structFields(t) {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -101,7 +102,7 @@ func structFields(t reflect.Type) func(yield func(reflect.StructField) bool) {
 	}
 }
 
-// encodesItself returns the CEL type of a Go type with its own JSON encoding; nil for a type without one.
+// encodesItself returns the CEL type of a Go type that has its own JSON encoding; nil if the Go type has none.
 func encodesItself(t reflect.Type) *apiservercel.DeclType {
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](),
@@ -114,7 +115,7 @@ func encodesItself(t reflect.Type) *apiservercel.DeclType {
 	return nil
 }
 
-// typeName returns a name such as core.v1.PodSpec, unique among the API groups in use.
+// typeName returns the CEL name of a Go type, such as core.v1.PodSpec. The name is unique among the API groups in use.
 func typeName(t reflect.Type) string {
 	group, version := path.Split(t.PkgPath())
 	return strings.Join([]string{path.Base(group), version, t.Name()}, ".")

@@ -18,18 +18,18 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// goneError is a finding that applies despite any failure policy: if the pod or the node no longer exists, there is
-// nothing to bind.
+// goneError reports that the pod or the node no longer exists. It refuses the task whatever the failure policy is,
+// because the pod cannot be bound to the node.
 type goneError struct{ finding string }
 
 func (e *goneError) Error() string { return e.finding }
 
 func gone(format string, args ...any) error { return &goneError{fmt.Sprintf(format, args...)} }
 
-// object is an API object as the API server serialises it. It is shared between readers and never changed.
+// object is an API object as the API server serialises it. Several readers share it, so it must not be changed.
 type object = map[string]any
 
-// reader reads live objects.
+// reader reads the current objects from the API server.
 type reader struct {
 	kube   kubernetes.Interface
 	vc     vcclient.Interface
@@ -40,16 +40,17 @@ func newReader(kube kubernetes.Interface, vc vcclient.Interface) *reader {
 	return &reader{kube: kube, vc: vc}
 }
 
-// view gives one step access to the cluster. Each object is read at most once, after the step has begun, and only if an
-// evaluated expression names it. It is not safe for concurrent use.
+// view gives one pre-bind step access to objects of the API server. Each object is read at most once, after the step
+// has begun, and only if an evaluated expression uses it. A view is not safe for concurrent use.
 type view struct {
 	reader *reader
 	task   *api.TaskInfo
 	node   string
-	// objects are the variables that were read. errs are the errors of the variables that could not be read.
+	// objects has the objects that were read, by variable. errs has the errors of variables whose objects could not be
+	// read.
 	objects map[string]any
 	errs    map[string]error
-	// spent is the cost of evaluations so far, in CEL cost units.
+	// spent is the total cost of all evaluations so far, in CEL cost units.
 	spent uint64
 }
 
@@ -57,7 +58,7 @@ func (r *reader) view(task *api.TaskInfo, node string) *view {
 	return &view{reader: r, task: task, node: node, objects: map[string]any{}, errs: map[string]error{}}
 }
 
-// spend adds the cost of an evaluation.
+// spend adds the cost of one evaluation of the expression to v.spent.
 func (v *view) spend(x *expression, details *cel.EvalDetails) {
 	cost := x.costLimit
 	if details != nil && details.ActualCost() != nil {
@@ -66,8 +67,9 @@ func (v *view) spend(x *expression, details *cel.EvalDetails) {
 	v.spent += cost
 }
 
-// read makes the variables available. It reads variables that were not read before in parallel. It returns the first
-// error in the order of the variables, or a goneError if the pod can no longer be bound to the node.
+// read reads the objects of the variables, so that an expression can use them. Objects that were not read before are
+// read in parallel. read returns the first error in the order of the variables. A goneError, which means that the pod
+// can no longer be bound to the node, comes before all other errors.
 func (v *view) read(ctx context.Context, variables []string) error {
 	type result struct {
 		object object
@@ -152,7 +154,8 @@ func (v *view) getPodGroup(ctx context.Context) (object, error) {
 	})
 }
 
-// serialised returns the object's JSON form, with its apiVersion and kind, which clients leave out.
+// serialised returns the object's JSON form. It adds the apiVersion and the kind, because objects from a client have
+// neither.
 func serialised(from runtime.Object, apiVersion, kind string) (object, error) {
 	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {

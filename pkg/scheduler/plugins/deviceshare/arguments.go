@@ -18,7 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// The plugin's arguments about Device objects. An argument that Koordinator's plugin also has keeps Koordinator's name.
+// The plugin's arguments that concern Device objects. An argument that Koordinator's plugin also has keeps
+// Koordinator's name.
 const (
 	strategyArgument    = "scoringStrategy"
 	noAlignmentArgument = "disableDeviceNUMATopologyAlignment"
@@ -28,7 +29,7 @@ const (
 	adaptionArgument    = "devicePluginAdaption"
 )
 
-// The types of scoring strategies, in the argument scoringStrategy.
+// The valid types of a scoring strategy in the argument scoringStrategy.
 const (
 	fragmentationStrategy = "Fragmentation"
 	leastAllocated        = "LeastAllocated"
@@ -36,10 +37,10 @@ const (
 )
 
 const (
-	// defaultWeight is the default factor for a node's score by its devices. It makes this score outweigh the scores of
-	// other plugins, which add up to some hundreds: a GPU is more expensive than all else on a node.
+	// defaultWeight is the default factor for a node's score by its devices. It is high, so that this score outweighs the
+	// scores of other plugins, which add up to some hundreds. A GPU is more expensive than all other resources of a node.
 	defaultWeight = 100
-	// maxResourceWeight is Kubernetes' limit for a resource in a scoring strategy.
+	// maxResourceWeight is Kubernetes' limit for the weight of a resource in a scoring strategy.
 	maxResourceWeight = 100
 
 	defaultTemplatesNamespace = "koordinator-system"
@@ -66,22 +67,22 @@ func arguments() []framework.Argument {
 
 // settings are the plugin's parsed arguments.
 type settings struct {
-	// policy and backendWeight are arguments of upstream's ways of sharing devices (backends).
+	// policy and backendWeight are the arguments for upstream's ways of sharing devices (backends).
 	policy        string
 	backendWeight int
 
 	strategy scoringStrategy
-	// unaligned reports whether NUMA policies of pods are ignored when devices are chosen.
+	// unaligned reports whether the plugin ignores the NUMA policies of pods when it chooses devices.
 	unaligned bool
 	templates templatesConfig
 	unshared  []model
-	// nicTopology is the key of a label of devices that groups NICs with nearby GPUs. If it is empty, PCIe switches group
-	// them.
+	// nicTopology is the key of a label of devices that groups NICs with nearby GPUs. If it is empty, NICs and GPUs are
+	// grouped by PCIe switch.
 	nicTopology string
 	adaption    bool
 }
 
-// scoringStrategy is the argument of that name: which nodes and devices are preferred.
+// scoringStrategy is the plugin's argument scoringStrategy. It says which nodes and devices are preferred.
 type scoringStrategy struct {
 	Type      string           `json:"type"`
 	Resources []resourceWeight `json:"resources"`
@@ -93,14 +94,15 @@ type resourceWeight struct {
 	Weight int64           `json:"weight"`
 }
 
-// templatesConfig names the ConfigMap with the shared-resource templates, and the resources whose requests are by template.
+// templatesConfig names the ConfigMap with the shared-resource templates. A GPU request that uses one of
+// MatchedResources must match a template.
 type templatesConfig struct {
 	Namespace        string            `json:"configMapNamespace"`
 	Name             string            `json:"configMapName"`
 	MatchedResources []v1.ResourceName `json:"matchedResources"`
 }
 
-// model is a model of GPUs, with its vendor.
+// model is a model of GPUs, together with its vendor.
 type model struct {
 	Vendor string `json:"vendor"`
 	Model  string `json:"model"`
@@ -139,13 +141,14 @@ func load(args framework.Arguments) (settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// decode decodes the argument with that name, whose type is Object, into a variable that holds the defaults.
+// decode decodes the argument with the given name, whose type is Object, into the variable at into. The variable keeps
+// its defaults for fields that the argument does not set.
 func decode(args framework.Arguments, name string, into any) error {
 	value, given := args[name]
 	if !given {
 		return nil
 	}
-	text, err := yamlv2.Marshal(value) // the inverse of how the configuration was parsed
+	text, err := yamlv2.Marshal(value) // the configuration was parsed as YAML, so marshalling restores the text
 	if err == nil {
 		err = yaml.UnmarshalStrict(text, into)
 	}
@@ -180,7 +183,7 @@ func (s *settings) checkStrategy() error {
 	return errors.Join(errs...)
 }
 
-// weight returns the factor for the score of a node by its devices.
+// weight returns the factor for a node's score by its devices.
 func (s *scoringStrategy) weight() float64 {
 	if s.Weight == nil {
 		return defaultWeight

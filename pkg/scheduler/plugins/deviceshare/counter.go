@@ -15,13 +15,13 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// counter computes the device resources of nodes and pods from Device objects. The free amounts that it returns for a node
-// are an upper bound: use of unavailable devices, and amounts in annotations beyond the existing devices, do not reduce the
-// free amounts of other devices.
+// counter computes the device resources of nodes and pods from Device objects. The free amounts that it returns for a
+// node are an upper bound. If pods use devices that are unavailable or do not exist, this does not reduce the free
+// amounts of other devices.
 type counter struct {
 	inventories atomic.Pointer[inventories]
 
-	// mu guards changed, the nodes whose Device objects have changed since the last call of ChangedNodes.
+	// mu guards changed, the set of nodes whose Device objects have changed since the last call of ChangedNodes.
 	mu      sync.Mutex
 	changed map[string]bool
 }
@@ -48,7 +48,7 @@ func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all ma
 	}
 	state := inventory.unused
 	for pod := range pods {
-		a, _ := allocator.AllocationOf(pod) // the ledger reports errors in the annotation
+		a, _ := allocator.AllocationOf(pod) // errors are ignored here: the ledger logs them
 		state = state.With(a)
 	}
 	return state.FreeSum().Counted(), inventory.unused.FreeSum().Counted()

@@ -14,42 +14,43 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// Annotations that device plugins read in addition to, or instead of, device-allocated.
+// Annotations of pods that vendors' device plugins read in addition to, or instead of, device-allocated.
 const (
-	// bindTimestamp and predicateTime are the time at which the devices were chosen, in nanoseconds since 1970. When the
-	// kubelet asks a device plugin for devices, the device plugin serves the pod that has waited longest.
+	// bindTimestamp and predicateTime hold the time at which the pod's devices were chosen, in nanoseconds since 1970.
+	// When the kubelet asks a device plugin for devices, the device plugin serves the pod with the earliest time.
 	bindTimestamp = "scheduling.koordinator.sh/bind-timestamp"
 	predicateTime = "predicate-time"
-	// gpuMinors are the minors of the pod's GPUs, such as "0,1".
+	// gpuMinors holds the minors of the pod's GPUs, such as "0,1".
 	gpuMinors = "scheduling.koordinator.sh/gpu-minors"
-	// huaweiNPUCore is a list of minors, or one minor with a template, such as "0-vir01". huawei310P is a list of devices,
-	// such as "Ascend310P-0,Ascend310P-1".
+	// huaweiNPUCore holds the minors of the pod's NPUs, or one minor with a template, such as "0-vir01". huawei310P holds
+	// the names of the pod's NPUs, such as "Ascend310P-0,Ascend310P-1".
 	huaweiNPUCore = "huawei.com/npu-core"
 	huawei310P    = "huawei.com/Ascend310P"
-	// cambriconAssigned is "false" until the device plugin has seen the pod. cambriconProfile is the minor, cores and
+	// cambriconAssigned is "false" until the device plugin has seen the pod. cambriconProfile holds the minor, cores and
 	// memory of the pod's device, such as "0_10_4".
 	cambriconAssigned = "CAMBRICON_DSMLU_ASSIGHED"
 	cambriconProfile  = "CAMBRICON_DSMLU_PROFILE"
-	// metaxAllocated is JSON: for each container the UUID, compute and memory of its devices.
+	// metaxAllocated holds JSON: for each container, the UUID, compute and memory of its devices.
 	metaxAllocated = "metax-tech.com/gpu-devices-allocated"
 )
 
-// Units in which device plugins of vendors count memory, in bytes.
+// The units in which vendors' device plugins count memory, in bytes.
 const (
 	cambriconMemoryUnit = 256 << 20
 	metaxMemoryUnit     = 1 << 20
 )
 
-// duo310P is the model of NPUs whose device plugin reads the annotation huawei310P.
+// duo310P is the model of NPUs whose device plugin reads the annotation huawei310P instead of huaweiNPUCore.
 const duo310P = "Ascend-310P3-300I-DUO"
 
-// vendors are the vendors whose device plugins have their own formats. adapt sets the annotations of that format. lock is
-// the annotation that locks a node while a pod waits for its device; empty if several pods may wait at the same time.
+// vendors are the vendors whose device plugins read annotations in their own formats. adapt sets these annotations on a
+// pod. lock is the annotation that locks a node while a pod waits for its devices. It is empty if several pods may wait
+// at the same time.
 var vendors = map[string]struct {
 	adapt func(pod *v1.Pod, inventory *allocator.Inventory, gpus []allocator.DeviceAllocation) error
 	lock  string
-	// most is the maximum number of devices of a pod; 0 for no limit. unit is the unit in which the device plugin counts
-	// memory, in bytes. A pod must have at least one unit of each of its devices.
+	// most is the maximum number of devices of a pod; 0 for no limit. unit is the number of bytes in which the device
+	// plugin counts memory. A pod must have at least one unit of each of its devices.
 	most int
 	unit int64
 }{
@@ -58,8 +59,8 @@ var vendors = map[string]struct {
 	"metax":     {adapt: adaptMetaX, lock: "hami.io/mutex.lock", unit: metaxMemoryUnit},
 }
 
-// vendorRefusal returns why the device plugin of the node's vendor cannot serve the request; empty if it can, or does
-// not read the scheduler's choice.
+// vendorRefusal returns why the device plugin of the node's vendor cannot serve the request. It returns an empty text
+// if the device plugin can serve it, or if the device plugin does not read the scheduler's choice.
 func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory) string {
 	amounts, count, _ := request.Wants(allocator.GPU)
 	if !p.adaption || count == 0 {
@@ -78,7 +79,7 @@ func (p *plugin) vendorRefusal(request *allocator.Request, inventory *inventory)
 	return ""
 }
 
-// adapt sets the annotations from which device plugins read the allocation of the pod.
+// adapt sets the annotations of the pod from which device plugins read the pod's devices.
 func adapt(pod *v1.Pod, inventory *allocator.Inventory, allocation *allocator.Allocation) error {
 	pod.Annotations[bindTimestamp] = now()
 	gpus := allocation[allocator.GPU]
@@ -155,7 +156,8 @@ func adaptMetaX(pod *v1.Pod, _ *allocator.Inventory, gpus []allocator.DeviceAllo
 	return nil
 }
 
-// coreAndMemory returns the pod's share of the device: the cores in hundredths, and the memory as a number of units.
+// coreAndMemory returns how much the pod has of the device: the cores in hundredths, and the memory as a number of
+// units.
 func coreAndMemory(d *allocator.DeviceAllocation, unit int64) (core, memory int64, err error) {
 	core, memory = d.Amounts[allocator.Core], d.Amounts[allocator.Memory]/unit
 	if core == 0 || memory == 0 {

@@ -26,30 +26,32 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// clusterDevices holds the cluster's Device objects, from an informer. No session opens before the objects are listed, so a
-// session sees all of them. If the API server does not serve this resource, sessions open without Device objects.
+// clusterDevices holds the cluster's Device objects, which an informer watches. Sessions start after the objects are
+// listed, so each session sees all of them. If the API server does not serve Device objects, sessions start without
+// them.
 type clusterDevices struct {
 	kube   kubernetes.Interface
 	lister listers.DeviceLister
 	// podsOn returns the pods that are bound to a node and have not ended.
 	podsOn func(node string) []*v1.Pod
-	// changes counts the changes of Device objects that the informer has reported.
+	// changes counts how often the informer has reported a change of a Device object.
 	changes atomic.Int64
 	counter *counter
-	// had has the names of nodes whose Device objects were deleted. Until a restart such nodes take no pods whose devices
-	// are only counted, and chosen by the kubelet. Names are few and small, and are never removed.
+	// had has the names of nodes whose Device objects were deleted. Until the scheduler restarts, such a node takes no
+	// pods that only request a number of GPUs, because the kubelet would choose these GPUs. Names are few and small, so
+	// they are never removed.
 	had sync.Map
 	// informer watches the Device objects.
 	informer cache.SharedIndexInformer
 
 	mu        sync.Mutex
 	templates map[string]*templates
-	// inventories are the inventories of nodes, by the options for reading Device objects.
+	// inventories caches the inventories of nodes, by the options for reading Device objects.
 	inventories map[allocator.InventoryOptions]*inventories
 }
 
 // watchDevices returns the Device objects of the scheduler's cluster, and the informer that must run for them. All
-// configurations of a scheduler share both.
+// plugin configurations of a scheduler share both.
 func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInformer, error) {
 	client, err := clientset.NewForConfig(h.RestConfig())
 	if err != nil {
@@ -63,7 +65,8 @@ func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInfor
 	return made, []cache.SharedIndexInformer{made.informer}, nil
 }
 
-// inventoriesOf returns the nodes' devices, read with these options. From then on the counter uses these inventories, too.
+// inventoriesOf returns the inventories of nodes, read with the given options. From then on the resource counter uses
+// these inventories, too.
 func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inventories {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +79,8 @@ func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inve
 	return known
 }
 
-// templatesOf returns the shared-resource templates in the ConfigMap, and starts the informer that watches it.
+// templatesOf returns the shared-resource templates in the configured ConfigMap, and starts the informer that watches
+// the ConfigMap.
 func (d *clusterDevices) templatesOf(h framework.Handle, config templatesConfig) (*templates, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +128,7 @@ func newClusterDevices(h framework.Handle, client clientset.Interface) (*cluster
 	return d, nil
 }
 
-// of returns the Device object of the named node; nil if the node has none.
+// of returns the Device object of the named node; nil if the node has no Device object.
 func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
 	device, err := d.lister.Get(node)
 	if err != nil {
@@ -133,9 +137,11 @@ func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
 	return device
 }
 
-// byNumbers returns why a node without a Device object must not take pods whose devices are only counted, and chosen by the
-// kubelet; empty if it may. pods are the pods on the node. If the Device object is missing only for a moment, pods on the
-// node have certain devices, and the kubelet could give the same devices to other pods.
+// byNumbers returns why a node without a Device object must not take pods that only request a number of GPUs; empty if
+// the node may take them. The kubelet chooses the GPUs of such pods. pods are the pods on the node.
+//
+// If the Device object is missing only for a moment, pods on the node have certain devices from it. The kubelet could
+// give the same devices to other pods.
 func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 	if _, had := d.had.Load(node); had {
 		return "node(s) had a Device object, which was deleted"
@@ -159,21 +165,21 @@ type inventories struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
 	known map[string]*inventory
-	// made counts the inventories that were read.
+	// made counts how many inventories were read from Device objects.
 	made uint64
 }
 
-// inventory is a node's devices, and the objects from which they were read. unused is the state of the devices without use
-// by pods.
+// inventory holds a node's devices, and the objects from which they were read. unused is the state of the devices in
+// which no pod uses them.
 type inventory struct {
 	*allocator.Inventory
 	unused *allocator.State
 	device *schedulingv1alpha1.Device
-	// node is the node whose labels were read, in the version that was compared last.
+	// node is the node whose labels were read, in the version that was last compared with the current node.
 	node *v1.Node
-	// changes is clusterDevices.changes at the last check that the inventory is up to date.
+	// changes is the value of clusterDevices.changes at the last check that the inventory is up to date.
 	changes int64
-	// key is equal for inventories that accept the same requests. number is unique.
+	// key is equal for inventories that can serve the same requests. number is unique for each inventory.
 	key, number uint64
 }
 
@@ -181,11 +187,11 @@ func newInventories(devices *clusterDevices, options allocator.InventoryOptions)
 	return &inventories{devices: devices, options: options, seed: maphash.MakeSeed(), known: map[string]*inventory{}}
 }
 
-// of returns the node's devices; nil for a node without Device object.
+// of returns the devices of the node; nil for a node without a Device object.
 func (i *inventories) of(node *v1.Node) *inventory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	known, changes := i.known[node.Name], i.devices.changes.Load() // loaded first, so that a change while the object is read is noticed
+	known, changes := i.known[node.Name], i.devices.changes.Load() // loaded first, so that later changes are noticed
 	if known != nil && known.changes == changes && known.node == node {
 		return known
 	}
@@ -210,8 +216,8 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	return made
 }
 
-// latest returns the current devices of the named node; nil if it has no Device object. It uses the last known node
-// labels.
+// latest returns the current devices of the named node; nil if the node has no Device object. It uses the labels of the
+// node that were seen last.
 func (i *inventories) latest(node string) *allocator.Inventory {
 	device := i.devices.of(node)
 	if device == nil {
@@ -227,11 +233,11 @@ func (i *inventories) latest(node string) *allocator.Inventory {
 	if known != nil {
 		seen = known.node
 	}
-	read, _ := allocator.NewInventory(device, seen, i.options) // a session that reads the object reports its errors
+	read, _ := allocator.NewInventory(device, seen, i.options) // errors are ignored: a session that reads the object logs them
 	return read
 }
 
-// nodeOf returns the last known version of the named node; nil if the node is unknown.
+// nodeOf returns the last known version of the named node; nil if the node is not known.
 func (i *inventories) nodeOf(name string) *v1.Node {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -241,7 +247,7 @@ func (i *inventories) nodeOf(name string) *v1.Node {
 	return nil
 }
 
-// keepOnly drops the inventories of nodes that are not among these nodes.
+// keepOnly drops the cached inventories of all nodes that are not in the given map.
 func (i *inventories) keepOnly(nodes map[string]*api.NodeInfo) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -255,5 +261,5 @@ func (i *inventories) keepOnly(nodes map[string]*api.NodeInfo) {
 	}
 }
 
-// model returns the model of the node's GPUs.
+// model returns the vendor and the model of the node's GPUs.
 func (i *inventory) model() model { return model{Vendor: i.Vendor, Model: i.Model} }

@@ -11,44 +11,45 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// ledgers caches the ledgers of nodes from session to session.
+// ledgers caches the ledgers of nodes across sessions.
 type ledgers struct {
 	nodes map[string]*ledger
 }
 
 // ledger records which parts of a node's devices are in use. It is computed from the inventory and from the pods on the
-// node. When pods come or go, only their devices are added or removed.
+// node. When a pod comes to the node or leaves it, only the devices of this pod are added or removed.
 type ledger struct {
 	inventory *inventory
 	entries   map[types.UID]*entry
-	// now is the state of the devices with all pods on the node. later is the state without pods that are being deleted or
-	// evicted.
+	// now is the state of the devices with all pods on the node. later is the state without the pods that are being
+	// deleted or evicted.
 	now, later *allocator.State
-	// uses caches the keys of the devices' use in now and in later.
+	// uses caches, for now and for later, a key that describes how pods use the devices.
 	uses [2]use
-	// unknown counts the pods on the node whose devices are unknown. unknownLater leaves out pods that are being deleted or
-	// evicted.
+	// unknown counts the pods on the node that use unknown devices. unknownLater is the same count without pods that are
+	// being deleted or evicted.
 	unknown, unknownLater int
 	looks                 int
 }
 
-// entry is what a ledger knows about one pod.
+// entry holds what a ledger has recorded about one pod.
 type entry struct {
-	// annotation is the value of the pod's annotation device-allocated that was last read. It is not used for a pod that
-	// the session has placed.
+	// annotation is the value of the pod's annotation device-allocated when the ledger last read it. It is not used for a
+	// pod that the session has placed.
 	annotation string
 	read       bool
 	allocation *allocator.Allocation
 	// unknown reports whether the pod has devices that its annotation does not list. leaving reports whether the pod is
 	// being deleted or evicted.
 	unknown, leaving bool
-	// look is the value of ledger.looks at the last update that found the pod on the node.
+	// look is the value of ledger.looks at the last update in which the pod was on the node.
 	look int
 }
 
 func newLedgers() *ledgers { return &ledgers{nodes: map[string]*ledger{}} }
 
-// of returns the updated ledger of the node. placed are the placements of the session, by task.
+// of returns the ledger of the node, updated from the pods on the node. placed are the placements of the session, by
+// task.
 func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.TaskID]*placement) *ledger {
 	kept := l.nodes[node.Name]
 	if kept == nil || kept.inventory != inventory {
@@ -59,7 +60,7 @@ func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.Ta
 	return kept
 }
 
-// keepOnly drops the ledgers of nodes that are not among these nodes.
+// keepOnly drops the cached ledgers of all nodes that are not in the given map.
 func (l *ledgers) keepOnly(nodes map[string]*api.NodeInfo) {
 	if len(l.nodes) <= len(nodes) {
 		return
@@ -92,9 +93,9 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	}
 }
 
-// enter adds the task to the ledger, or updates its entry. own is the session's placement of the task; its devices count if
-// it is not nil. Otherwise the pod's annotation counts, limited to the pod's request, because a tenant may write the
-// annotation.
+// enter adds the task to the ledger, or updates its entry. own is the session's placement of the task; if it is not
+// nil, its devices count. Otherwise the devices in the pod's annotation count. They are limited to the pod's request,
+// because a tenant may write the annotation.
 func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 	e := l.entries[task.Pod.UID]
 	if e == nil {
@@ -119,7 +120,7 @@ func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
 	*e = now
 }
 
-// readAllocated parses the pod's annotation device-allocated, and logs errors in it.
+// readAllocated parses the pod's annotation device-allocated, and logs errors in the annotation.
 func readAllocated(pod *v1.Pod) *allocator.Allocation {
 	allocation, err := allocator.AllocationOf(pod)
 	if err != nil {
@@ -154,8 +155,8 @@ func (l *ledger) countUnknown(e *entry, n int) {
 	}
 }
 
-// refusal returns a refusal of the node if pods there have unknown devices. waits reports whether the requesting pod would
-// wait for pods that are leaving the node; then these pods do not count.
+// refusal returns a refusal of the node if pods on the node use unknown devices. waits reports whether the requesting
+// pod would wait for pods that are leaving the node. If so, the leaving pods do not count.
 func (l *ledger) refusal(waits bool) *allocator.Refusal {
 	if waits && l.unknownLater > 0 || !waits && l.unknown > 0 {
 		return unknownUsers()
@@ -167,8 +168,8 @@ func unknownUsers() *allocator.Refusal {
 	return &allocator.Refusal{Reason: "node(s) run device pods without a valid device-allocated annotation"}
 }
 
-// beside returns the state of the devices that a requesting pod finds: with all pods on the node or, if the requesting pod
-// waits for leaving pods, without the leaving pods.
+// beside returns the state of the devices for a requesting pod. The state includes all pods on the node. If the
+// requesting pod waits for leaving pods, the state does not include the leaving pods.
 func (l *ledger) beside(waits bool) *allocator.State {
 	if waits {
 		return l.later

@@ -10,9 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// SignNode implements framework.Signer. The key covers the node's Device object, the devices that pods use, the free
-// CPUs by NUMA node, and the inputs of strategies. Each version of a Device object has its own number, so the key changes
-// when the object changes while a session runs.
+// SignNode implements framework.Signer. The key covers the node's Device object, the use of devices by pods, the free
+// CPUs by NUMA node, and the inputs of strategies. Each version of a Device object has its own number in the key, so
+// the key changes if the object changes while a session runs.
 func (s *session) SignNode(node *api.NodeInfo) (uint64, bool) {
 	if node.Node == nil {
 		return 0, true

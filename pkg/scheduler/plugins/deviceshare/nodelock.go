@@ -15,8 +15,8 @@ import (
 	devicekinds "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/devices"
 )
 
-// lockNode takes the lock of the node for the pod. It is idempotent. The lock is an annotation with a value in
-// Koordinator's form: "2026-01-02T03:04:05Z,namespace,name".
+// lockNode takes the lock of the node for the pod. It succeeds if the pod already holds the lock. The lock is an
+// annotation of the node with a value in Koordinator's form: "2026-01-02T03:04:05Z,namespace,name".
 func lockNode(ctx context.Context, kube kubernetes.Interface, annotation string, pod *v1.Pod, nodeName string) error {
 	value := time.Now().UTC().Format(time.RFC3339) + holderOf(pod)
 	_, err := devicekinds.NodeLock{Kube: kube, Annotation: annotation}.Take(ctx, nodeName, value, func(was string) (bool, error) {
@@ -28,7 +28,7 @@ func lockNode(ctx context.Context, kube kubernetes.Interface, annotation string,
 	return err
 }
 
-// unlockNode releases the lock if the pod holds it.
+// unlockNode releases the lock of the node if the pod holds it.
 func unlockNode(ctx context.Context, kube kubernetes.Interface, annotation string, pod *v1.Pod, nodeName string) error {
 	return devicekinds.NodeLock{Kube: kube, Annotation: annotation}.Release(ctx, nodeName, func(value string) bool { return isLockOf(value, pod) })
 }
@@ -37,8 +37,8 @@ func holderOf(pod *v1.Pod) string { return "," + pod.Namespace + "," + pod.Name 
 
 func isLockOf(value string, pod *v1.Pod) bool { return strings.HasSuffix(value, holderOf(pod)) }
 
-// isHeld reports whether the lock is valid: it is recent enough, and its pod exists. A lock that cannot be parsed is
-// valid until it is removed.
+// isHeld reports whether a lock with this value is valid: it is recent enough, and the pod that it names exists. A
+// value that cannot be parsed counts as valid until it is removed.
 func isHeld(ctx context.Context, kube kubernetes.Interface, value string) (bool, error) {
 	parts := strings.Split(value, ",")
 	if len(parts) != 3 {

@@ -15,27 +15,28 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// The NUMA policies of pods (annotation volcano.sh/numa-topology-policy), with the names of the kubelet's topology
-// manager.
+// NUMA policies of pods, in the annotation volcano.sh/numa-topology-policy. They have the names of the kubelet's
+// topology manager policies.
 const (
 	noNUMAPolicy   = "none"
 	singleNUMANode = "single-numa-node"
 )
 
-// alignment is the set of NUMA nodes on which a task's devices may be, so that its CPUs can be there, too.
+// alignment is the set of NUMA nodes on which a task's devices may be, so that the task's CPUs can be on the same NUMA
+// node.
 type alignment struct {
-	// nodes are the numbers of the NUMA nodes, which are tried one after the other.
+	// nodes are the numbers of the NUMA nodes, in the order in which they are tried.
 	nodes []int
-	// must reports whether devices on several NUMA nodes are refused.
+	// must reports whether the task is refused if none of these NUMA nodes has all its devices.
 	must bool
 }
 
-// noNUMANode means that the devices are not on a NUMA node that was chosen for the CPUs.
+// noNUMANode means that the devices were chosen without regard to the NUMA nodes of the CPUs.
 const noNUMANode = -1
 
-// alignmentOf returns the NUMA nodes for the task's devices on the node. For a task with a NUMA policy these are the NUMA
-// nodes with enough free CPUs. Upstream's numa-aware plugin provides the free CPUs; CPUs of pods that the session has
-// placed there are subtracted. The caller holds s.mu.
+// alignmentOf returns the NUMA nodes of the node on which the task's devices may be. For a task with a NUMA policy,
+// these are the NUMA nodes with enough free CPUs. Upstream's numa-aware plugin provides the free CPUs; alignmentOf
+// subtracts CPUs of pods that the session has placed on the node. The caller holds s.mu.
 func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment {
 	if !hasNUMAPolicy(task) {
 		return alignment{}
@@ -53,8 +54,8 @@ func (s *session) alignmentOf(task *api.TaskInfo, node *api.NodeInfo) alignment 
 	return a
 }
 
-// freeCPUs counts the node's free CPUs by NUMA node; nil if devices of the node are not chosen by the NUMA node of CPUs.
-// The caller holds s.mu.
+// freeCPUs counts the node's free CPUs by NUMA node. It returns nil if devices of the node need not be on the same NUMA
+// node as CPUs. The caller holds s.mu.
 func (s *session) freeCPUs(node *api.NodeInfo) map[int]int {
 	numa := node.NumaSchedulerInfo
 	if s.plugin.unaligned || numa == nil || numa.NumaResMap[string(v1.ResourceCPU)] == nil || numa.Policies[v1alpha1.TopologyManagerPolicy] == noNUMAPolicy {
@@ -76,12 +77,12 @@ func hasNUMAPolicy(task *api.TaskInfo) bool {
 	return task.NumaInfo != nil && task.NumaInfo.Policy != "" && task.NumaInfo.Policy != noNUMAPolicy
 }
 
-// isAligned reports whether the task's devices are chosen together with its CPUs. Then they are not chosen together with
-// the devices of other members.
+// isAligned reports whether the task's devices are chosen together with its CPUs. If so, they are not chosen together
+// with the devices of other members.
 func (on *strategy) isAligned() bool { return on.alignment.must || len(on.alignment.nodes) > 0 }
 
-// exclusiveCPUs returns how many exclusive CPUs the kubelet's static policy gives the pod: whole CPUs for containers of
-// guaranteed pods.
+// exclusiveCPUs returns how many exclusive CPUs the kubelet's static CPU policy gives the pod. Only containers of
+// guaranteed pods that request whole CPUs get exclusive CPUs.
 func exclusiveCPUs(pod *v1.Pod) (cpus int) {
 	if qos.GetPodQOS(pod) != v1.PodQOSGuaranteed {
 		return 0
@@ -94,9 +95,9 @@ func exclusiveCPUs(pod *v1.Pod) (cpus int) {
 	return cpus
 }
 
-// allocate chooses devices for the request. It tries the NUMA nodes of the alignment, and returns the first one that has
-// the devices. If none has them and the alignment is no must, the devices may be anywhere, and the returned NUMA node is
-// noNUMANode.
+// allocate chooses devices for the request. It tries one NUMA node of the alignment after another, and returns the
+// first NUMA node that has the devices. If none has them and the alignment is not required, the devices may be
+// anywhere, and allocate returns noNUMANode.
 func (on *strategy) allocate(state *allocator.State, request *allocator.Request) (*allocator.Allocation, int, *allocator.Refusal) {
 	for _, id := range on.alignment.nodes {
 		aligned := on.options

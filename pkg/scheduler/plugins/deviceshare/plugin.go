@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deviceshare allocates GPUs, NICs and FPGAs to pods. It replaces upstream's plugin of that name. It keeps upstream's ways
-// of sharing devices (vGPU, gpushare, Ascend) unchanged (upstream.go), and adds Koordinator's: nodes whose devices a Device object
-// describes, with their topology.
+// Package deviceshare allocates GPUs, NICs and FPGAs to pods. It replaces upstream's plugin of the same name. It keeps upstream's
+// ways of sharing devices (vGPU, gpushare, Ascend) unchanged (upstream.go). It adds Koordinator's way: Device objects describe the
+// devices of nodes and the topology of the devices.
 //
 //	Device object ──► devices (informer) ──► inventory ─┐
 //	                                                    ├──► ledger of a node ──► allocator ──► annotation of the pod
 //	pods on the session's node, by their annotations ───┘                                          │
 //	                                                                         travels in the Binding ▼
 //
-// The annotation device-allocated is the only record of a pod's devices. The scheduler's books show the annotation from the
-// session's decision on (reserve.go), and the API server sets it in the write that sets the node. So there is nothing to undo when
-// a gang is not bound, and nothing to recover after a crash: a ledger (ledger.go) is computed from the session's pods on the node.
-// It is kept from session to session and updated with each difference.
+// The annotation device-allocated is the only record of a pod's devices. Once a session has decided, the annotation is on the pod in
+// the scheduler's memory (reserve.go). The API server sets the annotation in the same write that sets the pod's node. So nothing
+// needs to be undone when a gang is not bound, and nothing needs to be recovered after a crash. A ledger (ledger.go) is computed from
+// the session's pods on the node. Later sessions reuse the ledger and update it for changed pods.
 //
-// Sums that limit queues, choose victims and exclude nodes include Device objects too (counter.go).
+// The resource sums that limit queues, choose victims and exclude nodes include the devices of Device objects (counter.go).
 //
-// Package allocator finds devices for one request on one node. Package fragmentation rates what a placement leaves for other pods.
+// Package allocator finds devices for one request on one node. Package fragmentation rates the free GPUs that a placement leaves for
+// other pods.
 package deviceshare
 
 import (
@@ -38,7 +39,7 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = upstream.PluginName
 
-// Spec declares the plugin. Plugins built from one Spec for the same scheduler share their data on devices.
+// Spec declares the plugin. Plugins of the same scheduler that are built from one Spec share their data about devices.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*clusterDevices]{}
 	return framework.PluginSpec{
@@ -71,7 +72,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// podKeys are the labels and annotations of pods that affect which devices they get.
+// podKeys are the labels and annotations of pods that affect which devices the pods get.
 var podKeys = []string{
 	schedulingv1alpha1.DeviceAllocateHintAnnotation, schedulingv1alpha1.DeviceJointAllocateAnnotation,
 	schedulingv1alpha1.GPUPartitionSpecAnnotation, schedulingv1alpha1.GPUIsolationProviderLabel, v1beta1.NumaPolicyKey,
@@ -87,9 +88,9 @@ type plugin struct {
 	verdicts       *verdicts
 	history        *history
 	supplies       supplies
-	// requests are the parsed requests of pods in the session that was opened last.
+	// requests caches the parsed requests of pods in the session that was opened last.
 	requests map[types.UID]*request
-	// session is the open session.
+	// session is the plugin's state in the open session; nil between sessions.
 	session *session
 }
 

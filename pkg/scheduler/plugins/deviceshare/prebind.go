@@ -14,10 +14,10 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// PreBind implements framework.PreBinder. It checks the allocated devices again: they may have become unhealthy, have been
-// removed, no longer match the request, or be used by another scheduler's pod. The allocation itself is already on the pod,
-// and is written with the Binding. With the argument devicePluginAdaption it also sets annotations for vendors' device
-// plugins, and locks the node where they need that.
+// PreBind implements framework.PreBinder. It checks the pod's devices again. They may have become unhealthy, have been
+// removed, no longer match the request, or be used by another scheduler's pod. PreBind does not write the allocation:
+// it is in the pod's annotation, which the Binding carries. With the argument devicePluginAdaption, PreBind also sets
+// annotations for vendors' device plugins. It locks the node for vendors whose device plugin needs a lock.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	request, err := allocator.ParseRequest(task.Pod, p.requestOptions)
 	if err != nil || request == nil {
@@ -58,8 +58,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// besideOthers returns the state of the devices with the use by pods that are bound to the node, except the pod own. It
-// leaves out pods that are still being bound: sessions gave them other devices.
+// besideOthers returns the state of the node's devices with the pods that are bound to the node, except the pod own. It
+// leaves out pods that are still being bound, because sessions gave other devices to these pods.
 func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeName string) (*allocator.State, *allocator.Refusal) {
 	state := allocator.NewState(inventory)
 	for _, pod := range p.inventories.devices.podsOn(nodeName) {
@@ -75,15 +75,15 @@ func (p *plugin) besideOthers(inventory *allocator.Inventory, own *v1.Pod, nodeN
 	return state, nil
 }
 
-// Rollback implements framework.PreBinder. It releases the node's lock if the pod holds it. The pod's annotations need no
-// undo: they are written with the Binding only.
+// Rollback implements framework.PreBinder. It releases the node's lock if the pod holds the lock. The pod's annotations
+// need no rollback, because they are written with the Binding only.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	if !p.adaption || allocated(task.Pod) == "" {
 		return nil
 	}
 	inventory := p.inventories.latest(nodeName)
 	if inventory == nil {
-		return nil // if the pod holds a lock, the lock expires
+		return nil // the vendor is unknown here; if the pod holds a lock, the lock expires
 	}
 	if lock := vendors[inventory.Vendor].lock; lock != "" {
 		return unlockNode(ctx, p.inventories.devices.kube, lock, task.Pod, nodeName)

@@ -14,10 +14,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// queueLimits enforces the capabilities of queues for devices. Upstream's plugins capacity and proportion compare only the
-// resource names that pods request. A pod that requests devices by one name also uses them under other names, and how many
-// it uses may depend on the node. Here each pod counts under every name: with its allocation once it has one, and before
-// that with the most that any node could give it. Nothing is counted for queues whose capability names no devices.
+// queueLimits enforces the limits of devices in the capabilities of queues. Upstream's plugins capacity and proportion
+// compare only the resource names that pods request. But a pod that requests devices by one name also uses them under
+// other names, and the used amounts may depend on the node. So queueLimits counts each pod under every name. It counts
+// the pod's allocation if the pod has one, and otherwise the largest amounts that any node could give. Nothing is
+// counted for queues whose capability has no device names.
 type queueLimits struct {
 	ssn       *framework.Session
 	known     *inventories
@@ -26,17 +27,17 @@ type queueLimits struct {
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
 	limits map[api.QueueID]allocator.QueueUse
-	// used is the use of each queue with a limit, and counted the use of each task that is part of it. Both are nil before
-	// the first use.
+	// used is the use of devices in each queue with a limit. counted is the use of each task that is included in used.
+	// Both are nil before the first use.
 	used    map[api.QueueID]allocator.QueueUse
 	counted map[api.TaskID]allocator.QueueUse
-	// inventories has one of each set of equal inventories in the session. most caches, by request, the largest amounts
-	// that any of them may give.
+	// inventories has one inventory of each set of equal inventories in the session. most caches, by request, the largest
+	// amounts that any of these inventories can give.
 	inventories []*inventory
 	most        map[mostKey]allocator.Amounts
 }
 
-// mostKey identifies a request, by the key of the request and the models of GPUs that the pod allows.
+// mostKey identifies a request in the cache most: by the key of the request and the GPU models that the pod allows.
 type mostKey struct {
 	request uint64
 	models  string
@@ -45,8 +46,8 @@ type mostKey struct {
 // queuePlugins are upstream's plugins that enforce the capability of queues.
 var queuePlugins = []string{"capacity", "proportion"}
 
-// open registers the limits with the session if one of upstream's plugins enforces the capability of queues and the
-// capability of a queue names devices.
+// open registers the limits with the session. It does nothing if neither of upstream's plugins enforces the capability
+// of queues, or if no capability limits devices.
 func (q *queueLimits) open() {
 	enforced := false
 	for _, name := range queuePlugins {
@@ -76,8 +77,8 @@ func (q *queueLimits) open() {
 	})
 }
 
-// allocatable reports whether the queue and its ancestors have room for the task's devices. A queue that exceeds one limit
-// gets no further devices of any kind.
+// allocatable reports whether the task's devices fit into the limits of the queue and of its ancestors. A queue that
+// exceeds one limit gets no further devices of any kind.
 func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	limited := q.limitedOf(queue.UID)
 	if len(limited) == 0 {
@@ -99,8 +100,8 @@ func (q *queueLimits) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool
 	return true
 }
 
-// limitedOf returns the queues whose limits apply to pods of the queue: the queue itself and, if limits are nested, its
-// ancestors, as far as they have limits.
+// limitedOf returns the queues whose limits apply to pods of the given queue. These are the queue itself and, if limits
+// are nested, its ancestors. Queues without limits are left out.
 func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	path := []api.QueueID{queue}
 	if q.nested {
@@ -114,7 +115,8 @@ func (q *queueLimits) limitedOf(queue api.QueueID) (limited []api.QueueID) {
 	return limited
 }
 
-// wants returns the largest use of devices that the tasks may have together; false if no task requests devices.
+// wants returns the largest use of devices that the tasks may have together. It returns false if no task requests
+// devices.
 func (q *queueLimits) wants(tasks []*api.TaskInfo) (use allocator.QueueUse, asks bool) {
 	for _, task := range tasks {
 		if request := q.requestOf(task); request != nil && request.err == nil {
@@ -124,7 +126,8 @@ func (q *queueLimits) wants(tasks []*api.TaskInfo) (use allocator.QueueUse, asks
 	return use, asks
 }
 
-// freedBy returns the current use of devices by the tasks, for each queue with a limit that counts them.
+// freedBy returns how much use of devices each queue would lose if the tasks ended. Only queues with a limit that count
+// the tasks are included.
 func (q *queueLimits) freedBy(tasks []*api.TaskInfo) map[api.QueueID]allocator.QueueUse {
 	freed := map[api.QueueID]allocator.QueueUse{}
 	for _, task := range tasks {
@@ -143,8 +146,8 @@ func (q *queueLimits) freedBy(tasks []*api.TaskInfo) map[api.QueueID]allocator.Q
 	return freed
 }
 
-// count computes used and counted, once in a session. Pods that are being deleted, and victims, count until they no longer
-// exist.
+// count computes the fields used and counted, once in a session. Pods that are being deleted, and victims, count until
+// they no longer exist.
 func (q *queueLimits) count() {
 	if q.used != nil {
 		return
@@ -197,7 +200,7 @@ func (q *queueLimits) remove(task *api.TaskInfo) {
 	}
 }
 
-// recount updates used and counted for a task that got other devices. The caller holds s.mu.
+// recount updates the fields used and counted for a task that got other devices. The caller holds s.mu.
 func (q *queueLimits) recount(own *placement) {
 	before, ok := q.counted[own.task.UID]
 	if !ok {
@@ -210,14 +213,14 @@ func (q *queueLimits) recount(own *placement) {
 	}
 }
 
-// usedBy returns the amounts of devices that a task on a node uses: the sum of its allocation or, without an allocation,
-// the most that its request may get.
+// usedBy returns the amounts of devices that a task on a node uses: the sum of its allocation. Without an allocation,
+// it returns the largest amounts that the task's request may get.
 func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amounts {
 	var allocation *allocator.Allocation
 	if own := q.placed[task.UID]; own != nil {
 		allocation = own.allocation
 	} else {
-		allocation, _ = allocator.AllocationOf(task.Pod) // the ledger reports errors in the annotation
+		allocation, _ = allocator.AllocationOf(task.Pod) // errors are ignored here: the ledger logs them
 	}
 	if allocation.IsEmpty() {
 		return q.mostOf(task, request)
@@ -225,8 +228,8 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 	return q.sumOf(task, request, allocation)
 }
 
-// sumOf returns the sum of the allocation, but at least the amounts that the request gets on every node, because a tenant
-// may write the annotation.
+// sumOf returns the sum of the allocation, but at least the amounts that the request gets on every node. The minimum is
+// needed because a tenant may write the annotation with the allocation.
 func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *allocator.Allocation) allocator.Amounts {
 	sum := request.Least()
 	if node := q.ssn.Nodes[task.NodeName]; node != nil && node.Node != nil {
@@ -237,8 +240,8 @@ func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *al
 	return sum.Max(allocation.Sum())
 }
 
-// mostOf returns the largest amounts that the request may get on any node of the session with a model of GPUs that the task
-// allows.
+// mostOf returns the largest amounts that the request may get on any node of the session that has a GPU model which the
+// task allows.
 func (q *queueLimits) mostOf(task *api.TaskInfo, request *request) allocator.Amounts {
 	models := modelsOf(task.Pod)
 	key := mostKey{request.key, strings.Join(models, "\x00")}
@@ -261,7 +264,7 @@ func (q *queueLimits) mostOf(task *api.TaskInfo, request *request) allocator.Amo
 	return most
 }
 
-// different returns one of each set of equal inventories in the session.
+// different returns one inventory of each set of equal inventories in the session.
 func (q *queueLimits) different() []*inventory {
 	if q.inventories != nil {
 		return q.inventories

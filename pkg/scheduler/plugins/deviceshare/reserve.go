@@ -12,21 +12,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// placement is the session's decision which node and devices a task gets.
+// placement is the session's decision about a task: its node and its devices.
 type placement struct {
 	task       *api.TaskInfo
 	node       string
 	request    *request
 	allocation *allocator.Allocation
-	// cpus is the number of the task's exclusive CPUs on the NUMA node numa, which has its devices, too; 0 if CPUs and
-	// devices may be on different NUMA nodes.
+	// cpus is the number of the task's exclusive CPUs on the NUMA node numa, on which its devices are, too. It is 0 if the
+	// CPUs and the devices may be on different NUMA nodes.
 	numa, cpus int
-	// moved are the former allocations of members that got other devices so that this task could be placed.
+	// moved has the former allocations of members that got other devices so that this task could be placed.
 	moved map[*placement]*allocator.Allocation
 }
 
-// Reserve implements framework.Reserver. It chooses the task's devices and annotates its pod with them. To make room, other
-// members of the gang on the node may get other devices than before.
+// Reserve implements framework.Reserver. It chooses the task's devices and writes them into the pod's annotation. To
+// make the task fit, other members of the gang on the node may get other devices than before.
 func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	request := s.requestOf(task)
 	if request == nil || node.Node == nil {
@@ -41,7 +41,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	}
 	if inventory == nil {
 		if allocated(task.Pod) != "" {
-			s.ssn.StageAnnotation(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // replaces a value that the pod's owner wrote
+			s.ssn.StageAnnotation(task, schedulingv1alpha1.DeviceAllocatedAnnotation, noDevices) // replaces a value that a tenant wrote
 		}
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	if refusal := ledger.refusal(waits); refusal != nil {
 		return errors.New(refusal.Reason)
 	}
-	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the node's idle resources exclude the task's requests already
+	on := s.strategyFor(task, node, idle(node, waits).Clone().Add(task.Resreq)) // the idle resources no longer include the task's requests
 	own := &placement{task: task, node: node.Name, request: request}
 	if !on.isAligned() && s.reserveBeside(own, ledger, waits, on) {
 		return nil
@@ -68,9 +68,11 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// reserveBeside allocates devices to a member beside the members of its gang on the node, which may get other devices for
-// that. It returns false if it cannot. If all members have equal requests, room is left for one more, so that no member has
-// to get other devices for it. The caller holds s.mu.
+// reserveBeside allocates devices to a member together with the other members of its gang on the node. The other
+// members may get other devices than before. reserveBeside returns false if the member cannot get devices in this way.
+//
+// If all members have equal requests, enough devices are left for one more member. Then no member has to get other
+// devices when that member is placed. The caller holds s.mu.
 func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on strategy) bool {
 	var next *allocator.Request
 	if job := s.ssn.Jobs[own.task.Job]; job != nil && len(job.TaskStatusIndex[api.Pending]) > 0 && !s.isUnlike(job) {
@@ -97,8 +99,8 @@ func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on s
 	return true
 }
 
-// Unreserve implements framework.Reserver. Members that got other devices because of the task get their former devices
-// back, unless another task was placed on the node since then.
+// Unreserve implements framework.Reserver. Members that got other devices when the task was placed get their former
+// devices back, unless another task was placed on the node since then.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +121,8 @@ func (s *session) Unreserve(task *api.TaskInfo) {
 	}
 }
 
-// decide records the placement with this allocation, and sets the pod's annotation to it. The caller holds s.mu.
+// decide records the placement with the given allocation, and sets the pod's annotation device-allocated. The caller
+// holds s.mu.
 func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	own.allocation = allocation
 	delete(s.fresh, own.node)
@@ -131,9 +134,10 @@ func (s *session) decide(own *placement, allocation *allocator.Allocation) {
 	s.queues.recount(own)
 }
 
-// byRank returns own and the placements of other members of its gang on the node that may get other devices, sorted by
-// rank. These are members without a NUMA policy that this session has placed and not handed over. pipelined selects the
-// members that wait for resources, or the members that do not. The caller holds s.mu.
+// byRank returns, sorted by rank, own and the placements of other members of its gang on the node that may get other
+// devices. These are members without a NUMA policy that this session has placed and not handed over. If pipelined is
+// set, only members that wait for resources are returned, otherwise only members that do not wait. The caller holds
+// s.mu.
 func (s *session) byRank(own *placement, pipelined bool) []*placement {
 	members := []*placement{own}
 	for _, other := range s.onNode[own.node] {
@@ -146,7 +150,7 @@ func (s *session) byRank(own *placement, pipelined bool) []*placement {
 	return members
 }
 
-// requestsOf returns the requests of the placements, and their allocations.
+// requestsOf returns the requests and the allocations of the placements.
 func requestsOf(members []*placement) (requests []*allocator.Request, had []*allocator.Allocation) {
 	requests, had = make([]*allocator.Request, len(members)), make([]*allocator.Allocation, len(members))
 	for i, member := range members {
@@ -155,8 +159,8 @@ func requestsOf(members []*placement) (requests []*allocator.Request, had []*all
 	return requests, had
 }
 
-// fitsBeside reports whether the placement fits if other members of its gang on the node may get other devices. The caller
-// holds s.mu.
+// fitsBeside reports whether the task of the placement fits on the node if other members of its gang there may get
+// other devices. The caller holds s.mu.
 func (s *session) fitsBeside(own *placement, state *allocator.State, waits bool, on strategy) bool {
 	members := s.byRank(own, waits)
 	if len(members) == 1 {
@@ -180,8 +184,8 @@ func (s *session) fitsBeside(own *placement, state *allocator.State, waits bool,
 	return true
 }
 
-// besideKey identifies a plan for members of a gang on one node: the state of the devices, which belongs to one node, and
-// the new member.
+// besideKey identifies a plan for members of a gang on one node: by the state of the node's devices, the gang, and the
+// request of the new member.
 type besideKey struct {
 	state   *allocator.State
 	job     api.JobID
@@ -189,5 +193,5 @@ type besideKey struct {
 	context uint64
 }
 
-// mostTooTight limits the number of keys in session.tooTight, because each key keeps a state in memory.
+// mostTooTight limits the number of keys in session.tooTight, because each key keeps a state of devices in memory.
 const mostTooTight = 4096

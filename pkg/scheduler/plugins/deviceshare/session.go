@@ -21,37 +21,38 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/ranks"
 )
 
-// session is the plugin's state in one session.
+// session is the plugin's state during one scheduling session.
 type session struct {
 	framework.DefaultSigner
 	plugin *plugin
 	ssn    *framework.Session
 
-	// mu guards the fields below, and the ledgers, because upstream's actions call predicates for several nodes
+	// mu guards the fields below and the ledgers, because upstream's actions call predicates for several nodes
 	// concurrently.
 	mu sync.Mutex
 	// classes are the classes of recent tasks, for the fragmentation strategy; nil before the first use.
 	classes *fragmentation.TaskClasses
 	// supply is the number of GPUs of each model on the session's nodes, for the fragmentation strategy.
 	supply fragmentation.Supply
-	// requests caches the parsed requests of the session's pods, by pod. former is the cache of the previous session.
+	// requests caches the parsed requests of the session's pods, by the UID of the pod. former is the same cache of the
+	// previous session.
 	requests, former map[types.UID]*request
 	placed           map[api.TaskID]*placement
 	onNode           map[string][]*placement
-	// unlike caches whether the members of a job request different devices.
+	// unlike caches, by job, whether the members of the job request different devices.
 	unlike map[api.JobID]bool
 	ranks  *ranks.Ranks
 	queues *queueLimits
-	// tooTight has the plans for members of a gang on one node that were tried without success.
+	// tooTight has the plans for several members of a gang on one node that were tried without success.
 	tooTight map[besideKey]bool
-	// fresh are the nodes whose ledgers are up to date.
+	// fresh has the names of the nodes whose ledgers are up to date.
 	fresh map[string]bool
 }
 
-// request is a pod's parsed request for devices. err is why the request is invalid.
+// request is a pod's parsed request for devices. err is the reason why the request is invalid.
 type request struct {
 	*allocator.Request
-	// key is a hash of the request.
+	// key is a hash of the request; equal requests have equal keys.
 	key uint64
 	err error
 	// version is the resource version of the pod when its request was parsed.
@@ -73,14 +74,14 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 	return s
 }
 
-// requestOf returns the task's request for devices of Device objects; nil if the task requests none.
+// requestOf returns the task's request for devices that Device objects describe; nil if the task requests none.
 func (s *session) requestOf(task *api.TaskInfo) *request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.known(task)
 }
 
-// known is requestOf for callers that hold s.mu.
+// known does the same as requestOf, for callers that already hold s.mu.
 func (s *session) known(task *api.TaskInfo) *request {
 	found, ok := s.requests[task.Pod.UID]
 	if !ok {
@@ -95,7 +96,7 @@ func (s *session) known(task *api.TaskInfo) *request {
 	return found
 }
 
-// parse parses the pod's request, which may take long for large hints.
+// parse parses the pod's request for devices. This may take long if the pod's hints are large.
 func (s *session) parse(pod *v1.Pod) *request {
 	parsed, err := allocator.ParseRequest(pod, s.plugin.requestOptions)
 	found := &request{Request: parsed, err: err, version: pod.ResourceVersion}
@@ -105,7 +106,7 @@ func (s *session) parse(pod *v1.Pod) *request {
 	return found
 }
 
-// prePredicate refuses a task with an invalid request, which no node can take.
+// prePredicate refuses a task whose request is invalid, because no node can take such a task.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if request := s.requestOf(task); request != nil {
 		return request.err
@@ -113,16 +114,17 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return nil
 }
 
-// skip reports whether the plugin needs no verdict on the task: the task requests no devices, and devices do not affect
-// which nodes it prefers.
+// skip reports whether the plugin does not affect where the task is placed: the task requests no devices, and the
+// plugin does not score nodes for it.
 func (s *session) skip(task *api.TaskInfo) bool {
 	return s.requestOf(task) == nil && !s.plugin.backends.asks(task.Pod) && !s.keepsFit()
 }
 
-// SignTask implements framework.Signer. If the members of a gang request different devices, the verdict on a member depends
-// on the members already on the node, because their devices are allocated again if that makes room. Members with equal
-// requests leave room for one another (reserveBeside), so the verdict is the same for all. Upstream's backends choose the
-// devices that they later reserve while they compute the verdict, so their verdicts are not cached in such gangs.
+// SignTask implements framework.Signer. If the members of a gang request different devices, the verdict on a member
+// depends on the members already on the node: they may get other devices to make the member fit. Members with equal
+// requests leave enough devices for one another (reserveBeside), so the verdict is the same for all of them. Upstream's
+// backends choose devices while they compute the verdict and reserve these devices later. So their verdicts are not
+// cached for gangs whose members request different devices.
 func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	if s.skip(task) {
 		return framework.Unaffected
@@ -144,8 +146,8 @@ func (s *session) PodKeys() framework.PodKeys {
 	return framework.SomePodKeys(append(devicekinds.PodKeys(), podKeys...)...)
 }
 
-// SignJob implements framework.Signer. The key is the job, and the number of its members that were handed over, because
-// handed over members keep their devices.
+// SignJob implements framework.Signer. The key consists of the job and the number of its members that were handed over,
+// because members keep their devices once they are handed over.
 func (s *session) SignJob(job *api.JobInfo) string {
 	return string(job.UID) + "/" + strconv.Itoa(len(job.TaskStatusIndex[api.Binding]))
 }
@@ -179,7 +181,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if request == nil || node.Node == nil {
 		return nil
 	}
-	if request.err != nil { // not every action calls prePredicate first
+	if request.err != nil { // not every action calls prePredicate before predicate
 		return refuse(task, node, request.err.Error(), true)
 	}
 	_, refusal := s.find(task, request, node)
@@ -197,9 +199,10 @@ func refuse(task *api.TaskInfo, node *api.NodeInfo, reason string, unresolvable 
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: code, Reason: reason, Plugin: Name})
 }
 
-// find returns the verdict on the task for the node's devices, or why the node is refused. If the node's idle resources do
-// not suffice for the task, pods that are leaving the node do not count. The verdict is nil on a node without a Device
-// object, where devices are only counted, and if the task fits only because other members get other devices.
+// find returns the verdict on the task for the node's devices, or why the node is refused. If the task does not fit
+// into the node's idle resources, the task would wait for pods that are leaving the node; then these pods do not count.
+// The verdict is nil in two cases: the node has no Device object and its GPUs are only counted, or the task fits only
+// if other members get other devices.
 func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo) (*verdict, *allocator.Refusal) {
 	inventory, refusal := s.inventoryFor(request, node)
 	if refusal != nil || inventory == nil {
@@ -217,7 +220,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	if found.refusal == nil {
 		return found, nil
 	}
-	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // other verdicts are cached for all gangs
+	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // the check below is not cached
 		if s.fitsBeside(&placement{task: task, node: node.Name, request: request}, state, waits, on) {
 			return nil, nil
 		}
@@ -228,8 +231,8 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	return nil, found.refusal
 }
 
-// idle returns the node's idle resources or, for a task that waits for leaving pods, the node's resources once these pods
-// have ended.
+// idle returns the node's idle resources. For a task that waits for leaving pods, it returns the resources that will be
+// idle once these pods have ended.
 func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	if waits {
 		return node.FutureIdle()
@@ -237,8 +240,8 @@ func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	return node.Idle
 }
 
-// ledgerOf returns the up-to-date ledger of the node, which may be a copy for a simulation. The ledger of a node of the
-// session is updated only after the node has changed. The caller holds s.mu.
+// ledgerOf returns the up-to-date ledger of the node, which may also be a copy for a simulation. If the node is the
+// session's own, its ledger is updated only after the node has changed. The caller holds s.mu.
 func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	own := s.ssn.Nodes[node.Name] == node
 	if kept := s.plugin.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
@@ -248,15 +251,15 @@ func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	return s.plugin.ledgers.of(node, inventory, s.placed)
 }
 
-// changed marks the ledger of the event's node as outdated.
+// changed marks the ledger of the task's node as outdated, because a task was placed on the node or removed from it.
 func (s *session) changed(e *vcframework.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.fresh, e.Task.NodeName)
 }
 
-// inventoryFor returns the node's devices, or why the node cannot serve the request. It returns nil for both if the node
-// has no Device object and the pod's devices are only counted there.
+// inventoryFor returns the node's devices, or why the node cannot serve the request. Both are nil if the node has no
+// Device object and can serve the request by counting its GPUs.
 func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory, *allocator.Refusal) {
 	inventory := s.plugin.inventories.of(node.Node)
 	switch {
@@ -276,8 +279,8 @@ func (s *session) inventoryFor(request *request, node *api.NodeInfo) (*inventory
 	return inventory, nil
 }
 
-// podsOf yields the pods on the node, without pods that the session placed there: a tenant may have written their
-// annotations.
+// podsOf yields the pods on the node. It leaves out pods that this session placed there: they are not bound yet, so a
+// tenant may have written their annotations.
 func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 	return func(yield func(*v1.Pod) bool) {
 		for _, task := range node.Tasks {
@@ -288,7 +291,7 @@ func podsOf(node *api.NodeInfo) iter.Seq[*v1.Pod] {
 	}
 }
 
-// nodeOrder scores a node by the state of its devices after the placement.
+// nodeOrder scores a node by the state that its devices would have after the placement of the task.
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
 	score := s.plugin.backends.score(task, node)
 	request := s.requestOf(task)

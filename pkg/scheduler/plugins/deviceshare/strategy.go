@@ -15,15 +15,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// strategy has the inputs for choosing a task's devices on a node. context is a hash of all inputs other than the devices.
+// strategy has the inputs for choosing a task's devices on a node. context is a hash of all inputs except the devices.
 type strategy struct {
 	options   allocator.Options
 	alignment alignment
 	context   uint64
 }
 
-// strategyFor returns the strategy for a task on a node. free are the node's free resources without the task. The caller
-// holds s.mu.
+// strategyFor returns the strategy for placing a task on a node. free are the node's free resources before the task is
+// placed. The caller holds s.mu.
 func (s *session) strategyFor(task *api.TaskInfo, node *api.NodeInfo, free *api.Resource) strategy {
 	templates := s.plugin.templates.current.Load()
 	of := strategy{alignment: s.alignmentOf(task, node), options: allocator.Options{Templates: templates.Templates}, context: templates.number}
@@ -57,7 +57,8 @@ func (s *session) contextOf(numbers ...uint64) uint64 {
 	return maphash.Bytes(s.plugin.verdicts.seed, b)
 }
 
-// weights returns the configured weights by resource. If the configuration has none, the resources have equal weights.
+// weights returns the configured weight of each resource. If the configuration has no weights, all resources have equal
+// weights.
 func (s *scoringStrategy) weights() (weights allocator.Weights) {
 	for _, r := range s.Resources {
 		if at, known := allocator.ResourceOf(r.Name); known {
@@ -75,9 +76,9 @@ func (s *scoringStrategy) weights() (weights allocator.Weights) {
 // history counts the classes of recent tasks. The fragmentation strategy keeps nodes usable for tasks of these classes.
 type history struct {
 	classes *fragmentation.Histogram
-	// counted has the pods of existing tasks that have been counted.
+	// counted has the UIDs of existing pods that the histogram has counted.
 	counted map[types.UID]bool
-	// last are the classes at the last use. version counts how often they changed.
+	// last are the classes that were used last. version counts how often the classes have changed.
 	last    *fragmentation.TaskClasses
 	version uint64
 }
@@ -86,7 +87,7 @@ func newHistory() *history {
 	return &history{classes: fragmentation.NewHistogram(), counted: map[types.UID]bool{}}
 }
 
-// classesNow returns the classes of recent tasks. They are computed once in a session. The caller holds s.mu.
+// classesNow returns the classes of recent tasks. It computes them once in a session. The caller holds s.mu.
 func (s *session) classesNow() *fragmentation.TaskClasses {
 	if s.classes != nil {
 		return s.classes
@@ -114,7 +115,8 @@ func (s *session) classesNow() *fragmentation.TaskClasses {
 	return s.classes
 }
 
-// taskClassOf returns the class of the task for the fragmentation strategy: its CPU, memory, GPUs, NICs and allowed models.
+// taskClassOf returns the class of the task for the fragmentation strategy. The class has the task's CPU, memory, GPUs,
+// NICs and allowed GPU models.
 func taskClassOf(task *api.TaskInfo, request *request) fragmentation.TaskClass {
 	class := fragmentation.TaskClass{
 		MilliCPU: int64(task.InitResreq.MilliCPU), Memory: int64(task.InitResreq.Memory), Models: fragmentation.Models(modelsOf(task.Pod)...),
@@ -126,7 +128,7 @@ func taskClassOf(task *api.TaskInfo, request *request) fragmentation.TaskClass {
 	return class
 }
 
-// modelsOf returns the models of GPUs that the pod allows by its node selector or node affinity; nil if it allows any
+// modelsOf returns the GPU models that the pod allows by its node selector or node affinity; nil if the pod allows any
 // model.
 func modelsOf(pod *v1.Pod) []string {
 	if model, ok := pod.Spec.NodeSelector[schedulingv1alpha1.GPUModelLabel]; ok {
@@ -143,7 +145,7 @@ func modelsOf(pod *v1.Pod) []string {
 				models, named = append(models, rule.Values...), true
 			}
 		}
-		if !named { // one of the terms allows any model
+		if !named { // this term of the node affinity allows any GPU model
 			return nil
 		}
 	}

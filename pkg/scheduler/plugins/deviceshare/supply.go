@@ -9,8 +9,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// supplies caches the number of the cluster's GPUs by model. It counts again when Device objects or the number of nodes
-// have changed.
+// supplies caches the number of the cluster's GPUs by model. It counts them again when a Device object or the number of
+// nodes has changed.
 type supplies struct {
 	counted        bool
 	changes, nodes int64
@@ -36,14 +36,14 @@ func (s *supplies) of(inventories *inventories, nodes map[string]*api.NodeInfo) 
 	return supply
 }
 
-// keepsFit reports whether the strategy also scores tasks without devices, to keep CPU and memory of nodes with GPUs for
-// tasks that need GPUs.
+// keepsFit reports whether the plugin also scores nodes for tasks without devices. Such tasks should leave CPU and
+// memory of nodes with GPUs to tasks that need GPUs.
 func (s *session) keepsFit() bool {
 	return s.plugin.strategy.Type == fragmentationStrategy && len(s.supply) > 0
 }
 
-// fitnessWith returns the score, from 0 to 100, of a node for a task without devices; 0 while no task has requested
-// GPUs.
+// fitnessWith returns the score, from 0 to 100, of a node for a task without devices. It returns 0 while the cluster
+// has no GPUs or no task has requested GPUs.
 func (s *session) fitnessWith(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	if !s.keepsFit() {
 		return 0

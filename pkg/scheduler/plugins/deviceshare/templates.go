@@ -17,11 +17,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// templatesKey is the key in the ConfigMap whose value has the templates.
+// templatesKey is the key of the ConfigMap whose value has the shared-resource templates.
 const templatesKey = "data.yaml"
 
-// templates are the current shared-resource templates of a ConfigMap. If the ConfigMap changes and cannot be parsed, the
-// previous templates remain in use.
+// templates holds the current shared-resource templates of a ConfigMap. If the ConfigMap changes and cannot be parsed,
+// the previous templates remain in use.
 type templates struct {
 	current atomic.Pointer[versionOfTemplates]
 	wake    func()
@@ -29,14 +29,15 @@ type templates struct {
 	informer cache.SharedIndexInformer
 }
 
-// versionOfTemplates is one version of the templates; its Templates are nil if the ConfigMap does not exist. number counts
-// the earlier versions.
+// versionOfTemplates is one version of a ConfigMap's templates. Templates is nil if the ConfigMap does not exist.
+// number counts the earlier versions.
 type versionOfTemplates struct {
 	*allocator.Templates
 	number uint64
 }
 
-// watchTemplates returns the templates in the ConfigMap. The caller must run their informer.
+// watchTemplates returns the shared-resource templates in the ConfigMap. The caller must run the informer that it
+// returns with them.
 func watchTemplates(kube kubernetes.Interface, config templatesConfig, wake func()) (*templates, error) {
 	informer := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithNamespace(config.Namespace),
 		informers.WithTweakListOptions(func(options *metav1.ListOptions) {

@@ -16,18 +16,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// backends forwards calls to upstream's ways of sharing devices (vGPU, gpushare, Ascend), here called backends.
-// api.RegisteredDevices lists the enabled backends. Each node has a ledger for each backend in its Others; package devices
-// keeps these ledgers correct.
+// backends forwards calls to upstream's ways of sharing devices (vGPU, gpushare, Ascend), which are called backends
+// here. api.RegisteredDevices lists the enabled backends. The field Others of each node has a ledger for each backend.
+// Package devices keeps these ledgers correct.
 type backends struct {
 	policy string
-	// weight is the factor for the backends' scores; 0 ignores the scores.
+	// weight is the factor for the backends' scores of nodes; with 0 their scores do not count.
 	weight int
 	// asks reports whether the pod requests devices of an enabled backend.
 	asks func(pod *v1.Pod) bool
 }
 
-// open prepares the backends for a session: the backend of MindCluster's NPUs reads the session's nodes.
+// open prepares the backends for a session: the backend for MindCluster's NPUs reads the session's nodes.
 func (b *backends) open(ssn *framework.Session) {
 	b.asks = devicekinds.Asker()
 	for _, node := range ssn.Nodes {
@@ -39,7 +39,8 @@ func (b *backends) open(ssn *framework.Session) {
 	}
 }
 
-// asked returns the node's backends whose devices the pod requests, in the order in which they were enabled.
+// asked returns the node's backends from which the pod requests devices, in the order in which the backends were
+// enabled.
 func asked(pod *v1.Pod, node *api.NodeInfo) []api.Devices {
 	var found []api.Devices
 	for _, name := range api.RegisteredDevices {
@@ -50,7 +51,7 @@ func asked(pod *v1.Pod, node *api.NodeInfo) []api.Devices {
 	return found
 }
 
-// predicate refuses a node if a backend lacks devices there that the pod requests.
+// predicate refuses a node if the pod requests devices of a backend that the node does not have free.
 func (b backends) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	for _, backend := range asked(task.Pod, node) {
 		code, reason, err := backend.FilterNode(task.Pod, b.policy)
@@ -61,7 +62,8 @@ func (b backends) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// score returns the weighted sum of the backends' scores of a node. MindCluster's NPUs are scored by batchScore.
+// score returns the weighted sum of the backends' scores for a node. It leaves out the backend for MindCluster's NPUs,
+// which batchScore scores.
 func (b backends) score(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	if b.weight == 0 {
 		return 0
@@ -75,8 +77,8 @@ func (b backends) score(task *api.TaskInfo, node *api.NodeInfo) float64 {
 	return math.Round(sum) * float64(b.weight)
 }
 
-// batchScore returns the weighted scores of MindCluster's NPUs. Their backend compares nodes with each other, so it needs
-// all nodes in one call.
+// batchScore returns the weighted scores of nodes by MindCluster's NPUs. The backend for these NPUs compares nodes with
+// each other, so it needs all nodes in one call.
 func (b backends) batchScore(task *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	scores := map[string]float64{}
 	var having []*api.NodeInfo

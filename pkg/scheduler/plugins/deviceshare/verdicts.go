@@ -8,36 +8,36 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// verdicts caches verdicts by request and devices, because many nodes are equal, and most have not changed since the last
-// session. Equal requests on equal devices with equal use have equal verdicts.
+// verdicts caches the verdicts of the allocator by request and devices, because many nodes are equal, and most have not
+// changed since the last session. The verdict is the same if the requests, the devices and their use by pods are equal.
 type verdicts struct {
 	seed  maphash.Seed
 	known map[verdictKey]*verdict
-	// buffer is memory that is reused for making keys.
+	// buffer is memory that is reused when keys are computed.
 	buffer []byte
 }
 
 type verdictKey struct {
-	// request is the key of the request. devices is the key of the inventory, use the key of its use by pods, and context a
-	// hash of the strategy's other inputs.
+	// request is the key of the request, and devices the key of the inventory. use is the key of the use of these devices
+	// by pods. context is a hash of the strategy's other inputs.
 	request, devices, use, context uint64
 }
 
-// verdict is the result of a request on a node: a refusal, or the score of the node from 0 to 100.
+// verdict is the result of checking a request on a node: a refusal, or else the score of the node from 0 to 100.
 type verdict struct {
 	refusal *allocator.Refusal
 	score   float64
 }
 
-// mostVerdicts limits the cache to some 20 MB, if each refusal has a line of text.
+// mostVerdicts limits the cache to some 20 MB, if each cached refusal has one line of text.
 const mostVerdicts = 100_000
 
 func newVerdicts() *verdicts {
 	return &verdicts{seed: maphash.MakeSeed(), known: map[verdictKey]*verdict{}}
 }
 
-// of returns the verdict on the request for the state, which is now or later of the ledger. It computes the verdict if it
-// is not cached. The caller holds the session's mutex.
+// of returns the verdict on the request for the state, which must be ledger.now or ledger.later. It computes the
+// verdict if the verdict is not cached. The caller holds the session's mutex.
 func (v *verdicts) of(request *request, ledger *ledger, state *allocator.State, on strategy) *verdict {
 	key := verdictKey{request.key, ledger.inventory.key, v.useOf(ledger, state), on.context}
 	if found := v.known[key]; found != nil {
@@ -55,8 +55,8 @@ func (v *verdicts) of(request *request, ledger *ledger, state *allocator.State, 
 	return found
 }
 
-// useOf returns a key of the devices' use in the state, which is now or later of the ledger. The key is computed once for
-// each state.
+// useOf returns a key that describes how pods use the devices in the state, which must be ledger.now or ledger.later.
+// It computes the key once for each state.
 func (v *verdicts) useOf(ledger *ledger, state *allocator.State) uint64 {
 	known := &ledger.uses[0]
 	if state == ledger.later {
@@ -69,7 +69,7 @@ func (v *verdicts) useOf(ledger *ledger, state *allocator.State) uint64 {
 	return known.key
 }
 
-// use is a state and the key of the devices' use in it.
+// use holds a state of devices, and a key that describes how pods use the devices in this state.
 type use struct {
 	of  *allocator.State
 	key uint64

@@ -11,12 +11,12 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeaffinity"
 )
 
-// readAffinity parses the pod's node selector and node affinity once for all nodes. Upstream's predicates leave that to
-// Kubernetes' filter, which parses them again for each node if the state has no result: thousands of terms for
-// thousands of nodes.
+// readAffinity parses the pod's node selector and node affinity once for all nodes. Upstream's predicates leave the
+// parsing to Kubernetes' NodeAffinity filter. Without a parsed result in the cycle state, the filter would parse
+// thousands of terms again for each of thousands of nodes.
 //
-// readAffinity puts an empty term first, which matches no node. PreFilter then stops collecting the node names of all
-// terms at once, instead of adding them term by term. The result is the same, since the filter checks each node.
+// readAffinity puts an empty term first, which matches no node. Because of it, PreFilter does not collect node names
+// from the terms, which would be slow. The result is the same, because the filter checks each node.
 func readAffinity(state fwk.CycleState, pod *v1.Pod) {
 	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
 		if required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil && len(required.NodeSelectorTerms) > 0 {

@@ -12,15 +12,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// hierarchical is upstream's plugin that supports queues within queues. It admits no gang of the cluster while a gang is in a queue
-// that has children, and any tenant may name such a queue in a PodGroup.
+// hierarchical is upstream's plugin that supports child queues. While any gang is in a queue that has children, this
+// plugin admits no gang of the cluster. Any tenant may name such a queue in a PodGroup.
 const hierarchical = "capacity"
 
-// rootQueue is the name of upstream's root of all queues.
+// rootQueue is the name of upstream's root queue, which is the ancestor of all queues.
 const rootQueue = "root"
 
-// leaveParents makes the session count gangs in queues with children against a leaf queue: the one in which their pods
-// were bound, or else the default queue. It returns, by gang, why these gangs are not placed.
+// leaveParents makes the session count gangs in queues with children against a leaf queue instead. That is the queue in
+// which their pods were bound, or else the default queue. It returns, by gang, the message why these gangs are not
+// placed.
 func leaveParents(ssn *framework.Session) map[api.JobID]string {
 	if option, found := ssn.PluginOption(hierarchical); !found || option.EnabledHierarchy == nil || !*option.EnabledHierarchy {
 		return nil
@@ -47,8 +48,8 @@ func leaveParents(ssn *framework.Session) map[api.JobID]string {
 	return refused
 }
 
-// leafFor returns the leaf queue in which the gang's pods were bound. Otherwise it returns the default queue, or the
-// first leaf by name if the default queue is not a leaf.
+// leafFor returns the leaf queue in which the gang's pods were bound. If no pods are bound, it returns the default
+// queue, or the first leaf queue by name if the default queue is not a leaf.
 func leafFor(ssn *framework.Session, job *api.JobInfo, parents map[api.QueueID]bool) api.QueueID {
 	leaf := func(id api.QueueID) bool { return ssn.Queues[id] != nil && !parents[id] }
 	var bound, first api.QueueID

@@ -19,20 +19,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// PartiallyBound is the type of the condition of a PodGroup whose gang is bound in part. A tenant may write the condition, so no
-// decision reads it. The time since which the gang is bound in part is in memory; a new leader counts from when it first sees the
-// gang.
+// PartiallyBound is the type of the condition of a PodGroup whose gang is partially bound. A tenant may write the
+// condition, so no decision depends on it. The scheduler keeps in memory since when a gang is partially bound. A new
+// leader counts from the time when it first sees the gang in this state.
 const PartiallyBound scheduling.PodGroupConditionType = "PartiallyBound"
 
-// partiallyBoundReason is the reason of that condition, and of the event.
+// partiallyBoundReason is the reason of the condition PartiallyBound, and of the event about a partially bound gang.
 const partiallyBoundReason = "PartiallyBound"
 
-// A gang is bound in part when some members hold nodes, the gang is below its minimum, and that minimum is no larger than when they
-// were bound. Bindings are separate writes, so a crash between them leaves such a gang, and so does the loss of a member: the gang
-// holds resources and cannot run. A gang that reached its minimum, and is below it because the minimum was raised later, waits like
-// any other gang.
+// A gang is partially bound when some members hold nodes, the gang is below its minimum, and the minimum is no larger
+// than when they were bound. Such a gang holds resources and cannot run. Bindings are separate writes, so a crash
+// between them can leave a gang in this state. The loss of a member can do so, too. A gang that reached its minimum,
+// and is below it because the minimum was raised later, is not partially bound: it waits like any other gang.
 
-// findPartiallyBound lists the waiting gangs that are bound in part, admits them without queueing again, and updates their conditions.
+// findPartiallyBound finds the waiting gangs that are partially bound. It admits these gangs without queueing them
+// again, and updates their conditions.
 func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 	p.partiallyBound, p.ofGroup = map[api.JobID]time.Time{}, map[api.JobID]bool{}
 	p.formerGroups, p.groups = p.groups, map[api.JobID]group{}
@@ -64,14 +65,14 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 		case short == nil && known != nil:
 			dropCondition(job)
 			continue
-		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // still bound in part
+		case short != nil && before && len(job.TaskStatusIndex[api.Binding]) > 0: // the gang is still partially bound
 			underWay[uid] = sinceOr(p.memory.binding, uid, time.Now())
 			continue
 		case short == nil || !waits:
 			continue
 		case known == nil:
 			reportPartiallyBound(ssn, job, p.messageOf(job, short))
-		default: // the event may have been lost, or have expired
+		default: // repeated, because the event may have been lost or have expired
 			if usual, reported := p.memory.reported[uid]; !reported || usual != p.memory.takenFrom[uid] {
 				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
 				known = conditionOf(job)
@@ -94,16 +95,16 @@ func sinceOr(times map[api.JobID]time.Time, uid api.JobID, now time.Time) time.T
 	return now
 }
 
-// isPartiallyBound reports whether the gang is bound in part and none of its tasks has been placed in this session.
+// isPartiallyBound reports whether the gang is partially bound and none of its tasks has been placed in this session.
 func (p *plugin) isPartiallyBound(job *api.JobInfo) bool {
 	_, ok := p.partiallyBound[job.UID]
 	return ok && (waitsInPart(job) || p.ofGroup[job.UID] && waitsForMore(job))
 }
 
-// waitsInPart reports whether members of the gang hold nodes, others wait, and none is being bound.
+// waitsInPart reports whether some members of the gang hold nodes, others are pending, and no member is being bound.
 func waitsInPart(job *api.JobInfo) bool { return waitsForMore(job) && holdsNodes(job) }
 
-// waitsForMore reports whether members of the gang wait and none is being bound.
+// waitsForMore reports whether members of the gang are pending and no member is being bound.
 func waitsForMore(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Pending]) > 0 && len(job.TaskStatusIndex[api.Binding]) == 0
 }
@@ -112,7 +113,8 @@ func holdsNodes(job *api.JobInfo) bool {
 	return len(job.TaskStatusIndex[api.Bound])+len(job.TaskStatusIndex[api.Running]) > 0
 }
 
-// fellShort returns the shortfall of a gang that holds nodes, against the minimum it was bound for; nil if it meets that minimum.
+// fellShort returns by how much a gang that holds nodes falls short of the minimum that it was bound for; nil if the
+// gang meets that minimum.
 func (p *plugin) fellShort(job *api.JobInfo) error {
 	if !holdsNodes(job) || p.mayLack(job) {
 		return nil
@@ -124,7 +126,7 @@ func (p *plugin) fellShort(job *api.JobInfo) error {
 	return short
 }
 
-// messageOf returns the condition's message for a gang that is bound in part.
+// messageOf returns the message of the condition PartiallyBound for a partially bound gang.
 func (p *plugin) messageOf(job *api.JobInfo, short error) string {
 	next := "its remaining pods are scheduled first"
 	if p.memory.takenFrom[job.UID] {
@@ -133,7 +135,7 @@ func (p *plugin) messageOf(job *api.JobInfo, short error) string {
 	return fmt.Sprintf("Gang is partially bound (%v); %s", short, next)
 }
 
-// reportPartiallyBound sets the PodGroup's condition PartiallyBound.
+// reportPartiallyBound sets the condition PartiallyBound of the gang's PodGroup, and records an event.
 func reportPartiallyBound(ssn *framework.Session, job *api.JobInfo, message string) {
 	klog.InfoS("Gang is partially bound", "gang", job.UID, "message", message)
 	ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, partiallyBoundReason, message)
@@ -159,8 +161,9 @@ func dropCondition(job *api.JobInfo) {
 
 func isPartiallyBound(c scheduling.PodGroupCondition) bool { return c.Type == PartiallyBound }
 
-// OnSessionClose evicts gangs that have been bound in part for longer than evictAfter and that this session could not complete. It
-// also evicts gangs bound in part whose other members have been in a transaction for that long, for example behind a stuck rollback.
+// OnSessionClose evicts gangs that have been partially bound for longer than evictAfter and that this session could not
+// complete. It also evicts partially bound gangs whose other members have been in a transaction for longer than
+// evictAfter, for example because a rollback is stuck.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	if p.evictAfter <= 0 {
 		return
@@ -177,7 +180,8 @@ func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	}
 }
 
-// evict evicts the members of the gang that hold nodes, and the members of its group that hold nodes.
+// evict evicts the members of the gang that hold nodes. If the gang's group is partially bound, it also evicts members
+// of the other gangs that hold nodes.
 func (p *plugin) evict(ssn *framework.Session, job *api.JobInfo) {
 	reason := fmt.Sprintf("its gang being partially bound for more than %s (%s)", p.evictAfter, evictAfter)
 	tasks := placedTasks(job)

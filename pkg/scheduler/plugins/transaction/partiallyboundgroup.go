@@ -14,10 +14,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// A group of gangs is partially bound when the Bindings of one gang's members name the group, and another gang, which still names the
-// same group, is below its minimum and has no bound member. The second gang is completed like a partially bound gang itself.
+// A group of gangs is partially bound if only some of its gangs are bound. One gang's Bindings name the group. Another
+// gang lists the same group, is below its minimum and has no bound member. This other gang is completed like a
+// partially bound gang.
 
-// group is the group of gangs that one version of a gang's PodGroup lists.
+// group is the group of gangs that one version of a PodGroup lists.
 type group struct {
 	uid     types.UID
 	version string
@@ -25,8 +26,8 @@ type group struct {
 	id      string
 }
 
-// groupFellShort returns the shortfall of a waiting gang while other gangs of its group hold nodes; nil if the gang lacks nothing or
-// no other gang holds nodes.
+// groupFellShort returns by how much a waiting gang falls short of its minimum while other gangs of its group hold
+// nodes. It returns nil if the gang has its minimum, or if no other gang of its group holds nodes.
 func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) error {
 	if job.PodGroup == nil || len(job.TaskStatusIndex[api.Pending]) == 0 || holdsNodes(job) {
 		return nil
@@ -41,7 +42,8 @@ func (p *plugin) groupFellShort(jobs map[api.JobID]*api.JobInfo, job *api.JobInf
 	return nil
 }
 
-// boundWith returns the gangs of the job's group that hold nodes as part of it. It leaves out gangs whose group was complete once.
+// boundWith returns the other gangs of the job's group that hold nodes and were bound with this group. It leaves out
+// gangs whose group was complete once.
 func (p *plugin) boundWith(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) []*api.JobInfo {
 	var bound []*api.JobInfo
 	of := p.groupOf(job)
@@ -54,8 +56,8 @@ func (p *plugin) boundWith(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) []
 	return bound
 }
 
-// groupOf returns the job's group. A tenant's list may be long and sessions are many, so it is parsed once for each version of the
-// PodGroup.
+// groupOf returns the job's group. It parses the list of gangs only once for each version of the PodGroup, because a
+// tenant's list may be long and sessions are frequent.
 func (p *plugin) groupOf(job *api.JobInfo) group {
 	pg := job.PodGroup
 	text, ok := pg.Annotations[gangs.GroupsAnnotation]
@@ -75,21 +77,22 @@ func (p *plugin) groupOf(job *api.JobInfo) group {
 	return known
 }
 
-// saysBoundWith reports whether a member of the gang that holds a node was bound with the group.
+// saysBoundWith reports whether a member of the gang holds a node and, according to its annotation, was bound with the
+// group that has this ID.
 func saysBoundWith(job *api.JobInfo, id string) bool {
 	return slices.ContainsFunc(placedTasks(job), func(task *api.TaskInfo) bool { return task.Pod.Annotations[gangs.BindGroupAnnotation] == id })
 }
 
-// wasWhole reports whether the gang, with its group, was once complete. Plugin coscheduling records that in a condition of the
-// PodGroup, which counts only while the plugin is configured.
+// wasWhole reports whether the gang, together with its group, was complete once. Plugin coscheduling records this in a
+// condition of the PodGroup. The condition counts only while plugin coscheduling is configured.
 func (p *plugin) wasWhole(job *api.JobInfo) bool {
 	return p.says(job, func(c scheduling.PodGroupCondition) bool {
 		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition
 	})
 }
 
-// mayLack reports whether the gang, which was once complete, need not be complete again, or does not count its present
-// members for that.
+// mayLack reports whether the gang may be below its minimum without being partially bound. That is so if the gang was
+// complete once, and either need not be complete again, or does not count its present members for its minimum.
 func (p *plugin) mayLack(job *api.JobInfo) bool {
 	return p.says(job, func(c scheduling.PodGroupCondition) bool {
 		return c.Type == gangs.SatisfiedCondition || c.Type == gangs.WholeCondition && c.Reason == gangs.WholeOnlyWaiting

@@ -16,29 +16,32 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// beyondPromise is the multiple of the cluster's total beyond which a promise can never be kept. A promise is the minResources of an
-// admitted gang, which upstream's plugins reserve. A legitimate promise may exceed the total: plugin overcommit admits more, nodes may
-// be unavailable for a moment, and an autoscaler may add some. None of these explains ten times the total.
+// beyondPromise limits promises, as a multiple of the cluster's total resources. A promise is the minResources of an
+// admitted gang, which upstream's plugins reserve. A legitimate promise may exceed the total: plugin overcommit admits
+// more, nodes may be unavailable for a moment, and an autoscaler may add nodes. None of these reasons explains ten
+// times the total.
 const beyondPromise = 10
 
-// promiseFor is how long an admitted gang without pods keeps its promised resources. It is enough for the pods of a Volcano Job,
-// and for a Spark driver to start and create its executors. A namespace whose gangs kept promises for that long in a row, while
-// their pods never came, gets no more promises without pods for noPromisesFor.
+// promiseFor is how long resources stay reserved for an admitted gang that has no pods. This is long enough for the
+// pods of a Volcano Job, and for a Spark driver that starts and creates its executors. If gangs of a namespace had
+// resources reserved for so long in total, and their pods never came, the namespace gets no more such reservations for
+// noPromisesFor.
 const (
 	promiseFor    = 2 * time.Minute
 	noPromisesFor = time.Hour
 )
 
-// promises are the gangs that this scheduler admitted and whose pods it has not seen. A tenant can write the phase and minResources of
-// a PodGroup, so neither shows which gangs were admitted. Upstream trusts both: it reserves resources accordingly, and does not admit
-// other gangs to these resources.
+// promises records the gangs that this scheduler admitted and whose pods it has not seen yet. The PodGroup does not
+// show which gangs were admitted, because a tenant can write its phase and minResources. Upstream trusts both fields:
+// it reserves resources accordingly, and does not admit other gangs to these resources.
 type promises struct {
 	admitted map[api.JobID]promise
-	// lapsed are the namespaces whose gangs kept resources for pods that never came.
+	// lapsed are the namespaces whose gangs had resources reserved for pods that never came.
 	lapsed map[string]lapse
 }
 
-// lapse is how long a namespace's gangs kept resources for pods that never came, and when the last such promise ended.
+// lapse says for how long resources were reserved for a namespace's gangs whose pods never came, and when the last such
+// reservation ended.
 type lapse struct {
 	kept time.Duration
 	last time.Time
@@ -54,8 +57,8 @@ type promise struct {
 	namespace string
 }
 
-// recordAdmitted records that the gang is admitted now. A gang that a tenant makes pending again, or deletes and creates again, gets no
-// more time.
+// recordAdmitted records that the gang is admitted now. A gang that is admitted again gets no more time: a tenant may
+// make it pending again, or delete it and create it again.
 func (p *promises) recordAdmitted(job *api.JobInfo, now time.Time) {
 	if job.PodGroup.Spec.MinResources == nil || p.broken(job.Namespace) {
 		return
@@ -69,8 +72,9 @@ func (p *promises) recordAdmitted(job *api.JobInfo, now time.Time) {
 
 func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
 
-// expire ends the promises of gangs that have their pods, of gangs whose time is over, and of gangs that sessions no longer see. The
-// time of the last two counts for the namespace: a user may delete a gang before its time is over.
+// expire ends the promises of gangs that have their pods, of gangs whose time is over, and of gangs that sessions no
+// longer see. In the last two cases, the time of the promise counts against the namespace. A deleted gang counts
+// because a user may delete a gang before its time is over.
 func (p *promises) expire(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.lapsed, func(_ string, of lapse) bool { return now.Sub(of.last) >= noPromisesFor })
 	maps.DeleteFunc(p.admitted, func(uid api.JobID, made promise) bool {
@@ -87,8 +91,8 @@ func (p *promises) expire(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.admitted, func(_ api.JobID, made promise) bool { return p.broken(made.namespace) })
 }
 
-// asked returns the requests of the gang's pods, even if no node could hold them yet: an autoscaler creates nodes for
-// existing pods.
+// asked returns the sum of the requests of the gang's pods. Pods that fit no existing node count too, because an
+// autoscaler may create nodes for them.
 func asked(job *api.JobInfo) *api.Resource {
 	sum := api.EmptyResource()
 	for _, task := range job.Tasks {
@@ -97,10 +101,11 @@ func asked(job *api.JobInfo) *api.Resource {
 	return sum
 }
 
-// forgetPromises limits the minResources that the session counts for admitted gangs to the requests of their pods, or to the
-// amounts that this scheduler admitted a moment ago. It counts only the resources that the gang holds in three cases: the promise
-// is more than beyondPromise times the cluster's total, a plugin reports that the gang never fits, or the gangs of the queue
-// together exceed its capability.
+// forgetPromises limits the minResources that the session counts for admitted gangs. The limit is the requests of the
+// gang's pods, or the amounts that this scheduler admitted a moment ago. In three cases the session counts only the
+// resources that the gang holds. First, the promise is more than beyondPromise times the cluster's total. Second, a
+// plugin reports that the gang never fits. Third, the promises in the gang's queue together exceed the queue's
+// capability.
 func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 	largest := sync.OnceValue(func() *api.Resource { return largestOf(ssn) })
 	p.expire(ssn, now)
@@ -122,7 +127,8 @@ func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 	}
 }
 
-// keepAtMost lowers the minResources that the session counts to the larger of the two amounts. admitted may be nil.
+// keepAtMost limits the minResources that the session counts for the gang to the larger of the amounts pods and
+// admitted. admitted may be nil.
 func keepAtMost(job *api.JobInfo, pods, admitted *api.Resource) {
 	asked, most := job.GetMinResources(), pods.Clone()
 	if admitted != nil {
@@ -134,8 +140,8 @@ func keepAtMost(job *api.JobInfo, pods, admitted *api.Resource) {
 	}
 }
 
-// backed returns the requests of the gang's pods that hold a node or could have one. A pod's creator may name a node that does not
-// exist, or request more than any node has.
+// backed returns the sum of the requests of the gang's pods that hold a node or could get one. It leaves out pods that
+// cannot run, because a tenant may create pods that name a missing node or request more than any node has.
 func backed(ssn *framework.Session, job *api.JobInfo, largest *api.Resource) *api.Resource {
 	sum := api.EmptyResource()
 	for _, task := range job.Tasks {
@@ -148,7 +154,7 @@ func backed(ssn *framework.Session, job *api.JobInfo, largest *api.Resource) *ap
 	return sum
 }
 
-// largestOf returns the largest amount of each resource on any one node.
+// largestOf returns, for each resource, the largest allocatable amount of any single node.
 func largestOf(ssn *framework.Session) *api.Resource {
 	largest := api.EmptyResource()
 	for _, node := range ssn.Nodes {
@@ -157,7 +163,8 @@ func largestOf(ssn *framework.Session) *api.Resource {
 	return largest
 }
 
-// forgetBeyond keeps the promises that together are within the queue's capability, the oldest gangs first.
+// forgetBeyond keeps promises up to the queue's capability, the oldest gangs first. For the other gangs, the session
+// counts only the resources that they hold.
 func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 	slices.SortFunc(jobs, func(a, b *api.JobInfo) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
@@ -174,14 +181,16 @@ func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 	}
 }
 
-// promised reports whether upstream's plugins keep resources for the gang's minResources beyond the resources that it holds.
+// promised reports whether upstream's plugins reserve the gang's minResources beyond the resources that the gang
+// already holds.
 func promised(job *api.JobInfo) bool {
 	phase := job.PodGroup.Status.Phase
 	return job.PodGroup.Spec.MinResources != nil && (phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning)
 }
 
-// promisable reports whether the cluster could ever satisfy the promise, given its total. A promised kind of resource that the
-// cluster does not have is ignored: it blocks only gangs that ask for the same kind, and they cannot run anyway.
+// promisable reports whether a cluster with this total could ever satisfy the promise. It ignores resources that the
+// cluster does not have at all. They block only gangs that request the same resource, and these gangs cannot run
+// anyway.
 func promisable(promise, total *api.Resource) bool {
 	return promisableTimes(beyondPromise, promise, total)
 }

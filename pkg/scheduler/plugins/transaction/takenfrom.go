@@ -12,13 +12,14 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A gang whose members were evicted for other gangs is partially bound, too. It waits in its usual order; otherwise it
-// would take the resources back before the gang of a higher priority gets them.
+// A gang whose members were evicted for other gangs is partially bound, too. Unlike other partially bound gangs, it is
+// not placed first but waits in its usual order. Otherwise it would take the resources back before the gang of a higher
+// priority gets them.
 //
-// The leader remembers its evictions. A new leader does not know why members are missing, so it compares two times that
-// the API server writes and tenants cannot change: when pods were created and when they were bound. A crash between two
-// Bindings leaves pending members that were created before the first Binding. If these do not complete the minimum,
-// members were evicted, deleted or lost, and the gang waits in its usual order.
+// The leader remembers its evictions. A new leader does not know why members are missing. So it compares two times that
+// the API server writes and tenants cannot change: when pods were created and when they were bound. After a crash
+// between two Bindings, the pending members were created before the first Binding. If such members do not complete the
+// minimum, members were evicted, deleted or lost, and the gang waits in its usual order.
 
 // Evicted implements framework.EvictionObserver. It records that an action has evicted a member of the gang.
 func (p *plugin) Evicted(e framework.Eviction) {
@@ -27,8 +28,8 @@ func (p *plugin) Evicted(e framework.Eviction) {
 	}
 }
 
-// keepTakenFrom removes from takenFrom the gangs that have their minimum again. In the leader's first session it adds partially
-// bound gangs that lost members under a former leader.
+// keepTakenFrom removes from takenFrom the gangs that have their minimum again. In the leader's first session, it
+// instead adds partially bound gangs that lost members under a former leader.
 func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
 	if p.memory.takenFrom == nil {
 		p.memory.takenFrom = map[api.JobID]bool{}
@@ -46,8 +47,8 @@ func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
 	}
 }
 
-// leftByCrash reports whether the members that hold nodes, together with pending ones created before the first Binding, reach the
-// minimum.
+// leftByCrash reports whether a crash between two Bindings can explain why the gang is partially bound. That is so if
+// the members that hold nodes, together with pending members created before the first Binding, reach the minimum.
 func (p *plugin) leftByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) bool {
 	bound := placedTasks(job)
 	for _, other := range p.boundWith(jobs, job) {
@@ -59,7 +60,7 @@ func (p *plugin) leftByCrash(jobs map[api.JobID]*api.JobInfo, job *api.JobInfo) 
 	}) == nil
 }
 
-// firstBind returns when the first of the tasks was bound; known is false if no pod has the time.
+// firstBind returns when the first of the tasks was bound; known is false if no pod has the time of its bind.
 func firstBind(tasks []*api.TaskInfo) (first time.Time, known bool) {
 	for _, task := range tasks {
 		for _, c := range task.Pod.Status.Conditions {

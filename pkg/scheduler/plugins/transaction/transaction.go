@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transaction is the built-in plugin that connects sessions with bind transactions. It is not named in the conf: the
-// scheduler puts it before the first tier of every configuration.
+// Package transaction is the built-in plugin that connects sessions with bind transactions. It is not in the configuration file:
+// the scheduler puts it before the first tier of every configuration.
 //
-// It leaves out gangs during the backoff after a failed transaction, and then avoids the nodes that they failed on while there is
-// room elsewhere. It places partially bound gangs first (partiallybound.go), unless their members were evicted (takenfrom.go).
+// The plugin leaves out gangs during the backoff after a failed transaction. After the backoff, a gang avoids the nodes on which its
+// members failed, as long as other nodes have room for it. The plugin places partially bound gangs first (partiallybound.go), unless
+// their members were evicted (takenfrom.go).
 package transaction
 
 import (
@@ -21,51 +22,56 @@ import (
 // Name is the plugin's name in metrics and logs.
 const Name = "transaction"
 
-// evictAfter is the argument for how long a gang may stay partially bound before its members are evicted.
+// evictAfter is the name of the argument for how long a gang may stay partially bound before its members are evicted.
 const evictAfter = "evictHalfBoundAfter"
 
-// Gate decides which gangs a session leaves out, and returns the nodes on which gangs failed.
+// Gate decides which gangs a session leaves out, and which nodes a gang avoids because its members failed on them.
 type Gate interface {
 	Blocked(gang api.JobID) (reason string, blocked bool)
 	Avoid(gang api.JobID) []string
 }
 
 type plugin struct {
-	framework.NoFilter // its only function is a pre-predicate that refuses nothing
+	framework.NoFilter // the plugin's only filter is a pre-predicate that refuses nothing
 
 	gate Gate
-	// evictAfter is 0 if partially bound gangs are never evicted.
+	// evictAfter is how long a gang may stay partially bound before its members are evicted; 0 if they are never evicted.
 	evictAfter time.Duration
-	// partiallyBound are the session's waiting gangs that are partially bound, with the start of that state.
+	// partiallyBound has the session's waiting gangs that are partially bound, and since when this leader has seen them in
+	// this state.
 	partiallyBound map[api.JobID]time.Time
-	// ofGroup are the gangs of partiallyBound that have no bound members, while other gangs of their group have.
+	// ofGroup has the gangs of partiallyBound that have no bound members although other gangs of their group have bound
+	// members.
 	ofGroup map[api.JobID]bool
-	// groups caches the groups parsed in this session; formerGroups has the groups of the previous session.
+	// groups caches the groups of gangs that were parsed in this session. formerGroups is the cache of the previous
+	// session.
 	groups, formerGroups map[api.JobID]group
-	// coscheduling reports whether plugin coscheduling, which records gangs as satisfied, is configured.
+	// coscheduling reports whether plugin coscheduling is configured. That plugin records in conditions which gangs were
+	// satisfied.
 	coscheduling bool
 	// opening reports whether the session is still being opened.
 	opening bool
 	memory  *memory
 }
 
-// memory is the state that outlives sessions and configurations.
+// memory is the state of the plugin that outlives sessions and changes of the configuration.
 type memory struct {
-	// binding are the partially bound gangs whose other members are being bound, with the start of that state.
+	// binding has the partially bound gangs whose other members are being bound, and since when these members are being
+	// bound.
 	binding map[api.JobID]time.Time
-	// seen is since when this leader has seen a gang partially bound. The PodGroup's condition cannot be trusted for
-	// that, because tenants may write it.
+	// seen has, by gang, since when this leader has seen the gang partially bound. The plugin does not use the time in the
+	// PodGroup's condition, because tenants may write the condition.
 	seen map[api.JobID]time.Time
-	// takenFrom are the gangs that are partially bound but wait in their usual order; nil before the leader's first
-	// session.
+	// takenFrom has the partially bound gangs that wait in their usual order because members were evicted; nil before the
+	// leader's first session.
 	takenFrom map[api.JobID]bool
-	// reported has the gangs whose condition this leader wrote or checked, with their value in takenFrom at that time, because the
-	// message depends on that value.
+	// reported has the gangs whose condition this leader wrote or checked. The value is the gang's value in takenFrom at
+	// that time, because the condition's message depends on it.
 	reported map[api.JobID]bool
 	promises promises
 }
 
-// Spec declares the plugin with the gate.
+// Spec declares the plugin. gate decides which gangs and nodes the plugin leaves out.
 func Spec(gate Gate) framework.PluginSpec {
 	shared := &memory{promises: newPromises(), reported: map[api.JobID]bool{}}
 	return framework.PluginSpec{
@@ -79,7 +85,8 @@ func Spec(gate Gate) framework.PluginSpec {
 	}
 }
 
-// Tier returns the tier before all tiers of the conf. A gang that stays partially bound for longer than limit is evicted; with 0 never.
+// Tier returns the tier with this plugin, which goes before all tiers of the configuration. A gang that stays partially
+// bound for longer than limit is evicted; with limit 0 it is never evicted.
 func Tier(limit time.Duration) conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
@@ -97,12 +104,13 @@ var (
 
 func (p *plugin) Name() string { return Name }
 
-// Placement implements framework.PlacementGenerator: a gang avoids the nodes on which it failed.
+// Placement implements framework.PlacementGenerator: a gang avoids the nodes on which its members failed to bind.
 func (p *plugin) Placement(job *api.JobInfo) (framework.Placement, error) {
 	return framework.Placement{Avoid: p.gate.Avoid(job.UID)}, nil
 }
 
-// PlaceFirst implements framework.Prioritizer: partially bound gangs go first, unless their members were evicted.
+// PlaceFirst implements framework.Prioritizer. It returns true for partially bound gangs, unless their members were
+// evicted.
 func (p *plugin) PlaceFirst(job *api.JobInfo) (map[api.TaskID]bool, bool) {
 	return nil, p.isPartiallyBound(job) && !p.memory.takenFrom[job.UID]
 }
@@ -135,12 +143,13 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	recordCurrentJob(ssn, refused)
 }
 
-// nothingPending is the verdict on jobs without pending tasks while a session opens. Upstream asks for it then to create the cycle
-// states of pending tasks of valid jobs; the other plugins would look at all tasks of all jobs for it.
+// nothingPending marks jobs without pending tasks as not valid while a session opens. At that time upstream asks which
+// jobs are valid only to create the cycle states of pending tasks. The early answer saves other plugins from checking
+// all tasks of these jobs.
 var nothingPending = &api.ValidateResult{Message: "no task is pending"}
 
-// recordCurrentJob reports to the session which gang is being scheduled, before any other plugin is called. It refuses admission to
-// refused gangs.
+// recordCurrentJob registers functions that record in the session which gang is being scheduled, before any other
+// plugin is called. These functions also refuse to admit the gangs in refused.
 func recordCurrentJob(ssn *framework.Session, refused map[api.JobID]string) {
 	ssn.AddJobEnqueueableFn(Name, func(obj any) int {
 		job := obj.(*api.JobInfo)

@@ -14,13 +14,13 @@ import (
 // of queues. NPUs are left out: upstream's Ascend sharing counts them by the nodes' allocatable resources.
 var CountedResources = []Resource{Core, MemoryRatio, Memory, RDMAShare, FPGAShare}
 
-// UncountedNames returns the resource names that pods may use for GPUs and that are not in CountedResources. The requests
-// of a pod that uses such a name are counted as CountedResources.
+// UncountedNames returns the resource names that pods may use for GPUs and that are not in CountedResources. CountPod
+// counts a request by such a name as CountedResources.
 func UncountedNames() []string { return []string{string(wholeGPU), string(gpuShared)} }
 
-// CountPod replaces the device requests of the pod's containers by amounts of CountedResources. For a pod on a node these
-// are the amounts in its annotation device-allocated. For other pods they are the requested amounts, as far as these do not
-// depend on the node. Limits stay unchanged, because they hold the original request.
+// CountPod replaces the device requests of the pod's containers by amounts of CountedResources. For a pod on a node,
+// the amounts come from its annotation device-allocated. For other pods they are the requested amounts, as far as these
+// do not depend on the node. CountPod leaves the limits unchanged, because they hold the original request.
 func CountPod(pod *v1.Pod) {
 	if len(pod.Spec.Containers) == 0 || !asksForDevices(pod) {
 		return
@@ -75,17 +75,17 @@ var deviceNames = []v1.ResourceName{
 	wholeGPU, gpuShared, resourceNames[Core], resourceNames[MemoryRatio], resourceNames[Memory], resourceNames[RDMAShare], resourceNames[FPGAShare],
 }
 
-// taken returns the amounts that CountPod counts for the pod.
+// taken returns the amounts of device resources that CountPod counts for the pod.
 func taken(pod *v1.Pod) (sum Amounts) {
 	if pod.Spec.NodeName != "" {
-		a, _ := AllocationOf(pod) // the plugin reports errors in the annotation
+		a, _ := AllocationOf(pod) // errors are ignored here: the ledger of the plugin logs them
 		return a.Sum()
 	}
 	asked, err := readAsked(pod)
 	if err != nil {
 		return sum
 	}
-	if !slices.Contains(vendorForms, asked.form&gpuNames) { // a node without a Device object may serve a vendor's name too
+	if !slices.Contains(vendorForms, asked.form&gpuNames) { // a vendor's name is not counted: a node without a Device object may serve it too
 		gpus, err := asked.normalizeGPUs()
 		if err != nil {
 			return sum
@@ -98,7 +98,7 @@ func taken(pod *v1.Pod) (sum Amounts) {
 	return sum
 }
 
-// times returns the product, limited to maxAmount.
+// times returns amount times count, but at most maxAmount.
 func times(amount int64, count int) int64 {
 	if amount > 0 && int64(count) > maxAmount/amount {
 		return maxAmount
@@ -106,7 +106,7 @@ func times(amount int64, count int) int64 {
 	return amount * int64(count)
 }
 
-// Sum returns the sum over all devices of the allocation.
+// Sum returns the sum of the amounts of all devices in the allocation.
 func (a *Allocation) Sum() (sum Amounts) {
 	if a == nil {
 		return sum
@@ -129,7 +129,7 @@ func (s *State) FreeSum() (sum Amounts) {
 	return sum
 }
 
-// Counted returns the total amounts of CountedResources, by name.
+// Counted returns the amounts of CountedResources that are greater than zero, by resource name.
 func (a Amounts) Counted() map[v1.ResourceName]int64 {
 	counted := map[v1.ResourceName]int64{}
 	for _, r := range CountedResources {

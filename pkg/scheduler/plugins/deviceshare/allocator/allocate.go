@@ -2,15 +2,15 @@
 
 package allocator
 
-// Options control the choice of devices.
+// Options control how Allocate chooses devices.
 type Options struct {
-	// Strategy decides which devices are better if topology does not decide; nil prefers the lowest minors.
+	// Strategy decides between devices when topology leaves a choice; nil prefers the lowest minors.
 	Strategy Strategy
-	// ScoreFirst applies to requests for shares of devices. It reports whether the strategy's score takes precedence over
-	// breaking up the node's free devices as little as possible.
+	// ScoreFirst applies to requests for shares of devices. It reports whether a high score of Strategy is more important
+	// than breaking up the node's free devices as little as possible.
 	ScoreFirst bool
-	// NUMANodes, if not empty, restricts devices with a known NUMA node to these NUMA nodes. They have the machine's
-	// numbers.
+	// NUMANodes, if not empty, restricts devices with a known NUMA node to these NUMA nodes. The numbers are the machine's
+	// own numbers of NUMA nodes.
 	NUMANodes []int
 	// Templates are the shared-resource templates of GPUs; nil for none.
 	Templates *Templates
@@ -23,9 +23,9 @@ type Refusal struct {
 	Unresolvable bool
 }
 
-// Allocate chooses free devices for a request, or returns why it cannot. It finds an allocation if one exists. It prefers
-// devices in the narrowest scope (PCIe root, NUMA node, node), then the choice that breaks up the free devices least, then
-// the strategy's best choice, then the lowest minors. Equal states give equal results.
+// Allocate chooses free devices for a request, or returns why the node cannot serve the request. It finds an allocation
+// if one exists. It prefers devices in the narrowest scope (PCIe root, NUMA node, node), then the choice that breaks up
+// the free devices least, then the strategy's best choice, then the lowest minors. Equal states give equal results.
 func Allocate(s *State, r *Request, o Options) (*Allocation, *Refusal) {
 	x := newSearch(s, r, &o)
 	defer x.done()
@@ -35,7 +35,7 @@ func Allocate(s *State, r *Request, o Options) (*Allocation, *Refusal) {
 	}
 	refusal := &Refusal{Reason: x.reason(f), Unresolvable: true}
 	if s != s.empty {
-		x.q.s, o.Strategy = s.empty, nil // only whether a placement exists matters here
+		x.q.s, o.Strategy = s.empty, nil // without a strategy: only whether an empty node could serve the request matters here
 		refusal.Unresolvable = x.run().why != found
 	}
 	return nil, refusal

@@ -2,19 +2,20 @@
 
 package allocator
 
-// Allocation is the list of a pod's devices on its node, by type and, within a type, by minor. It is immutable.
+// Allocation is the list of a pod's devices on its node, by type. Devices of a type are sorted by minor. An Allocation
+// is immutable.
 type Allocation [numTypes][]DeviceAllocation
 
 // DeviceAllocation is a pod's share of one device.
 type DeviceAllocation struct {
 	Minor   int32
 	Amounts Amounts
-	// UUID is the device's UUID; empty if the Device object has none.
+	// UUID is the device's UUID; empty if the Device object has no UUID for it.
 	UUID string
 	VFs  []VF
-	// Template is the name of the shared-resource template; empty for none.
+	// Template is the name of the shared-resource template of the device's share; empty for none.
 	Template string
-	// Exclusive is the part of the node that the pod has for itself: nothing, the device, or the PCIe root of the device.
+	// Exclusive is the part of the node that no other pod may use: nothing, the device, or the PCIe root of the device.
 	Exclusive Exclusivity
 }
 

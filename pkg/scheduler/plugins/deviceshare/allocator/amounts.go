@@ -4,7 +4,7 @@ package allocator
 
 import v1 "k8s.io/api/core/v1"
 
-// Type is a type of devices. Its text is the type's name in Device objects and annotations.
+// Type is a type of devices. The type's name in Device objects and annotations is its String().
 type Type int
 
 // The types of devices, in the order in which they are allocated unless a pod's joint allocation says otherwise.
@@ -19,7 +19,7 @@ var typeNames = [numTypes]string{"gpu", "rdma", "fpga"}
 
 func (t Type) String() string { return typeNames[t] }
 
-// TypeOf returns the type with that name; false if no type has the name.
+// TypeOf returns the type with the given name; false if no type has the name.
 func TypeOf(name string) (Type, bool) {
 	for t, known := range typeNames {
 		if known == name {
@@ -32,8 +32,8 @@ func TypeOf(name string) (Type, bool) {
 // Resource is a resource of a device.
 type Resource int
 
-// The resources of devices. Core, MemoryRatio, RDMAShare and FPGAShare are in hundredths of a device, Memory is in bytes.
-// NPUCore, NPUCPU and NPUDVPP are numbers of such units of an NPU chip.
+// The resources of devices. Core, MemoryRatio, RDMAShare and FPGAShare are in hundredths of a device, Memory is in
+// bytes. NPUCore, NPUCPU and NPUDVPP count the cores, CPUs and DVPP units of an NPU chip.
 const (
 	Core Resource = iota
 	MemoryRatio
@@ -54,7 +54,7 @@ var resourceNames = [numResources]v1.ResourceName{
 // Name returns the resource's name in Device objects, annotations and pods.
 func (r Resource) Name() v1.ResourceName { return resourceNames[r] }
 
-// ResourceOf returns the resource with that name; false if no resource has the name.
+// ResourceOf returns the resource with the given name; false if no resource has the name.
 func ResourceOf(name v1.ResourceName) (Resource, bool) {
 	for r, known := range resourceNames {
 		if known == name {
@@ -64,7 +64,7 @@ func ResourceOf(name v1.ResourceName) (Resource, bool) {
 	return 0, false
 }
 
-// Amounts has an amount of each Resource.
+// Amounts holds an amount of each device resource, indexed by Resource.
 type Amounts [numResources]int64
 
 // Add returns the sum of a and b, for each resource.

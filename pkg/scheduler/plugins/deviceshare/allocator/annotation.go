@@ -15,9 +15,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// wireAllocation is the JSON form of one device in the annotation device-allocated. Fields that Koordinator's node agent
-// reads have the names that the agent expects. exclusivePolicy is an addition that other readers ignore: without it, the
-// annotation would not show that the device must not be shared.
+// wireAllocation is the JSON form of one device in the annotation device-allocated. Fields that Koordinator's node
+// agent reads have the names that the agent expects. The field exclusivePolicy is an addition to Koordinator's format.
+// Without it, the annotation would not show that other pods must not use the device.
 type wireAllocation struct {
 	Minor     int32           `json:"minor"`
 	Resources v1.ResourceList `json:"resources"`
@@ -37,7 +37,7 @@ type wireVF struct {
 }
 
 // Annotation returns the allocation as a value of v1alpha1.DeviceAllocatedAnnotation. Equal allocations have equal
-// texts.
+// values.
 func (a *Allocation) Annotation() string {
 	wire := map[string][]wireAllocation{}
 	if a != nil {
@@ -76,8 +76,8 @@ func (d *DeviceAllocation) wire() wireAllocation {
 	return w
 }
 
-// ParseAllocation parses the value of v1alpha1.DeviceAllocatedAnnotation. It ignores unknown types and resources. After an error it
-// still returns the readable part, so that devices in use do not count as free.
+// ParseAllocation parses the value of v1alpha1.DeviceAllocatedAnnotation. It ignores unknown types and resources. With
+// an error it still returns the readable part of the allocation, so that devices in use do not count as free.
 func ParseAllocation(value string) (*Allocation, error) {
 	wire := map[string]json.RawMessage{}
 	if err := json.Unmarshal([]byte(value), &wire); err != nil {
@@ -115,8 +115,9 @@ func ParseAllocation(value string) (*Allocation, error) {
 	return a, nil
 }
 
-// onceEach sorts devices by minor and merges entries for the same device. A merged entry has the largest amount of each
-// resource, because a sum could exceed the device. The error names the devices with several entries.
+// onceEach sorts the devices of an annotation by minor and merges entries with the same minor. A merged entry has the
+// largest amount of each resource, because a sum could exceed the device. The error names the devices that had several
+// entries.
 func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
 	slices.SortStableFunc(devices, func(a, b DeviceAllocation) int { return cmp.Compare(a.Minor, b.Minor) })
 	var errs []error
@@ -136,8 +137,8 @@ func onceEach(devices []DeviceAllocation) ([]DeviceAllocation, error) {
 	return once, joinErrors(errs)
 }
 
-// parseDeviceAllocation parses one device. For the JSON value null it returns nil without an error. If only a part of the
-// device is invalid, it returns the valid part together with an error.
+// parseDeviceAllocation parses one device of the annotation device-allocated. For the JSON value null it returns nil
+// without an error. If only a part of the device is invalid, it returns the valid part together with an error.
 func parseDeviceAllocation(text json.RawMessage) (*DeviceAllocation, error) {
 	var w *wireAllocation
 	if err := json.Unmarshal(text, &w); err != nil {

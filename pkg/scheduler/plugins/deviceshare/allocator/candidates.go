@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// candidate is a device that a pod could have, whatever other devices the pod gets.
+// candidate is a device that the requesting pod could have. Whether it is a candidate does not depend on the pod's
+// other devices.
 type candidate struct {
 	// index is the index of the device in the inventory.
 	index int
-	// group is the number of the device's PCIe root, or of the group that replaces the root in joint allocation; -1 if
-	// unknown. numa is the NUMA node of that root or group; -1 if unknown.
+	// group is the number of the device's PCIe root, or of the group of devices that replaces the root in joint
+	// allocation; -1 if unknown. numa is the NUMA node of that root or group; -1 if unknown.
 	group, numa int
 	score       float64
 }
 
-// verdict is the result of the checks whether a device is a candidate: usable, or the first check that the device failed.
+// verdict is the result of checking whether a device is a candidate: usable, or the first check that the device failed.
 // The values are in the order of the checks.
 type verdict int
 
@@ -36,7 +37,8 @@ const (
 	numVerdicts
 )
 
-// findCandidates sets the candidates of the type, in the order of the inventory's devices, and their mask.
+// findCandidates sets the candidates of the type, in the order of the inventory's devices, and sets their bits in
+// x.mask.
 func (x *search) findCandidates(t Type) {
 	x.candidates[t], x.mask[t] = x.candidates[t][:0], 0
 	for i := range x.q.devices(t) {
@@ -47,8 +49,8 @@ func (x *search) findCandidates(t Type) {
 	}
 }
 
-// devices returns the devices of the type that the search considers: at most maxDevices, because a mask has a bit for each
-// of them.
+// devices returns the devices of the type that the search considers. These are at most maxDevices, because a mask has
+// one bit for each device.
 func (q *problem) devices(t Type) []Device {
 	devices := q.s.Devices[t]
 	return devices[:min(len(devices), maxDevices)]
@@ -80,8 +82,8 @@ func (q *problem) verdictOn(t Type, i int) verdict {
 	return usable
 }
 
-// Shares reports whether a pod with the request may get less than a whole GPU of this node. For a request by memory this
-// depends on the size of the node's GPUs, including GPUs in use.
+// Shares reports whether a pod with the request may get less than a whole GPU of this node. For a request by bytes of
+// memory, the answer depends on the size of the node's GPUs. GPUs in use count too.
 func (i *Inventory) Shares(r *Request) bool {
 	want := &r.of[GPU]
 	if !want.asked() || want.amounts[MemoryRatio] > 0 {
@@ -96,8 +98,8 @@ func (i *Inventory) Shares(r *Request) bool {
 	return false
 }
 
-// MostMemory returns the largest number of bytes of memory that a request for these amounts can get from one GPU of the
-// node.
+// MostMemory returns the largest number of bytes of GPU memory that a request for these amounts can get from one GPU of
+// the node.
 func (i *Inventory) MostMemory(amounts Amounts) (most int64) {
 	for at := range i.Devices[GPU] {
 		if filled, ok := fill(amounts, GPU, &i.Devices[GPU][at]); ok {
@@ -141,8 +143,8 @@ func (q *problem) anyOnPCIe(pcie int, is func(Type, int) bool) bool {
 	return false
 }
 
-// fill completes the amounts for a GPU: it computes the bytes of memory from the ratio, or the ratio from the bytes. It
-// returns false if the bytes exceed the GPU's memory, which is 0 if unknown.
+// fill completes the amounts that a pod gets of a GPU. It computes the bytes of memory from the ratio of memory, or the
+// ratio from the bytes. It returns false if the bytes exceed the GPU's memory. The memory of a GPU is 0 if unknown.
 func fill(amounts Amounts, t Type, d *Device) (Amounts, bool) {
 	if t != GPU {
 		return amounts, true
@@ -169,8 +171,8 @@ func hasRoom(amounts, total, used *Amounts) bool {
 	return true
 }
 
-// freeVF returns the free virtual function of the device with the lowest bus ID among virtual functions with labels that
-// the request selects.
+// freeVF returns a free virtual function of the device with labels that the request selects. Of several, it returns the
+// one with the lowest bus ID.
 func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	var first VF
 	found := false
@@ -193,9 +195,9 @@ func (q *problem) freeVF(t Type, i int) (VF, bool) {
 	return first, found
 }
 
-// sortCandidates sets the group, the NUMA node and the score of each candidate of the type, and sorts the candidates by
-// these and then by minor. joint reports whether the type is placed together with another type: then a candidate's group
-// may replace its PCIe root.
+// sortCandidates sets the group, the NUMA node and the score of each candidate of the type. It sorts the candidates by
+// NUMA node, group, score and minor. joint reports whether the type is placed together with another type. If so, a
+// candidate's group may be another group than its PCIe root.
 func (x *search) sortCandidates(t Type, joint bool) {
 	x.groupNUMA = resize(x.groupNUMA, x.q.s.roots, -1)
 	of := x.candidates[t]
@@ -205,8 +207,8 @@ func (x *search) sortCandidates(t Type, joint bool) {
 		if joint {
 			of[c].group = x.q.s.root(d)
 		}
-		// The devices of a group that replaces PCIe roots may be on several NUMA nodes, or on unknown ones. The group
-		// counts as being on the known NUMA node with the highest number.
+		// A group that replaces PCIe roots may have devices on several NUMA nodes, or on unknown ones. Such a group counts as
+		// being on the known NUMA node with the highest number.
 		if group := of[c].group; group >= 0 {
 			x.groupNUMA[group] = max(x.groupNUMA[group], d.NUMA)
 		}
@@ -217,8 +219,8 @@ func (x *search) sortCandidates(t Type, joint bool) {
 		}
 	}
 	x.isScored[t] = false
-	// Scores are needed only if there is a choice. A secondary of joint types is scored later, in followPrimary, because
-	// its primary often leaves no choice.
+	// Scores are needed only if more candidates exist than requested devices. A secondary of joint types is scored later,
+	// in followPrimary, because the devices of the primary often leave no choice.
 	if want := &x.q.r.of[t]; !want.all && want.count < len(of) && (!joint || x.isPrimary(t) || want.scope > 0) {
 		x.scoreCandidates(t)
 	}
@@ -227,9 +229,9 @@ func (x *search) sortCandidates(t Type, joint bool) {
 	})
 }
 
-// scoreCandidates sets the scores of the type's candidates. It calls the strategy once for all candidates with equal
-// capacity and equal use. If shares are to be spread, the score is the number of equal shares that fit into the free part
-// of the device.
+// scoreCandidates sets the scores of the type's candidates. The strategy is called once for all candidates with equal
+// capacity and equal use. If a plan spreads shares over devices, the strategy is not called: the score is the number of
+// equal shares that fit into the free part of the device.
 func (x *search) scoreCandidates(t Type) {
 	if x.isScored[t] || x.q.o.Strategy == nil && !x.q.spreads(t) {
 		return
@@ -256,7 +258,7 @@ func (x *search) scoreCandidates(t Type) {
 	}
 }
 
-// copies returns how many pods with the search's request the free part of the device could serve.
+// copies returns how many pods with the search's request the free part of the device at index i could serve.
 func (q *problem) copies(t Type, i int) int64 {
 	copies := int64(math.MaxInt32)
 	amounts, _ := fill(q.r.of[t].amounts, t, &q.s.Devices[t][i])
@@ -268,7 +270,7 @@ func (q *problem) copies(t Type, i int) int64 {
 	return copies
 }
 
-// resize returns a slice of n numbers, each equal to value. It reuses the memory of old if that is large enough.
+// resize returns a slice of n numbers, each equal to value. It reuses the memory of old if old is large enough.
 func resize(old []int, n, value int) []int {
 	s := slices.Grow(old[:0], n)[:n]
 	for i := range s {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// maxErrors limits how many errors are listed in one message. The text of each error is bounded too.
+// maxErrors limits how many errors one message lists. The length of each error is bounded too.
 const maxErrors = 4
 
-// joinErrors joins errors in the order of their texts. It lists at most maxErrors and says how many more exist. It returns
-// nil if there are none.
+// joinErrors joins errors, sorted by their texts. It lists at most maxErrors errors and says how many more exist. It
+// returns nil for an empty list.
 func joinErrors(errs []error) error {
 	slices.SortFunc(errs, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	if more := len(errs) - maxErrors; more > 0 {
@@ -23,7 +23,7 @@ func joinErrors(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// clip shortens the text of an error from another package, which may quote a long value, to about 256 bytes.
+// clip shortens the text of an error to about 256 bytes. Errors of other packages may quote long values.
 func clip(err error) error {
 	const most = 256
 	if text := err.Error(); len(text) > most {

@@ -9,11 +9,12 @@ import (
 )
 
 // AllocateOneMore chooses devices for the members of a gang on one node when all but one of the members already have
-// devices. had are the present allocations, in the order of the requests, which is by rank; the entry of the new member is
-// nil. The state s includes these allocations. If the new member is the last one and finds devices in the same scope as
-// members with equal requests, the other members keep their devices. Otherwise all members are placed again, as
-// AllocateTogether does. If next is not nil, a plan is preferred that leaves room for one more member with the request
-// next.
+// devices. requests are in the order of the members' ranks. had are the present allocations in the same order; the
+// entry of the new member is nil. The state s includes these allocations.
+//
+// If the new member has the highest rank and finds devices in the same scope as members with equal requests, the other
+// members keep their devices. Otherwise all members are placed again, as AllocateTogether does. If next is not nil,
+// AllocateOneMore prefers a plan that leaves devices for one more member with the request next.
 func AllocateOneMore(s *State, requests []*Request, had []*Allocation, next *Request, o Options) ([]*Allocation, *Refusal) {
 	start := s
 	for _, a := range had {
@@ -40,8 +41,8 @@ func AllocateOneMore(s *State, requests []*Request, had []*Allocation, next *Req
 	return allocations, nil
 }
 
-// addLast places the last member beside the allocations of the other members. It returns nil if another member is the one
-// without devices, or if the last member finds no devices in the scope of members with equal requests.
+// addLast places the member with the highest rank beside the allocations of the other members. It returns nil if that
+// member already has devices, or if it finds no devices in the scope of members with equal requests.
 func (p *gangPlan) addLast(s *State, had []*Allocation) []*Allocation {
 	last := len(had) - 1
 	if last == 0 || slices.Index(had, nil) != last {
@@ -61,7 +62,7 @@ func (p *gangPlan) addLast(s *State, had []*Allocation) []*Allocation {
 	return p.byRank(placed)
 }
 
-// chosenBy returns, by type, a mask with a bit for each device of the allocation that the inventory has.
+// chosenBy returns, for each type, a mask with a bit for each device of the allocation that is in the inventory.
 func (s *State) chosenBy(a *Allocation) (chosen [numTypes]uint64) {
 	for t := range a {
 		for i := range a[t] {
@@ -83,8 +84,9 @@ func (p *gangPlan) leaveRoomFor(next *Request, allocations []*Allocation) bool {
 }
 
 // mayBlockItself reports whether a pod with the request may take devices of the node so that a second pod with an equal
-// request finds none, although another choice would leave some. That cannot happen if the request is for one device of each
-// type, or for whole devices of one type without partitions and exclusive PCIe roots.
+// request finds none, although another choice would leave enough. This cannot happen if the request is for one device
+// of each type. Nor can it happen if the request is for whole devices of one type without partitions and exclusive PCIe
+// roots.
 func (r *Request) mayBlockItself(i *Inventory) bool {
 	if r.sharesSeveral() {
 		return true
@@ -98,8 +100,8 @@ func (r *Request) mayBlockItself(i *Inventory) bool {
 	return false
 }
 
-// sharesSeveral reports whether the request is for several devices of a type and only for a part of each. A request by
-// bytes of memory is included, because it may be for a part.
+// sharesSeveral reports whether the request is for a part of each of several devices of one type. It also returns true
+// for a request by bytes of memory, because the bytes may be less than a whole device.
 func (r *Request) sharesSeveral() bool {
 	whole := [numTypes]Resource{GPU: MemoryRatio, RDMA: RDMAShare, FPGA: FPGAShare}
 	for t := range r.of {

@@ -13,24 +13,24 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// InventoryOptions control how Device objects are read.
+// InventoryOptions control how NewInventory reads Device objects.
 type InventoryOptions struct {
 	// AffinityKey is the key of a label of devices; empty for none. If GPUs and NICs of a node have the label, its value
-	// replaces the PCIe root in joint allocation: boards such as GB300 have a data-direct root that is not the NIC's PCIe
-	// root.
+	// replaces the PCIe root in joint allocation. Boards such as GB300 need this: their NICs have a data-direct root that
+	// is not their PCIe root.
 	AffinityKey string
 }
 
-// Limits on how many devices of each type, and how many virtual functions of each device, an inventory takes from a Device
-// object. They are many times the size of real machines.
+// Limits on how many devices of each type, and how many virtual functions of each device, an inventory takes from a
+// Device object. The limits are far above the size of real machines.
 const (
 	maxDevices = 64
 	maxVFs     = 4096
 )
 
-// NewInventory parses a node's Device object. Labels that the Device object lacks are read from the node, which may be nil.
-// Invalid parts are left out and reported in the error; the inventory that is returned with the error can be used. The
-// result does not depend on the order in which devices are listed.
+// NewInventory parses a node's Device object. It reads labels that the Device object lacks from the node, which may be
+// nil. It leaves out invalid parts and reports them in the error; the inventory that it returns with an error can be
+// used. The result does not depend on the order in which the Device object lists devices.
 func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*Inventory, error) {
 	i := &Inventory{Node: device.Name}
 	label := func(key string) string {
@@ -73,8 +73,8 @@ func NewInventory(device *v1alpha1.Device, node *v1.Node, o InventoryOptions) (*
 	return i, nil
 }
 
-// usableInfos returns the devices of each type, sorted by minor. Devices of a type with the same minor are left out,
-// because pods that use them could not be distinguished.
+// usableInfos returns the devices of each type, sorted by minor. It leaves out devices of one type that have the same
+// minor, because the pods that use such devices could not be distinguished.
 func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.DeviceInfo, errs []error) {
 	for at := range listed {
 		info := &listed[at]
@@ -109,7 +109,7 @@ func usableInfos(listed []v1alpha1.DeviceInfo) (infos [numTypes][]*v1alpha1.Devi
 }
 
 // newDevice parses the properties of one device, and appends errors to errs. A device with an invalid amount counts as
-// unhealthy and gets no amounts, so that it is not allocated.
+// unhealthy and has no amounts, so that no pod gets the device.
 func newDevice(info *v1alpha1.DeviceInfo, t Type, errs *[]error) Device {
 	d := Device{Minor: *info.Minor, UUID: info.UUID, Healthy: info.Health, Labels: info.Labels}
 	for r, name := range resourceNames {
@@ -145,20 +145,20 @@ func newDevice(info *v1alpha1.DeviceInfo, t Type, errs *[]error) Device {
 	return d
 }
 
-// topologyNumbers numbers, each from 0, the PCIe roots and the NUMA nodes of a node's devices, and the values of their
-// label affinityKey.
+// topologyNumbers assigns numbers to the PCIe roots and the NUMA nodes of a node's devices, and to the values of the
+// devices' label affinityKey. Each kind is numbered from 0.
 type topologyNumbers struct {
 	affinityKey string
-	// known is the NUMA node of each PCIe root, by the name of the root; noNUMA if its devices report several. A root with
-	// devices that report none has no entry.
+	// known is the NUMA node of each PCIe root, by the name of the root. It is noNUMA if devices on the root report
+	// several NUMA nodes. A root has no entry if none of its devices reports a NUMA node.
 	known     map[string]int32
 	pcies     map[pcieName]int
 	numaNodes map[int32]int
 	roots     map[string]int
 }
 
-// pcieName identifies a PCIe root. The NUMA node is part of it, because some agents number roots separately on each
-// NUMA node.
+// pcieName identifies a PCIe root of a node. The NUMA node is part of the name, because some agents number PCIe roots
+// separately on each NUMA node.
 type pcieName struct {
 	numa int32
 	id   string
@@ -166,8 +166,8 @@ type pcieName struct {
 
 const noNUMA = math.MinInt32
 
-// numberTopology numbers the PCIe roots, the NUMA nodes and the label values of the devices, in the order of the devices'
-// types and minors.
+// numberTopology assigns numbers to the PCIe roots, the NUMA nodes and the label values of the devices, in the order of
+// the devices' types and minors.
 func numberTopology(infos [numTypes][]*v1alpha1.DeviceInfo, affinityKey string) *topologyNumbers {
 	n := &topologyNumbers{affinityKey: affinityKey, known: map[string]int32{}, pcies: map[pcieName]int{}, numaNodes: map[int32]int{}, roots: map[string]int{}}
 	if affinityKey == "" || !anyLabelled(infos[GPU], affinityKey) || !anyLabelled(infos[RDMA], affinityKey) {
@@ -196,8 +196,8 @@ func anyLabelled(infos []*v1alpha1.DeviceInfo, key string) bool {
 	return slices.ContainsFunc(infos, func(info *v1alpha1.DeviceInfo) bool { return info.Labels[key] != "" })
 }
 
-// name returns the name of the device's PCIe root. If the device does not report its NUMA node, the name has the NUMA node
-// that other devices on the root report.
+// name returns the name of the device's PCIe root. If the device does not report its NUMA node, the name contains the
+// NUMA node that other devices on the root report.
 func (n *topologyNumbers) name(info *v1alpha1.DeviceInfo) pcieName {
 	place := info.Topology
 	if place == nil {

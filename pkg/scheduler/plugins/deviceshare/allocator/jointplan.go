@@ -8,15 +8,17 @@ import (
 	"slices"
 )
 
-// maxTries limits the search for a plan for members that compete for devices: how many times devices for one member are
-// computed, in addition to once for each member. That many computations take some milliseconds.
+// maxTries limits the search for a plan for gang members that compete for devices. It is how often the search may
+// compute devices for one member, in addition to once for each member. So many computations take some milliseconds.
 const maxTries = 512
 
-// AllocateTogether chooses free devices for the members of a gang on one node, so that no member takes a device that only
-// another member can use. requests are in the order of the members' ranks. Members with equal requests get devices in parts
-// of the node of the same scope, which is the narrowest scope with a plan. Lower ranks get the devices that come first on
-// the node. The number of tried plans is limited, so AllocateTogether may refuse members that would fit, if they are many
-// and hard to place together.
+// AllocateTogether chooses free devices for the members of a gang on one node, so that no member takes a device that
+// only another member can use. requests are in the order of the members' ranks.
+//
+// Members with equal requests get devices in parts of the node of the same scope. AllocateTogether chooses the
+// narrowest scope that has a plan. Members with lower ranks get the devices that come first on the node. The number of
+// tried plans is limited, so AllocateTogether may refuse many members that are hard to place together, although they
+// would fit.
 func AllocateTogether(s *State, requests []*Request, o Options) ([]*Allocation, *Refusal) {
 	if len(requests) == 0 {
 		return nil, nil
@@ -29,13 +31,13 @@ func AllocateTogether(s *State, requests []*Request, o Options) ([]*Allocation, 
 	return allocations, nil
 }
 
-// gangPlan is the search for devices for several requests on one node.
+// gangPlan is a search for devices for several members of a gang on one node.
 type gangPlan struct {
 	start    *State
 	requests []*Request
 	o        *Options
 	tries    int
-	// limits are the limits under which each member was placed in the last plan found.
+	// limits are the limits of the last plan that was found, one for each member.
 	limits []limit
 	// full is set once the sum of all free devices is known to be too small for the requests.
 	full bool
@@ -45,14 +47,14 @@ func newGangPlan(s *State, requests []*Request, o *Options) *gangPlan {
 	return &gangPlan{start: s, requests: requests, o: o, tries: maxTries + len(requests)}
 }
 
-// placement is one member's part of a plan: its allocation, and by type a mask of its devices.
+// placement is one member's part of a plan: its allocation and, for each type, a mask of its devices.
 type placement struct {
 	allocation *Allocation
 	chosen     [numTypes]uint64
 }
 
-// solveLevel places all members. Members with equal requests get devices in the same scope where possible. If it fails it
-// returns nil, the index of the member that could not be placed, and the reason.
+// solveLevel chooses devices for all members. Members with equal requests get devices in the same scope where possible.
+// If no plan is found, solveLevel returns nil, the index of the member that found no devices, and the reason.
 func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failure) {
 	placed, failed, f := p.solve(make([]limit, len(p.requests)))
 	if placed == nil {
@@ -66,12 +68,14 @@ func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failur
 	return p.byRank(placed), 0, failure{}
 }
 
-// solve places all members one after another, each under its entry in limits. If that is impossible it returns nil, the
-// index of the failed member and the reason. A member that finds no devices goes first in the next try. If that does not
-// help, solveByOrder places the members that are hardest to place first, and spreads shares over the devices with the most
-// room, which suits members with mostly equal requests. After that, solveByBans forbids in turn each device of each member
-// placed before the failed one. In any valid plan one of these members lacks one of these devices, so this finds a plan
-// unless the tries run out.
+// solve chooses devices for all members one after another, each member within its entry of limits. Without a plan it
+// returns nil, the index of the failed member and the reason.
+//
+// A member that finds no devices goes first in the next try. If this does not help, solveByOrder places the members
+// that are hardest to place first, and spreads shares over the devices with the most free amounts. That suits members
+// with mostly equal requests. If this fails too, solveByBans forbids in turn each device of each member placed before
+// the failed member. In any valid plan, one of these members does not have one of these devices. So solveByBans finds a
+// plan if one exists, unless the tries run out.
 func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f failure) {
 	order := make([]int, len(p.requests))
 	for m := range order {
@@ -99,7 +103,7 @@ func (p *gangPlan) equalRequests(m, other int) bool {
 	return p.requests[m] == p.requests[other] || p.requests[m].key == p.requests[other].key
 }
 
-// haveRoom reports whether the sum of all free devices suffices for all requests. Otherwise no plan exists.
+// haveRoom reports whether the sum of all free devices suffices for all requests. If not, no plan exists.
 func (p *gangPlan) haveRoom() bool {
 	for t := 0; t < int(numTypes) && !p.full; t++ {
 		var free, asked Amounts
@@ -125,9 +129,9 @@ func (p *gangPlan) haveRoom() bool {
 	return !p.full
 }
 
-// solveByOrder places the members in the given order, then by size and by scope of their requests. In the first tries,
-// members that request shares of several devices take the devices with the most room, in the widest allowed scope. In the
-// last tries they take the devices that Allocate prefers.
+// solveByOrder tries to place the members in several orders: the given order, then sorted by the size or by the scope
+// of their requests. In the first tries, members that request shares of several devices take the devices with the
+// largest free amounts, in the widest allowed scope. In the last tries they take the devices that Allocate prefers.
 func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
 	bySize, byScope := slices.Clone(order), slices.Clone(order)
 	slices.SortStableFunc(bySize, func(l, r int) int { return cmp.Or(p.compareSizes(l, r), p.compareScopes(l, r)) })
@@ -154,13 +158,13 @@ func (p *gangPlan) solveByOrder(order []int, limits []limit) []placement {
 	return nil
 }
 
-// compareSizes orders two members by the largest amount of one device that their requests need, the larger first.
+// compareSizes orders two members by the size of their requests. The member with the larger request comes first.
 func (p *gangPlan) compareSizes(l, r int) int {
 	return cmp.Compare(p.requests[r].size(), p.requests[l].size())
 }
 
-// size returns the largest amount of one device that the request needs, in hundredths of a device. Bytes of memory do not
-// count. An exclusive device counts as 100, an exclusive PCIe root as 200.
+// size returns the largest amount that the request needs of any one device, in hundredths of a device. Bytes of memory
+// do not count. An exclusive device counts as 100, an exclusive PCIe root as 200.
 func (r *Request) size() (most int64) {
 	for t := range r.of {
 		if want := &r.of[t]; want.asked() {
@@ -170,8 +174,8 @@ func (r *Request) size() (most int64) {
 	return most
 }
 
-// compareScopes orders two members by the scope that their requests require, the narrower first, and then by the number of
-// devices in that scope, the larger first.
+// compareScopes orders two members by the scope that their requests require, the narrower scope first. For equal
+// scopes, the member that needs more devices in the scope comes first.
 func (p *gangPlan) compareScopes(l, r int) int {
 	narrowest := func(m int) (scope Scope, count int) {
 		scope = ScopeNode
@@ -187,7 +191,8 @@ func (p *gangPlan) compareScopes(l, r int) int {
 	return cmp.Or(cmp.Compare(scope, other), cmp.Compare(otherCount, count))
 }
 
-// solveByBans tries plans in which devices are forbidden to members. Plans with fewer forbidden devices come first.
+// solveByBans tries plans in which certain members must not use certain devices. It tries plans with fewer such
+// restrictions first.
 func (p *gangPlan) solveByBans(order []int, limits []limit) []placement {
 	queue := [][]limit{limits}
 	for len(queue) > 0 && p.tries > 0 {
@@ -233,7 +238,7 @@ func (p *gangPlan) tryPartly(order []int, limits []limit) (placed []placement, f
 	return placed, 0, f, len(order)
 }
 
-// place chooses devices for one request in the state s, under the limit within.
+// place chooses devices in the state s for one member's request, within the limit.
 func (p *gangPlan) place(s *State, r *Request, within *limit) (placement, failure) {
 	p.tries--
 	x := newSearch(s, r, p.o)
@@ -245,8 +250,8 @@ func (p *gangPlan) place(s *State, r *Request, within *limit) (placement, failur
 	return placement{x.allocation(), x.chosen}, failure{}
 }
 
-// refusal returns why the failed member could not be placed: the node cannot serve its request alone, or not together with
-// the other members.
+// refusal returns why the failed member could not be placed. Either the node cannot serve this member's request alone,
+// or it cannot serve the requests of all members together.
 func (p *gangPlan) refusal(failed int, f failure) *Refusal {
 	if _, refusal := Allocate(p.start, p.requests[failed], *p.o); refusal != nil {
 		if !refusal.Unresolvable {

@@ -10,8 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/keybytes"
 )
 
-// AppendUse appends to b a key of the devices' use by pods. If two states have equal keys of use, and their inventories
-// have equal keys, a request fits into both states or into neither.
+// AppendUse appends to b a key that describes how pods use the devices. If two states have equal keys from AppendUse,
+// and their inventories have equal keys from Key, a request fits into both states or into neither.
 func (s *State) AppendUse(b []byte) []byte {
 	for t := range s.Devices {
 		for i := range s.Devices[t] {
@@ -28,8 +28,8 @@ func (s *State) AppendUse(b []byte) []byte {
 	return b
 }
 
-// Key returns a key of everything in the inventory that Allocate may depend on: all except the name of the node and the
-// UUIDs of its devices.
+// Key returns a key of everything in the inventory that the result of Allocate may depend on. Only the name of the node
+// and the UUIDs of its devices are left out.
 func (i *Inventory) Key() string {
 	var b []byte
 	b = keybytes.Text(keybytes.Text(keybytes.Text(keybytes.Text(b, i.PartitionPolicy), i.Vendor), i.Model), i.IsolationProvider)

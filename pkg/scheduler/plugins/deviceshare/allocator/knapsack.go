@@ -2,31 +2,33 @@
 
 package allocator
 
-// How many devices to take from each group of candidates is a knapsack problem, solved with tables. Groups are added to a
-// table one by one. For each number of devices, and of secondaries on the PCIe roots of these devices, the table keeps the
-// best choice with that number. The groups of a NUMA node have a table of their own, because the cost of breaking up a NUMA
-// node depends on all devices taken from it. The NUMA nodes are then added up in the same way.
+// How many devices to take from each group of candidates is a knapsack problem. It is solved by dynamic programming,
+// with tables to which the groups are added one by one. For each number of devices, and of secondary devices on the
+// PCIe roots of these devices, a table keeps the best choice with these numbers. The groups of a NUMA node have a table
+// of their own, because the cost of breaking up a NUMA node depends on all devices taken from the node. The results of
+// the NUMA nodes are then combined in the same way.
 
-// amount is a number of devices and, for each secondary type, the number of candidates on the PCIe roots of these devices.
-// The latter is counted up to the needed number.
+// amount is a number of devices and, for each secondary type, the number of candidates on the PCIe roots of these
+// devices. Numbers of secondary candidates are not counted beyond the needed number.
 type amount struct {
 	devices int
 	joint   [numTypes - 1]int
 }
 
-// option is an amount that may be taken from a group or from a NUMA node, and the value of that choice.
+// option is a number of devices that may be taken from a group or from a NUMA node, and the value of taking them.
 type option struct {
 	amount
 	value value
 }
 
-// cell is the best choice found so far for an amount. ok is false if none was found.
+// cell is the best choice of devices found so far for one amount. ok is false if no choice was found.
 type cell struct {
 	option
 	ok bool
 }
 
-// table is the requested amount. A table has one cell for each amount up to the requested one.
+// table is the requested amount of a table. A table is an array of cells, one for each amount up to the requested
+// amount.
 type table amount
 
 func (t table) size() int { return (t.devices + 1) * (t.joint[0] + 1) * (t.joint[1] + 1) }
@@ -35,8 +37,8 @@ func (t table) at(a amount) int {
 	return (a.devices*(t.joint[0]+1)+a.joint[0])*(t.joint[1]+1) + a.joint[1]
 }
 
-// plus returns the sum of the amounts. Secondaries are limited to the needed number. It returns false if the sum has more
-// devices than requested.
+// plus returns the sum of the amounts. In the sum, numbers of secondary candidates are limited to the needed numbers.
+// plus returns false if the sum has more devices than requested.
 func (t table) plus(a, b amount) (amount, bool) {
 	a.devices += b.devices
 	for n := range a.joint {
@@ -45,22 +47,22 @@ func (t table) plus(a, b amount) (amount, bool) {
 	return a, a.devices <= t.devices
 }
 
-// knapsack decides how many devices of a type to take from each group. It keeps its buffers from one use to the next.
+// knapsack decides how many devices of a type to take from each group. Later searches reuse its buffers.
 type knapsack struct {
 	q      *problem
 	groups []group
-	// freeGroup and freeNUMA count the unused devices of the type, by group and by NUMA node.
+	// freeGroup and freeNUMA count the unused devices of the requested type in each group and on each NUMA node.
 	freeGroup, freeNUMA []int
 	cells               []cell
 	options             []option
 }
 
-// maxPairs limits how many pairs of cells are compared when a NUMA node is added to a table. If more would be needed, the
-// cost of breaking up NUMA nodes is ignored.
+// maxPairs limits how many pairs of cells are compared when a NUMA node is added to a table. If more pairs would be
+// compared, the search ignores the cost of breaking up NUMA nodes.
 const maxPairs = 1 << 18
 
-// pickNumbers returns the best choice of devices from the groups that reaches the amount want; false if no choice does.
-// have is the number of candidates in the groups.
+// pickNumbers returns the value of the best choice of devices from the groups that reaches the amount want; false if no
+// choice reaches it. have is the number of candidates in the groups.
 func (sack *knapsack) pickNumbers(t Type, secondaries []Type, have int, want table) (value, bool) {
 	switch {
 	case have == want.devices:
@@ -100,8 +102,9 @@ func (sack *knapsack) newTable(want table) int {
 	return start
 }
 
-// addGroup combines the table that begins at cell before with the options of the group at index at: each number of devices
-// that the group can give. It returns the first cell of the new table.
+// addGroup combines the table that begins at cell before with the options of the group at index at. The group has one
+// option for each number of devices that can be taken from it. addGroup returns the index of the first cell of the new
+// table.
 func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, at int) int {
 	options := len(sack.options)
 	g := &sack.groups[at]
@@ -119,8 +122,8 @@ func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, a
 	return sack.add(want, before, options)
 }
 
-// addNUMANode combines the table that begins at cell before with the options of one NUMA node, whose groups are at the
-// indexes from up to to. It returns the first cell of the new table.
+// addNUMANode combines the table that begins at cell before with the options of one NUMA node, whose groups are
+// sack.groups[from:to]. It returns the index of the first cell of the new table.
 func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before, from, to int) int {
 	inner := sack.newTable(want)
 	sack.cells[inner].ok = true
@@ -140,15 +143,16 @@ func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before
 	return sack.add(want, before, options)
 }
 
-// isAllowed reports whether that number of devices may be taken from one part of the node of the given scope. It is false
-// if a plan for several pods requires a wider scope, and this part would hold all requested devices.
+// isAllowed reports whether a choice may take the given number of devices from one part of the node of the given scope.
+// It returns false if a plan for several pods requires a wider scope, and this part would provide all requested
+// devices.
 func (q *problem) isAllowed(t Type, scope Scope, devices int, want table) bool {
 	wider, exact := q.limit.scopeOf(t)
 	return !exact || wider != scope+1 || devices < want.devices
 }
 
 // add combines each cell of the table that begins at cell before with each option from index options on. It returns the
-// first cell of the new table, which keeps the best choice for each amount.
+// index of the first cell of the new table, which has the best choice for each amount.
 func (sack *knapsack) add(want table, before, options int) int {
 	after := sack.newTable(want)
 	for with := options; with < len(sack.options); with++ {
@@ -170,7 +174,8 @@ func (sack *knapsack) add(want table, before, options int) int {
 	return after
 }
 
-// pickAll returns the value of taking all devices in the groups; false if that choice is not allowed or lacks secondaries.
+// pickAll returns the value of taking all devices in the groups. It returns false if that choice is not allowed, or if
+// the groups lack secondary devices.
 func (sack *knapsack) pickAll(t Type, secondaries []Type, want table) (v value, ok bool) {
 	var joint [numTypes - 1]int
 	inNUMA := 0
@@ -200,7 +205,7 @@ func (sack *knapsack) pickAll(t Type, secondaries []Type, want table) (v value, 
 	return v, true
 }
 
-// pickOne returns the value of the best choice of one device; false if no group has the needed secondaries.
+// pickOne returns the value of the best single device. It returns false if no group has enough secondary devices.
 func (sack *knapsack) pickOne(t Type, secondaries []Type, want table) (best value, ok bool) {
 	for g := range sack.groups {
 		enough := true
@@ -239,9 +244,10 @@ func (sack *knapsack) numaLoss(t Type, numa, k int) int {
 	return sack.q.loss(t, sack.freeNUMA[numa], k)
 }
 
-// loss returns the cost of taking k devices from a part of the node with the given number of free ones. For whole devices
-// it is the number of ordered pairs of free devices that no longer exist afterwards. Shares of GPUs cost more in parts with
-// more free devices, so that they prefer parts with few. Shares of NICs and FPGAs cost nothing, so that they may spread.
+// loss returns the cost of taking k devices from a part of the node that has the given number of free devices. For
+// whole devices the cost is the number of ordered pairs of free devices that no longer exist afterwards. Shares of GPUs
+// cost more in parts with more free GPUs, so that parts with few free GPUs are preferred. Shares of NICs and FPGAs cost
+// nothing, so that they may be anywhere.
 func (q *problem) loss(t Type, free, k int) int {
 	if !q.sharesOf(t) {
 		free = max(free, k)
@@ -253,7 +259,7 @@ func (q *problem) loss(t Type, free, k int) int {
 	return 0
 }
 
-// sharesOf reports whether the request is for less than whole devices of the type.
+// sharesOf reports whether the request is for a part of each device of the type, not for whole devices.
 func (q *problem) sharesOf(t Type) bool {
 	switch t {
 	case RDMA:

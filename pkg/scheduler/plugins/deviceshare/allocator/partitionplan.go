@@ -4,11 +4,12 @@ package allocator
 
 import "math/bits"
 
-// placePartition chooses GPUs that are an entry of the node's partition table. final reports whether the result stands: an
-// entry was found, or the pod or the node requires one. Otherwise the caller may choose GPUs without the table.
+// placePartition chooses GPUs that are together an entry of the node's partition table. final reports whether the
+// caller must use this result. That is so if an entry was found, or if the pod or the node requires one. Otherwise the
+// caller may choose GPUs without the table.
 //
-// Among unused entries the one with the best score is preferred. Of entries with equal scores, an entry with NICs on all
-// PCIe roots comes first, then one that leaves the largest other entries unused.
+// placePartition prefers the unused entry with the best score. Among entries with equal scores, it prefers an entry
+// with NICs on all PCIe roots, then an entry that leaves the largest other entries unused.
 func (x *search) placePartition(secondaries []Type) (best plan, f failure, final bool) {
 	spec := &x.q.r.partition
 	honored := x.q.mustPartition()
@@ -52,7 +53,7 @@ func (x *search) placePartition(secondaries []Type) (best plan, f failure, final
 	return best, f, honored
 }
 
-// unusedGPUs returns a mask with a bit for each healthy unused GPU.
+// unusedGPUs returns a mask with a bit for each healthy GPU that no pod uses.
 func (q *problem) unusedGPUs() (mask uint64) {
 	for i := range q.devices(GPU) {
 		if q.s.Devices[GPU][i].Healthy && !q.s.isUsed(GPU, i) {
@@ -62,8 +63,8 @@ func (q *problem) unusedGPUs() (mask uint64) {
 	return mask
 }
 
-// tableLeft returns the worth of the partition table's entries that consist of unused GPUs only. An entry of eight GPUs is
-// worth a hundred entries of four, and an entry of four a hundred entries of two.
+// tableLeft returns the total worth of the partition table's entries whose GPUs are all in the mask unused. An entry of
+// eight GPUs is worth a hundred entries of four, and an entry of four is worth a hundred entries of two.
 func (q *problem) tableLeft(unused uint64) int {
 	left := 0
 	for _, size := range []struct{ gpus, worth int }{{8, 10000}, {4, 100}, {2, 1}} {
@@ -76,8 +77,8 @@ func (q *problem) tableLeft(unused uint64) int {
 	return left
 }
 
-// tryPartition returns a plan with exactly the GPUs in mask, and with devices of the secondary types for them. The plan is
-// not ok if these GPUs are not in the requested scope, or the secondaries are missing.
+// tryPartition returns a plan with exactly the GPUs in mask, and with suitable devices of the secondary types. The plan
+// is not ok if these GPUs are not in the requested scope, or if secondary devices are missing.
 func (x *search) tryPartition(mask uint64, secondaries []Type) (p plan) {
 	all := x.candidates[GPU]
 	defer func() { x.candidates[GPU] = all }()

@@ -17,9 +17,9 @@ import (
 // maxPartitions limits how many entries of each number of GPUs a partition table may have.
 const maxPartitions = 1024
 
-// parsePartitions parses the text of a node's partition table. The result has the entries by their number of GPUs, sorted
-// by score, the best first, then by minors. If the text is empty, models of GPUs that are known to need a table get a
-// built-in one. Invalid entries are left out and reported.
+// parsePartitions parses the text of a node's partition table. The result has the entries by their number of GPUs,
+// sorted by score, the best first, then by minors. If the text is empty, nodes with GPU models that are known to need a
+// table get a built-in table. parsePartitions leaves out invalid entries and reports them in the error.
 func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 	if text == "" {
 		return builtInPartitions(i), nil
@@ -59,8 +59,9 @@ func parsePartitions(text string, i *Inventory) (map[int][]Partition, error) {
 	return table, joinErrors(errs)
 }
 
-// builtInPartitions returns the table of boards with eight Hopper GPUs on NVSwitch, which can give aligned groups of 1, 2, 4 and 8
-// to virtual machines (https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide); nil for other nodes.
+// builtInPartitions returns the partition table of boards with eight Hopper GPUs on NVSwitch; nil for other nodes. Such
+// a board can give aligned groups of 1, 2, 4 and 8 GPUs to virtual machines
+// (https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide).
 func builtInPartitions(i *Inventory) map[int][]Partition {
 	const gpus = 8
 	gpu := i.Devices[GPU]
@@ -81,8 +82,8 @@ func builtInPartitions(i *Inventory) map[int][]Partition {
 	return table
 }
 
-// maskOf returns a mask with a bit for each GPU with one of these minors, by index in the inventory; 0 if the node lacks
-// one of the GPUs.
+// maskOf returns a mask with a bit for each GPU with one of these minors. The bits are numbered by the GPUs' indexes in
+// the inventory. maskOf returns 0 if the node lacks one of the GPUs.
 func (i *Inventory) maskOf(minors []int32) (mask uint64) {
 	for _, minor := range minors {
 		at, ok := i.index(GPU, minor)

@@ -14,13 +14,14 @@ import (
 )
 
 // vendorNames are the names of resources that kubelets allocate. A pod on a node that requests one of them has devices,
-// even if no scheduler chose the devices. Devices that pods request by other names are allocated by this plugin only, so a
-// pod without an annotation has none of them.
+// even if no scheduler chose the devices. Resources with other names are allocated by this plugin only: a pod without
+// the annotation device-allocated has no devices under these names.
 var vendorNames = []v1.ResourceName{nvidiaGPU, amdGPU, dcuGPU, resourceNames[NPUCore], resourceNames[NPUCPU], resourceNames[NPUDVPP]}
 
-// HasDevicesOfKubelet reports whether the kubelet of the node gave devices to the pod. That is so if the pod requests
-// devices by a vendor's name, in a valid form or not, and the node has resources of that name. A kubelet rejects a pod if
-// the node has none, unless the pod already runs. A nil node counts as having resources of every name.
+// HasDevicesOfKubelet reports whether the kubelet of the node gave devices to the pod. It returns true if the pod
+// requests devices by a vendor's name and the node has resources of that name. The request need not be valid. If the
+// node has no such resources, the kubelet rejects the pod, unless the pod already runs. A nil node counts as having
+// resources of every name.
 func HasDevicesOfKubelet(pod *v1.Pod, node *v1.Node) bool {
 	has := func(name v1.ResourceName) bool {
 		if node == nil || pod.Status.Phase == v1.PodRunning {
@@ -38,13 +39,14 @@ func HasDevicesOfKubelet(pod *v1.Pod, node *v1.Node) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// maxVFsOfPod limits how many virtual functions of one device the annotation of a pod may list. This scheduler allocates
-// one.
+// maxVFsOfPod limits how many virtual functions of one device the annotation of a pod may list. This scheduler
+// allocates one virtual function of each device.
 const maxVFsOfPod = 64
 
-// AllocationOf returns the devices of a pod on a node, from its annotation. They are limited to the pod's request, because
-// a tenant may write the annotation. A device that is listed without amounts gets the requested amounts. It returns nil for
-// a pod without a valid request for devices. After an error it still returns the valid part.
+// AllocationOf returns the devices of a pod on a node, from its annotation device-allocated. It limits them to the
+// pod's request, because a tenant may write the annotation. A device that is listed without amounts gets the requested
+// amounts. AllocationOf returns nil for a pod without a valid request for devices. With an error it still returns the
+// valid part of the annotation.
 func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	asked, err := readAsked(pod)
 	if err != nil || asked.form == 0 {
@@ -69,16 +71,16 @@ func AllocationOf(pod *v1.Pod) (*Allocation, error) {
 	return a, errors.Join(errs...)
 }
 
-// most returns, by type, the largest allocation that the pod's resources allow. It ignores the hints in annotations,
-// because they may be changed while the pod runs. With hints a pod can have any number of NICs and FPGAs, with the whole of
-// each, and beside them any number of GPUs.
+// most returns, by type, the largest allocation that the pod's resource requests allow. It ignores the annotation with
+// hints, because the annotation may be changed while the pod runs. With hints a pod can have any number of whole NICs
+// and FPGAs, and beside them any number of GPUs.
 func (a *asked) most() (most [numTypes]typeRequest, err error) {
 	if most[GPU], err = a.normalizeGPUs(); err != nil {
 		return most, err
 	}
 	gpu := &most[GPU]
 	if gpu.asked() && gpu.amounts[MemoryRatio] == 0 {
-		gpu.amounts[MemoryRatio] = 100 // the ratio depends on the memory of the device, which is unknown here
+		gpu.amounts[MemoryRatio] = 100 // the ratio depends on the memory of the GPU, which is unknown here
 	}
 	if gpu.asked() && gpu.amounts[Memory] == 0 {
 		gpu.amounts[Memory] = maxAmount
@@ -95,7 +97,7 @@ func (a *asked) most() (most [numTypes]typeRequest, err error) {
 	return most, nil
 }
 
-// fillIn sets the requested amounts for devices that are listed without amounts.
+// fillIn sets the requested amounts on devices that the annotation lists without amounts.
 func (a *asked) fillIn(t Type, devices []DeviceAllocation) {
 	var each Amounts
 	switch t {
@@ -114,8 +116,8 @@ func (a *asked) fillIn(t Type, devices []DeviceAllocation) {
 	}
 }
 
-// limit cuts the list of devices, and the amounts of each device, down to the request. more reports whether anything was
-// cut.
+// limit cuts the number of devices, and the amounts of each device, down to the request. more reports whether the list
+// exceeded the request.
 func (t *typeRequest) limit(devices []DeviceAllocation) (limited []DeviceAllocation, more bool) {
 	if len(devices) > t.count {
 		devices, more = devices[:t.count], true

@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// QueueUse has the amounts of devices that a pod has or may get, one for each resource name that a queue's capability may
-// limit. GPUs under a vendor's name are in hundredths, like all other amounts except bytes of memory.
+// QueueUse has the amounts of devices that a pod has or may get, one amount for each resource name that a queue's
+// capability may limit. GPUs under a vendor's name are in hundredths, like all other amounts except bytes of memory.
 type QueueUse [numQueueNames]int64
 
 const numQueueNames = 9
 
-// queueNames are the resource names in the order of a QueueUse. unit is the factor from a quantity of the resource to an
-// amount in a QueueUse.
+// queueNames are the resource names that a queue's capability may limit, in the order of a QueueUse. An amount in a
+// QueueUse is the quantity of the resource times unit.
 var queueNames = [numQueueNames]struct {
 	name v1.ResourceName
 	unit float64
@@ -27,11 +27,11 @@ var queueNames = [numQueueNames]struct {
 	{wholeGPU, 1}, {nvidiaGPU, 100}, {amdGPU, 100}, {dcuGPU, 100},
 }
 
-// firstVendorName is the index in queueNames from which on the names are GPU vendors' names.
+// firstVendorName is the index of the first GPU vendor's name in queueNames. All later names are vendors' names too.
 const firstVendorName = 6
 
-// QueueLimits returns the limits of devices in a queue's capability. The limit of a name that the capability does not limit
-// is the largest number. limited is false if the capability has no limit of devices.
+// QueueLimits returns the limits of devices in a queue's capability. A name that the capability does not limit has the
+// largest number as its limit. limited is false if the capability has no limit of devices.
 func QueueLimits(capability v1.ResourceList) (limits QueueUse, limited bool) {
 	for at, of := range queueNames {
 		limits[at] = math.MaxInt64
@@ -46,8 +46,8 @@ func unitsOf(quantity resource.Quantity, unit float64) int64 {
 	return int64(min(max(quantity.AsApproximateFloat64()*unit, 0), math.MaxInt64/2))
 }
 
-// Exceeded returns the name of the first limit that u, or the sum of u and more, exceeds; empty if none is exceeded. If
-// more is 0 under a name, only u is compared with its limit.
+// Exceeded returns the resource name of the first limit that u, or the sum of u and more, exceeds; empty if no limit is
+// exceeded. If more is 0 for a name, Exceeded compares only u with the limit of that name.
 func (u QueueUse) Exceeded(limits, more QueueUse) v1.ResourceName {
 	for at, limit := range limits {
 		if u[at] > limit || more[at] > 0 && u[at]+more[at] > limit {
@@ -57,7 +57,7 @@ func (u QueueUse) Exceeded(limits, more QueueUse) v1.ResourceName {
 	return ""
 }
 
-// Add returns the sum of u and other, for each name.
+// Add returns the sum of u and other, for each resource name.
 func (u QueueUse) Add(other QueueUse) QueueUse {
 	for at := range u {
 		u[at] += other[at]
@@ -65,7 +65,7 @@ func (u QueueUse) Add(other QueueUse) QueueUse {
 	return u
 }
 
-// Sub returns u minus other, for each name.
+// Sub returns u minus other, for each resource name.
 func (u QueueUse) Sub(other QueueUse) QueueUse {
 	for at := range u {
 		u[at] -= other[at]
@@ -73,8 +73,8 @@ func (u QueueUse) Sub(other QueueUse) QueueUse {
 	return u
 }
 
-// QueueUse returns how a pod with the request that has these amounts counts under each name that a queue may limit. GPUs
-// that are not requested by a vendor's name count under all vendors' names.
+// QueueUse returns how much a pod counts against each resource name that a queue may limit, if the pod has this request
+// and gets these amounts. GPUs that are not requested by a vendor's name count under all vendors' names.
 func (r *Request) QueueUse(amounts Amounts) QueueUse {
 	gpus := max(amounts[Core], amounts[MemoryRatio])
 	use := QueueUse{amounts[Core], amounts[MemoryRatio], amounts[Memory], amounts[RDMAShare], amounts[FPGAShare], gpus}
@@ -86,7 +86,8 @@ func (r *Request) QueueUse(amounts Amounts) QueueUse {
 	return use
 }
 
-// Least returns the total amounts that a pod with the request gets on any node, as far as they do not depend on the node.
+// Least returns the total amounts that a pod with the request gets on every node. It leaves out amounts that depend on
+// the node.
 func (r *Request) Least() (sum Amounts) {
 	for t := range r.of {
 		for at, amount := range r.of[t].amounts {
@@ -96,8 +97,8 @@ func (r *Request) Least() (sum Amounts) {
 	return sum
 }
 
-// Most returns the largest total amounts that a pod with the request can get on a node with this inventory, including
-// devices in use. It returns false if the node could not serve the request.
+// Most returns the largest total amounts that a pod with the request can get on a node with this inventory. Devices in
+// use count too. Most returns false if the node could not serve the request.
 func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 	for t := range r.of {
 		want := &r.of[t]
@@ -126,9 +127,9 @@ func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 	return sum, true
 }
 
-// mostDevices returns the largest number of devices of the type that a pod with the request can get. matching is the number
-// of suitable devices on the node. A secondary of joint types can have one device on each PCIe root of the primary's
-// devices.
+// mostDevices returns the largest number of devices of the type that a pod with the request can get. matching is the
+// number of suitable devices on the node. A pod may get more secondary devices than it requests: one on each PCIe root
+// of the primary's devices.
 func (i *Inventory) mostDevices(r *Request, t Type, matching int) int {
 	want := &r.of[t]
 	if want.all {
@@ -149,8 +150,8 @@ func (i *Inventory) mostDevices(r *Request, t Type, matching int) int {
 	return matching
 }
 
-// SumOf returns the total amounts of the allocation, with memory both in bytes and as a ratio if the allocation has
-// only one of the two.
+// SumOf returns the total amounts of the allocation. If the allocation has memory only in bytes or only as a ratio,
+// SumOf computes the other value.
 func (i *Inventory) SumOf(a *Allocation) (sum Amounts) {
 	if a == nil {
 		return sum

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// failure is why a search found no devices. what is the type that it failed for.
+// failure is the reason why a search found no devices. Its field what has the type of the missing devices.
 type failure struct {
 	why  why
 	what Type
@@ -28,7 +28,8 @@ const (
 	noTemplate
 )
 
-// reason returns the message for a failure of the search's last run: Koordinator's message with the numbers found.
+// reason returns the message for a failure of the search's last run. It is Koordinator's message with the numbers of
+// free and requested devices added.
 func (x *search) reason(f failure) string {
 	want := &x.q.r.of[f.what]
 	switch f.why {
@@ -69,8 +70,8 @@ func (t *typeRequest) howMany() string {
 	return strconv.Itoa(t.count)
 }
 
-// reasonTooFew returns the message for too few free devices of the type. It counts the devices by the cause why they cannot
-// be used.
+// reasonTooFew returns the message for too few free devices of the type. It lists for each cause how many devices
+// cannot be used.
 func reasonTooFew(x *search, t Type) string {
 	want := &x.q.r.of[t]
 	var by [numVerdicts]int
@@ -101,8 +102,8 @@ func reasonTooFew(x *search, t Type) string {
 	return b.String()
 }
 
-// reasonNotJoint returns the message for joint types. It names the first secondary type that has too few devices near the
-// free devices of the primary.
+// reasonNotJoint returns the message for types that cannot be placed together. It names the first secondary type that
+// has too few devices near the free devices of the primary type.
 func reasonNotJoint(x *search, t Type) string {
 	const title = "Device Joint-Allocate rules violation: "
 	for _, secondary := range x.joint[1:] {
@@ -133,7 +134,7 @@ func knowsTopology(x *search, t Type, scope Scope) bool {
 	return false
 }
 
-// mostIn returns the largest number of candidates in one part of the node of that scope.
+// mostIn returns the largest number of candidates that any one part of the node of the given scope has.
 func mostIn(x *search, t Type, scope Scope) int {
 	most := 0
 	for part := range x.q.parts(t, scope) {

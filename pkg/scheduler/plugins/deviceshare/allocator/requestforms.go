@@ -83,12 +83,13 @@ func (f form) String() string {
 	return strings.Join(in, ", ")
 }
 
-// maxAmount limits all amounts, so that neither a hundred times an amount, nor the sum over all pods that a node can have,
-// overflows.
+// maxAmount limits all amounts of devices. It is low enough that neither a hundred times an amount, nor the sum over
+// all pods of a node, overflows.
 const maxAmount = math.MaxInt64 >> 16
 
-// readAsked returns the requests of the pod's containers for devices. It adds them up as Kubernetes does: requests of
-// concurrent containers are added, and an init container counts together with the sidecars that started before it.
+// readAsked returns the pod's requests for devices, summed over its containers as Kubernetes does. Requests of
+// containers that run at the same time are added. An init container counts together with the sidecars that started
+// before it.
 func readAsked(pod *v1.Pod) (asked, error) {
 	var a asked
 	var errs []error
@@ -111,7 +112,7 @@ func readAsked(pod *v1.Pod) (asked, error) {
 
 func sumOf(pod *v1.Pod, name v1.ResourceName) (sum int64, found bool, err error) {
 	add := func(c *v1.Container, to int64) int64 {
-		quantity, ok := c.Resources.Limits[name] // Kubernetes requires limits equal to requests, and CountPod replaces requests
+		quantity, ok := c.Resources.Limits[name] // limits, not requests: Kubernetes requires both to be equal, and CountPod replaces requests
 		if !ok {
 			return to
 		}
@@ -143,8 +144,8 @@ func wholeNumber(q resource.Quantity) (int64, bool) {
 	return value, ok && value >= 0
 }
 
-// normalizeGPUs converts a request for GPUs, by any valid set of resource names, to a number of GPUs and the amounts of
-// each GPU.
+// normalizeGPUs converts a request for GPUs to a number of GPUs and the amounts of each GPU. The request may use any
+// valid set of resource names.
 func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 	f := a.form & gpuNames
 	if f == 0 {
@@ -198,9 +199,9 @@ func (a *asked) normalizeGPUs() (want typeRequest, err error) {
 	return want, nil
 }
 
-// normalizeOthers returns the request for NICs or FPGAs. bit is the resource name and r the resource. With asCount the
-// requested value is a number of devices. Otherwise it is a share of one device in percent, or a multiple of 100 for whole
-// devices.
+// normalizeOthers returns the request for NICs or FPGAs. bit is the index of the resource name in names, and r is the
+// resource. With asCount the requested value is a number of devices. Otherwise it is a share of one device in percent,
+// or a multiple of 100 for whole devices.
 func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeRequest, err error) {
 	value := a.values[bit]
 	switch {
@@ -219,5 +220,6 @@ func (a *asked) normalizeOthers(bit int, r Resource, asCount bool) (want typeReq
 
 func isShareOrWhole(value int64) bool { return value <= 100 || value%100 == 0 }
 
-// clampCount limits a number of devices to a range that no node exceeds, so that sums of such numbers cannot overflow.
+// clampCount limits a number of devices to math.MaxInt32, so that sums of such numbers cannot overflow. No node has so
+// many devices.
 func clampCount(n int64) int { return int(min(n, math.MaxInt32)) }

@@ -17,18 +17,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
 )
 
-// RequestOptions control how pods' requests are parsed.
+// RequestOptions control how ParseRequest parses the requests of pods.
 type RequestOptions struct {
-	// TemplateResources are the resource names with which a request for a share of a GPU is a request by shared-resource
-	// template; nil for DefaultTemplateResources.
+	// TemplateResources are resource names. A request for a share of a GPU that uses one of them must match a
+	// shared-resource template; nil for DefaultTemplateResources.
 	TemplateResources []v1.ResourceName
 }
 
-// DefaultTemplateResources are the names that Koordinator uses by default.
+// DefaultTemplateResources is the value of RequestOptions.TemplateResources that Koordinator uses by default.
 var DefaultTemplateResources = []v1.ResourceName{resourceNames[NPUCore]}
 
-// ParseRequest returns the pod's request for devices; nil if the pod requests none. An error names the pod and all invalid
-// parts; no node can serve a pod with such a request.
+// ParseRequest returns the pod's request for devices; nil if the pod requests none. An error names the pod and all
+// invalid parts of its request. No node can serve a pod with an invalid request.
 func ParseRequest(pod *v1.Pod, o RequestOptions) (*Request, error) {
 	asked, err := readAsked(pod)
 	if err == nil && asked.form == 0 {
@@ -64,7 +64,7 @@ func (o RequestOptions) templateResources() []v1.ResourceName {
 	return o.TemplateResources
 }
 
-// setWants sets the request for each type from the requested amounts, modified by the hints.
+// setWants sets the request for each type of devices. It computes the request from the requested amounts and the hints.
 func (r *Request) setWants(a *asked, hints map[Type]*hint) error {
 	var errs []error
 	for t := range r.of {
@@ -102,7 +102,7 @@ func (r *Request) setWants(a *asked, hints map[Type]*hint) error {
 	return errors.Join(errs...)
 }
 
-// hint restricts which devices of a type a pod may have.
+// hint holds a pod's restrictions on its devices of one type, from the annotation device-allocate-hint.
 type hint struct {
 	selector, vfs labels.Selector
 	all, asCount  bool
@@ -176,14 +176,15 @@ func (w *wireHint) parse(t Type) (*hint, error) {
 	return h, errors.Join(errs[:]...)
 }
 
-// Limits on the size of a hint's selectors, because a selector is applied to each device of each node. They are far beyond
-// any real use.
+// Limits on the size of a selector in the annotation device-allocate-hint, because a selector is applied to each device
+// of each node. The limits are far beyond any real use.
 const (
 	maxRequirements   = 64
 	maxSelectorValues = 256
 )
 
-// parseSelector converts the selector in that field of a hint; nil for none. An empty selector matches everything.
+// parseSelector converts the selector s, which the named field of a hint contains; nil for none. An empty selector
+// matches everything.
 func parseSelector(field string, s *metav1.LabelSelector) (labels.Selector, error) {
 	if s == nil {
 		return nil, nil
@@ -263,8 +264,8 @@ func (r *Request) parsePartition(pod *v1.Pod) error {
 	return nil
 }
 
-// parseAnnotation parses the JSON value of the annotation into the variable at into, which stays unchanged if the pod does
-// not have the annotation.
+// parseAnnotation parses the JSON value of the named annotation into the variable at into. It leaves the variable
+// unchanged if the pod does not have the annotation.
 func parseAnnotation(pod *v1.Pod, name string, into any) error {
 	text, ok := pod.Annotations[name]
 	if !ok || text == "" {

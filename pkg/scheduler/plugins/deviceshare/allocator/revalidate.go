@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Recheck returns why a pod with the request must not be bound with the allocation; nil if it may be. The state includes
-// the allocation. Devices may have disappeared, changed, become unhealthy or overcommitted, or no longer satisfy the
-// request's topology or selectors.
+// Recheck returns why a pod with the request must not be bound with the allocation; nil if the pod may be bound. The
+// state includes the allocation. Since the allocation was decided, its devices may have disappeared, changed, become
+// unhealthy or overcommitted. They may also no longer satisfy the request's topology or selectors.
 func (s *State) Recheck(r *Request, a *Allocation) error {
 	if a.IsEmpty() {
 		return nil
@@ -35,11 +35,12 @@ func (s *State) Recheck(r *Request, a *Allocation) error {
 	return s.satisfies(r, a)
 }
 
-// satisfies returns an error if the devices of the allocation do not satisfy the request. It searches again with all other
-// devices forbidden. If devices of joint types must share PCIe roots, the search must choose all devices of the allocation.
+// satisfies returns an error if the devices of the allocation do not satisfy the request. It runs the search again with
+// all other devices forbidden. If devices of joint types must share PCIe roots, the search must choose all devices of
+// the allocation.
 func (s *State) satisfies(r *Request, a *Allocation) error {
 	own := *r
-	own.templated = false // templates belong to the configuration, not to the node
+	own.templated = false // templates are not checked: they come from the configuration, not from the node
 	only := &limit{}
 	var given [numTypes]uint64
 	for t := range a {
@@ -70,7 +71,7 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	return nil
 }
 
-// hasVerdict reports whether one of the devices, given as a mask, has the verdict.
+// hasVerdict reports whether at least one of the devices in the mask has the given verdict.
 func (q *problem) hasVerdict(t Type, devices uint64, is verdict) bool {
 	for left := devices; left != 0; left &= left - 1 {
 		if q.verdictOn(t, bits.TrailingZeros64(left)) == is {

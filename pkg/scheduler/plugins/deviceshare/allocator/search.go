@@ -12,37 +12,41 @@ import (
 
 // search finds devices for one request on one node.
 //
-// The usable amounts of a device do not depend on other devices, so findCandidates checks each device alone. A group is the
-// candidates of a type on one PCIe root. A placement is then a number of candidates from each group. For a single type, or
-// for the primary of joint types, the search tries each part of the node, the narrowest scope first, and choose returns the
-// best numbers. That covers all different choices, so an existing placement is found. The cost grows with the number of
-// groups, not with their subsets. Devices of joint secondaries follow from the PCIe roots of their primary.
+// The usable amounts of a device do not depend on other devices, so findCandidates checks each device alone. The
+// candidates of a type on one PCIe root form a group. The search only decides how many devices to take from each group,
+// because each group gives its best candidates first. So the cost grows with the number of groups, not with the number
+// of their subsets.
+//
+// For a single type, or for the primary of joint types, the search tries each part of the node, the narrowest scope
+// first. In each part, choose finds the best numbers. If a placement exists, the search finds one. The devices of
+// secondary types then follow from the PCIe roots of the primary's devices.
 type search struct {
 	q problem
 
 	candidates [numTypes][]candidate
 	// isScored marks the types whose candidates have scores.
 	isScored [numTypes]bool
-	// mask has, by type, a bit for each candidate, and chosen a bit for each chosen device.
+	// mask has, for each type, a bit for each candidate. chosen has, for each type, a bit for each chosen device.
 	mask, chosen [numTypes]uint64
 	template     string
-	// joint are the types that are placed together, the primary first.
+	// joint are the types whose devices are chosen together, the primary type first.
 	joint []Type
 	sack  knapsack
 
-	// The fields below are memory that later searches reuse.
+	// The fields below are buffers that later searches reuse.
 	groupNUMA []int
 	inPart    []int
 	onRoot    [numTypes][]int
 	rounds    []int
 }
 
-// problem is the input of a search: a request, a state and the restrictions on devices.
+// problem is the input of a search for devices: a request, a state and the restrictions on devices.
 type problem struct {
 	s *State
 	r *Request
 	o *Options
-	// limit is nil unless the search is part of a plan for several pods.
+	// limit is the restriction on the devices of this pod in a plan for several pods; nil if the search is for one pod
+	// only.
 	limit *limit
 	// shares reports whether the request is for parts of GPUs.
 	shares bool
@@ -50,21 +54,22 @@ type problem struct {
 
 // limit is a restriction on the devices of one pod in a plan for several pods.
 type limit struct {
-	// banned has a bit for each forbidden device.
+	// banned has, for each type, a bit for each device that the pod must not use.
 	banned [numTypes]uint64
-	// scope, if not 0, is the scope that the devices of the type in field of must share. If exact is set, the devices must
-	// not share a narrower scope.
+	// scope, if not 0, requires that the pod's devices of one type (field of) are together in this scope. If exact is set,
+	// they must not be together in a narrower scope.
 	of    Type
 	scope Scope
 	exact bool
-	// spread reports whether shares are taken from the devices with the most room, in the widest scope.
+	// spread reports whether shares are taken from the devices with the largest free amounts, in the widest scope.
 	spread bool
 }
 
-// spreads reports whether a plan for several pods spreads shares of the type over the devices with the most room.
+// spreads reports whether a plan for several pods takes shares of the type from the devices with the largest free
+// amounts.
 func (q *problem) spreads(t Type) bool { return q.limit != nil && q.limit.spread && q.sharesOf(t) }
 
-// scopeOf returns the limit's scope for the type; 0 if the limit is nil or has none.
+// scopeOf returns the scope that the limit requires for the type; 0 if it requires none. The limit may be nil.
 func (l *limit) scopeOf(t Type) (scope Scope, exact bool) {
 	if l == nil || l.of != t {
 		return 0, false
@@ -86,7 +91,7 @@ func (x *search) done() {
 	searches.Put(x)
 }
 
-// run chooses devices of all requested types. Without a failure, field chosen has the devices.
+// run chooses devices of all requested types. If it returns no failure, x.chosen has the chosen devices.
 func (x *search) run() failure {
 	x.chosen, x.template, x.q.shares = [numTypes]uint64{}, "", x.q.s.Shares(x.q.r)
 	for t := range x.q.r.of {
@@ -118,8 +123,8 @@ func (x *search) run() failure {
 	return failure{}
 }
 
-// checkGPUs checks what a request for a share of a GPU requires of the node: its isolation provider, and a matching
-// template if the request is by template.
+// checkGPUs checks the node's GPUs for a request for a share of a GPU. The node must have the requested isolation
+// provider. For a request by template it must also have a matching template.
 func (x *search) checkGPUs() failure {
 	if !x.q.shares {
 		return failure{}
@@ -137,8 +142,8 @@ func (x *search) checkGPUs() failure {
 	return failure{}
 }
 
-// setJoint sets the joint types in the order of the pod's annotation, except that GPUs come first if they must be an entry
-// of the node's partition table.
+// setJoint sets the joint types in the order of the pod's annotation. If the GPUs must be an entry of the node's
+// partition table, it puts GPUs first.
 func (x *search) setJoint() {
 	x.joint = append(x.joint[:0], x.q.r.joint...)
 	if at := slices.Index(x.joint, GPU); at > 0 && x.q.mustPartition() {
@@ -153,7 +158,7 @@ func (q *problem) mustPartition() bool {
 }
 
 // count returns the smallest number of devices of the type that the pod needs on this node. If the pod requests all
-// matching devices, devices that are in use count too.
+// matching devices, count also includes matching devices that other pods use.
 func (q *problem) count(t Type) int {
 	want := &q.r.of[t]
 	if !want.all {
@@ -168,7 +173,8 @@ func (q *problem) count(t Type) int {
 	return n
 }
 
-// place chooses devices of the type and, if it is the primary of joint types, of the secondaries.
+// place chooses devices of the type. If the type is the primary of joint types, place also chooses devices of the
+// secondary types.
 func (x *search) place(t Type) failure {
 	var secondaries []Type
 	if x.isPrimary(t) {
@@ -187,8 +193,8 @@ func (x *search) place(t Type) failure {
 
 func (x *search) isPrimary(t Type) bool { return len(x.joint) > 0 && x.joint[0] == t }
 
-// placeWithin chooses devices of the type and its secondaries. If the devices of a secondary, from index from on, must
-// share a part of the node, it tries one part after another.
+// placeWithin chooses devices of type t and of the secondary types. If the devices of a secondary type, at index from
+// or later, must be together in one part of the node, placeWithin tries one part after another.
 func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failure) {
 	for ; from < len(secondaries); from++ {
 		if scope := x.q.r.of[secondaries[from]].scope; scope > 0 && scope < ScopeNode {
@@ -203,8 +209,9 @@ func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failur
 	return x.placeByTopology(t, secondaries)
 }
 
-// placeWithinEach restricts the candidates of the secondary at index from to one part of the node after another, and
-// returns the best plan. A device with an unknown location counts as a part of its own.
+// placeWithinEach tries one part of the node after another for the secondary type at index from, and returns the best
+// plan. For each part it restricts the candidates of that type to the part. A device with an unknown location counts as
+// a part of its own.
 func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Scope) (best plan, f failure) {
 	secondary := secondaries[from]
 	all := append([]candidate(nil), x.candidates[secondary]...)
@@ -243,8 +250,8 @@ func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Sco
 	return best, f
 }
 
-// parts returns how many parts of that scope the node has. partOf returns the index of the part that contains a device; -1
-// if unknown.
+// parts returns how many parts of the given scope the node has. partOf returns the index of the part that contains a
+// device; -1 if unknown.
 func (q *problem) parts(t Type, scope Scope) int {
 	switch scope {
 	case ScopeDevice:
@@ -278,7 +285,7 @@ func (x *search) recordChoice(t Type, p *plan) {
 	}
 }
 
-// allocation returns the chosen devices as an allocation.
+// allocation returns the devices that the search has chosen as an Allocation.
 func (x *search) allocation() *Allocation {
 	a := &Allocation{}
 	for t := range a {

@@ -11,19 +11,21 @@ import (
 // Inventory holds a node's devices, from its Device object. It is immutable.
 type Inventory struct {
 	Node string
-	// Devices are sorted by type and, within a type, by minor.
+	// Devices has the devices of each type, sorted by minor.
 	Devices [numTypes][]Device
-	// LeftOut counts, by type, the devices of the Device object that were ignored because they exceed the limit of an
-	// inventory.
+	// LeftOut counts, by type, the devices of the Device object that NewInventory ignored because the object lists too
+	// many.
 	LeftOut [numTypes]int
-	// PCIes and NUMANodes are how many PCIe roots and NUMA nodes the node has. Devices refer to them by index.
+	// PCIes and NUMANodes are the numbers of PCIe roots and NUMA nodes of the node. Devices refer to roots and NUMA nodes
+	// by index.
 	PCIes, NUMANodes int
 	// numaIDs are the machine's own numbers of the NUMA nodes, by index; nil if the machine's numbers equal the indexes.
 	numaIDs []int
 	// Partitions are, by number of GPUs, the sets of GPUs that may be used together; nil if the node has no partition
 	// table.
 	Partitions map[int][]Partition
-	// PartitionPolicy is Honor, Prefer or empty.
+	// PartitionPolicy says whether GPUs must be allocated by partition (Honor) or should be (Prefer); empty if the node
+	// does not say.
 	PartitionPolicy string
 	// Vendor and Model describe the GPUs. IsolationProvider is the mechanism that isolates shares of a GPU from each other.
 	// All are empty if unknown.
@@ -34,14 +36,14 @@ type Inventory struct {
 type Device struct {
 	Minor int32
 	UUID  string
-	// Healthy reports whether the device may be allocated to further pods. If not, its Total is zero.
+	// Healthy reports whether the device may be allocated to pods. If it is false, Total is zero.
 	Healthy bool
 	Total   Amounts
 	Labels  map[string]string
 	// PCIe and NUMA are the indexes of the PCIe root and the NUMA node of the device; -1 if the Device object has none.
 	PCIe, NUMA int
-	// affinity is the number, from 1, of the group that replaces the PCIe root of the device in joint allocation; 0 if the
-	// root is not replaced.
+	// affinity is the number, from 1, of the group of devices that replaces the device's PCIe root in joint allocation; 0
+	// if the root is not replaced.
 	affinity int
 	// VFGroups are the virtual functions of the device.
 	VFGroups []VFGroup
@@ -53,40 +55,41 @@ type VFGroup struct {
 	VFs    []VF
 }
 
-// Partition is a set of GPUs that may be used together. Minors are sorted.
+// Partition is a set of GPUs that may be used together. Its Minors are sorted.
 type Partition struct {
 	Minors []int32
-	// mask has a bit for each GPU by index in the inventory; 0 if the node lacks one of them.
+	// mask has a bit for each GPU of the set, by index in the inventory; 0 if the node lacks one of the GPUs.
 	mask uint64
-	// Score is higher for better sets. Bandwidth is the bandwidth of the ring that connects the GPUs, in bytes per second;
-	// 0 if the table has none.
+	// Score is higher for better sets of GPUs. Bandwidth is the bandwidth of the ring that connects the GPUs, in bytes per
+	// second; 0 if the partition table does not have it.
 	Score     int
 	Bandwidth int64
 }
 
-// State is a node's devices and their use by pods. It is immutable: With and Without return other states, which share
-// equal parts.
+// State holds a node's devices and their use by pods. It is immutable: With and Without return new states, which share
+// the unchanged parts with the old state.
 type State struct {
 	*Inventory
 	// used has the amounts that pods use of each device, by type and index in Inventory.Devices.
 	used [numTypes][]Amounts
 	// usedVFs are the sorted bus IDs of virtual functions in use, by the type and index of their device.
 	usedVFs [numTypes][][]string
-	// exclusive counts, by type and index, the pods that have the device, or its PCIe root, exclusively. exclusives is the
-	// sum over all devices.
+	// exclusive counts, by type and index of a device, the pods that have the device, or its PCIe root, exclusively.
+	// exclusives is the sum of these counts over all devices.
 	exclusive  [numTypes][]exclusions
 	exclusives int
-	// empty is the state of the same inventory without use by pods.
+	// empty is the state of the same inventory in which no pod uses devices.
 	empty *State
-	// pcies, numaNodes and roots are the lengths of arrays that are indexed by the numbers of PCIe roots, NUMA nodes and
-	// roots in joint allocation.
+	// pcies, numaNodes and roots are the lengths of arrays that are indexed by PCIe root, by NUMA node, and by root in
+	// joint allocation.
 	pcies, numaNodes, roots int
 }
 
-// exclusions counts the pods that have a device, or its PCIe root, exclusively.
+// exclusions counts the pods that use one device exclusively: device counts pods that have only the device, pcie counts
+// pods that have its whole PCIe root.
 type exclusions struct{ device, pcie int }
 
-// NewState returns the state of the inventory without use by pods.
+// NewState returns the state of the inventory in which no pod uses devices.
 func NewState(inventory *Inventory) *State {
 	s := &State{Inventory: inventory}
 	s.empty = s
@@ -102,10 +105,12 @@ func NewState(inventory *Inventory) *State {
 	return s
 }
 
-// With returns the state in which the allocation is also in use. Devices that the inventory does not have are ignored.
+// With returns the state after a pod got the devices of the allocation. It ignores devices that the inventory does not
+// have.
 func (s *State) With(a *Allocation) *State { return s.change(a, true) }
 
-// Without returns the state without the allocation, which With added.
+// Without returns the state after a pod released the devices of the allocation. The allocation must have been added by
+// With.
 func (s *State) Without(a *Allocation) *State { return s.change(a, false) }
 
 func (s *State) change(a *Allocation, use bool) *State {
@@ -125,8 +130,9 @@ func (s *State) change(a *Allocation, use bool) *State {
 	return &changed
 }
 
-// changeDevice adds or removes the use of the device with that minor. If an agent has renumbered devices, it does the same
-// for the device with that UUID, because it is unknown which of the two devices the pod uses.
+// changeDevice adds or removes a pod's use of the device with the minor of d. If an agent has renumbered the devices,
+// another device may have the UUID of d. Then changeDevice also changes the use of that device, because it is unknown
+// which of the two devices the pod uses.
 func (s *State) changeDevice(t Type, d *DeviceAllocation, use bool) {
 	i, ok := s.index(t, d.Minor)
 	if ok {
@@ -164,9 +170,9 @@ func (s *State) changeAt(t Type, i int, d *DeviceAllocation, use bool) {
 	}
 }
 
-// usedBy returns how much of the device a pod uses that was given these amounts: at most the total of the device, and for a
-// GPU both the ratio and the bytes of memory. A device that is no longer available has a total of 0; the given amounts are
-// then not cut.
+// usedBy returns how much of the device a pod uses that was given these amounts. This is at most the total of the
+// device. For a GPU the result has both the ratio and the bytes of memory. An unavailable device has a total of 0;
+// usedBy then does not limit the given amounts.
 func (d *Device) usedBy(t Type, given Amounts) Amounts {
 	given, _ = fill(given, t, d)
 	for r, total := range d.Total {
@@ -191,7 +197,8 @@ func (s *State) changeVFs(t Type, i int, changed []VF, use bool) {
 	s.usedVFs[t][i] = vfs
 }
 
-// index returns the index of the device with that minor in the inventory; false if the inventory has no such device.
+// index returns the index in the inventory of the device with the given minor; false if the inventory has no such
+// device.
 func (i *Inventory) index(t Type, minor int32) (int, bool) {
 	devices := i.Devices[t]
 	if at := int(minor); at >= 0 && at < len(devices) && devices[at].Minor == minor {
@@ -200,7 +207,7 @@ func (i *Inventory) index(t Type, minor int32) (int, bool) {
 	return sort.Find(len(devices), func(at int) int { return cmp.Compare(minor, devices[at].Minor) })
 }
 
-// Device returns the device with that minor; nil if the inventory has no such device.
+// Device returns the device with the given minor; nil if the inventory has no such device.
 func (i *Inventory) Device(t Type, minor int32) *Device {
 	if at, ok := i.index(t, minor); ok {
 		return &i.Devices[t][at]
@@ -208,7 +215,7 @@ func (i *Inventory) Device(t Type, minor int32) *Device {
 	return nil
 }
 
-// root returns the number of the PCIe root of the device, or of the group that replaces the root in joint allocation; -1 if
+// root returns the number of the device's PCIe root, or of the group that replaces the root in joint allocation; -1 if
 // unknown.
 func (i *Inventory) root(d *Device) int {
 	if d.affinity > 0 {
@@ -217,7 +224,7 @@ func (i *Inventory) root(d *Device) int {
 	return d.PCIe
 }
 
-// numaID returns the machine's number of the device's NUMA node; -1 if unknown.
+// numaID returns the machine's own number of the device's NUMA node; -1 if unknown.
 func (i *Inventory) numaID(d *Device) int {
 	if d.NUMA < 0 || d.NUMA >= len(i.numaIDs) {
 		return d.NUMA
@@ -230,10 +237,10 @@ func (s *State) isUsed(t Type, index int) bool {
 	return !s.used[t][index].IsZero() || len(s.usedVFs[t][index]) > 0 || s.exclusive[t][index] != exclusions{}
 }
 
-// Used returns the amounts that pods use of the device with that index in the inventory.
+// Used returns the amounts of the device at that index of the inventory that pods use.
 func (s *State) Used(t Type, index int) Amounts { return s.used[t][index] }
 
-// Free returns the free amounts of the device with that index in the inventory. They are never negative.
+// Free returns the amounts of the device at that index of the inventory that no pod uses. They are never negative.
 func (s *State) Free(t Type, index int) Amounts {
 	free := s.Devices[t][index].Total.Sub(s.used[t][index])
 	for r := range free {

@@ -4,15 +4,15 @@ package allocator
 
 // Strategy scores devices and nodes. It must be immutable, because it is called concurrently.
 type Strategy interface {
-	// DeviceScore returns the score of taking the amounts, which are free, from the device with that index. Higher is
-	// better. Devices of a type with equal capacity and equal use must have equal scores.
+	// DeviceScore returns the score of taking the amounts, which are free, from the device at that index of the inventory.
+	// A higher score is better. Devices of a type with equal capacity and equal use must have equal scores.
 	DeviceScore(s *State, t Type, index int, amounts Amounts) float64
-	// NodeScore returns the score, from 0 to 100, of a node whose devices change from one state to the other. Higher is
-	// better.
+	// NodeScore returns the score, from 0 to 100, of a node whose devices change from state before to state after. A
+	// higher score is better.
 	NodeScore(before, after *State) float64
 }
 
-// Weights are the weights of the resources in a score.
+// Weights are the weights of the device resources in a score.
 type Weights [numResources]float64
 
 // DefaultWeights are the weights that Koordinator uses by default.
@@ -68,7 +68,8 @@ func (m MostAllocated) NodeScore(before, after *State) float64 {
 	return sum / float64(types)
 }
 
-// usedPart returns the percentage of total that is used, as a weighted mean over the resources in asked.
+// usedPart returns the percentage of the total amounts that is used: the weighted mean of the percentages of the
+// resources in asked.
 func (m MostAllocated) usedPart(asked, total *Amounts, used Amounts) float64 {
 	var sum, weights float64
 	for r := range asked {

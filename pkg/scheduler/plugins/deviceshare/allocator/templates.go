@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Templates are the shares into which GPUs can be divided, for models whose hardware allows no other shares. They are
-// immutable.
+// Templates are the only shares into which GPUs of certain models can be divided, because their hardware allows no
+// others. They are immutable.
 type Templates struct {
 	// byModel lists the templates by vendor and model, joined as in "huawei-Ascend-310P".
 	byModel map[string][]template
@@ -22,8 +22,8 @@ type template struct {
 	amounts Amounts
 }
 
-// ParseTemplates parses the key data.yaml of a ConfigMap. It has, for each vendor and model, the templates by name, and
-// each template is a list of resources.
+// ParseTemplates parses the value of the key data.yaml of a ConfigMap. For each vendor and model, the value has
+// templates by name. Each template is a list of resources.
 func ParseTemplates(text string) (*Templates, error) {
 	var wire map[string]map[string]v1.ResourceList
 	if err := yaml.Unmarshal([]byte(text), &wire); err != nil {
@@ -52,8 +52,9 @@ func ParseTemplates(text string) (*Templates, error) {
 	return t, nil
 }
 
-// match returns the name of the template of that vendor and model that has exactly these amounts; false if none or several
-// have. The ratio of memory is not compared, because it is derived from the bytes.
+// match returns the name of the template of the given vendor and model that has exactly these amounts. It returns false
+// if no template has them, or if several do. match does not compare the ratio of memory, because the ratio is derived
+// from the bytes.
 func (t *Templates) match(vendor, model string, amounts Amounts) (string, bool) {
 	if t == nil || vendor == "" {
 		return "", false

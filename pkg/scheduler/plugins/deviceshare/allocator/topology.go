@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// plan is a choice of devices of one type and its joint secondaries.
+// plan is a choice of devices of one type and of its secondary types.
 type plan struct {
 	ok    bool
 	scope Scope
-	// value is the quality of the choice, and includes the mask of the chosen devices.
+	// value rates the choice, and includes the mask of the chosen devices.
 	value value
-	// secondaries has, by secondary type, a mask of the chosen devices.
+	// secondaries has, for each secondary type, a mask of the chosen devices.
 	secondaries [numTypes]uint64
 }
 
-// better reports whether p is better than q, which uses another part of the node: its scope is narrower or, with equal
-// scopes, its value is better.
+// better reports whether plan p is better than plan q, which uses another part of the node. The plan with the narrower
+// scope is better. With equal scopes, the plan with the better value is better.
 func (p *plan) better(q *plan) bool {
 	if p.scope != q.scope {
 		return p.scope < q.scope
@@ -26,11 +26,12 @@ func (p *plan) better(q *plan) bool {
 	return p.value.compare(q.value) > 0
 }
 
-// value is the quality of a choice of devices.
+// value rates a choice of devices of one type.
 type value struct {
-	// remote counts, for each device, the secondary types that have no candidate on its PCIe root.
+	// remote is a sum over the chosen devices: for each device, the number of secondary types that have no candidate on
+	// its PCIe root.
 	remote int
-	// first is the strategy's score if it takes precedence over the loss; else 0.
+	// first is the strategy's score if the score is more important than the loss; else 0.
 	first float64
 	// loss is the cost of breaking up the node's free devices.
 	loss  int
@@ -39,8 +40,8 @@ type value struct {
 	devices uint64
 }
 
-// compare returns a positive number if the choice with value v is better than the choice with value w. Both have the same
-// number of devices.
+// compare returns a positive number if the choice of devices with value v is better than the choice with value w. Both
+// choices have the same number of devices.
 func (v value) compare(w value) int {
 	differ := v.devices ^ w.devices
 	lowest := differ & -differ
@@ -48,25 +49,25 @@ func (v value) compare(w value) int {
 		cmp.Compare(v.devices&lowest, w.devices&lowest))
 }
 
-// plus returns the value of both choices together, which have no device in common.
+// plus returns the value of two choices of devices together. The choices have no device in common.
 func (v value) plus(w value) value {
 	return value{v.remote + w.remote, v.first + w.first, v.loss + w.loss, v.score + w.score, v.devices | w.devices}
 }
 
-// group holds the candidates of one device type on one PCIe root, or in the group that replaces the root. Only candidates in
-// the tried part of the node count.
+// group holds the candidates of one device type on one PCIe root, or in the group of devices that replaces the root. It
+// has only candidates in the part of the node that the search currently tries.
 type group struct {
 	number, numa int
 	of           []candidate
 	// secondaries are the numbers of candidates of each secondary type on the root. lacks is the number of secondary types
-	// without a candidate there.
+	// that have no candidate on the root.
 	secondaries [numTypes]int
 	lacks       int
 }
 
-// placeByTopology tries the parts of the node, the narrowest scope first, and returns the best plan in the first scope that
-// has one. In each scope it first requires candidates of all secondaries on every used PCIe root. If no plan satisfies
-// that, and the pod does not demand it, it tries without.
+// placeByTopology tries the parts of the node, the narrowest scope first, and returns the best plan in the first scope
+// that has a plan. In each scope it first requires candidates of all secondary types on every used PCIe root. If no
+// such plan exists, and the pod does not require the same PCIe roots, it tries again without this condition.
 func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	count := len(x.candidates[t])
 	if !x.q.r.of[t].all {
@@ -100,8 +101,8 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	return plan{}, failure{notInScope, t}
 }
 
-// chooseInAny returns the best plan whose devices of the type are all in one part of the node of that scope. choose
-// explains strict.
+// chooseInAny returns the best plan whose devices of type t are all in one part of the node of the given scope. If
+// strict, the PCIe roots of these devices must have the secondary devices (see choose).
 func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope, strict bool) (best plan) {
 	x.inPart = resize(x.inPart, x.q.parts(t, scope), 0)
 	for c := range x.candidates[t] {
@@ -120,7 +121,7 @@ func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope,
 	return best
 }
 
-// widest returns the widest scope that the request, and the limit of a plan for several pods, allow.
+// widest returns the widest scope that is allowed by both the request and the limit of a plan for several pods.
 func (q *problem) widest(t Type) Scope {
 	widest := ScopeNode
 	if scope := q.r.of[t].scope; scope > 0 {
@@ -132,7 +133,7 @@ func (q *problem) widest(t Type) Scope {
 	return widest
 }
 
-// countFree counts the type's unused devices by group and by NUMA node.
+// countFree counts the devices of the type that no pod uses, by group and by NUMA node.
 func (x *search) countFree(t Type) {
 	x.sack.freeGroup, x.sack.freeNUMA = resize(x.sack.freeGroup, x.q.s.roots, 0), resize(x.sack.freeNUMA, x.q.s.numaNodes, 0)
 	joint := x.isPrimary(t)
@@ -154,9 +155,9 @@ func (x *search) countFree(t Type) {
 	}
 }
 
-// choose returns the best plan in one part of the node. If strict, every PCIe root that the plan uses must have candidates
-// of each secondary, and these roots together must have as many candidates as requested. Otherwise such candidates are
-// preferred, and candidates on other roots complete the number.
+// choose returns the best plan in one part of the node. If strict, every PCIe root that the plan uses must have
+// candidates of each secondary type, and these roots together must have as many candidates as requested. Otherwise such
+// PCIe roots are preferred, and candidates on other roots complete the number.
 func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part int, strict bool) plan {
 	have := x.makeGroups(t, secondaries, scope, part, strict)
 	if have < count {
@@ -184,8 +185,8 @@ func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part
 	return p
 }
 
-// needed returns how many candidates of a secondary the PCIe roots of the primary's devices must have together; 0 if one on
-// each root suffices.
+// needed returns how many candidates of the secondary type must be on the PCIe roots of the primary's devices, counted
+// over all of these roots. It returns 0 if one candidate on each root suffices.
 func (x *search) needed(secondary Type) int {
 	n := x.q.r.of[secondary].count
 	if x.q.r.of[secondary].all {
@@ -231,8 +232,8 @@ func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, s
 	return have
 }
 
-// within returns the candidates of one group that are in the part of the node. These are all of them, unless the group
-// replaces PCIe roots.
+// within returns the candidates of one group that are in the given part of the node. All candidates of a group are in
+// the same part, unless the group replaces PCIe roots.
 func (x *search) within(t Type, of []candidate, scope Scope, part int) []candidate {
 	in := 0
 	for _, c := range of {
@@ -255,7 +256,7 @@ func (x *search) within(t Type, of []candidate, scope Scope, part int) []candida
 	return some
 }
 
-// countOnRoots counts the candidates of a secondary type by PCIe root.
+// countOnRoots counts the candidates of a secondary type on each PCIe root.
 func (x *search) countOnRoots(secondary Type) {
 	x.onRoot[secondary] = resize(x.onRoot[secondary], x.q.s.roots, 0)
 	for c := range x.candidates[secondary] {
@@ -265,8 +266,8 @@ func (x *search) countOnRoots(secondary Type) {
 	}
 }
 
-// followPrimary chooses devices of a secondary type: one on each PCIe root of the primary's devices, round by round, and
-// the remaining number anywhere. It returns false if the candidates are too few.
+// followPrimary chooses devices of a secondary type. It takes one device on each PCIe root of the primary's devices,
+// round by round, and then the remaining devices anywhere on the node. It returns false if the candidates are too few.
 func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	want := &x.q.r.of[t]
 	roots := 0
@@ -294,8 +295,9 @@ func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	return devices, true
 }
 
-// inRounds orders candidates so that in each round each preferred PCIe root provides one candidate, its best first. Within
-// a round the best score comes first, then the lowest minor. Candidates of other roots follow in the same order.
+// inRounds sorts candidates into rounds. In each round, each preferred PCIe root provides its best remaining candidate.
+// Within a round, the candidate with the best score comes first, then the candidate with the lowest minor. Candidates
+// of other roots come after all rounds, in the same order.
 func (x *search) inRounds(of []candidate, preferred func(number int) bool) {
 	slices.SortFunc(of, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.index, b.index))

@@ -11,36 +11,37 @@ import (
 )
 
 const (
-	// halfLife is the number of later tasks after which a task has half its weight: some hours in a busy cluster, weeks
-	// in a quiet one. It counts tasks, not time, so that equal histories have equal weights.
+	// halfLife is the number of later tasks after which a task counts half. That takes some hours in a busy cluster, weeks
+	// in a quiet one. halfLife counts tasks, not time, so that equal sequences of tasks give equal weights.
 	halfLife = 4096
-	// maxStored limits how many classes are counted. maxClasses limits how many of them, the most frequent ones, are used
-	// in scores. Rounding (TaskClass.rounded) leaves a few dozen classes in a large cluster; the limits are for tenants who
-	// try to create more.
+	// maxStored limits how many classes are counted. maxClasses limits how many of the most frequent classes are used in
+	// scores. Rounding (TaskClass.rounded) leaves a few dozen classes in a large cluster. The limits protect against
+	// tenants that try to create many more.
 	maxStored, maxClasses = 1024, 96
 )
 
-// Limits on the requests of a task, far above any real machine. Tasks that exceed them are not counted.
+// Limits on the requests of a task, far above any real machine. The histogram does not count tasks that exceed them.
 const (
 	maxDevices  = 64
 	maxMilliCPU = 1 << 30
 	maxMemory   = 1 << 50
 )
 
-// Histogram counts classes of tasks. Old tasks lose weight: a task counts half after 4,096 later ones, a quarter after
-// 8,192.
+// Histogram counts classes of tasks. Old tasks lose weight: a task counts half after 4,096 later tasks, and a quarter
+// after 8,192.
 type Histogram struct {
 	mu sync.Mutex
-	// fresh counts the tasks since the last call of fold, by rounded class. stored counts the earlier tasks.
+	// fresh counts the tasks since the last call of fold, by rounded class. stored counts the tasks before that call.
 	fresh, stored map[TaskClass]tally
 	freshTasks    int
 	supply        Supply
-	// classes is the last result of TaskClasses. stale reports whether it is outdated even if no task was added since.
+	// classes is the last result of TaskClasses. stale reports whether classes is outdated although no task was added
+	// since.
 	classes *TaskClasses
 	stale   bool
 }
 
-// tally is a number of tasks, with decay, and the sums of their requests.
+// tally is a weighted number of tasks, in which old tasks count less, and the weighted sums of the tasks' requests.
 type tally struct{ tasks, milliCPU, memory float64 }
 
 func (t tally) times(f float64) tally { return tally{t.tasks * f, t.milliCPU * f, t.memory * f} }
@@ -54,8 +55,8 @@ func NewHistogram() *Histogram {
 	return &Histogram{fresh: map[TaskClass]tally{}, stored: map[TaskClass]tally{}, classes: &TaskClasses{}}
 }
 
-// Add counts a new task. Call it once for each task, when it is first seen, waiting or running. It ignores tasks without GPUs, and
-// tasks that no machine could hold.
+// Add counts a new task of the class. The caller calls it once for each task, when the task is first seen, whether it
+// waits or runs. Add ignores tasks without GPUs, and tasks that no machine could hold.
 func (h *Histogram) Add(class TaskClass) {
 	if class.GPUs <= 0 || class.Core <= 0 && class.GPUMemory <= 0 || !class.isPossible() {
 		return
@@ -71,8 +72,8 @@ func (h *Histogram) Add(class TaskClass) {
 	}
 }
 
-// SetSupply sets how many GPUs of each model the cluster has. Before the first call, the weight of a class follows from its
-// frequency only.
+// SetSupply sets how many GPUs of each model the cluster has. Before the first call, the weight of a class depends only
+// on the frequency of the class.
 func (h *Histogram) SetSupply(supply Supply) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,8 +82,8 @@ func (h *Histogram) SetSupply(supply Supply) {
 	}
 }
 
-// TaskClasses returns the classes with their current weights. Call it once in each session: tasks added between two calls
-// count equally, in any order, if they are of at most 1,024 classes.
+// TaskClasses returns the classes with their current weights. The caller calls it once in each session. Tasks that were
+// added between two calls have equal weights, in whatever order they were added, if they are of at most 1,024 classes.
 func (h *Histogram) TaskClasses() *TaskClasses {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,8 +94,8 @@ func (h *Histogram) TaskClasses() *TaskClasses {
 	return h.classes
 }
 
-// fold adds the fresh counts to the stored ones. Before that the stored counts lose weight according to the number of fresh
-// tasks (halfLife).
+// fold adds the counts in fresh to the counts in stored. First it reduces the counts in stored, according to the number
+// of fresh tasks and halfLife.
 func (h *Histogram) fold() {
 	faded := math.Exp2(-float64(h.freshTasks) / halfLife)
 	for class, t := range h.stored {
@@ -112,7 +113,7 @@ func (h *Histogram) fold() {
 	}
 }
 
-// counted is a class and its frequency.
+// counted is a class of tasks and the weighted number of its tasks.
 type counted struct {
 	TaskClass
 	tasks float64
@@ -130,8 +131,8 @@ func (h *Histogram) byFrequency() []counted {
 	return list
 }
 
-// mostFrequent returns the stored classes, the most frequent first, and at most that many. Each has the mean CPU and memory
-// of its tasks instead of the rounded values.
+// mostFrequent returns the most frequent stored classes, at most as many as the argument says. Each class has the mean
+// CPU and memory of its tasks instead of the rounded values.
 func (h *Histogram) mostFrequent(most int) []counted {
 	list := h.byFrequency()
 	list = list[:min(most, len(list))]

@@ -4,26 +4,27 @@ package fragmentation
 
 // Node has the free resources of a node.
 type Node struct {
-	// MilliCPU and Memory, in bytes, are the node's free amounts.
+	// MilliCPU and Memory (in bytes) are the node's free amounts.
 	MilliCPU, Memory int64
-	// GPUs are the free parts of each GPU. Model is the GPUs' model.
+	// GPUs has the free part of each GPU. Model is the model of all GPUs of the node.
 	GPUs  []GPU
 	Model string
-	// NICs are the free parts of each NIC, in hundredths.
+	// NICs has the free part of each NIC, in hundredths of a NIC.
 	NICs []int64
 }
 
-// GPU is the free part of a GPU, in hundredths. A device that has only one of the two values, such as an NPU without
-// gpu-core, has the same value for both.
+// GPU is a part of a GPU, such as its free part, in hundredths. A device that has only one of the two values, such as
+// an NPU without gpu-core, has the same value for both.
 type GPU struct{ Core, Memory int64 }
 
-// size returns the sum of the hundredths of cores and memory, so that a whole GPU has size 200.
+// size returns the sum of the hundredths of cores and memory. A whole GPU has size 200.
 func (g GPU) size() int64 { return g.Core + g.Memory }
 
-// gpusOf converts a size to a number of GPUs, which may be a fraction.
+// gpusOf converts a size (200 for a whole GPU) to a number of GPUs, which may be a fraction.
 func gpusOf(size int64) float64 { return float64(size) / 200 }
 
-// Fragment returns the expected amount of the node's free GPUs that tasks of the classes could not use, in GPUs.
+// Fragment returns how much of the node's free GPUs future tasks of the classes are expected not to be able to use, as
+// a number of GPUs.
 func (k *TaskClasses) Fragment(n *Node) float64 {
 	var total int64
 	for _, g := range n.GPUs {
@@ -39,7 +40,7 @@ func (k *TaskClasses) Fragment(n *Node) float64 {
 // unusable returns the amount of free GPUs that the next task cannot use, as the weighted mean over the classes.
 func (d *demand) unusable(n *Node, total int64) float64 {
 	sum := d.refused * float64(total)
-	var of GPU // the share that enough and scraps were computed for
+	var of GPU // the share of a GPU for which enough and scraps were computed
 	var enough, scraps int64
 	for i := range d.classes {
 		class := &d.classes[i]
@@ -56,7 +57,7 @@ func (d *demand) unusable(n *Node, total int64) float64 {
 	return sum / 200
 }
 
-// sort returns how many of the GPUs have at least the share g free, and the total size that is free on the other GPUs.
+// sort returns how many of the GPUs have at least the share g free, and the total free size of the other GPUs.
 func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
 	for _, free := range gpus {
 		if free.Core >= g.Core && free.Memory >= g.Memory {
@@ -68,7 +69,7 @@ func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
 	return enough, scraps
 }
 
-// nics returns how many of the node's NICs have at least that share free.
+// nics returns how many of the node's NICs have at least the given share free.
 func (n *Node) nics(share int64) int64 {
 	var enough int64
 	for _, free := range n.NICs {
@@ -79,8 +80,8 @@ func (n *Node) nics(share int64) int64 {
 	return enough
 }
 
-// starved returns for how many of the node's free GPUs its free CPU and memory do not suffice, if tasks need the mean
-// amounts for each GPU.
+// starved returns how many of the node's free GPUs cannot be used because the node has too little free CPU and memory
+// for them. It assumes that tasks need the mean amounts of CPU and memory for each GPU.
 func (d *demand) starved(n *Node, gpus float64) float64 {
 	fed := gpus
 	if d.milliCPU > 0 {

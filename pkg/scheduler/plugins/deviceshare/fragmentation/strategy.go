@@ -8,15 +8,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// Best fit decides among placements with equal growth of the fragment, and while no class is known: the less a placement
-// leaves free on the node, the better. For that a free core counts like growth by 0.0001 GPUs, which is small compared with
-// the growth by any task. A free GPU counts like ten cores, about as many as nodes have for each GPU.
+// Penalties for free resources that a placement leaves on a node, so that fuller nodes are preferred (best fit). They
+// decide only among placements with equal growth of the fragment, and while no class of tasks is known. A free core
+// counts like growth by 0.0001 GPUs, which is small compared with the growth by any task. A free GPU counts like ten
+// free cores, because nodes have about ten cores for each GPU.
 const (
 	tiePerCore = 0.0001
 	tiePerGPU  = 0.001
 )
 
-// Strategy scores placements of a task on a node: the less the node's fragment grows, the better.
+// Strategy scores placements of a task on a node. The less the node's fragment (the GPUs that future tasks cannot use)
+// grows, the higher the score.
 type Strategy struct {
 	classes       *TaskClasses
 	before, after Room
@@ -24,19 +26,20 @@ type Strategy struct {
 
 var _ allocator.Strategy = (*Strategy)(nil)
 
-// Room is a node's free resources other than devices.
+// Room holds the free resources of a node other than devices.
 type Room struct {
 	MilliCPU int64
 	// Memory is in bytes.
 	Memory int64
 }
 
-// On returns the strategy for a node that has this room before and after the placement of the task.
+// On returns the strategy for placing a task on a node. before and after are the node's free resources before and after
+// the placement.
 func (k *TaskClasses) On(before, after Room) *Strategy { return &Strategy{k, before, after} }
 
-// NodeScore scores a placement by the states of the node's devices before and after it, from 0 to 100: 50 if the
-// fragment does not grow, 25 if it grows by a GPU, 75 if it shrinks by one. A node without GPUs, whose state may be
-// nil, gets exactly 50, so that other plugins decide among such nodes.
+// NodeScore returns a score from 0 to 100 for a placement, from the states of the node's devices before and after it.
+// The score is 50 if the fragment does not grow, 25 if it grows by one GPU, and 75 if it shrinks by one GPU. A node
+// without GPUs gets exactly 50, so that other plugins decide among such nodes; its state may be nil.
 func (s *Strategy) NodeScore(before, after *allocator.State) float64 {
 	if after == nil || len(after.Devices[allocator.GPU]) == 0 {
 		return 50
@@ -47,14 +50,14 @@ func (s *Strategy) NodeScore(before, after *allocator.State) float64 {
 }
 
 // DeviceScore returns the score of taking the amounts from the device at that index of the inventory. The smaller the
-// fragment of the node afterwards, the higher the score. Among devices with equal fragments, a device with less left has a
-// higher score.
+// node's fragment afterwards, the higher the score. Among devices that lead to equal fragments, the device with the
+// smallest remaining part has the highest score.
 func (s *Strategy) DeviceScore(state *allocator.State, t allocator.Type, index int, amounts allocator.Amounts) float64 {
 	left := state.Free(t, index).Sub(amounts)
 	return -s.fragment(state, s.after, use{t, index, amounts}) - tiePerGPU*gpusOf(gpuOf(left, state.Devices[t][index].Total).size()+2*(left[allocator.RDMAShare]+left[allocator.FPGAShare]))
 }
 
-// use is an amount taken from a device.
+// use holds the amounts that a task would take from one device.
 type use struct {
 	t       allocator.Type
 	index   int
@@ -63,7 +66,7 @@ type use struct {
 
 var nothing = use{index: -1}
 
-// free returns the free part of the node's GPUs, in GPUs.
+// free returns the sum of the free parts of the node's GPUs, as a number of GPUs.
 func free(state *allocator.State) float64 {
 	var size int64
 	if state != nil {
@@ -74,7 +77,8 @@ func free(state *allocator.State) float64 {
 	return gpusOf(size)
 }
 
-// fragment returns the fragment of a node with these devices and this room, after the amounts in of are taken.
+// fragment returns the fragment of a node with these devices and other free resources, after the amounts in of are
+// taken from its devices.
 func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 	if state == nil {
 		return 0
@@ -99,8 +103,8 @@ func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 	return s.classes.Fragment(&n)
 }
 
-// gpuOf returns the remaining part of a GPU with the given total. For devices without a total of cores in hundredths, such
-// as NPUs, it uses the memory for both values.
+// gpuOf returns the remaining part of a GPU with the given total amounts. For devices whose total has no cores in
+// hundredths, such as NPUs, the ratio of memory stands for both values.
 func gpuOf(left, total allocator.Amounts) GPU {
 	g := GPU{max(left[allocator.Core], 0), max(left[allocator.MemoryRatio], 0)}
 	if total[allocator.Core] == 0 {

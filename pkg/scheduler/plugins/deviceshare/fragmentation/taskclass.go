@@ -11,19 +11,19 @@ import (
 
 // TaskClass is a class of tasks with equal requests. The zero value requests nothing.
 type TaskClass struct {
-	// MilliCPU and Memory, in bytes, are the task's requests.
+	// MilliCPU and Memory (in bytes) are the requests of one task.
 	MilliCPU, Memory int64
-	// GPUs is the number of GPUs. Core and GPUMemory are the requested parts of each GPU, in hundredths; 100 is a whole
-	// GPU.
+	// GPUs is the number of GPUs of a task. Core and GPUMemory are the requested parts of each GPU, in hundredths; 100 is
+	// a whole GPU.
 	GPUs, Core, GPUMemory int64
-	// NICs is the number of NICs. NICShare is the requested part of each NIC, in hundredths.
+	// NICs is the number of NICs of a task. NICShare is the requested part of each NIC, in hundredths.
 	NICs, NICShare int64
-	// Models are the GPU models that the task allows, in the form that function Models returns; empty if it allows any
-	// model.
+	// Models are the GPU models that the task allows, in the form that function Models returns; empty if the task allows
+	// any model.
 	Models string
 }
 
-// isPossible reports whether a machine that can hold a task of the class could exist.
+// isPossible reports whether a real machine could be large enough for a task of the class.
 func (k *TaskClass) isPossible() bool {
 	return k.GPUs <= maxDevices && k.NICs <= maxDevices && k.Core <= 100 && k.GPUMemory <= 100 && k.NICShare <= 100 &&
 		k.MilliCPU >= 0 && k.MilliCPU <= maxMilliCPU && k.Memory >= 0 && k.Memory <= maxMemory
@@ -32,11 +32,11 @@ func (k *TaskClass) isPossible() bool {
 // share returns the part that a task of the class needs of each of its GPUs.
 func (k *TaskClass) share() GPU { return GPU{k.Core, k.GPUMemory} }
 
-// maxModels limits how many models a task may name. A task that names more excludes few models, so it counts as a task that
-// allows any model.
+// maxModels limits how many GPU models a task may name. A task that names more models excludes few, so it counts as a
+// task that allows any model.
 const maxModels = 16
 
-// Models returns the value of TaskClass.Models for a task that allows these models.
+// Models returns the value of TaskClass.Models for a task that allows the named GPU models.
 func Models(names ...string) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	if len(names) > maxModels {
@@ -58,8 +58,9 @@ func (k *TaskClass) allows(model string) bool {
 	return false
 }
 
-// rounded returns the class with its sizes rounded up to one of four values for each power of two. Classes that are equal
-// after rounding count as one, so that tasks with slightly different sizes do not make separate classes.
+// rounded returns the class with its CPU and memory rounded up to one of four values for each power of two. Classes
+// that are equal after rounding count as one class, so that tasks with slightly different requests do not make separate
+// classes.
 func (k TaskClass) rounded() TaskClass {
 	k.MilliCPU, k.Memory = roundUp(k.MilliCPU), roundUp(k.Memory)
 	return k
@@ -74,7 +75,7 @@ func roundUp(n int64) int64 {
 	return (n + step - 1) / step * step
 }
 
-// compare orders classes, so that results do not depend on the order of maps.
+// compare orders classes by their fields, so that results do not depend on the iteration order of maps.
 func (k *TaskClass) compare(other *TaskClass) int {
 	return cmp.Or(
 		cmp.Compare(k.Core, other.Core), cmp.Compare(k.GPUMemory, other.GPUMemory), cmp.Compare(k.GPUs, other.GPUs),

@@ -8,11 +8,12 @@ import (
 	"sync"
 )
 
-// TaskClasses are classes of tasks with their weights. The zero value has none. It is immutable.
+// TaskClasses holds classes of tasks with their weights. The zero value has no classes. It is immutable.
 type TaskClasses struct {
-	// all is sorted by the share of a GPU, so that classes with equal shares are adjacent. The weights sum to 1.
+	// all is sorted by the requested share of a GPU, so that classes with equal shares are adjacent. The weights sum to 1.
 	all []weighted
-	// byModel is the demand on nodes with GPUs of each model. Each demand is computed at its first use.
+	// byModel has the demand on nodes with GPUs of each model. Each demand is computed at its first use. mu guards
+	// byModel.
 	mu      sync.RWMutex
 	byModel map[string]*demand
 }
@@ -22,12 +23,12 @@ type weighted struct {
 	weight float64
 }
 
-// Supply is the number of GPUs of each model in the cluster; nil if unknown.
+// Supply is the number of GPUs of each model in the cluster; nil if the numbers are unknown.
 type Supply map[string]int
 
-// newTaskClasses weighs classes by their frequency. The weight of a class that allows only some of the cluster's GPUs is
-// divided by that fraction, since each GPU that becomes unusable is a larger part of the GPUs that the class allows. A
-// class that allows none of the GPUs is left out.
+// newTaskClasses weights classes by their frequency. If a class allows only a fraction of the cluster's GPUs, its
+// weight is divided by this fraction. The reason is that each GPU that becomes unusable is a larger part of the GPUs
+// that the class allows. A class that allows none of the GPUs is left out.
 func newTaskClasses(list []counted, supply Supply) *TaskClasses {
 	k := &TaskClasses{byModel: map[string]*demand{}}
 	total := 0.0
@@ -44,7 +45,8 @@ func newTaskClasses(list []counted, supply Supply) *TaskClasses {
 	return k
 }
 
-// scarcity returns the ratio of all GPUs to the GPUs that the class allows; 0 if it allows none, 1 if the GPUs are unknown.
+// scarcity returns the number of all GPUs divided by the number of GPUs that the class allows. It returns 0 if the
+// class allows none of the GPUs, and 1 if the numbers of GPUs are unknown.
 func (s Supply) scarcity(class *TaskClass) float64 {
 	all, allowed := 0, 0
 	for model, gpus := range s {
@@ -66,16 +68,16 @@ func (s Supply) scarcity(class *TaskClass) float64 {
 // Len returns the number of classes.
 func (k *TaskClasses) Len() int { return len(k.all) }
 
-// demand is what the classes need of nodes with GPUs of one model.
+// demand describes what tasks of the classes need of nodes with GPUs of one model.
 type demand struct {
 	classes []weighted
-	// refused is the weight of the classes that do not allow the model.
+	// refused is the sum of the weights of the classes that do not allow the GPU model.
 	refused float64
 	// milliCPU and memory are the mean amounts of CPU and memory that tasks of the classes need for each GPU.
 	milliCPU, memory float64
 }
 
-// of returns the demand on nodes with GPUs of the model.
+// of returns the demand on nodes with GPUs of the given model.
 func (k *TaskClasses) of(model string) *demand {
 	k.mu.RLock()
 	d := k.byModel[model]
@@ -85,7 +87,7 @@ func (k *TaskClasses) of(model string) *demand {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.byModel[model] == nil { // the model is cloned, so that the caller's node can stay on its stack
+	if k.byModel[model] == nil { // the string is cloned below, so that the caller's Node need not escape to the heap
 		k.byModel[strings.Clone(model)] = k.newDemand(model)
 	}
 	return k.byModel[model]
