@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// alarm calls wake at a given time, which starts a session. Without it, a long schedule period could pass before the next
-// session.
+// alarm starts a session at a given time, by calling wake. Otherwise the next session could start a whole schedule
+// period later.
 type alarm struct {
 	wake func()
 

@@ -29,7 +29,7 @@ func setCondition(pg *api.PodGroup, session types.UID, kind scheduling.PodGroupC
 	return news
 }
 
-// conditionOf returns the PodGroup's condition of that type; nil if it has none.
+// conditionOf returns the PodGroup's condition of type kind; nil if the PodGroup has no such condition.
 func conditionOf(pg *api.PodGroup, kind scheduling.PodGroupConditionType) *scheduling.PodGroupCondition {
 	conditions := pg.Status.Conditions
 	if i := slices.IndexFunc(conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == kind }); i >= 0 {

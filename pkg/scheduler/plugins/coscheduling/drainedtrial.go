@@ -17,15 +17,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// place is a set of nodes that nodes may be reserved in: a node group, a network domain, or all nodes.
+// place is a set of nodes from which a reservation may choose: a node group, a network domain, or all nodes.
 type place struct {
-	// name is the group's name; empty for all nodes.
+	// name is the name of the node group or domain; empty if the place has all nodes.
 	name  string
 	nodes []string
 }
 
-// places returns the sets of nodes that the gang may be placed in: the domains of its topology rule, each required or preferred
-// group, or else all nodes.
+// places returns the sets of nodes in which the gang may be placed. These are the domains that its topology rule
+// allows, within its required node groups if it has any. For a gang without domains, these are its node groups, and
+// also all nodes unless a node group is required.
 func (m *reservationManager) places(job *api.JobInfo) ([]place, error) {
 	if err := m.network.invalidTopology(job); err != nil {
 		return nil, err
@@ -59,7 +60,8 @@ func (m *reservationManager) places(job *api.JobInfo) ([]place, error) {
 	return append(places, all), nil
 }
 
-// within returns the parts of the domains that are in the group.
+// within returns, for each domain, the nodes of the domain that are in the node group. Domains without such nodes are
+// left out.
 func within(group *topology.Group, domains []place) []place {
 	in := map[string]bool{}
 	for _, node := range group.Nodes {
@@ -75,8 +77,8 @@ func within(group *topology.Group, domains []place) []place {
 	return out
 }
 
-// choose chooses the reservation's nodes, in the emptiest place where a trial can place the gang's minimum on nodes as if they were
-// drained.
+// choose chooses nodes for the reservation of the gang. It tries the places in ascending order of use, and stops at
+// the first place where a trial succeeds. A trial places the gang's minimum on nodes as if these were drained.
 func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 	m.ssn.SetCurrentJob(job.UID)
 	if hasHardTopology(job) {
@@ -110,7 +112,7 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 		if err = m.try(r, job, places[i], began.Add(trialTimeout)); err != nil {
 			continue
 		}
-		if err = m.withinShare(r); err == nil { // checked after the members placed in the trial are taken back
+		if err = m.withinShare(r); err == nil { // only now: try has reverted its placements, which would count in the queue's share
 			return nil
 		}
 		err = fmt.Errorf("the nodes that the gang needs exceed the unused share of its queue: %w", err)
@@ -118,20 +120,22 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 	return err
 }
 
-// trial tries to place one gang on the nodes of one place.
+// trial is an attempt to place one gang on the nodes of one place as if these nodes were drained.
 type trial struct {
 	ssn *framework.Session
-	// reserved is the reservation, which gets the nodes.
+	// reserved is the reservation to which the trial adds the chosen nodes.
 	reserved *reservation
-	// members are the members without a node. classes has their task classes, and first the first member of each class.
+	// members are the gang's members that are still to be placed. classes has the task class of each member, and
+	// first has one member of each class.
 	members []*api.TaskInfo
 	classes map[api.TaskID]string
 	first   map[string]*api.TaskInfo
-	// held is the amount reserved with the nodes chosen so far, and deleted the pods on them that are being deleted and still charged to
-	// a queue.
+	// held is the amount of resources on the nodes reserved by other queues and on the nodes chosen so far. deleted
+	// are the pods on the chosen nodes that are being deleted; queues may still count them.
 	held    *api.Resource
 	deleted []*api.TaskInfo
-	// until is when the trial ends. A tenant's members may all differ, and plugins are called for each class.
+	// until is the deadline of the trial. A trial can take long, because all members of a gang may differ, and
+	// plugins are called for each task class.
 	until time.Time
 }
 
@@ -139,7 +143,7 @@ func (t *trial) late() bool { return time.Now().After(t.until) }
 
 var errTrialTooLong = fmt.Errorf("the search for nodes took longer than %s", trialTimeout)
 
-// try chooses nodes of the place. It reverts all changes that the trial makes to the session.
+// try chooses nodes of place p for reservation r. It reverts all changes that the trial makes to the session.
 func (m *reservationManager) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
 	t := &trial{ssn: m.ssn, reserved: r, members: needed(job), held: api.EmptyResource(), until: until}
 	if err := t.prepare(); err != nil {
@@ -194,7 +198,7 @@ func (m *reservationManager) try(r *reservation, job *api.JobInfo, p place, unti
 	return nil
 }
 
-// prepare computes the members' task classes.
+// prepare computes the task classes of the members, and calls the pre-predicates for one member of each class.
 func (t *trial) prepare() error {
 	t.reserved.nodes, t.classes, t.first = map[string]bool{}, map[api.TaskID]string{}, map[string]*api.TaskInfo{}
 	for _, task := range t.members {
@@ -214,7 +218,8 @@ func (t *trial) prepare() error {
 	return nil
 }
 
-// mayHelp reports whether the drained node might take a member. It is a cheap check before the trial.
+// mayHelp reports whether a member might fit on the node once the node is drained. The check is cheaper than fill,
+// which simulates the drain.
 func (t *trial) mayHelp(node *api.NodeInfo) bool {
 	for _, task := range t.first {
 		if t.late() {
@@ -227,13 +232,14 @@ func (t *trial) mayHelp(node *api.NodeInfo) bool {
 	return false
 }
 
-// fill drains the node in the statement and places members on it. It reports whether the node took any.
+// fill simulates in the statement that the node is drained, and places members on the node. It reports whether at
+// least one member was placed.
 func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some bool) {
 	before := len(t.deleted)
 	for _, task := range toLeave(t.ssn.Jobs, node) {
 		job := framework.ChargedTo(t.ssn.Jobs, task)
 		switch {
-		case job == nil, job.UID != task.Job: // plugins may count a victim that is charged to no job
+		case job == nil, job.UID != task.Job: // the pod is being deleted and needs no eviction, but plugins may still count it
 			t.deleted = append(t.deleted, task)
 		case job.Tasks[task.UID].Status == api.Running:
 			if err := statement.Evict(job.Tasks[task.UID], "trial"); err != nil {
@@ -259,7 +265,7 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 	return some
 }
 
-// takes tries to place the member on the node, and reports whether that succeeded.
+// takes tries to place the member on the node, and reports whether the member was placed.
 func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task *api.TaskInfo, ask *framework.QueueAsk) bool {
 	if !task.InitResreq.LessEqual(node.FutureIdle(), api.Zero) || !t.ssn.QueueUse.Admits(ask.With(task)) ||
 		t.ssn.PrePredicateFn(task) != nil || t.ssn.PredicateFn(task, node) != nil {
@@ -272,8 +278,8 @@ func (t *trial) takes(statement *vcframework.Statement, node *api.NodeInfo, task
 	return true
 }
 
-// toLeave returns the tasks on the node that must end before the gang can use it: tasks of gangs, and all tasks that
-// are being deleted.
+// toLeave returns the tasks that must end before a gang can use the whole node: tasks of gangs, and all tasks that
+// are being deleted. Pods of DaemonSets and static pods are not included.
 func toLeave(jobs map[api.JobID]*api.JobInfo, node *api.NodeInfo) (tasks []*api.TaskInfo) {
 	for _, task := range node.Tasks {
 		if (jobs[task.Job] != nil || task.Pod.DeletionTimestamp != nil) && !ofDaemonSet(task) {
@@ -284,8 +290,8 @@ func toLeave(jobs map[api.JobID]*api.JobInfo, node *api.NodeInfo) (tasks []*api.
 	return tasks
 }
 
-// ofDaemonSet reports whether the pod belongs to a DaemonSet or is a static pod, which runs on its node regardless of
-// other pods.
+// ofDaemonSet reports whether the task's pod belongs to a DaemonSet or is a static pod. A drain does not wait for
+// such pods.
 func ofDaemonSet(task *api.TaskInfo) bool {
 	owner := metav1.GetControllerOfNoCopy(task.Pod)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
@@ -296,7 +302,8 @@ func healthy(node *api.NodeInfo) bool {
 	return node.Node != nil && node.Ready() && !node.Node.Spec.Unschedulable
 }
 
-// occupancyOf returns the used fraction of the node, in [0, 1]: the largest over the requested resources.
+// occupancyOf returns the used fraction of the node's resources, from 0 to 1. Of the resources in request, the one
+// with the largest used fraction decides.
 func occupancyOf(node *api.NodeInfo, request *api.Resource) (most float64) {
 	for _, name := range request.ResourceNames() {
 		if all := node.Allocatable.Get(name); all > 0 {
@@ -306,8 +313,8 @@ func occupancyOf(node *api.NodeInfo, request *api.Resource) (most float64) {
 	return most
 }
 
-// needed returns the largest members, as many as the gang's minimum needs. It returns all members if the minimum has roles or
-// sub-groups.
+// needed returns as many pending members as the gang's minimum needs, the largest members first. If the minimum has
+// roles or sub-groups, it returns all pending members. Members with scheduling gates are left out.
 func needed(job *api.JobInfo) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -324,7 +331,7 @@ func needed(job *api.JobInfo) []*api.TaskInfo {
 	return tasks
 }
 
-// compareSizes compares devices, then cpu, then memory.
+// compareSizes compares two requests by number of devices, then by CPU, then by memory.
 func compareSizes(l, r *api.Resource) int {
 	devices := func(res *api.Resource) (sum float64) {
 		for _, v := range res.ScalarResources {
@@ -335,7 +342,7 @@ func compareSizes(l, r *api.Resource) int {
 	return cmp.Or(cmp.Compare(devices(l), devices(r)), cmp.Compare(l.MilliCPU, r.MilliCPU), cmp.Compare(l.Memory, r.Memory))
 }
 
-// requestOf returns the sum of the requests of the members in needed.
+// requestOf returns the sum of the requests of the members that needed returns.
 func requestOf(job *api.JobInfo) *api.Resource {
 	request := api.EmptyResource()
 	for _, task := range needed(job) {
@@ -344,13 +351,14 @@ func requestOf(job *api.JobInfo) *api.Resource {
 	return request
 }
 
-// demandOf returns a fingerprint of the gang's demand. Nodes chosen for another demand may not be enough.
+// demandOf returns a fingerprint of the resources that the gang needs. When the fingerprint changes, the reserved
+// nodes may no longer be enough.
 func demandOf(job *api.JobInfo) string {
 	return fmt.Sprint(job.MinAvailable, len(needed(job)), requestOf(job), job.GetMinResources())
 }
 
-// priorityOf returns the lowest priority of the gang's waiting pods. The API server sets pod priorities, by classes that the tenant
-// may use; a PodGroup may name any class.
+// priorityOf returns the lowest priority of the gang's pending pods. It does not use the PodGroup's priority: a
+// tenant may name any priority class in a PodGroup, but only permitted ones in pods.
 func priorityOf(job *api.JobInfo) int32 {
 	lowest, known := int32(0), false
 	for _, task := range job.TaskStatusIndex[api.Pending] {

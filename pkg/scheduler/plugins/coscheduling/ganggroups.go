@@ -14,17 +14,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// mostNamed is how many gangs of a group a message names.
+// mostNamed limits how many gangs or nodes a message names.
 const mostNamed = 5
 
-// formGangGroups makes a gang group of each gang without a group, and of each group whose gangs all exist.
+// formGangGroups makes one gang group for each gang that names no group, and one for each group whose gangs all exist
+// and have enough pods. To other gangs it assigns a reason to wait.
 func (s *session) formGangGroups() {
 	for _, g := range s.gangs {
 		switch {
-		case g.gangGroup != nil || g.waits != nil: // done as part of a group
+		case g.gangGroup != nil || g.waits != nil: // already handled with another gang of its group
 		case g.InvalidGroup != nil:
 			g.waits = &api.ValidateResult{Reason: gangs.InvalidGroup, Message: brief.Text(g.InvalidGroup.Error())}
-		case len(g.Group) == 0 || g.satisfied: // a satisfied gang waits for no other
+		case len(g.Group) == 0 || g.satisfied: // a satisfied gang does not wait for the other gangs of its group
 			g.gangGroup = &binding.GangGroup{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
 		default:
 			s.formGroup(g)
@@ -32,7 +33,8 @@ func (s *session) formGangGroups() {
 	}
 }
 
-// formGroup makes the gang group of the gang's group, which its gangs share, or records why the gang waits.
+// formGroup makes a gang group from the gangs that g.Group names, and sets it in each of these gangs. If a gang is
+// missing or lacks pods, formGroup records in each of them why it waits.
 func (s *session) formGroup(g *gang) {
 	var missing, apart, few, unknown brief.List
 	for _, list := range []*brief.List{&missing, &apart, &few, &unknown} {
@@ -46,7 +48,7 @@ func (s *session) formGroup(g *gang) {
 		other := s.gangs[uid]
 		agrees := other != nil && other.InvalidGroup == nil && other.id == g.id
 		switch {
-		case !agrees && across: // tenants must not learn whether gangs of other namespaces exist
+		case !agrees && across: // the message must not reveal to a tenant whether gangs of other namespaces exist
 			unknown.Add(name.String())
 		case s.ssn.Jobs[uid] == nil || s.ssn.Jobs[uid].PodGroup == nil:
 			missing.Add(name.String())
@@ -82,19 +84,20 @@ func (s *session) formGroup(g *gang) {
 		return
 	}
 	g.waits = waits
-	for _, name := range g.Group { // the reason is the same for all gangs of the group
+	for _, name := range g.Group { // all gangs of the group wait for the same reason
 		if other := s.gangs[api.JobID(name.String())]; other != nil && other.InvalidGroup == nil && other.id == g.id && !other.satisfied {
 			other.waits = waits
 		}
 	}
 }
 
-// complete reports whether the gang has enough members to place, by all checks of the gang plugin.
+// complete reports whether the gang has enough pods for its minimum and for the minima of its roles and sub-groups.
 func complete(job *api.JobInfo) bool {
 	return job.CheckTaskValid() && job.CheckSubJobValid() && job.ValidTaskNum() >= job.MinAvailable
 }
 
-// unlike returns the message for a gang with enough pods, but too few of a role or sub-group.
+// unlike returns the end of a message about a gang that has enough pods in total, but too few of a role or sub-group.
+// It is empty for a gang with too few pods in total.
 func (g *gang) unlike() string {
 	if g.ValidTaskNum() < g.MinAvailable {
 		return ""
@@ -102,7 +105,7 @@ func (g *gang) unlike() string {
 	return ", but too few of a role or sub-group"
 }
 
-// terms returns the gang's requirements at the barrier.
+// terms returns the conditions that the gang must meet at the barrier before it is bound.
 func (g *gang) terms() binding.GangTerms {
 	return binding.GangTerms{Gang: g.UID, Strict: g.Mode == gangs.Strict, Count: g.count()}
 }
@@ -115,7 +118,8 @@ func (s *session) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	return nil
 }
 
-// valid refuses a gang whose group cannot be formed now.
+// valid is the plugin's JobValid function. It refuses a gang that must wait for its group or for the end of a
+// backoff.
 func (s *session) valid(obj any) *api.ValidateResult {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {

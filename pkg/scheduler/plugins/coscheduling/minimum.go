@@ -15,20 +15,21 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// Satisfied is the type of the condition of a PodGroup with match policy once-satisfied whose gang has reached its minimum once.
-// The next leader reads the condition.
+// Satisfied is the type of the condition of a PodGroup with match policy once-satisfied whose gang has reached its
+// minimum once. The scheduler reads the condition after a restart.
 const Satisfied scheduling.PodGroupConditionType = gangs.SatisfiedCondition
 
-// Whole is the type of the condition of a PodGroup with a match policy other than once-satisfied whose gang, and all gangs of its
-// group, have reached their minima once. If such a gang lacks members now, they were lost, and not left unbound by a crash.
+// Whole is the type of the condition of a PodGroup whose gang, and all gangs of its group, have reached their minima
+// once. It is for all match policies except once-satisfied. If a gang with this condition lacks members, they were
+// lost after they were bound. Without the condition, a crash may have left them unbound.
 const Whole scheduling.PodGroupConditionType = gangs.WholeCondition
 
-// wholeReasons are the reasons of the condition Whole by match policy.
+// wholeReasons has, by match policy, the reason of the condition Whole.
 var wholeReasons = map[gangs.MatchPolicy]string{gangs.OnlyWaiting: gangs.WholeOnlyWaiting, gangs.WaitingAndRunning: "WaitingAndRunning"}
 
-// noteSatisfied records in conditions which gangs have reached their minima together with their groups. It removes a gang's
-// condition when none of its members is bound or running: a gang that was lost and is created again starts from the beginning
-// (https://github.com/koordinator-sh/koordinator/issues/2244).
+// noteSatisfied sets the condition Satisfied or Whole of each gang that has reached its minimum together with its
+// group. It removes both conditions when no member of the gang is bound or running. A gang that was lost and is
+// created again then starts from the beginning (https://github.com/koordinator-sh/koordinator/issues/2244).
 func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		lost := alive(g.JobInfo) == 0
@@ -54,12 +55,12 @@ func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		g.satisfied = g.satisfied || conditionOf(g.PodGroup, Satisfied) != nil
 		if g.satisfied && g.IsPending() {
-			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // its resources were already admitted
+			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue // a satisfied gang was admitted before, and need not be admitted again
 		}
 	}
 }
 
-// groupReached reports whether the gang and all other gangs of its group have reached their minima.
+// groupReached reports whether the gang and all other gangs of its group have reached their minima, now or earlier.
 func (s *session) groupReached(g *gang) bool {
 	if len(g.Group) == 0 {
 		return g.reached()
@@ -72,7 +73,8 @@ func (s *session) groupReached(g *gang) bool {
 	return true
 }
 
-// reached reports whether the gang has enough placed members for its minimum.
+// reached reports whether enough members are bound, running or succeeded for the gang's minimum, and at least one of
+// them is bound or running.
 func (g *gang) reached() bool {
 	return alive(g.JobInfo) > 0 && binding.ShortOfPlaced(g.JobInfo) == nil
 }
@@ -88,9 +90,9 @@ func (g *gang) ended() bool {
 	return g.PodGroup.Status.Phase == scheduling.PodGroupCompleted && len(g.TaskStatusIndex[api.Pending]) == 0
 }
 
-// isNewRun reports whether the waiting members are a new run of a gang whose earlier members have all succeeded. A waiting pod with the
-// same controller as a pod that succeeded belongs to the same run: it is a retry, or did not fit before. Pods without controllers
-// are a new run if they reach the minimum.
+// isNewRun reports whether the pending members are a new run of a gang whose earlier members have all succeeded. A
+// pending pod with the same controller as a succeeded pod belongs to the same run: the controller retries a pod, or
+// the pod did not fit before. Pods without controllers are a new run if they are enough for the minimum.
 func (g *gang) isNewRun() bool {
 	for status, tasks := range g.TaskStatusIndex {
 		if api.AllocatedStatus(status) && len(tasks) > 0 {
@@ -117,13 +119,13 @@ func (g *gang) isNewRun() bool {
 	return owned || g.waiting() >= g.minimum
 }
 
-// inPart reports whether the gang, or its group, is only partially bound, for example because of a crash while it was being
-// bound. Members that already hold nodes then count for the minimum.
+// inPart reports whether the gang or its group is only partially bound, for example because the scheduler crashed
+// while binding it. Bound members then count for the minimum.
 func (g *gang) inPart() bool {
 	return alive(g.JobInfo) > 0 && conditionOf(g.PodGroup, Whole) == nil && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
 }
 
-// count returns which members, besides the pending members, count for the gang's minimum in this session.
+// count returns which members count for the gang's minimum in this session, in addition to the pending members.
 func (g *gang) count() binding.Count {
 	switch {
 	case g.satisfied:
@@ -135,8 +137,8 @@ func (g *gang) count() binding.Count {
 	}
 }
 
-// setMinimum sets MinAvailable: the number of members that must be placed, or have a node already, before the session binds the
-// gang.
+// setMinimum sets MinAvailable of the gang. This is the number of members that must be placed or already have a node
+// before the session binds the gang.
 func (g *gang) setMinimum() {
 	ready := g.ReadyTaskNum()
 	switch g.count() {
@@ -169,8 +171,9 @@ func (g *gang) dropMinima() {
 	g.TaskMinAvailable, g.TaskMinAvailableTotal, g.MinSubJobs = map[string]int32{}, 0, map[api.SubJobGID]int32{}
 }
 
-// addRoles raises the minimum of each role by the role's members that have a node or have succeeded, because these do not count
-// for it. TaskMinAvailableTotal stays unchanged, and so below MinAvailable: only then does upstream check the minima of roles.
+// addRoles raises the minimum of each role by the number of its members that have a node or have succeeded. Upstream
+// counts these members for the minimum, but for this gang only pending members count. TaskMinAvailableTotal stays
+// unchanged, because upstream checks the minima of roles only if this total does not exceed MinAvailable.
 func (g *gang) addRoles() {
 	for status, tasks := range g.TaskStatusIndex {
 		if !api.AllocatedStatus(status) && status != api.Succeeded {

@@ -14,10 +14,10 @@ import (
 // InvalidSettings is the type of the condition of a PodGroup with invalid settings.
 const InvalidSettings scheduling.PodGroupConditionType = "InvalidGangSettings"
 
-// invalidReason is the reason of the condition InvalidSettings, and of the event on the PodGroup.
+// invalidReason is the reason of the condition InvalidSettings, and of the event that reports invalid settings.
 const invalidReason = string(InvalidSettings)
 
-// reportMistakes reports on the PodGroup which settings are invalid, and what applies instead.
+// reportMistakes reports on the PodGroup which of the gang's settings are invalid, and which values apply instead.
 func (s *session) reportMistakes(g *gang) {
 	if len(g.mistakes) == 0 {
 		dropCondition(g.PodGroup, InvalidSettings)

@@ -27,42 +27,47 @@ const (
 	nodeLayer    = string(v1alpha1.NodeTopologyLayer)
 )
 
-// network holds the network's layers and domains, for the gangs of one session that have topology rules.
+// network holds, for one session, the layers and domains of the network, and the gangs that have topology rules.
 type network struct {
 	ssn    *framework.Session
 	layers []layer
-	// unread is why the layers could not be read.
+	// unread is the error if the layers could not be read; otherwise nil.
 	unread error
-	// domains has the domains of each node.
+	// domains has, by node name, the names of the domains that contain the node, the widest first.
 	domains map[string][]string
-	// asking are the gangs with topology rules.
+	// asking has the gangs with topology rules.
 	asking map[api.JobID]*gathered
 
-	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
+	// mu guards affinityCounts and the required domains of gangs, because upstream's actions call predicates from
+	// several goroutines.
 	mu sync.Mutex
-	// affinityCounts caches how many pods match a selector on each node, by namespace and selector.
+	// affinityCounts caches, by topology selector (with its namespace) and by node, the number of pods that have this
+	// selector.
 	affinityCounts map[string]map[string]int
 }
 
 // gathered is a gang with a topology rule.
 type gathered struct {
 	rules []topologyplan.Layer
-	// must is the number of layers from the widest down to the layer of the domain that must hold the gang. It is 0 if
-	// the gang may use any domains, and one more than the number of layers if it must be on one node.
+	// must is the index in rules of the narrowest layer in which the whole gang must be in one domain. Index 0 is the
+	// whole cluster, so that the gang may use any nodes; the last index is the layer of single nodes.
 	must int
-	// multiple reports whether the number of members in each domain of some layer must be a multiple of a given number.
+	// multiple reports whether a rule requires that the number of members in each domain is a multiple of some
+	// number.
 	multiple bool
-	// err is why the gang may not be placed.
+	// err is the reason why the gang's rules cannot be used, so that the gang cannot be placed; otherwise nil.
 	err error
-	// requiredDomain is the domain of its members, valid while known is set. known is reset when a member is placed or removed.
+	// requiredDomain caches the domain in which further members must be placed. It is valid while known is set. known
+	// is reset when a member is placed or removed.
 	requiredDomain string
 	known          bool
 }
 
-// binds reports whether some nodes are closed to the gang's members.
+// binds reports whether the topology rules forbid some nodes to the gang's members.
 func (a *gathered) binds() bool { return a != nil && (a.must > 0 || a.err != nil) }
 
-// invalidTopology returns why the gang could not be placed in any cluster state; nil if it could, and for gangs without topology rules.
+// invalidTopology returns why the gang's topology rules cannot be used. It returns nil if they can be used, or if the
+// gang has none.
 func (n *network) invalidTopology(job *api.JobInfo) error {
 	if n == nil || n.asking[job.UID] == nil {
 		return nil
@@ -70,7 +75,8 @@ func (n *network) invalidTopology(job *api.JobInfo) error {
 	return n.asking[job.UID].err
 }
 
-// newNetwork reads the topology rules of the session's gangs. Without such a gang it registers nothing, and returns nil.
+// newNetwork reads the topology rules of the session's gangs. If no gang has topology rules, it registers nothing and
+// returns nil.
 func newNetwork(ssn *framework.Session, gangs map[api.JobID]*gang, topology func() (*v1alpha1.ClusterNetworkTopology, error), nodes func() corelisters.NodeLister) *network {
 	n := &network{ssn: ssn, asking: map[api.JobID]*gathered{}, affinityCounts: map[string]map[string]int{}}
 	for uid, g := range gangs {
@@ -93,7 +99,7 @@ func newNetwork(ssn *framework.Session, gangs map[api.JobID]*gang, topology func
 	return n
 }
 
-// read reads the layers and the domains of the nodes.
+// read reads the layers of the network, and the domains of each node.
 func (n *network) read(topologyOf func() (*v1alpha1.ClusterNetworkTopology, error)) {
 	topology, err := topologyOf()
 	if err == nil {
@@ -106,7 +112,8 @@ func (n *network) read(topologyOf func() (*v1alpha1.ClusterNetworkTopology, erro
 	}
 }
 
-// request reads the gang's rules against the existing layers. A rule that cannot be kept prevents the gang from being placed.
+// request converts the gang's topology rules to one rule for each layer of the network. A rule for an unknown layer
+// is ignored if it only states a preference. Otherwise it prevents the gang from being placed.
 func (n *network) request(g *gang) *gathered {
 	a := &gathered{rules: []topologyplan.Layer{{Name: clusterLayer}}}
 	for _, l := range n.layers {
@@ -142,10 +149,11 @@ func (n *network) request(g *gang) *gathered {
 	return a
 }
 
-// placed are the statuses of members that hold a node.
+// placed are the statuses of members that have a node, also of members placed in this session.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 
-// topologyPlanner returns how to place the job by its topology rule; nil if it has none.
+// topologyPlanner returns the planner that places the job by its topology rules; nil if the job has no topology
+// rules.
 func (n *network) topologyPlanner(job *api.JobInfo) (*framework.TopologyPlanner, error) {
 	a := n.asking[job.UID]
 	if a == nil || a.err != nil {
@@ -192,8 +200,8 @@ func (p plans) Plans(wanted, now int) iter.Seq[[]framework.NodeShare] {
 	}
 }
 
-// selectorOf returns the namespace and the topology selector of the gang's pods. The first pod by name that has a selector
-// decides. If no pod has one, the result is empty.
+// selectorOf returns the gang's topology selector in the form "namespace/selector"; empty if no pod has a selector.
+// If pods differ, the first pod by name that has a selector decides.
 func selectorOf(job *api.JobInfo) string {
 	var first *api.TaskInfo
 	for _, task := range job.Tasks {
@@ -207,7 +215,7 @@ func selectorOf(job *api.JobInfo) string {
 	return job.Namespace + "/" + first.Pod.Annotations[gangs.TopologySelectorAnnotation]
 }
 
-// affinityCountsOf counts on each node the pods that match the gang's selector.
+// affinityCountsOf returns, for each node, the number of pods that have the gang's topology selector.
 func (n *network) affinityCountsOf(job *api.JobInfo) map[string]int {
 	selector := selectorOf(job)
 	if selector == "" {
@@ -235,7 +243,8 @@ func selects(selector string, task *api.TaskInfo) bool {
 	return said != "" && len(selector) == len(task.Namespace)+1+len(said) && selector == task.Namespace+"/"+said
 }
 
-// changed records that a task was placed in the session, or removed.
+// changed updates the cached counts and the required domain after the task was placed in the session (by is 1) or
+// removed (by is -1).
 func (n *network) changed(task *api.TaskInfo, by int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

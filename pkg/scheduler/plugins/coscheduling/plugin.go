@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coscheduling supports gangs with Koordinator's settings: strict or not, groups of gangs, which members count for
-// the minimum.
+// Package coscheduling schedules gangs by Koordinator's settings. The settings decide whether a gang is strict, which
+// gangs form a group, and which members count for the minimum.
 //
-// The settings are annotations of Volcano's PodGroup (package gangs). For a PodGroup without settings, the plugin only
-// reserves nodes. In each session it decides
+// The settings are annotations of Volcano's PodGroup (package gangs). For a PodGroup without settings, the plugin
+// only
+// reserves nodes. In each session the plugin decides
 //
-//   - the smallest number of members to place (minimum.go): all for a strict gang, none for one that is satisfied;
-//   - the gang's gang group (ganggroups.go): the gangs that it is placed and bound with, and what each requires at the barrier;
-//   - whether it may be placed now: a group waits until each of its gangs has enough pods. When its waiting time has passed, it
-//     waits for the end of a backoff (timelimit.go);
-//   - how its members are divided over the domains of the network (topologies.go, network.go, requireddomain.go; package topologyplan);
+//   - the smallest number of members to place (minimum.go): all members of a strict gang, none of a satisfied gang;
+//   - the gang group of each gang (ganggroups.go): the gangs that are placed and bound together, and the conditions that
+//     each of them must meet at the barrier;
+//   - whether a gang may be placed now: a group waits until each of its gangs has enough pods. A gang whose waiting time
+//     has passed waits for the end of a backoff (timelimit.go);
+//   - how members are divided over the domains of the network (topologies.go, network.go, requireddomain.go; package
+//     topologyplan);
 //   - which nodes are reserved for gangs that have waited for long, with or without settings (reservation.go);
-//   - a condition and an event on the PodGroup for settings that are invalid (mistakes.go).
+//   - which PodGroups get a condition and an event because their settings are invalid (mistakes.go).
 package coscheduling
 
 import (
@@ -42,7 +45,7 @@ const (
 // Spec declares the plugin.
 func Spec() framework.PluginSpec { return specWith((&topologies{}).of) }
 
-// specWith returns the plugin's spec. topologyOf returns the cluster's topology.
+// specWith returns the plugin's spec. The plugin calls topologyOf to read the ClusterNetworkTopology.
 func specWith(topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error)) framework.PluginSpec {
 	known := &memory{reservations: reservations{active: map[api.QueueID]*reservation{}, pauses: map[string]*pause{}, tried: map[string]time.Time{}}}
 	return framework.PluginSpec{
@@ -86,7 +89,7 @@ func policies() []string {
 	return names
 }
 
-// loadReservations parses the arguments of reservations.
+// loadReservations parses the plugin's arguments for node reservations.
 func loadReservations(args framework.Arguments) (reservationTerms, error) {
 	terms := reservationTerms{drain: 30 * time.Minute, percent: 10}
 	for name, into := range map[string]*time.Duration{argStarves: &terms.after, argDrain: &terms.drain} {
@@ -107,8 +110,8 @@ func loadReservations(args framework.Arguments) (reservationTerms, error) {
 	return terms, nil
 }
 
-// Defaults returns the settings of a gang without annotations, from the plugin's arguments, whose types have been
-// checked.
+// Defaults returns the settings of a gang without annotations. It takes them from the plugin's arguments. The caller
+// must have checked the types of the arguments.
 func Defaults(args framework.Arguments) (gangs.Settings, error) {
 	defaults := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnceSatisfied, WaitingTime: gangs.DefaultWaitingTime}
 	if text, ok := args[argTimeout].(string); ok {
@@ -124,7 +127,7 @@ func Defaults(args framework.Arguments) (gangs.Settings, error) {
 	return defaults, nil
 }
 
-// newPlugin builds the plugin. It fails where Spec().Validate does.
+// newPlugin builds the plugin. It returns an error for the same arguments that Spec().Validate rejects.
 func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(framework.Handle) (*v1alpha1.ClusterNetworkTopology, error), known *memory) (framework.Plugin, error) {
 	defaults, err := Defaults(args)
 	if err != nil {
@@ -142,28 +145,31 @@ func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(fra
 	}, nil
 }
 
-// memory is the state that outlives a configuration. No tenant can write it.
+// memory is the part of the plugin's state that survives a reload of the configuration. No tenant can change it.
 type memory struct {
 	reservations reservations
-	// limits has the time limits of gangs.
+	// limits has the time limit of each gang.
 	limits map[api.JobID]knownLimit
 }
 
 type plugin struct {
 	// defaults are the settings of a gang without annotations.
 	defaults gangs.Settings
-	// known caches the gangs' settings.
+	// known caches the parsed settings of each gang.
 	known map[api.JobID]reading
-	// crowded is from the last session.
+	// crowded has the IDs of groups in a backoff that did not fit on the idle nodes at some time since they timed
+	// out. The next session continues with it.
 	crowded map[string]bool
 	alarm   *alarm
-	// terms are the arguments of reservations.
+	// terms are the plugin's arguments for node reservations.
 	terms reservationTerms
 	*memory
-	// topology and nodes are called only if a gang has a topology rule.
+	// topology returns the ClusterNetworkTopology, and nodes returns the lister of nodes. The plugin calls them only
+	// if a gang has a topology rule.
 	topology func() (*v1alpha1.ClusterNetworkTopology, error)
 	nodes    func() corelisters.NodeLister
-	// session is the open session, and observer is notified of reservations; nil if none is configured.
+	// session is the open session; nil between sessions. observer is notified of reservations; nil if no observer is
+	// configured.
 	session  *session
 	observer gangs.ReservationObserver
 }
@@ -199,7 +205,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // InSession implements framework.SessionScoped.
 func (p *plugin) InSession() any { return p.session }
 
-// addPredicates registers the plugin's predicates: for reserved nodes first, then for nodes outside of the domain that a gang must be in.
+// addPredicates registers the plugin's predicate. It refuses nodes that are reserved for other gangs, and then nodes
+// outside of the domain in which the gang must be placed.
 func (s *session) addPredicates() {
 	if s.reserved = s.reservations.keepReserved(); s.reserved == nil && s.network == nil {
 		return
@@ -228,7 +235,7 @@ func (p *plugin) OnSessionClose(*framework.Session) {
 func (p *plugin) Close() {
 	p.alarm.close()
 	if p.observer != nil {
-		p.observer.Reservations(0) // the next configuration counts its own reservations
+		p.observer.Reservations(0) // the plugin of the next configuration reports its own number of reservations
 	}
 }
 
@@ -236,18 +243,19 @@ func (p *plugin) Close() {
 type session struct {
 	framework.DefaultSigner
 	ssn *framework.Session
-	// memory is the plugin's.
+	// memory is the plugin's state that outlives the session.
 	memory *memory
-	// crowded are the ids of groups that timed out, while idle nodes have had no room for them since.
+	// crowded has the IDs of groups in a backoff that did not fit on the idle nodes at some time since they timed
+	// out.
 	crowded map[string]bool
-	// gangs are the gangs with settings.
+	// gangs has the gangs with settings.
 	gangs map[api.JobID]*gang
 	// network is nil if no gang has a topology rule.
 	network      *network
 	reservations *reservationManager
 	// reserved is nil while no nodes are reserved.
 	reserved *reservationFilter
-	// limits has the groups of gangs, by their ids, and the gangs without a group.
+	// limits has, by group ID, the time limit of each group of gangs. A gang without a group has an entry of its own.
 	limits map[string]*admissionDeadline
 }
 
@@ -255,16 +263,18 @@ type session struct {
 type gang struct {
 	*api.JobInfo
 	gangs.Settings
-	// id names its group.
+	// id identifies the gang's group of gangs.
 	id       string
 	mistakes []gangs.InvalidSetting
 	// minimum is the number of members that the PodGroup's minimum requires.
 	minimum int32
-	// satisfied reports whether the minimum no longer applies.
+	// satisfied reports whether the gang has reached its minimum once or has ended, so that the minimum no longer
+	// applies.
 	satisfied bool
-	// limit is the state of its time limit; nil if it has none.
+	// limit is the state of the gang's time limit; nil if the gang has no time limit.
 	limit *knownLimit
-	// gangGroup is nil while the group cannot be formed; waits is the reason.
+	// gangGroup is nil while the gang's group cannot be formed. waits is the reason why the gang may not be placed;
+	// nil if it may.
 	gangGroup *binding.GangGroup
 	waits     *api.ValidateResult
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// reading holds the parsed settings of one version of a PodGroup. It is cached, because parsing a long list of gangs in each
-// session would take too long.
+// reading holds the parsed settings of one version of a PodGroup. The plugin caches it, because a PodGroup may list
+// many gangs, and parsing the list in each session would take too long.
 type reading struct {
 	uid     types.UID
 	version string
@@ -25,7 +25,7 @@ func hasSettings(job *api.JobInfo) bool {
 	return job.PodGroup != nil && gangs.Said(job.PodGroup.Annotations)
 }
 
-// read returns the gang's settings. It parses them again only if the PodGroup has changed.
+// read returns the gang's settings. It parses the annotations again only if the PodGroup has changed.
 func (p *plugin) read(job *api.JobInfo) reading {
 	pg := job.PodGroup
 	if known, ok := p.known[job.UID]; ok && known.uid == pg.UID && known.version == pg.ResourceVersion && pg.ResourceVersion != "" {

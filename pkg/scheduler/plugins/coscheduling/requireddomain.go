@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pathOf returns the path of the domain around the node in which the whole gang must be placed: the names of this domain and of
-// the wider domains around it, the widest first. must is the number of names in the path.
+// pathOf returns the names of the first must domains that contain the node, the widest first. The last of them is the
+// domain that must hold the whole gang. If must exceeds the number of domains, the node itself is that domain.
 func pathOf(domains []string, node string, must int) []string {
 	if must > len(domains) {
 		return append(slices.Clip(domains), node)
@@ -25,13 +25,13 @@ func pathOf(domains []string, node string, must int) []string {
 	return domains[:must]
 }
 
-// domainOf returns the path of pathOf as one name.
+// domainOf returns the result of pathOf as one name.
 func domainOf(domains []string, node string, must int) string {
 	return strings.Join(pathOf(domains, node, must), "/")
 }
 
-// requiredDomain returns the domain that holds the gang's placed members, or most of them; empty if no member is placed. Of
-// several domains with equally many members it returns the first by path, as package topologyplan does.
+// requiredDomain returns the domain that holds the gang's placed members, or most of them; empty if no member is
+// placed. If several domains hold equally many members, it returns the first by path, as package topologyplan does.
 func (n *network) requiredDomain(job *api.JobInfo, a *gathered) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -58,7 +58,8 @@ func (n *network) requiredDomain(job *api.JobInfo, a *gathered) string {
 	return a.requiredDomain
 }
 
-// domainsFor returns the domains in which the gang may be placed; none if the gang need not be in one domain.
+// domainsFor returns the domains in which the whole gang may be placed. It returns none if the rules do not require
+// one domain.
 func (n *network) domainsFor(job *api.JobInfo) []place {
 	if n == nil || n.asking[job.UID] == nil || n.asking[job.UID].must == 0 {
 		return nil
@@ -78,8 +79,9 @@ func (n *network) domainsFor(job *api.JobInfo) []place {
 	return out
 }
 
-// predicate refuses a node outside of the domain in which the member's gang must be placed, for actions that do not support
-// topology rules. It also refuses nodes to evicting actions if the evictions would not let the gang be bound.
+// predicate refuses nodes outside of the domain in which the task's gang must be placed, for actions that do not use
+// topology plans. It refuses all nodes to a gang whose rules cannot be used. In preempt and reclaim, it also refuses
+// all nodes to a gang whose rules require multiples.
 func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if n == nil || n.asking[task.Job] == nil {
 		return nil
@@ -88,12 +90,12 @@ func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if reason == "" {
 		return nil
 	}
-	// No eviction resolves the refusal: the domain may follow from members that were placed in this session and may be reverted,
-	// while an eviction is final.
+	// The code keeps actions from evicting pods on this node for the task. The required domain may follow from
+	// members placed in this session. Their placement may be reverted, but an eviction is final.
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: reason})
 }
 
-// refusal returns the reason why the gang's member may not be placed on the node; empty if it may.
+// refusal returns the reason why the task may not be placed on the node; empty if it may.
 func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) string {
 	switch {
 	case a.err != nil:
@@ -110,8 +112,8 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	return fmt.Sprintf("node(s) outside of %s %s, where the gang's pods are", a.rules[a.must].Name, required)
 }
 
-// jobKey returns a key of the gang and its required domain; empty if all nodes are open to the gang. The key changes when the
-// members are placed in another domain.
+// jobKey returns the part of the job's cache key that stands for its topology rules; empty if they forbid no node.
+// The key contains the required domain, so that it changes when members are placed in another domain.
 func (n *network) jobKey(job *api.JobInfo) string {
 	if n == nil || job == nil || !n.asking[job.UID].binds() {
 		return ""
@@ -119,8 +121,8 @@ func (n *network) jobKey(job *api.JobInfo) string {
 	return string(job.UID) + " " + n.requiredDomain(job, n.asking[job.UID])
 }
 
-// leftDomain is a pre-bind step that checks whether the nodes of a gang are still in its domain. It outlives its session, so it
-// holds only data that does not change.
+// leftDomain is a pre-bind step that checks whether the node of a member is still in the gang's domain. The step may
+// run after its session has closed, so it holds only data that does not change.
 type leftDomain struct {
 	layers  []layer
 	domains map[string][]string
@@ -128,7 +130,8 @@ type leftDomain struct {
 	nodes   corelisters.NodeLister
 }
 
-// addPreBind adds the pre-bind step of leftDomain if a gang must be placed in one domain of a layer that node labels define.
+// addPreBind adds the pre-bind step leftDomain if a gang must be placed in one domain of a layer that node labels
+// define.
 func (n *network) addPreBind(nodes func() corelisters.NodeLister) {
 	step := &leftDomain{layers: n.layers, domains: n.domains, asking: map[api.JobID]int{}}
 	for uid, a := range n.asking {
@@ -143,8 +146,8 @@ func (n *network) addPreBind(nodes func() corelisters.NodeLister) {
 	n.ssn.AddPreBindFn(Name, step.preBind, framework.WithPreCommitCheck(step.preBind))
 }
 
-// preBind returns an error if the node's labels changed after the gang was placed, so that the node is no longer in the gang's
-// domain.
+// preBind returns an error if the node has left the gang's domain, because its labels changed or it was deleted after
+// the gang was placed.
 func (l *leftDomain) preBind(task *api.TaskInfo, name string) error {
 	must, asks := l.asking[task.Job]
 	if !asks {

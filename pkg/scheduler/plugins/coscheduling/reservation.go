@@ -21,20 +21,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// A large gang finds no room in a cluster where small gangs take resources once they are free. If the configuration
-// enables it, nodes are reserved for a gang that has waited for long: the pods there run to their end, and pods of the
-// same or a lower priority are not placed there.
+// A large gang may never fit in a cluster where small gangs take all resources that become free. If the configuration
+// enables reservations, nodes are reserved for a gang that has waited for long. Pods on reserved nodes run to their
+// end. New pods of other gangs are placed there only if their priority is higher.
 //
-//   - A queue has at most one reservation, and all of them together hold at most a share of the cluster.
-//   - A reservation begins after a trial on the nodes as if they were drained (drainedtrial.go), drains for at most drainTimeout, and is
-//     held for at most idleLimit after that. If it ends for any reason other than the placement of its gang, the queue and the namespace
-//     get no reservation for a pause, which doubles each time.
-//   - All state is in memory, where no tenant can write. Conditions report it and are not read. A new leader starts without state.
+//   - A queue has at most one reservation. All reservations together contain at most reservedPercent of the cluster.
+//   - Before a reservation begins, a trial places the gang on the nodes as if they were drained (drainedtrial.go). The nodes
+//     drain for at most drainTimeout, and then stay reserved for at most idleLimit.
+//   - If a reservation ends for another reason than the placement of its gang, the gang's queue and namespace get no
+//     reservation for a pause, which doubles each time.
+//   - All state is in memory, where no tenant can change it. Conditions only report it. A new leader starts without state.
 
-// Reserved is the type of the condition of a PodGroup whose gang has, or had, reserved nodes.
+// Reserved is the type of the condition that reports the nodes reserved for the PodGroup's gang, why the reservation
+// ended, or why no nodes could be reserved.
 const Reserved scheduling.PodGroupConditionType = "NodeReservation"
 
-// The reasons of that condition.
+// The reasons of the condition Reserved.
 const (
 	nodesReserved    = "NodesReserved"
 	noNodesToReserve = "NoNodesToReserve"
@@ -42,24 +44,26 @@ const (
 )
 
 const (
-	// idleLimit is how long drained nodes are held. It is longer than a session and the rest of a failed transaction's backoff
-	// together.
+	// idleLimit is how long drained nodes stay reserved for a gang that is not placed. It is longer than one session
+	// plus the backoff of a failed bind transaction, so that the gang is tried at least once.
 	idleLimit = 5 * time.Minute
-	// trialInterval and trialTimeout limit the cost of the trials for all gangs to less than 1% of the scheduler's time.
+	// trialInterval is the time between two trials, and trialTimeout the longest time of a trial. Trials thus take
+	// less than 1% of the scheduler's time.
 	trialInterval = 30 * time.Second
 	trialTimeout  = 200 * time.Millisecond
-	// shortestPause and longestPause are the limits of the pause after a reservation that did not help, for its queue and its
-	// namespace. The shortest is longer than the default lifetime of a reservation.
+	// shortestPause and longestPause limit the pause of a queue and a namespace after a reservation whose gang was
+	// not placed. shortestPause is longer than a reservation lasts by default.
 	shortestPause, longestPause = time.Hour, 24 * time.Hour
-	// shortestRetry and longestRetry are the limits of the pause between two trials for a gang.
+	// shortestRetry and longestRetry limit the pause between two trials for the same gang.
 	shortestRetry, longestRetry = time.Minute, time.Hour
 )
 
-// reservationTerms are the arguments of reservations.
+// reservationTerms are the plugin's arguments for node reservations.
 type reservationTerms struct {
-	// after is how long a gang waits before nodes are reserved for it; 0 reserves none.
+	// after is how long a gang waits before nodes are reserved for it. If after is 0, no nodes are reserved.
 	after time.Duration
-	// drain is how long the pods on reserved nodes have to end, and percent how much of the cluster may be reserved.
+	// drain is how long the pods on reserved nodes may take to end. percent is how much of the cluster may be
+	// reserved.
 	drain   time.Duration
 	percent int
 }
@@ -70,7 +74,7 @@ type reservations struct {
 	active  map[api.QueueID]*reservation
 	// pauses has the pauses of queues and namespaces, by "queue/name" and "namespace/name".
 	pauses map[string]*pause
-	// nextTrial is the earliest time of the next trial, and tried the time of each namespace's last trial.
+	// nextTrial is the earliest time of the next trial. tried has the time of each namespace's last trial.
 	nextTrial time.Time
 	tried     map[string]time.Time
 }
@@ -80,17 +84,17 @@ type reservationManager struct {
 	ssn   *framework.Session
 	terms reservationTerms
 	known *reservations
-	// observer is nil if none is configured.
+	// observer is notified of reservations; nil if no observer is configured.
 	observer gangs.ReservationObserver
 	// network is nil if no gang has a topology rule.
 	network *network
-	// gangGroup returns the gang group of the job's gang; nil if it has none.
+	// gangGroup returns the gang group of the job's gang; nil if the gang has no gang group.
 	gangGroup func(job *api.JobInfo) *binding.GangGroup
 }
 
-// paused reports whether gangs of the queue and namespace currently get no reservation. A queue's pause grows only for
-// the namespaces that caused it. Other namespaces wait for the shortest pause, so that one tenant does not use up the
-// turns of all.
+// paused reports whether gangs of the queue and namespace currently get no reservation. A namespace that has had a
+// pause itself also waits for the whole pause of the queue. Other namespaces wait only for shortestPause of it, so
+// that one tenant cannot keep all others from getting reservations.
 func (r *reservations) paused(queue api.QueueID, namespace string, now time.Time) bool {
 	own, of := r.pauses["namespace/"+namespace], r.pauses["queue/"+string(queue)]
 	if own != nil && now.Before(own.until) {
@@ -99,15 +103,15 @@ func (r *reservations) paused(queue api.QueueID, namespace string, now time.Time
 	return of != nil && now.Before(of.until) && (own != nil || now.Before(of.until.Add(shortestPause-of.length)))
 }
 
-// sorted returns the reservations in the order of their queues.
+// sorted returns the active reservations, sorted by queue.
 func (r *reservations) sorted() []*reservation {
 	out := slices.Collect(maps.Values(r.active))
 	slices.SortFunc(out, func(l, r *reservation) int { return cmp.Compare(l.queue, r.queue) })
 	return out
 }
 
-// waitingGang is a waiting gang, with the time since which this process has seen it complete, and the cause of its wait. lacksRoom
-// reports whether the cause is a lack of resources.
+// waitingGang is a gang that waits. since is when this process first saw it with all its pods, and reason is why it
+// waits. lacksRoom reports whether it waits because resources are missing.
 type waitingGang struct {
 	uid       types.UID
 	since     time.Time
@@ -123,17 +127,17 @@ type reservation struct {
 	queue    api.QueueID
 	priority int32
 	request  *api.Resource
-	// demand is the fingerprint of the demand at the choice of the nodes.
+	// demand is the fingerprint of the gang's demand (demandOf) when the nodes were chosen.
 	demand string
 	nodes  map[string]bool
 	since  time.Time
-	// members are the tasks that have waited for the nodes.
+	// members are the gang's tasks that were pending while the nodes were reserved.
 	members map[api.TaskID]bool
-	// drained is when the nodes first had no pods left that must end; zero before.
+	// drained is when the last pod that had to end left the reserved nodes; zero before that.
 	drained time.Time
 }
 
-// pause is a time without another attempt. It doubles each time.
+// pause is a time in which no new attempt is made. Its length doubles with each failed attempt.
 type pause struct {
 	length time.Duration
 	until  time.Time
@@ -144,8 +148,8 @@ func (p *pause) begin(shortest, longest time.Duration, now time.Time) {
 	p.until = now.Add(p.length)
 }
 
-// noteWaiting records which gangs wait, and whether they lack resources. Any other cause restarts the wait, because free nodes
-// would not help.
+// noteWaiting records which gangs wait, and why. The wait of a gang starts again while pods or partner gangs are
+// missing or scheduling gates are set: free nodes would not help such a gang.
 func (m *reservationManager) noteWaiting(now time.Time) {
 	waiting := map[api.JobID]*waitingGang{}
 	for uid, job := range m.ssn.Jobs {
@@ -167,14 +171,14 @@ func (m *reservationManager) noteWaiting(now time.Time) {
 	m.known.waiting = waiting
 }
 
-// waitsWhole reports whether members of the gang wait and none has a node. A member that has a node only in this
-// session still waits for the others.
+// waitsWhole reports whether the gang has members to place, and no member is bound or being bound. A member that was
+// placed only in this session still counts as a member to place.
 func waitsWhole(job *api.JobInfo) bool {
 	return job.PodGroup != nil && len(job.TaskStatusIndex[api.Pending])+len(job.TaskStatusIndex[api.Pipelined])+len(job.TaskStatusIndex[api.Allocated]) > 0 &&
 		len(job.TaskStatusIndex[api.Binding]) == 0 && alive(job) == 0
 }
 
-// reconcile ends and begins reservations, with effect from the next session.
+// reconcile ends reservations and begins new ones. The changes apply from the next session.
 func (m *reservationManager) reconcile(now time.Time) {
 	for _, r := range m.known.sorted() {
 		m.review(r, now)
@@ -197,7 +201,8 @@ func (m *reservationManager) reconcile(now time.Time) {
 	}
 }
 
-// review ends the reservation if that is due, and chooses its nodes again if they or the gang have changed.
+// review ends the reservation if its gang was placed, was deleted or took too long. If a reserved node was lost or
+// the gang has changed, review chooses nodes again.
 func (m *reservationManager) review(r *reservation, now time.Time) {
 	job := m.ssn.Jobs[r.gang]
 	switch {
@@ -226,7 +231,7 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 		m.end(r, gangs.ReservationExpired, fmt.Sprintf("pods on them did not terminate within %s", m.terms.drain), now)
 	case !r.drained.IsZero() && now.Sub(r.drained) >= idleLimit:
 		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were idle for %s and the gang still does not fit", idleLimit), now)
-	case len(job.TaskStatusIndex[api.Binding]) > 0: // its members hold the nodes themselves
+	case len(job.TaskStatusIndex[api.Binding]) > 0: // keep the reservation until the bind succeeds or fails
 	case !waitsWhole(job) || !complete(job):
 		m.end(r, gangs.ReservationGone, "pods that its minimum needs do not exist", now)
 	case r.demand != demandOf(job) || m.lost(r):
@@ -247,7 +252,8 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 	}
 }
 
-// end ends the reservation. Its queue and namespace pause, unless it served its purpose.
+// end ends the reservation. Its queue and namespace then get no reservation for a pause, unless the gang was placed
+// or reservations were disabled.
 func (m *reservationManager) end(r *reservation, how gangs.ReservationEnd, why string, now time.Time) {
 	known := m.known
 	delete(known.active, r.queue)
@@ -287,8 +293,9 @@ func (m *reservationManager) end(r *reservation, how gangs.ReservationEnd, why s
 	}
 }
 
-// mostStarved returns the next gang to have a trial; nil if none is due. Namespaces take turns. Within one, gangs with fewer trials
-// come first, then the highest pod priority, then the longest wait.
+// mostStarved returns the gang for which nodes are tried next; nil if no trial is due. Namespaces take turns. Within
+// a namespace, gangs with fewer failed trials come first, then gangs with the highest pod priority, then gangs with
+// the longest wait.
 func (m *reservationManager) mostStarved(now time.Time) (most *api.JobInfo) {
 	known := m.known
 	if m.terms.after <= 0 || now.Before(known.nextTrial) {
@@ -312,7 +319,8 @@ func (m *reservationManager) mostStarved(now time.Time) (most *api.JobInfo) {
 	return most
 }
 
-// reserve begins a reservation for the gang, if a trial finds nodes for it.
+// reserve begins a reservation for the gang if a trial finds nodes for it. Otherwise it reports the reason on the
+// PodGroup.
 func (m *reservationManager) reserve(job *api.JobInfo, now time.Time) {
 	known := m.known
 	known.nextTrial = now.Add(trialInterval)
@@ -328,7 +336,7 @@ func (m *reservationManager) reserve(job *api.JobInfo, now time.Time) {
 	m.report(r)
 }
 
-// report reports on the PodGroup which nodes are reserved for its gang.
+// report reports on the gang's PodGroup which nodes are reserved.
 func (m *reservationManager) report(r *reservation) {
 	names := brief.List{First: mostNamed}
 	for _, name := range slices.Sorted(maps.Keys(r.nodes)) {
@@ -338,7 +346,8 @@ func (m *reservationManager) report(r *reservation) {
 		brief.Count(len(r.nodes), "node"), m.terms.drain+idleLimit, argStarves, m.terms.after, listed(names)))
 }
 
-// reportReservation sets the condition and sends an event.
+// reportReservation sets the condition Reserved on the job's PodGroup. If the condition changed, it also records an
+// event.
 func (m *reservationManager) reportReservation(job *api.JobInfo, reason, message string) {
 	message = brief.Text(message)
 	if setCondition(job.PodGroup, m.ssn.UID, Reserved, reason, message) {

@@ -15,24 +15,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// reservationFilter refuses other gangs' tasks on reserved nodes, and in the queue's reserved resources, in one session.
+// reservationFilter enforces reservations in one session. It refuses tasks of other gangs on reserved nodes. It also
+// refuses them resources of the queue that the gang with the reservation needs.
 type reservationFilter struct {
 	ssn    *framework.Session
 	known  *reservations
 	byNode map[string]*reservation
-	// asks has, by queue, the ask for the gang with the reservation.
+	// asks has, by queue, the QueueAsk for the gang that has the queue's reservation.
 	asks map[api.QueueID]*framework.QueueAsk
-	// keys caches the keys of jobs, by the reservations that refuse them. mu guards them, because upstream's actions call
-	// predicates from several goroutines.
+	// keys caches the result of jobKey for each job. mu guards keys, because upstream's actions call predicates from
+	// several goroutines.
 	mu   sync.Mutex
 	keys map[api.JobID]string
-	// tiers are all plugins, also while an explanation calls them one by one. asking is set while they are called for a gang and a
-	// task.
+	// tiers are all plugins of the session. An explanation may limit the session to one of them. asking is set while
+	// allocatable calls these plugins, so that its own call among them returns at once.
 	tiers  []vcconf.Tier
 	asking bool
 }
 
-// keepReserved enforces the reservations in the session. It returns nil if there are none.
+// keepReserved returns the filter that enforces the reservations in the session; nil if no nodes are reserved.
 func (m *reservationManager) keepReserved() *reservationFilter {
 	active := m.known.active
 	if len(active) == 0 || m.terms.after <= 0 {
@@ -51,19 +52,20 @@ func (m *reservationManager) keepReserved() *reservationFilter {
 			k.asks[queue] = m.ask(r)
 		}
 		if job.IsPending() && r.demand == demandOf(job) {
-			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // the resources being released are the gang's
+			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // its reserved nodes are being drained for it
 		}
 	}
 	m.ssn.AddAllocatableFn(Name, k.allocatable)
 	return k
 }
 
-// ask returns the ask whether the queue would admit the members that the gang's minimum needs if the pods on its nodes were gone.
+// ask returns a QueueAsk: would the queue admit the members that the gang's minimum needs if the reserved nodes were
+// drained?
 func (m *reservationManager) ask(r *reservation) *framework.QueueAsk {
 	return m.ssn.QueueUse.Ask(m.ssn.Queues[r.queue], m.leaving(r)).With(needed(m.ssn.Jobs[r.gang])...)
 }
 
-// leaving returns the tasks on the reserved nodes that must end.
+// leaving returns the tasks on the reserved nodes that must end before the gang can use the nodes.
 func (m *reservationManager) leaving(r *reservation) (tasks []*api.TaskInfo) {
 	for name := range r.nodes {
 		if node := m.ssn.Nodes[name]; node != nil {
@@ -73,7 +75,8 @@ func (m *reservationManager) leaving(r *reservation) (tasks []*api.TaskInfo) {
 	return tasks
 }
 
-// admits reports whether the queue would admit the gang, and its share hold the nodes, if the nodes were drained.
+// admits reports whether the queue would admit the gang's minimum if the reserved nodes were drained, and whether
+// these nodes fit into the queue's share.
 func (m *reservationManager) admits(r *reservation) bool {
 	queue := m.ssn.Queues[r.queue]
 	if queue == nil || m.withinShare(r) != nil {
@@ -83,8 +86,8 @@ func (m *reservationManager) admits(r *reservation) bool {
 	return len(ask.Tasks) > 0 && m.ssn.QueueUse.Admits(ask)
 }
 
-// withinShare returns an error unless the reserved nodes fit into the unused part of the queue's share. Resources of the queue's
-// own tasks on these nodes count as unused.
+// withinShare returns an error unless the reserved nodes fit into the unused part of the queue's share of the
+// cluster. Resources that tasks of the queue use on the reserved nodes count as unused.
 func (m *reservationManager) withinShare(r *reservation) error {
 	nodes := api.EmptyResource()
 	for name := range r.nodes {
@@ -99,7 +102,7 @@ func (m *reservationManager) withinShare(r *reservation) error {
 	return m.ssn.QueueUse.FitsShare(m.ssn.Queues[r.queue], nodes)
 }
 
-// lost reports whether a reserved node takes no pods.
+// lost reports whether a reserved node was deleted or currently takes no pods.
 func (m *reservationManager) lost(r *reservation) bool {
 	for name := range r.nodes {
 		if node := m.ssn.Nodes[name]; node == nil || !healthy(node) {
@@ -119,7 +122,8 @@ func (m *reservationManager) isReserved(uid api.JobID) bool {
 	return r != nil && r.gang == uid && r.uid == job.PodGroup.UID
 }
 
-// passes reports whether the reservation is open to the job: to the gang itself, to a higher priority, and to pods of DaemonSets.
+// passes reports whether the job may use the reserved nodes. The gang of the reservation may use them. So may jobs of
+// a higher priority, and jobs whose pending pods all belong to DaemonSets.
 func (r *reservation) passes(job *api.JobInfo) bool {
 	if job.UID == r.gang || job.Priority > r.priority {
 		return true
@@ -133,10 +137,12 @@ func (r *reservation) passes(job *api.JobInfo) bool {
 	return len(tasks) > 0
 }
 
-// refusedNode is the message that other gangs get. It leaves out the gang's name, because the gang may be of another namespace.
+// refusedNode is the filter result that other gangs get on a reserved node. It does not name the gang with the
+// reservation, because that gang may be in another namespace.
 var refusedNode = []*api.Status{{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) reserved for a starving gang"}}
 
-// predicate refuses reserved nodes. No eviction helps against that.
+// predicate refuses reserved nodes to tasks of other gangs. The result says that evictions do not help, so that no
+// action evicts pods there for such a task.
 func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if k == nil {
 		return nil
@@ -148,10 +154,11 @@ func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) er
 	return api.NewFitErrWithStatus(task, node, refusedNode...)
 }
 
-// mark identifies the reservation in keys. No queue's name has a comma.
+// mark returns the part of a job key that identifies the reservation. The commas delimit it, because no name of a
+// queue has a comma.
 func mark(r *reservation) string { return "," + string(r.queue) + "," }
 
-// jobKey names the reservations whose nodes are closed to the job.
+// jobKey returns a key that names the reservations whose nodes the job may not use.
 func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 	if k == nil || job == nil {
 		return ""
@@ -170,7 +177,8 @@ func (k *reservationFilter) jobKey(job *api.JobInfo) string {
 	return key
 }
 
-// allocatable keeps resources of the queue for the reservation's gang: other tasks are placed only while the queue admits both.
+// allocatable protects the queue's resources for the gang with the reservation. A task of another gang is placed only
+// if the queue would admit both the task and that gang.
 func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	r, ask, job := k.known.active[queue.UID], k.asks[queue.UID], k.ssn.Jobs[task.Job]
 	if k.asking || r == nil || ask == nil || job == nil || r.passes(job) || podPriority(task) > r.priority || !waitsForNodes(k.ssn.Jobs[r.gang]) {
@@ -183,13 +191,13 @@ func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo
 	return k.ssn.QueueUse.Admits(ask.With(tasks...))
 }
 
-// waitsForNodes reports whether no member of the gang holds a node or is to get one, not even in this session. Queues count members
-// that do.
+// waitsForNodes reports whether no member of the gang has a node, not even in this session. The queue already counts
+// a member that has a node.
 func waitsForNodes(job *api.JobInfo) bool {
 	return job != nil && waitsWhole(job) && len(job.TaskStatusIndex[api.Allocated]) == 0 && len(job.TaskStatusIndex[api.Pipelined]) == 0
 }
 
-// noteMembers records the members that wait for the nodes.
+// noteMembers records the gang's pending members, which wait for the reserved nodes.
 func (r *reservation) noteMembers(job *api.JobInfo) {
 	if r.members == nil {
 		r.members = map[api.TaskID]bool{}
@@ -199,9 +207,9 @@ func (r *reservation) noteMembers(job *api.JobInfo) {
 	}
 }
 
-// shortOf returns the shortfall of the gang's minimum; nil if members that have waited for the nodes reach it. A pod
-// that was created with a node does not count, because a tenant could create one to end the reservation without a
-// pause.
+// shortOf returns an error that says which minimum the gang does not reach; nil if it reaches its minimum. Only
+// members that have waited for the reserved nodes count. A pod that was created with a node does not count, because a
+// tenant could create such a pod to end the reservation without a pause.
 func (r *reservation) shortOf(job *api.JobInfo) error {
 	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
 }

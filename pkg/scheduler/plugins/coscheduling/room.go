@@ -8,11 +8,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// maxRoomLooks limits how many nodes a session checks for groups that timed out: a tenant may have thousands of them.
+// maxRoomLooks limits how many nodes a session checks for groups that timed out, because a tenant may have thousands
+// of such groups.
 const maxRoomLooks = 100_000
 
-// hasRoom reports whether idle nodes can take the minima of all of the group's gangs, where every member counts as
-// large as the largest one in every dimension. known is false if the session has already checked enough nodes.
+// hasRoom reports whether idle nodes can take the minima of all gangs of the group. It assumes that each member
+// requests as much of each resource as any member of the group does. known is false if the session has checked
+// maxRoomLooks nodes.
 func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	largest, missing := api.EmptyResource(), 0
 	for _, g := range l.gangs {
@@ -42,8 +44,8 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	return missing <= 0, true
 }
 
-// endEarly ends the backoffs of groups that fit on idle nodes now, but did not fit before. If idle nodes had room all the
-// time, something else prevented the placement, and the group waits.
+// endEarly ends the backoff of a group that now fits on idle nodes, but did not fit in an earlier session of the
+// backoff. If the group always fit on idle nodes, another cause prevented its placement, and its backoff continues.
 func (s *session) endEarly() {
 	crowded, looks := map[string]bool{}, 0
 	for id, l := range s.limits {

@@ -18,54 +18,57 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// An admitted gang (its PodGroup is Inqueue) reserves resources of its queue. If it is not placed within its waiting time, it times
-// out: it is Pending again, its resources are free for others, and it is admitted again after a backoff.
+// An admitted gang (phase Inqueue of its PodGroup) reserves resources of its queue. If the gang is not placed within
+// its waiting time, it times out. Its PodGroup is then Pending again, its queue's resources are free for other gangs,
+// and it may be admitted again after a backoff.
 //
 //	Pending --admitted--> Inqueue, GangAdmitted --placed--> Running, no condition
 //	   ^                   | waiting time
 //	   +-- backoff -- Pending, TimedOut
 //
-// All gangs of a group wait and time out together, when the first waiting time of its gangs ends. The state is in memory, where no
-// tenant can write; the condition TimeLimit of the PodGroups reports it. A new leader starts all times again.
+// All gangs of a group time out together, when the first waiting time of a gang of the group ends. The state is in
+// memory, where no tenant can change it. The condition TimeLimit of the PodGroups reports it. A new leader starts all
+// waiting times again.
 
 // TimeLimit is the type of the condition of a gang with a waiting time, from its admission until it is placed.
 const TimeLimit = gangs.TimeLimitCondition
 
-// The reasons of that condition.
+// The reasons of the condition TimeLimit.
 const (
 	gangAdmitted = "GangAdmitted"
 	timedOut     = gangs.TimedOut
 )
 
-// The first and the last backoff of a gang that timed out. It doubles each time, and varies by a fifth so that gangs
-// that timed out together do not return together.
+// The first and the longest backoff of a gang that timed out. The backoff doubles with each timeout. It varies by up
+// to a fifth (jitter), so that gangs that timed out together are not admitted again together.
 const (
 	firstBackoff = 10 * time.Second
 	lastBackoff  = 5 * time.Minute
 	jitter       = 0.2
 )
 
-// admissionDeadline is a gang, or the unsatisfied gangs of a group, with a time limit.
+// admissionDeadline is the time limit of one gang without a group, or of all gangs of a group that are not satisfied.
 type admissionDeadline struct {
 	id    string
 	gangs []*gang
-	// until is when it may be admitted again; zero if it did not time out.
+	// until is when the gangs may be admitted again after a timeout; zero if they are in no backoff.
 	until time.Time
-	// tries is how often it has timed out.
+	// tries is how often the gangs have timed out.
 	tries int
 }
 
-// knownLimit is the state of one gang's time limit.
+// knownLimit is the state of one gang's time limit, which outlives the session.
 type knownLimit struct {
 	uid types.UID
-	// reason is gangAdmitted or timedOut, since the time of that change. message is the condition's message.
+	// reason is gangAdmitted or timedOut, and since is when that reason began. message is the message of the
+	// condition TimeLimit.
 	reason  string
 	since   time.Time
 	tries   int
 	message string
 }
 
-// holdBack finds the gangs in a backoff, and keeps them from being admitted and placed.
+// holdBack finds the gangs in a backoff, and prevents their admission and placement.
 func (s *session) holdBack() {
 	s.limits = map[string]*admissionDeadline{}
 	for _, g := range s.gangs {
@@ -97,9 +100,9 @@ func (s *session) holdBack() {
 	}
 }
 
-// limitOf adds the gang to its group's limit, with the state of its own.
+// limitOf adds the gang to the time limit of its group, with the gang's state from earlier sessions.
 func (s *session) limitOf(g *gang) {
-	if g.satisfied { // it has reached its minimum, and no other gang of its group waits for it
+	if g.satisfied { // a satisfied gang has no time limit, and other gangs of its group do not wait for it
 		g.dropLimit()
 		return
 	}
@@ -118,7 +121,7 @@ func (s *session) limitOf(g *gang) {
 	dropCondition(g.PodGroup, TimeLimit)
 }
 
-// backoffEnds returns when the group's backoff ends; zero if it has none.
+// backoffEnds returns when the group's backoff ends; zero if the group is in no backoff.
 func (l *admissionDeadline) backoffEnds(now time.Time) time.Time {
 	if l.placed() || l.inFlight() {
 		return time.Time{}
@@ -135,7 +138,7 @@ func (l *admissionDeadline) backoffEnds(now time.Time) time.Time {
 	return ends
 }
 
-// backoff returns the length of the backoff for the number of tries.
+// backoff returns the length of the group's backoff, which grows with the number of its timeouts (tries).
 func (l *admissionDeadline) backoff() time.Duration {
 	backoff := firstBackoff
 	for range min(max(l.tries, 1)-1, 10) {
@@ -146,8 +149,8 @@ func (l *admissionDeadline) backoff() time.Duration {
 	return time.Duration(float64(backoff) * (1 - jitter + 2*jitter*float64(hash.Sum32()%1000)/1000))
 }
 
-// placed reports whether a member of the group has a node. Such a group never times out: a gang that is partially bound
-// is completed.
+// placed reports whether a member of the group is bound or running. Such a group never times out: the members that a
+// partially bound gang lacks are still placed.
 func (l *admissionDeadline) placed() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return alive(g.JobInfo) > 0 })
 }
@@ -157,7 +160,7 @@ func (l *admissionDeadline) inFlight() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return len(g.TaskStatusIndex[api.Binding]) > 0 })
 }
 
-// mayEnter refuses admission to gangs in a backoff.
+// mayEnter refuses to admit gangs that are in a backoff.
 func (s *session) mayEnter(obj any) int {
 	if waits := s.valid(obj); waits != nil && waits.Reason == timedOut {
 		return util.Reject
@@ -165,10 +168,11 @@ func (s *session) mayEnter(obj any) int {
 	return util.Abstain
 }
 
-// sendBack makes the gang wait for admission again.
+// sendBack returns the gang's PodGroup to phase Pending, so that the gang must be admitted again.
 func (g *gang) sendBack() { g.PodGroup.Status.Phase = scheduling.PodGroupPending }
 
-// limitWaits times out the groups whose time has ended, and records which are admitted now. It returns when the next time ends.
+// limitWaits times out the groups whose waiting time has ended, and saves all time limits for the next session. It
+// returns when the next waiting time or backoff ends; zero if there is none.
 func (s *session) limitWaits(now time.Time) (next time.Time) {
 	limits := map[api.JobID]knownLimit{}
 	for _, l := range s.limits {
@@ -184,19 +188,20 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 	return next
 }
 
-// limitWait returns when the group's waiting time or backoff ends.
+// limitWait times out the group if its waiting time has ended. It returns when the group's waiting time or backoff
+// ends; zero if the group has neither.
 func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	switch {
-	case l.placed(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }): // a gang would lose its nodes by timing out
+	case l.placed(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }): // a timeout would cost the gang its nodes
 		for _, g := range l.gangs {
 			g.dropLimit()
 		}
 		return time.Time{}
-	case l.inFlight(): // its time continues: if the bind fails after the end of it, the group times out
+	case l.inFlight(): // the waiting time continues: if the bind fails after its end, the group times out
 		return time.Time{}
 	case !l.until.IsZero():
 		for _, g := range l.gangs {
-			g.sendBack() // a gang without requests is admitted without calling the plugin
+			g.sendBack() // each session: upstream admits a gang without minResources without calling the plugin
 		}
 		return l.until
 	}
@@ -212,8 +217,8 @@ func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	return now.Add(l.backoff())
 }
 
-// clock returns the shortest waiting time of the group's gangs, and the gang that was admitted first, with that time; nil if none
-// is admitted.
+// clock returns the shortest waiting time of the group's gangs, the gang that was admitted first, and the time of its
+// admission. first is nil if no gang of the group is admitted.
 func (l *admissionDeadline) clock(s *session, now time.Time) (limit time.Duration, first *gang, since time.Time) {
 	limit = l.gangs[0].Settings.WaitingTime
 	for _, g := range l.gangs {
@@ -229,14 +234,14 @@ func (l *admissionDeadline) clock(s *session, now time.Time) (limit time.Duratio
 			first, since = g, began
 		}
 	}
-	// Resources are being released for the gang, so it gets the same time again to wait for them.
+	// The gang waits for resources that are being released, so its waiting time is doubled.
 	if first != nil && len(first.TaskStatusIndex[api.Pipelined]) > 0 && first.IsPipelined() && limit < 1<<62 {
 		limit *= 2
 	}
 	return limit, first, since
 }
 
-// letInSince returns when the gang was admitted, or now if that is not known.
+// letInSince returns when the gang was admitted. If no admission is recorded, it records one now.
 func (s *session) letInSince(g *gang, now time.Time) time.Time {
 	if g.limit != nil && g.limit.reason == gangAdmitted {
 		return g.limit.since
@@ -245,20 +250,20 @@ func (s *session) letInSince(g *gang, now time.Time) time.Time {
 	return now
 }
 
-// setLimit starts a new time limit of the gang, and sets its condition.
+// setLimit starts a new time limit of the gang, and sets the condition TimeLimit on its PodGroup.
 func (s *session) setLimit(g *gang, reason, message string, now time.Time) {
 	g.limit = &knownLimit{uid: g.PodGroup.UID, reason: reason, since: now, message: message}
 	dropCondition(g.PodGroup, TimeLimit)
 	setCondition(g.PodGroup, s.ssn.UID, TimeLimit, reason, message)
 }
 
-// dropLimit removes the gang's time limit.
+// dropLimit removes the gang's time limit and its condition TimeLimit.
 func (g *gang) dropLimit() {
 	g.limit = nil
 	dropCondition(g.PodGroup, TimeLimit)
 }
 
-// timeOut times out all gangs of the group.
+// timeOut returns all gangs of the group to phase Pending, starts their backoff, and reports the timeout.
 func (s *session) timeOut(l *admissionDeadline, first *gang, waited time.Duration, now time.Time) {
 	reason, _ := s.ssn.PendingReason(first.UID)
 	state, why := "Not scheduled", fmt.Sprintf("%s: %s", reason.Reason, reason.Message)
@@ -277,7 +282,7 @@ func (s *session) timeOut(l *admissionDeadline, first *gang, waited time.Duratio
 
 func clockTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// sooner returns the earlier of two times. The zero time means none.
+// sooner returns the earlier of two times. A zero time is ignored.
 func sooner(l, r time.Time) time.Time {
 	if l.IsZero() || !r.IsZero() && r.Before(l) {
 		return r

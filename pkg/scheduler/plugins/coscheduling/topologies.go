@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// topologyLabel is how messages name the ClusterNetworkTopology that the plugin reads.
+// topologyLabel names, in messages, the ClusterNetworkTopology that the plugin reads.
 const topologyLabel = "ClusterNetworkTopology " + v1alpha1.DefaultTopologyName
 
 // topologies watches the ClusterNetworkTopology. The watch starts once a gang has a topology rule.
@@ -58,8 +58,8 @@ func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInfor
 	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: changed, DeleteFunc: changed, UpdateFunc: func(_, now any) { h.Wake() }}); err != nil {
 		return nil, nil, fmt.Errorf("watching %s: %w", topologyLabel, err)
 	}
-	// This does not wait for the initial list, because the API server may not serve the kind. The next sessions read the topology
-	// again.
+	// The plugin does not wait for the initial list of topologies, because the API server may not serve this kind.
+	// Later sessions try to read the topology again.
 	if err := h.StartInformers(informer); err != nil {
 		return nil, nil, err
 	}
@@ -67,20 +67,21 @@ func watchTopology(h framework.Handle) (*topologyWatch, []cache.SharedIndexInfor
 }
 
 const (
-	// maxLayers and maxLayerKeys limit the layers of a topology and the label keys of a layer, because these are checked for each
-	// node.
+	// maxLayers limits the layers of a topology, and maxLayerKeys the label keys of a layer. All of them are checked
+	// for each node.
 	maxLayers    = 16
 	maxLayerKeys = 16
 )
 
-// layer is a layer of the network between the cluster and the nodes. keys are the node labels whose values name its domains.
+// layer is a layer of the network between the cluster and the nodes. keys are the node labels whose values name the
+// layer's domains.
 type layer struct {
 	name string
 	keys []string
 }
 
-// layersOf returns the topology's layers between the cluster and the nodes, the widest first. The layers must form one chain,
-// which begins with a layer without a parent.
+// layersOf returns the topology's layers between the cluster and the nodes, the widest first. The layers must form
+// one chain from a layer without a parent.
 func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 	wrong := func(format string, args ...any) ([]layer, error) {
 		return nil, fmt.Errorf("%s: spec.networkTopologySpec: "+format, append([]any{topologyLabel}, args...)...)
@@ -125,14 +126,14 @@ func layersOf(topology *v1alpha1.ClusterNetworkTopology) ([]layer, error) {
 	return layers, nil
 }
 
-// domainsOf returns the names of the node's domains, one for each layer. If a node has none of a layer's labels, it is a domain
-// of its own in that layer.
+// domainsOf returns the names of the domains that contain the node, one for each layer. If the node has none of a
+// layer's labels, it is a domain of its own in that layer.
 func domainsOf(layers []layer, node *v1.Node) []string {
 	domains := make([]string, len(layers))
 	for i, l := range layers {
 		at := slices.IndexFunc(l.keys, func(key string) bool { return node.Labels[key] != "" })
 		if at < 0 {
-			domains[i] = "node/" + node.Name // no value of a label can contain a slash
+			domains[i] = "node/" + node.Name // unique: a label's value cannot contain a slash
 			continue
 		}
 		domains[i] = node.Labels[l.keys[at]]

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// counts is the set of numbers of members that may be added to a domain: the multiples of step up to most. If members
-// that are already in the domain make the set irregular, irregular holds it as bits, up to the number of members to be
-// divided.
+// counts is the set of numbers of members that may be added to a domain. If irregular is nil, the set has the
+// multiples of step up to most. Otherwise bit n of irregular reports whether the set has n. A set is irregular,
+// for example, if the members already in the domain are not a required multiple.
 type counts struct {
 	step, most int
 	irregular  *big.Int
@@ -17,7 +17,7 @@ type counts struct {
 
 func upTo(n int) counts { return counts{step: 1, most: max(n, 0)} }
 
-// has reports whether n members may be added.
+// has reports whether the set has n, so that n members may be added to the domain.
 func (a counts) has(n int) bool {
 	if a.irregular != nil {
 		return a.irregular.Bit(n) == 1
@@ -25,7 +25,8 @@ func (a counts) has(n int) bool {
 	return n <= a.most && n%a.step == 0
 }
 
-// rank orders irregular sets first, so that the regular ones take the rest.
+// rank is the key that sorts domains with irregular sets first. Domains with regular sets then take the remaining
+// members.
 func (a counts) rank() int {
 	if a.irregular != nil {
 		return 0
@@ -33,7 +34,7 @@ func (a counts) rank() int {
 	return 1
 }
 
-// below returns the largest amount up to n.
+// below returns the largest number in the set that is at most n.
 func (a counts) below(n int) int {
 	if a.irregular == nil {
 		return min(n, a.most) / a.step * a.step
@@ -43,7 +44,8 @@ func (a counts) below(n int) int {
 	return max(n, 0)
 }
 
-// multiples returns the amounts that, together with the members already there, make a multiple of k. Zero is always one of them.
+// multiples returns the numbers in the set that make a multiple of k together with the members already in the domain.
+// The result always has zero.
 func (a counts) multiples(k, members, limit int) counts {
 	switch {
 	case k <= 1:
@@ -62,7 +64,8 @@ func (a counts) multiples(k, members, limit int) counts {
 	return counts{irregular: set}
 }
 
-// plus returns all sums of an amount of a and one of b, up to limit. It shifts the bits of one set by each amount of the other.
+// plus returns the set of all sums of a number in a and a number in b, up to limit. It shifts the bits of one set by
+// each number in the other set.
 func (a counts) plus(b counts, limit int) counts {
 	if a.irregular == nil && b.irregular == nil && a.step == b.step {
 		return counts{step: a.step, most: a.most + b.most}
@@ -80,7 +83,7 @@ func (a counts) plus(b counts, limit int) counts {
 	return counts{irregular: sums.And(sums, firstBits(limit+1))}
 }
 
-// bits returns the amounts up to limit.
+// bits returns the set as bits: bit n is 1 if the set has n. The bits of a regular set end at limit.
 func (a counts) bits(limit int) *big.Int {
 	if a.irregular != nil {
 		return a.irregular
@@ -98,7 +101,7 @@ func firstBits(n int) *big.Int {
 	return bits.Sub(bits, big.NewInt(1))
 }
 
-// sumOf returns the amounts that the domains can take together.
+// sumOf returns the set of the numbers of members that the domains can take together.
 func (t *DomainTree) sumOf(domains []*domain) counts {
 	if len(domains) == 0 {
 		return upTo(0)
@@ -110,7 +113,8 @@ func (t *DomainTree) sumOf(domains []*domain) counts {
 	return sum
 }
 
-// leastCommonMultiple returns at most limit, since no larger amounts are used.
+// leastCommonMultiple returns the least common multiple of a and b, or limit if that is smaller. No caller needs
+// larger numbers.
 func leastCommonMultiple(a, b, limit int) int {
 	l, r := a, b
 	for r != 0 {

@@ -12,7 +12,8 @@ import (
 // mostNamed is how many domains a message names.
 const mostNamed = 5
 
-// Explain returns why no plan exists for the number of members: how many of them the possible domains can take.
+// Explain returns why no plan exists for the wanted number of members. It names how many members each possible domain
+// can take.
 func (t *DomainTree) Explain(wanted int) string {
 	level := t.mustLevel()
 	domains := slices.Clone(t.levels[level])
@@ -39,7 +40,7 @@ func (t *DomainTree) Explain(wanted int) string {
 	return fmt.Sprintf("%s %s %s%s: %s", where, verb, members, t.inMultiples(), strings.Join(list, ", "))
 }
 
-// inMultiples returns the text on the required multiples.
+// inMultiples returns the part of the message about required multiples; empty if no layer requires multiples.
 func (t *DomainTree) inMultiples() string {
 	var parts []string
 	for _, layer := range t.layers {
@@ -56,8 +57,8 @@ func (t *DomainTree) inMultiples() string {
 // mostIn returns the largest number of members, up to wanted, that the domain can take.
 func (t *DomainTree) mostIn(d *domain, wanted int) int { return d.takes.below(min(wanted, t.most)) }
 
-// explainDomain returns how many members the domain can take. It also names its parts that have enough slots, but not
-// in the required multiples.
+// explainDomain returns the text on how many members the domain can take. If its slots suffice but the required
+// multiples do not allow the wanted members, the text also says how many members each part of the domain takes.
 func (t *DomainTree) explainDomain(d *domain, wanted int) string {
 	most := t.mostIn(d, wanted)
 	text := fmt.Sprintf("%s %d", d.path(), most)
@@ -70,7 +71,7 @@ func (t *DomainTree) explainDomain(d *domain, wanted int) string {
 	return fmt.Sprintf("%s (%s of %d slots)", text, strings.Join(parts, " + "), d.slots)
 }
 
-// named returns the texts of the first domains, and the number of the others.
+// named returns the texts on the first mostNamed domains, and the number of the other domains.
 func named(domains []*domain, tell func(*domain) string) []string {
 	var out []string
 	for _, d := range domains[:min(len(domains), mostNamed)] {

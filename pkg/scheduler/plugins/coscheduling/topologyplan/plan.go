@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// Share is the number of members for a node.
+// Share is the number of members that a plan places on a node.
 type Share struct {
 	Node    string
 	Members int
 }
 
-// Plans yields the ways to place now members while leaving room for wanted in total, the best first. Consecutive nodes of a plan
-// are close to each other in the network.
+// Plans yields plans that place now members in a domain that can take wanted members in total, the best plan first.
+// Consecutive nodes of a plan are close to each other in the network.
 func (t *DomainTree) Plans(wanted, now int) iter.Seq[[]Share] {
 	return func(yield func([]Share) bool) {
 		if now < 1 || wanted < now || wanted > t.most {
@@ -36,7 +36,7 @@ func (t *DomainTree) Plans(wanted, now int) iter.Seq[[]Share] {
 	}
 }
 
-// Most returns the largest number of members, between least and most, that has a plan; 0 if there is none.
+// Most returns the largest number of members, between least and most, for which a plan exists; 0 if no plan exists.
 func (t *DomainTree) Most(least, most int) int {
 	for n := min(most, t.most); n >= max(least, 1); n-- {
 		if t.planExists(n) {
@@ -46,7 +46,7 @@ func (t *DomainTree) Most(least, most int) int {
 	return 0
 }
 
-// Least returns the smallest such number.
+// Least returns the smallest number of members, between least and most, for which a plan exists; 0 if no plan exists.
 func (t *DomainTree) Least(least, most int) int {
 	for n := max(least, 1); n <= min(most, t.most); n++ {
 		if t.planExists(n) {
@@ -61,7 +61,7 @@ func (t *DomainTree) planExists(n int) bool {
 	return slices.ContainsFunc(t.levels[t.mustLevel()], func(d *domain) bool { return t.holds(d, n) })
 }
 
-// holds reports whether n members may be added to the domain while none are added elsewhere.
+// holds reports whether n members may be added to the domain if no members are added to other domains.
 func (t *DomainTree) holds(d *domain, n int) bool {
 	if !d.takes.has(n) || t.requiredDomain != nil && d.at(t.requiredDomain.level) != t.requiredDomain {
 		return false
@@ -74,7 +74,8 @@ func (t *DomainTree) holds(d *domain, n int) bool {
 	return true
 }
 
-// candidates returns the domains of the level that can hold the wanted members, the best first, and equal ones by path.
+// candidates returns the domains of the level that can take the wanted members, the best first. Equally good domains
+// are sorted by path.
 func (t *DomainTree) candidates(level, wanted int) []*domain {
 	var out []*domain
 	spread := map[*domain]int{}
@@ -99,7 +100,8 @@ func (t *DomainTree) candidates(level, wanted int) []*domain {
 	return out
 }
 
-// upwards compares two domains of a level, and if they are equal the domains around them.
+// upwards compares two domains of the same level by the value of. If the values are equal, it compares the next wider
+// domains around them.
 func upwards(l, r *domain, of func(*domain) int) int {
 	for ; l != nil && l != r; l, r = l.parent, r.parent {
 		if order := cmp.Compare(of(l), of(r)); order != 0 {
@@ -109,7 +111,7 @@ func upwards(l, r *domain, of func(*domain) int) int {
 	return 0
 }
 
-// spread returns over how many domains the members would be spread, in the layers where the gang prefers few.
+// spread returns how many domains the members would use inside d, in the layers where the gang prefers few domains.
 func (t *DomainTree) spread(d *domain, wanted int) int {
 	var levels []int
 	for i, layer := range t.layers {
@@ -129,7 +131,8 @@ func (t *DomainTree) spread(d *domain, wanted int) int {
 	return len(used)
 }
 
-// divide divides n members, which the domain can take, over its nodes.
+// divide divides n members over the nodes of the domain, and calls give for each node that gets members. n must be a
+// number that the domain can take.
 func (t *DomainTree) divide(d *domain, n int, give func(node *domain, n int)) {
 	if n == 0 {
 		return
@@ -151,8 +154,9 @@ func (t *DomainTree) divide(d *domain, n int, give func(node *domain, n int)) {
 	}
 }
 
-// rests returns, for each of the first children with irregular amounts, the amounts that all children behind it can take together.
-// Regular children need none: each may take as much as it can.
+// rests returns, for each child with an irregular set, the numbers of members that all later children can take
+// together. These children come first. A child with a regular set needs no such result, because it simply takes as
+// many members as it can.
 func (t *DomainTree) rests(d *domain) []counts {
 	irregular := 0
 	for irregular < len(d.children) && d.children[irregular].takes.irregular != nil {

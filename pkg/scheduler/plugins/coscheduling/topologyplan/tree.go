@@ -10,36 +10,40 @@ import (
 // Layer is the gang's rule for a layer of the tree.
 type Layer struct {
 	Name string
-	// Must reports whether the gang must be in one domain of the layer, Prefer whether it prefers few.
+	// Must reports whether the whole gang must be in one domain of the layer. Prefer reports whether the gang prefers
+	// few domains of the layer.
 	Must, Prefer bool
-	// Multiple divides the number of members in each domain; 0 and 1 allow any number.
+	// Multiple is the number that must divide the number of members in each domain of the layer. 0 and 1 allow any
+	// number.
 	Multiple int
 }
 
-// Node is a node with its capacity for the gang.
+// Node is a node with the number of members that it can take.
 type Node struct {
 	Name string
-	// Domains are the names of its domains in all layers except the first and the last, the widest first.
+	// Domains are the names of the domains that contain the node, the widest first. The first layer (cluster) and the
+	// last (node) are left out.
 	Domains []string
-	// Slots is the number of further members that it can take. Members is the number of the gang's members on it.
-	// Company is the number of pods on it that the gang prefers to be near.
+	// Slots is the number of further members that the node can take. Members is the number of the gang's members on
+	// the node. AffinityCount is the number of pods on the node that the gang prefers to be near.
 	Slots, Members, AffinityCount int
 }
 
-// domain is a part of the tree. Its level is the index of its layer.
+// domain is a network domain in the tree. level is the index of its layer.
 type domain struct {
 	name     string
 	level    int
 	parent   *domain
 	children []*domain
-	// slots is the number of further members it can take, rounded down by the multiples within it.
+	// slots is the number of free slots in the domain. Unless takes is irregular, it is rounded down to the largest
+	// number in takes.
 	slots                  int
 	members, affinityCount int
-	// takes is the set of numbers of members that may be added here.
+	// takes is the set of numbers of members that may be added to the domain.
 	takes counts
 }
 
-// path returns the domain's name after the names of the domains around it.
+// path returns the domain's name, preceded by the names of the wider domains around it.
 func (d *domain) path() string {
 	switch d.level {
 	case 0:
@@ -50,7 +54,7 @@ func (d *domain) path() string {
 	return d.parent.path() + "/" + d.name
 }
 
-// at returns the domain of the level that contains this one, or is this one.
+// at returns the domain of the given level that contains d. If d is of that level, it returns d.
 func (d *domain) at(level int) *domain {
 	for d.level > level {
 		d = d.parent
@@ -58,18 +62,20 @@ func (d *domain) at(level int) *domain {
 	return d
 }
 
-// DomainTree holds the domains, with the gang's members and slots in them.
+// DomainTree is the tree of network domains, with the free slots and the gang's members in each domain.
 type DomainTree struct {
 	layers []Layer
 	// levels has the domains by level, sorted by path.
 	levels [][]*domain
-	// most is the largest number of members that the tree can divide.
+	// most is the largest number of members for which the tree can make plans.
 	most int
-	// requiredDomain is the domain that the gang must be in, because it already has members there; nil if it may choose.
+	// requiredDomain is the domain that the gang must be in, because the gang already has members there; nil if the
+	// gang may use any domain.
 	requiredDomain *domain
 }
 
-// New makes the tree of the nodes, to divide up to most members. The first layer is the cluster, the last the nodes.
+// New returns the tree of the nodes, for plans of up to most members. The first layer must be the cluster, the last
+// layer the nodes.
 func New(layers []Layer, nodes []Node, most int) *DomainTree {
 	t := &DomainTree{layers: layers, levels: make([][]*domain, len(layers)), most: most}
 	root := &domain{}
@@ -86,7 +92,7 @@ func New(layers []Layer, nodes []Node, most int) *DomainTree {
 	return t
 }
 
-// add adds a node. The nodes must come in sorted order.
+// add adds the node to the tree, and the domains that contain it. The nodes must be added in sorted order.
 func (t *DomainTree) add(root *domain, node *Node) {
 	d := root
 	last := len(t.layers) - 1
@@ -105,7 +111,7 @@ func (t *DomainTree) add(root *domain, node *Node) {
 	d.slots, d.members, d.affinityCount = node.Slots, node.Members, node.AffinityCount
 }
 
-// sum computes the amounts that the domain can take from the amounts of its parts.
+// sum computes the slots, members and possible numbers of further members (takes) of the domain from its children.
 func (t *DomainTree) sum(d *domain) {
 	if d.level == len(t.layers)-1 {
 		d.takes = upTo(d.slots)
@@ -127,7 +133,8 @@ func (t *DomainTree) sum(d *domain) {
 	}
 }
 
-// findRequiredDomain sets requiredDomain: of the layer in which the gang must be in one domain, the domain with its members, or most of them.
+// findRequiredDomain sets requiredDomain to the domain with most of the gang's members, in the layer where the gang
+// must be in one domain. It sets nothing if no member is placed or no layer requires one domain.
 func (t *DomainTree) findRequiredDomain() {
 	level := t.mustLevel()
 	if level == 0 {
@@ -140,7 +147,8 @@ func (t *DomainTree) findRequiredDomain() {
 	}
 }
 
-// mustLevel returns the level of the narrowest layer that requires one domain; 0, the cluster's, if none does.
+// mustLevel returns the level of the narrowest layer in which the gang must be in one domain; 0, the level of the
+// cluster, if there is no such layer.
 func (t *DomainTree) mustLevel() int {
 	for i, layer := range slices.Backward(t.layers) {
 		if layer.Must {
