@@ -19,15 +19,15 @@ const (
 	graceSlack   = time.Minute
 )
 
-// claim is a gang's right to the resources of the pods that were evicted for it. It holds these victims, with their gangs, and
-// the nominees: the gang's tasks that are placed once the victims have terminated. Tasks that must be placed together with a
-// task that replaces a victim are nominees, too.
+// claim is a gang's right to the resources of the pods that were evicted for it (its victims). It records the victims
+// with their gangs, and the nominees: the tasks to be placed once the victims have terminated. Nominees are tasks of
+// the gang, and of other gangs that must be placed together with it.
 type claim struct {
 	nominees map[api.TaskID]bool
 	victims  map[api.TaskID]api.JobID
 	// nodes are the victims' nodes.
 	nodes map[string]bool
-	// until is when the victims should have terminated.
+	// until is when the victims should have terminated. The claim has no effect after that time.
 	until time.Time
 	// open reports whether a victim still existed when the last session opened, or was evicted since then.
 	open bool
@@ -37,9 +37,9 @@ func newClaim() *claim {
 	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
 }
 
-// closeClaims ends the claims of gangs that no longer exist or have no pending nominees, and computes the tasks that are
-// placed first (promised). A gang is placed first up to and including the first session without its victims. After that
-// session, or when the victims should have terminated, it no longer is.
+// closeClaims ends the claims of gangs that no longer exist or have no pending nominees. It also computes which tasks
+// are placed first (promised). The last session that places a gang first is the first session without its victims. A
+// gang is also not placed first after its victims should have terminated.
 func (p *plugin) closeClaims(ssn *framework.Session) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{}
 	now := time.Now()
@@ -57,7 +57,7 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 	}
 }
 
-// waits reports whether a nominee of the claim, a task of the job, is still pending.
+// waits reports whether a nominee of the claim is still a pending task of the job.
 func (c *claim) waits(job *api.JobInfo) bool {
 	for uid := range c.nominees {
 		if _, pending := job.TaskStatusIndex[api.Pending][uid]; pending {
@@ -77,8 +77,8 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 	return false
 }
 
-// recordEviction records an eviction when it is sent, and not when the session closes, because an eviction stays sent if the
-// session does not complete. The claim is given to the gangs that have pipelined members on the victim's node.
+// recordEviction records an eviction when the eviction is sent, so that it is recorded even if the session does not
+// complete. The gangs with pipelined members on the victim's node get the claim.
 func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 	if job := ssn.Jobs[e.Task.Job]; e.Action == reclaim && job != nil && !p.taken[job.Queue] {
 		p.taken[job.Queue] = true
@@ -117,7 +117,7 @@ func (c *claim) add(gangs []*api.JobInfo, victim *api.TaskInfo) {
 	}
 }
 
-// graceOf returns how long a claim allows the victim to take to terminate.
+// graceOf returns the victim's grace period, at most longestGrace, or defaultGrace if the victim's pod sets none.
 func graceOf(victim *api.TaskInfo) time.Duration {
 	grace := victim.Pod.Spec.TerminationGracePeriodSeconds
 	if grace == nil {

@@ -10,21 +10,22 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pauses keeps preempt and reclaim from nodes where resources are being released, except nodes of the gang's own victims, for gangs
-// that allocate currently places on idle resources only (framework.Pauses). allocate would not place the gang's members on such
-// nodes, so that other gangs would get the resources of pods evicted for the gang's other members. And a member that evicted a pod
-// there would hold the resources of other pods until that pod has terminated.
+// pauses keeps preempt and reclaim from nodes where resources are being released, for paused gangs. allocate places a
+// paused gang on idle resources only (framework.Pauses), so it would not place the gang's members on such nodes.
+// Other gangs would then get the resources of pods that were evicted for members on other nodes. And a member that
+// evicted a pod on such a node would hold other released resources until that pod has terminated. Nodes of the gang's
+// own victims are still allowed.
 type pauses struct {
 	ssn *framework.Session
 	of  *plugin
-	// avoided are the nodes that the gang of the current search cannot use; nil for none.
+	// avoided are the nodes that the gang of the current search must not use; nil if it may use all nodes.
 	avoided map[string]bool
-	// releasing are the nodes where resources were being released before the session's first search for such a gang; nil
-	// before that search.
+	// releasing are the nodes where resources were being released before the session's first search for a paused
+	// gang. It is nil before that search.
 	releasing map[string]bool
 }
 
-// begin sets the avoided nodes for the gang of the task. It is called at the beginning of each search for victims.
+// begin sets the avoided nodes for the gang of the task. It is called before each search for victims.
 func (p *pauses) begin(task *api.TaskInfo) {
 	p.avoided = nil
 	job := p.ssn.Jobs[task.Job]

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package evictionbackoff is the built-in plugin that keeps evictions from repeating. It is not named in the conf: the scheduler puts it
-// before the first tier of every configuration.
+// Package evictionbackoff is the built-in plugin that keeps evictions from repeating. The conf does not name it: the
+// scheduler puts it before the first tier of every configuration.
 //
-// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later session. If another gang takes the resources first, the actions
-// evict again, in session after session. So
+// Upstream's preempt and reclaim evict pods in one session for a gang that is placed in a later session. If another
+// gang takes the released resources first, the actions evict again, session after session. To prevent this:
 //
-//   - resources released for a gang stay with it: its nominees are placed first until the victims have terminated, or should have;
-//   - a gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed;
-//   - a queue that lost pods pauses in the same way before it reclaims from others;
-//   - a gang whose group would not fit as a whole, or that would hold idle resources in a pause, pauses in the same way, and its evictions
-//     are cancelled;
-//   - victims count in their queue for all but the gang that they were evicted for: see [rooms];
-//   - a paused gang uses no node where resources are being released, except for its own victims' nodes: see [pauses].
+//   - Resources released for a gang stay with the gang. Its nominees are placed first until the victims have terminated, or
+//     should have terminated.
+//   - A gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed.
+//   - A queue that lost pods pauses in the same way before it reclaims from other queues.
+//   - The evictions for a gang are cancelled if its gang group would still not fit, or if the gang is paused and would hold
+//     idle resources. The gang then pauses in the same way.
+//   - For all gangs except the one that evicted them, victims count in their queue until they have terminated: see [rooms].
+//   - A paused gang uses no node where resources are being released, except the nodes of its own victims: see [pauses].
 //
-// An action searches for victims for at most a tenth of a second of a cycle for the gangs of a namespace, plus one gang's search.
-// The gangs of a namespace take turns: see [turns].
+// In a cycle, an action searches for victims for the gangs of one namespace for at most a tenth of a second, plus one
+// gang's search. The gangs of a namespace take turns: see [turns].
 //
-// The first eviction for a gang is never delayed. It takes as few pods as it can: see [victims].
+// The first eviction for a gang is never delayed. Each eviction takes as few pods as possible: see [victims].
 package evictionbackoff
 
 import (
@@ -33,34 +34,36 @@ import (
 // Name is the plugin's name in metrics and logs.
 const Name = "evictions"
 
-// A gang that evicted pods, and a queue that lost pods, pause for firstWait. The pause doubles each time, up to lastWait.
+// A gang that evicted pods pauses before it evicts again. A queue that lost pods pauses before it reclaims. The first
+// pause lasts firstWait. The pause doubles each time, up to lastWait.
 const (
 	firstWait = time.Second
 	lastWait  = 60 * time.Second
 )
 
-// The actions that evict for a gang, by their names in the conf.
+// The actions that evict pods for a gang, by their names in the conf.
 const (
 	preempt = "preempt"
 	reclaim = "reclaim"
 )
 
 type plugin struct {
-	framework.NoFilter // allocate does not call its predicate and scores
+	framework.NoFilter // allocate does not call the predicate and node scores of this plugin
 
-	// gangs has the pauses of gangs that evicted pods, queues the pauses of queues that lost pods. Both outlive sessions.
+	// gangs has the pauses of gangs that evicted pods. queues has the pauses of queues that lost pods. Both outlive
+	// sessions.
 	gangs, queues *binding.Backoff
 	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
-	// promised has, for gangs with claims, the nominees that are placed first. The claim had victims when this session opened, or
-	// lost its last victim since the previous session opened.
+	// promised has, for each gang with a claim, the nominees that this session places first. A gang has an entry if
+	// one of its victims still existed when the previous session opened, or was evicted after that.
 	promised map[api.JobID]map[api.TaskID]bool
-	// noted are the gangs that this session has evicted pods for. taken are the queues that have lost pods in this
-	// session.
+	// noted are the gangs for which pods were evicted in this session. taken are the queues from which reclaim
+	// evicted pods in this session.
 	noted map[api.JobID]bool
 	taken map[api.QueueID]bool
 	turns *turns
-	// ssn is the open session. searches belongs to that session.
+	// ssn is the open session. searches limits the searches for victims in that session.
 	ssn      *framework.Session
 	searches *searches
 }
@@ -78,9 +81,9 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// Tier returns the tier that the scheduler puts before all others. It comes even before the plugin that lets partially bound gangs
-// go first: such a gang gets no resources that were released for another gang, because it may be partially bound only because its
-// own members were evicted.
+// Tier returns the tier that the scheduler puts before all others, even before the plugin that places partially bound
+// gangs first. A partially bound gang must not get resources that were released for another gang: it may be partially
+// bound only because its own members were evicted.
 func Tier() conf.Tier {
 	yes := true
 	return conf.Tier{Plugins: []conf.PluginOption{{
@@ -91,7 +94,7 @@ func Tier() conf.Tier {
 
 func newPlugin() *plugin {
 	return &plugin{
-		gangs:  binding.NewBackoff(firstWait, lastWait, 0, func() {}), // nothing needs to be woken: while a gang waits, a cycle runs every period
+		gangs:  binding.NewBackoff(firstWait, lastWait, 0, func() {}), // no wake-up when a pause ends: cycles run while gangs wait
 		queues: binding.NewBackoff(firstWait, lastWait, 0, func() {}),
 		claims: map[api.JobID]*claim{},
 		turns:  newTurns(),
@@ -130,7 +133,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		paused.begin(task)
 		return p.searches.admit(task)
 	})
-	ssn.Session.AddPredicateFn(Name, paused.accepts) // not with ssn's method, so that allocate treats the plugin as one without a predicate
+	ssn.Session.AddPredicateFn(Name, paused.accepts) // upstream's method, so that allocate does not call the predicate
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || !evicts(ssn.Action) {
@@ -149,7 +152,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// OnSessionClose starts the pause of gangs whose evictions were cancelled, because they would not have helped the gang.
+// OnSessionClose starts the pause of each gang whose evictions were cancelled, because they would not have let the
+// gang be placed, or would have let it hold idle resources.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn = nil

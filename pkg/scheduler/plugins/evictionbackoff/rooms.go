@@ -14,38 +14,42 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// rooms are the resources in queues of gangs that wait for their victims to terminate. Such a gang may already hold resources of its queue that its
-// victims still use, so that it need not wait for the last victim. For all other gangs, the victims count in their queue until they have terminated.
-// Otherwise a tenant could run any number of pods in its queue by evicting each of them with the next. In a room, other gangs see the larger of two
-// amounts: the one that the victims use, and the one that the gang already holds.
-// The gang is bound beside its victims only if the queue has room for both.
+// rooms holds the rooms of gangs that wait for their victims to terminate. The room of a gang is the resources of
+// queues that its victims still use. The gang may be placed in its room, so that it need not wait for the last
+// victim. For all other gangs, queues count the larger of two amounts: the resources that the victims use, and the
+// resources that the gang's nominees already hold. Otherwise a tenant could run any number of pods in its queue by
+// evicting each pod with the next pod.
+//
+// The gang is bound while its victims still run only if the capability of its queue has room for both.
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room
 	// nominees are the nominees of all gangs with a room.
 	nominees map[api.TaskID]bool
-	// taken is, for each queue, how much the victims in all rooms use beyond what the gangs of the rooms hold.
+	// taken is, for each queue, how much the victims of all rooms use beyond the resources that the gangs of the
+	// rooms hold.
 	taken map[api.QueueID]*api.Resource
-	// tiers are all plugins of the session: an explanation may restrict the session to one of them. asking is set while they are
-	// called for a task and the rooms of other gangs.
+	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set
+	// while allocatable or ready calls these plugins. allocatable then returns at once, which ends the recursion.
 	tiers  []conf.Tier
 	asking bool
-	// binding is true while they are asked whether a gang may be bound: its victims have not left then.
+	// binding is set while ready asks the plugins whether a gang may be bound. The gang's victims then count, because
+	// they have not terminated.
 	binding bool
 }
 
-// room has the resources of one gang, or of gangs that evicted a victim together. Each amount is kept for each queue in whose
-// limits the plugins count it.
+// room has the amounts of resources for one gang, or for all gangs that have a victim in common. Each amount is kept
+// for each queue that counts it: the queue of the pods and its ancestors.
 type room struct {
-	// victims is what the victims use, held is what the nominees hold, and taken is how much the first exceeds the
-	// second.
+	// victims are the resources that the victims use, and held are the resources that the nominees hold. taken is by
+	// how much victims exceeds held.
 	victims, held, taken map[api.QueueID]*api.Resource
 	// leaving are the victims that are counted in this room.
 	leaving []*api.TaskInfo
 }
 
-// openRooms makes rooms for the gangs whose claims are in force. The session no longer counts their victims in queues;
-// for other gangs, the rooms count instead.
+// openRooms makes a room for each gang whose claim has not expired. In this session, queues then no longer count the
+// victims of these gangs. For other gangs, the rooms count instead.
 func (p *plugin) openRooms(ssn *framework.Session) {
 	r := &rooms{ssn: ssn, of: map[api.JobID]*room{}, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{}, tiers: ssn.Tiers}
 	now, shared := time.Now(), sharers{}
@@ -79,7 +83,7 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 	})
 }
 
-// sharers are gangs with claims. Gangs that have a victim in common share a room.
+// sharers groups gangs with claims. Gangs that have a victim in common share a room.
 type sharers struct {
 	// with is, for each gang, another gang with which it shares a room, or the gang itself. of is, for each victim, a
 	// gang that evicted it.
@@ -113,8 +117,8 @@ func newRoom() *room {
 	return &room{victims: map[api.QueueID]*api.Resource{}, held: map[api.QueueID]*api.Resource{}, taken: map[api.QueueID]*api.Resource{}}
 }
 
-// fill adds the gang's victims and the nominees that already hold nodes to its room (own). A victim of several gangs is
-// counted only for the gang that countedFor names.
+// fill adds the gang's victims, and its nominees that already hold nodes, to the gang's room (own). A victim of
+// several gangs is counted only for the gang that countedFor names.
 func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.TaskID]api.JobID) {
 	for pod, of := range c.victims {
 		if countedFor[pod] != gang.UID {
@@ -133,7 +137,8 @@ func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.
 	}
 }
 
-// count adds the task's request to the sums of all queues that count the queue's tasks, or subtracts it, as change does.
+// count changes the sums of all queues that count tasks of the given queue. change adds the task's request to a sum
+// or subtracts it.
 func (r *rooms) count(sums map[api.QueueID]*api.Resource, queue api.QueueID, task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	for _, id := range r.ssn.QueueUse.Levels(queue) {
 		change(sumOf(sums, id), task.Resreq)
@@ -147,7 +152,8 @@ func sumOf(sums map[api.QueueID]*api.Resource, id api.QueueID) *api.Resource {
 	return sums[id]
 }
 
-// note counts a nominee that was placed or taken back; change adds or subtracts its request.
+// note updates the room of the task's gang if the task is a nominee that was placed or removed. change adds the
+// task's request to the held resources or subtracts it.
 func (r *rooms) note(task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	if own := r.of[task.Job]; own != nil && r.nominees[task.UID] {
 		r.count(own.held, r.ssn.Jobs[task.Job].Queue, task, change)
@@ -155,7 +161,7 @@ func (r *rooms) note(task *api.TaskInfo, change func(sum, by *api.Resource) *api
 	}
 }
 
-// recount computes how much the victims of the room use beyond what its gangs hold.
+// recount computes again how much the victims of the room use beyond the resources that the gangs of the room hold.
 func (r *rooms) recount(own *room) {
 	for id, victims := range own.victims {
 		taken := beyond(victims, sumOf(own.held, id))
@@ -164,7 +170,7 @@ func (r *rooms) recount(own *room) {
 	}
 }
 
-// beyond returns by how much the amount exceeds the other, for each resource.
+// beyond returns, for each resource, by how much amount exceeds other; 0 if it does not.
 func beyond(amount, other *api.Resource) *api.Resource {
 	more := amount.Clone()
 	more.MilliCPU, more.Memory = max(0, more.MilliCPU-other.MilliCPU), max(0, more.Memory-other.Memory)
@@ -174,14 +180,14 @@ func beyond(amount, other *api.Resource) *api.Resource {
 	return more
 }
 
-// allocatable reports whether the queue admits the task if it also counts the rooms of other gangs.
+// allocatable reports whether the queue admits the task if the rooms of other gangs count, too.
 func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	job := r.ssn.Jobs[task.Job]
 	if r.asking || job == nil {
 		return true
 	}
 	others := r.others(queue, job)
-	if len(others) == 0 { // the other plugins are asked anyway
+	if len(others) == 0 { // without other rooms the answer of the other plugins suffices
 		return true
 	}
 	r.asking = true
@@ -193,8 +199,9 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	return admits
 }
 
-// ready reports whether the capability of the queue has room for the job's placed tasks beside the job's own victims, and the rooms of other gangs.
-// Without that a tenant could run a gang on other nodes while its victims run on, and use up to twice the capability.
+// ready reports whether the job's placed tasks fit into the capability of the queue together with the job's own
+// victims and the rooms of other gangs. Without this check, a tenant could run a gang on other nodes while its
+// victims still run, and use up to twice the capability.
 func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	queue, own, placed := r.ssn.Queues[job.Queue], r.own(job), slices.Collect(maps.Values(job.TaskStatusIndex[api.Allocated]))
 	if len(own) == 0 || len(placed) == 0 || queue == nil {
@@ -213,7 +220,7 @@ func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	asking := r.asking
 	r.asking, r.binding = true, true
 	defer func() { r.asking, r.binding = asking, false }()
-	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) }) // for plugins that do not count by requests
+	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) }) // also ask plugins that do not count by requests
 	return admits
 }
 
@@ -228,7 +235,8 @@ func (r *rooms) own(job *api.JobInfo) (own []*room) {
 	return own
 }
 
-// leaving returns the victims of the task's gang and of the gangs that are placed together with it.
+// leaving returns the victims of the task's gang and of the gangs that are placed together with it. It returns none
+// while ready asks the plugins, because the victims still use their resources.
 func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
 	if job := r.ssn.Jobs[task.Job]; job != nil && !r.binding {
 		for _, room := range r.own(job) {
@@ -238,8 +246,8 @@ func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
 	return victims
 }
 
-// others returns how much the rooms of gangs that are not placed together with the job add, for each queue that counts
-// tasks of the given queue.
+// others returns, for each queue that counts tasks of the given queue, the resources that the rooms of other gangs
+// add. Gangs that are placed together with the job are not included.
 func (r *rooms) others(queue *api.QueueInfo, job *api.JobInfo) map[api.QueueID]*api.Resource {
 	own, others := r.own(job), map[api.QueueID]*api.Resource{}
 	for _, id := range r.ssn.QueueUse.Levels(queue.UID) {

@@ -11,32 +11,34 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// searchTime limits how long an action searches for victims in one cycle for the gangs of a namespace, if other namespaces
-// search, too. A search for one gang or one group of gangs that has begun is not ended early.
+// searchTime limits how long an action searches for victims for the gangs of one namespace in a cycle. It applies
+// only if the session has gangs of several namespaces. A search that has begun for a gang or a gang group is not
+// ended early.
 const searchTime = 100 * time.Millisecond
 
 const waitsForTurn = "WaitingForTurnToEvict"
 
 var errWaitsForTurn = errors.New("the time of this cycle to search for pods to evict is used up by other gangs of the namespace; retrying in a later cycle")
 
-// round is the search of an action for victims for all gangs of a namespace. It may take several cycles.
+// round identifies a series of searches: the given action searches once for each gang of the namespace. A round may
+// take several cycles.
 type round struct{ action, namespace string }
 
 // turns lets the gangs of a namespace take turns: a gang whose search was postponed to the next cycle comes before gangs
 // that have already had their search in this round.
 type turns struct {
-	// searched are, for each unfinished round, the gangs and gang groups that have had their search.
+	// searched has, for each unfinished round, the gangs and gang groups that have had their search.
 	searched map[round]map[string]bool
 }
 
 func newTurns() *turns { return &turns{searched: map[round]map[string]bool{}} }
 
-// had reports whether the gang has had its search in the unfinished round of the running action.
+// had reports whether the gang has already had its search in the unfinished round of the running action.
 func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 	return t.searched[round{ssn.Action, job.Namespace}][searchKey(ssn, job)]
 }
 
-// searchKey returns the gang's key in the searches of a round; gangs that are placed together share one.
+// searchKey returns the key of the gang in a round. Gangs that are placed together share one key.
 func searchKey(ssn *framework.Session, job *api.JobInfo) string {
 	if gangGroup := ssn.Placements.GangGroup(job); gangGroup != nil {
 		return gangGroup.ID
@@ -44,19 +46,20 @@ func searchKey(ssn *framework.Session, job *api.JobInfo) string {
 	return string(job.UID)
 }
 
-// searches holds the searches of one session. A round that is not finished continues in the next session.
+// searches limits the searches for victims in one session. A round that is not finished continues in the next
+// session.
 type searches struct {
 	ssn   *framework.Session
 	turns *turns
-	// alone reports whether all gangs are of one namespace.
+	// alone reports whether all gangs of the session are in one namespace. The time of searches is then not limited.
 	alone bool
-	// spent is the time used by each round. running is the round whose search runs since the time since; zero if none
-	// does.
+	// spent is the time used by each round. running is the round of the latest search, and since is when that search
+	// began. running is zero before the first search.
 	spent   map[round]time.Duration
 	running round
 	since   time.Time
-	// admitted reports, for each round, which gangs and gang groups may search in this session. left are the rounds with
-	// gangs that may not.
+	// admitted has, for each round and search key, whether the gang may search in this session. left has the rounds
+	// in which some gang may not search.
 	admitted map[round]map[string]bool
 	left     map[round]bool
 }
@@ -81,8 +84,8 @@ func inOneNamespace(ssn *framework.Session) bool {
 	return true
 }
 
-// admit is called before each search for victims. It refuses the search if the namespace of the task's gang has used up
-// its time.
+// admit is called before each search for victims. It returns an error if the namespace of the task's gang has used up
+// its time in this cycle.
 func (s *searches) admit(task *api.TaskInfo) error {
 	job := s.ssn.Jobs[task.Job]
 	if s.alone || job == nil || !evicts(s.ssn.Action) {
@@ -107,7 +110,7 @@ func (s *searches) admit(task *api.TaskInfo) error {
 	return nil
 }
 
-// end removes the rounds in which no gang had to wait in this session.
+// end removes the rounds in which no gang was refused a search in this session. These rounds are finished.
 func (s *searches) end() {
 	for r := range s.turns.searched {
 		if !s.left[r] {

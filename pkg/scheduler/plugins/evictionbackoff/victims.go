@@ -16,19 +16,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// perRank is the difference in score between two nodes that differ by one rank in cost. It exceeds the sum of all other
-// scores of a node.
+// perRank is the difference in score between two nodes that differ by one rank in their cost of preemption. It
+// exceeds the sum of all other scores of a node, so that the cost decides.
 const perRank = 1e6
 
 // victims makes preempt and reclaim evict as few pods as possible. Upstream evicts tasks of a node, from the lowest
-// priority up, until the preemptor fits, including tasks that turn out not to be needed. And its preempt tries nodes in
-// the order of their scores, whatever must be evicted there.
+// priority up, until the preemptor fits. These may include tasks that turn out not to be needed. Upstream's preempt
+// also tries nodes in the order of their scores, regardless of how many pods must be evicted on each node.
 //
-// Upstream's topology-aware preemption chooses victims and nodes by itself, so it is not changed.
+// Upstream's topology-aware preemption chooses victims and nodes by itself, so this plugin does not change it.
 type victims struct {
 	ssn *framework.Session
-	// asking is set while the other plugins are called for the victims that they allow. This plugin then abstains, which
-	// ends the recursion.
+	// asking is set while this plugin asks the session which victims the plugins allow. The session then calls this
+	// plugin, too, which abstains to end the recursion.
 	asking bool
 }
 
@@ -72,9 +72,9 @@ func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed
 	return without(lowestFirst, room, preemptor), util.Permit
 }
 
-// room returns the resources that the candidates' node would have free if all candidates were evicted. It returns nil if
-// these resources do not decide which candidates must be evicted: the preemptor already fits, or its queue is full, so
-// that tasks must be evicted for that reason.
+// room returns the resources that the candidates' node would have free if all candidates were evicted. It returns nil
+// if other reasons decide which candidates must be evicted: the preemptor already fits on the node, or its queue is
+// full.
 func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api.Resource {
 	job := v.ssn.Jobs[preemptor.Job]
 	if len(candidates) == 0 || job == nil || v.ssn.Queues[job.Queue] == nil {
@@ -97,8 +97,8 @@ func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api
 	return room
 }
 
-// without returns the candidates that must be evicted. room are the free resources without any candidate: candidates are
-// put back one after the other while the preemptor still fits.
+// without returns the candidates that must be evicted. room is the free resources of the node if all candidates are
+// evicted. In their order, without spares each candidate that the preemptor still fits beside.
 func without(candidates []*api.TaskInfo, room *api.Resource, preemptor *api.TaskInfo) []*api.TaskInfo {
 	var out []*api.TaskInfo
 	for _, candidate := range candidates {
@@ -123,9 +123,9 @@ type cost struct {
 	highest int32
 }
 
-// order scores the nodes for a preemptor, the node with the lowest cost highest. It compares priorities only and asks no
-// plugin which victims it allows, since each would be called for all nodes and each preemptor. If a plugin forbids a
-// victim, preempt continues with the next node.
+// order scores the nodes for a preemptor: the node with the lowest cost gets the highest score. It only compares
+// priorities. It does not ask plugins which victims they allow, because it would have to call each plugin for each
+// preemptor on all nodes. If a plugin forbids a victim, preempt continues with the next node.
 func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[string]float64, error) {
 	job := v.ssn.Jobs[preemptor.Job]
 	if v.ssn.Action != preempt || job == nil {
@@ -151,8 +151,8 @@ func (v *victims) order(preemptor *api.TaskInfo, nodes []*api.NodeInfo) (map[str
 	return scores, nil
 }
 
-// cost returns the cost of preemption on the node, with all tasks of lower-priority gangs of the job's queue as possible
-// victims.
+// cost returns the cost of preemption on the node. All tasks there of lower-priority gangs in the job's queue are
+// possible victims.
 func (v *victims) cost(preemptor *api.TaskInfo, job *api.JobInfo, node *api.NodeInfo) cost {
 	room := node.FutureIdle()
 	if fits(preemptor, room) {
