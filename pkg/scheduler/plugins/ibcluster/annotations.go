@@ -16,19 +16,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// The annotations of a PodGroup, or of pods. Any other annotation with this prefix is an error, because it may be
-// misspelt.
+// The annotations of a PodGroup, or of pods, that the plugin reads. Any other annotation with annotationPrefix is an
+// error, because it may be misspelt.
 const (
 	annotationPrefix = "ibcluster.volcano-prebind.io/"
-	// ModeAnnotation says whether the gang must, should or need not be placed in one group: required, preferred or
-	// none.
+	// ModeAnnotation says whether the gang must be placed in one node group (required), should be (preferred), or
+	// need not be (none).
 	ModeAnnotation = annotationPrefix + "mode"
-	// LevelAnnotation is the level of that group. The default is the widest.
+	// LevelAnnotation is the level of the node group for ModeAnnotation. The default is the widest level.
 	LevelAnnotation = annotationPrefix + "level"
-	// ClustersAnnotation lists the groups of the widest level in which the gang may be placed, separated by commas.
+	// ClustersAnnotation lists the node groups of the widest level in which the gang may be placed, separated by
+	// commas.
 	ClustersAnnotation = annotationPrefix + "clusters"
-	// AffinityGroupAnnotation is the name of an affinity group: the PodGroups of a namespace with the same name share
-	// one group of the widest level.
+	// AffinityGroupAnnotation is the name of an affinity group. PodGroups of a namespace with the same name share one
+	// node group of the widest level.
 	AffinityGroupAnnotation = annotationPrefix + "affinity-group"
 )
 
@@ -36,25 +37,25 @@ const (
 type request struct {
 	mode  string
 	level int
-	// clusters are the allowed clusters; any if empty.
+	// clusters are the clusters in which the gang may be placed. If the list is empty, all clusters are allowed.
 	clusters []string
-	// group is the name of its affinity group; empty if it has none.
+	// group is the name of the gang's affinity group; empty if the gang has none.
 	group string
 }
 
 // binds reports whether the request forbids some nodes to the gang.
 func (w *request) binds() bool { return w.mode == modeRequired || len(w.clusters) > 0 }
 
-// maxMistakes limits how many errors of one gang are reported, maxKey the length of a quoted key, and maxClusters how
-// many clusters a gang may list, because each group is looked up in the list.
+// maxMistakes limits how many errors of one gang are reported, and maxKey the length of a quoted annotation key.
+// maxClusters limits how many clusters a gang may list, because each node group is looked up in the list.
 const (
 	maxMistakes = 3
 	maxKey      = 120
 	maxClusters = 1000
 )
 
-// requestOf parses the annotations that apply to the job (said). An error names the malformed annotation and a valid
-// value. A job that requests nothing has the mode none.
+// requestOf parses the annotations that apply to the job (said). An error names the malformed annotation and valid
+// values. A job without annotations gets the default mode.
 func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.Forest) (request, error) {
 	w := request{mode: s.defaultModeOf(job)}
 	var mistakes []error
@@ -78,13 +79,14 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 		return request{}, fmt.Errorf("annotation %s%s: found %q beside other annotations of ibcluster, want %q or %q with them",
 			ModeAnnotation, said.on(), modeNone, modeRequired, modePreferred)
 	case w.group != "", !explicit && w.mode == modeNone && len(said.annotations) > 0:
-		w.mode = modeRequired // an affinity group is a requirement; a level or a cluster alone is a preference
+		w.mode = modeRequired // affinity groups always require it; if the default is none, other annotations do, too
 	}
 	return w, nil
 }
 
-// defaultModeOf returns the mode of a job whose annotations set no mode. A Volcano Job has no pods before its
-// admission, so its minResources count then: they are the sum of the requests of its minimum.
+// defaultModeOf returns the mode of a job whose annotations set no mode. For a job without pods, such as a Volcano
+// Job before its admission, it looks at minResources instead of the requests of pods. Volcano sets minResources to
+// the sum of the requests of the Job's minimum.
 func (s *settings) defaultModeOf(job *api.JobInfo) string {
 	request := job.TotalRequest
 	if len(s.trigger) > 0 && len(job.Tasks) == 0 {
@@ -107,7 +109,7 @@ func (w *request) read(key, value string, forest *topology.Forest) error {
 		w.mode = value
 	case LevelAnnotation:
 		level, ok := forest.Level(value)
-		if !ok && len(forest.Levels()) > 0 { // without HyperNodes no level can be wrong
+		if !ok && len(forest.Levels()) > 0 { // without HyperNodes the valid levels are not known
 			return fmt.Errorf("found %s, want the name of a level: %s", brief.Value(value), levelNames(forest))
 		}
 		w.level = max(level, 0)

@@ -27,7 +27,7 @@ const (
 	weightArgument   = "ibcluster.weight"
 )
 
-// Allowed values of the arguments other than numbers and names.
+// The allowed values of arguments that are not numbers or names.
 const (
 	fromLabels     = "labels"
 	fromHyperNodes = "hypernodes"
@@ -51,8 +51,7 @@ var (
 // settings are the plugin's parsed arguments.
 type settings struct {
 	source string
-	// levels are label keys, or tiers of HyperNodes, from the widest to the narrowest; an empty list stands for all
-	// tiers.
+	// levels are label keys, or tiers of HyperNodes, from the widest to the narrowest. An empty list means all tiers.
 	levels      []string
 	defaultMode string
 	trigger     []v1.ResourceName
@@ -100,7 +99,8 @@ func load(args framework.Arguments) (settings, error) {
 	return s, errors.Join(errs...)
 }
 
-// readLevels parses the levels, once the source is known.
+// readLevels parses the arguments for levels. It must be called after the source of node groups (labels or
+// HyperNodes) was parsed.
 func (s *settings) readLevels(args framework.Arguments) error {
 	_, preset := args[presetArgument]
 	_, levels := args[levelsArgument]
@@ -147,8 +147,8 @@ func (s *settings) readLevels(args framework.Arguments) error {
 // shortName returns the part of a label key after the slash.
 func shortName(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
-// checkTrigger returns an error unless the name is that of an extended resource: a request for cpu says nothing about
-// the network.
+// checkTrigger returns an error unless name is the name of an extended resource. Other resources, such as cpu, do not
+// show that a pod uses the network.
 func checkTrigger(name string) error {
 	if problems := validation.IsQualifiedName(name); len(problems) > 0 || !strings.Contains(name, "/") {
 		return fmt.Errorf("%s: found %q, want names of extended resources such as \"rdma/hca\"", triggerArgument, name)
@@ -217,7 +217,7 @@ func presetNames() []string {
 	return names
 }
 
-// oneOf lists the accepted values for an error.
+// oneOf returns the accepted values as text for an error message.
 func oneOf(accepted []string) string {
 	quoted := make([]string, len(accepted))
 	for i, text := range accepted {
@@ -226,7 +226,7 @@ func oneOf(accepted []string) string {
 	return strings.Join(quoted, " or ")
 }
 
-// describe describes a YAML value for an error.
+// describe returns a YAML value as text for an error message.
 func describe(value any) string {
 	switch v := value.(type) {
 	case nil:

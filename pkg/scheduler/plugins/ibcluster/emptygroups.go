@@ -16,29 +16,30 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// roundingSlack is how far requests may exceed a node's resources, because sums are rounded. It is less than the
-// smallest amount that can be requested.
+// roundingSlack is the amount by which requests may exceed a node's resources, because sums are rounded. It is less
+// than the smallest amount that can be requested.
 const roundingSlack = 0.5
 
-// emptyGroups holds the node groups as if no pod ran there, and what gangs would lack in them. It is kept as long as
-// groups and nodes do not change. Each group is computed at its first use.
+// emptyGroups holds the node groups as if no pods ran on their nodes, and caches what gangs would still lack in them.
+// The plugin keeps it as long as node groups and nodes do not change. Each node group is computed at its first use.
 type emptyGroups struct {
 	forest *topology.Forest
-	// names are the resources that some node has, including pod slots. Other resources, such as limits.cpu, belong to
-	// quotas, and do not limit a group.
+	// names are the resources that at least one node has, including pod slots. Other resources, such as limits.cpu,
+	// belong to quotas and do not limit a node group.
 	names []v1.ResourceName
 	nodes []emptyNode
 	at    map[string]int
 	known map[*topology.Group]*emptyGroup
-	// equivalent has one emptyGroup for all groups with equal nodes, by the resources of these nodes.
+	// equivalent has one emptyGroup for all node groups whose nodes have equal resources. The key is made of these
+	// resources.
 	equivalent map[string]*emptyGroup
 	classes    map[string]*taskClass
-	// votes caches what gangs lack, by their requests, in this session. lastVotes are the votes of the previous
-	// session.
+	// votes caches the results of vote in this session, by the gang's request and node groups. lastVotes are the
+	// votes of the previous session.
 	votes, lastVotes map[string]string
 }
 
-// emptyNode is a node's amount of each resource.
+// emptyNode is a node and its whole amount of each resource.
 type emptyNode struct {
 	name string
 	node *v1.Node
@@ -57,15 +58,15 @@ func newEmptyGroups(ssn *framework.Session, forest *topology.Forest) *emptyGroup
 	return e
 }
 
-// namesIn returns the resources that some node of the session has, by name.
+// namesIn returns the resources that at least one node of the session has, sorted by name.
 func namesIn(ssn *framework.Session) []v1.ResourceName {
 	names := []v1.ResourceName(ssn.TotalResource.ResourceNames())
 	slices.Sort(names)
 	return names
 }
 
-// isCurrent reports whether the groups and the resources of nodes are still the session's. Unchanged Node objects
-// have unchanged resources.
+// isCurrent reports whether the stored node groups and resources of nodes still match the session. It compares
+// resources only for nodes whose Node object has changed.
 func (e *emptyGroups) isCurrent(ssn *framework.Session, forest *topology.Forest) bool {
 	if e.forest != forest || len(e.nodes) != len(ssn.NodeList) || !slices.Equal(e.names, namesIn(ssn)) {
 		return false
@@ -85,7 +86,7 @@ func (e *emptyGroups) isCurrent(ssn *framework.Session, forest *topology.Forest)
 	return true
 }
 
-// emptyGroups returns the session's node groups as if no pod ran there.
+// emptyGroups returns the session's node groups as if no pods ran on their nodes.
 func (s *session) emptyGroups() *emptyGroups {
 	switch {
 	case s.groupsRead:
@@ -98,8 +99,9 @@ func (s *session) emptyGroups() *emptyGroups {
 	return s.plugin.empty
 }
 
-// vote returns what a gang lacks; empty if nothing. key identifies the gang's request and groups, and find computes
-// the result. A result is cached as long as each session uses it.
+// vote returns the message on the resources that a gang lacks; empty if it lacks none. key identifies the gang's
+// request and node groups. find computes the message if it is not cached. A message stays cached as long as each
+// session uses it.
 func (e *emptyGroups) vote(key []byte, find func() string) string {
 	message, ok := e.votes[string(key)]
 	if ok {
@@ -112,7 +114,7 @@ func (e *emptyGroups) vote(key []byte, find func() string) string {
 	return message
 }
 
-// of returns the group as if it were empty. Groups with equal nodes share one result.
+// of returns the node group as if no pods ran on its nodes. Node groups with equal nodes share one result.
 func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	if known, ok := e.known[group]; ok {
 		return known
@@ -146,7 +148,7 @@ func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	return g
 }
 
-// appendAmounts appends the amount of each resource that some node has.
+// appendAmounts appends the amount of each resource in e.names.
 func (e *emptyGroups) appendAmounts(to []float64, of *api.Resource) []float64 {
 	for _, name := range e.names {
 		to = append(to, of.Get(name))
@@ -154,7 +156,7 @@ func (e *emptyGroups) appendAmounts(to []float64, of *api.Resource) []float64 {
 	return to
 }
 
-// resource converts the amounts to a Resource.
+// resource converts amounts, in the order of e.names, to a Resource.
 func (e *emptyGroups) resource(amounts []float64) *api.Resource {
 	of := api.EmptyResource()
 	for r, name := range e.names {
@@ -170,7 +172,7 @@ func (e *emptyGroups) resource(amounts []float64) *api.Resource {
 	return of
 }
 
-// appendKey appends bytes that are equal for equal amounts.
+// appendKey appends the amounts as bytes for a map key. Equal amounts give equal bytes.
 func appendKey(to []byte, amounts []float64) []byte {
 	for _, amount := range amounts {
 		to = keybytes.Float(to, amount)
@@ -178,11 +180,12 @@ func appendKey(to []byte, amounts []float64) []byte {
 	return to
 }
 
-// emptyGroup is a group whose nodes are empty.
+// emptyGroup is a node group as if no pods ran on its nodes.
 type emptyGroup struct {
 	total *api.Resource
 	nodes []alikeNodes
-	// copiesOf caches, by the class's number, one more than the result of copies; 0 if it was not computed yet.
+	// copiesOf caches the results of copies, by the number of the task class. An entry is the result plus one; 0
+	// means that the result was not computed yet.
 	copiesOf []int
 }
 
@@ -192,7 +195,7 @@ type alikeNodes struct {
 	count int
 }
 
-// copies returns how many members of the class fit on the group's nodes if no other members are placed there.
+// copies returns how many members of the task class fit on the group's nodes if no other pods run there.
 func (g *emptyGroup) copies(k *taskClass) int {
 	if k.number < len(g.copiesOf) && g.copiesOf[k.number] > 0 {
 		return g.copiesOf[k.number] - 1

@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// enqueueable votes against gangs that must be in one group and that no group could ever hold, even if all resources
-// were released. Once such gangs were admitted, their minResources would count as reserved, and gangs that fit would
+// enqueueable votes against the admission of gangs that must be in one node group and that no node group could hold,
+// even if all pods ended. If such a gang were admitted, its minResources would be reserved, and other gangs would
 // wait for these resources.
 func (s *session) enqueueable(obj any) int {
 	job, ok := obj.(*api.JobInfo)
@@ -25,7 +25,7 @@ func (s *session) enqueueable(obj any) int {
 		return util.Abstain
 	}
 	w := s.requests[job.UID]
-	if w == nil { // a Volcano Job has no pods before its admission
+	if w == nil { // the job has no pods: a Volcano Job gets pods only after its admission
 		if said, err := sayingOf(job); err == nil {
 			if read, err := s.plugin.requestOf(job, said, s.forest); err == nil {
 				w = &read
@@ -34,7 +34,7 @@ func (s *session) enqueueable(obj any) int {
 	}
 	groups := s.groupsFor(w)
 	if len(groups) == 0 {
-		return util.Abstain // allocate reports the reason
+		return util.Abstain // any nodes will do, or allocate reports that no group exists
 	}
 	message := s.lessThanMinResources(job, w, groups)
 	if message == "" {
@@ -47,8 +47,8 @@ func (s *session) enqueueable(obj any) int {
 	return util.Reject
 }
 
-// groupsFor returns the groups that may hold a gang with the request; none if the gang need not be in one group, or no
-// group exists.
+// groupsFor returns the node groups that may hold a gang with the request. It returns none if the gang need not be in
+// one node group, or if no such node group exists.
 func (s *session) groupsFor(w *request) []*topology.Group {
 	if w == nil || w.mode != modeRequired {
 		return nil
@@ -60,13 +60,14 @@ func (s *session) groupsFor(w *request) []*topology.Group {
 	return groups
 }
 
-// key identifies the groups in which a gang with the request may be placed. It starts with on, the subject of the vote.
+// key returns the start of a cache key for a vote. It consists of the subject of the vote (on) and the parts of the
+// request that decide in which node groups the gang may be placed.
 func (w *request) key(on string) []byte {
 	return fmt.Appendf(nil, "%s %d %q ", on, w.level, w.clusters)
 }
 
-// lessThanMinResources returns what the largest of the groups lacks of the job's minResources; empty if one of them
-// suffices. Resources that no node has, such as limits.cpu, belong to quotas and are ignored.
+// lessThanMinResources returns a message about the minResources that even the largest of the groups lacks; empty if
+// one of the groups suffices. Resources that no node has, such as limits.cpu, belong to quotas and are ignored.
 func (s *session) lessThanMinResources(job *api.JobInfo, w *request, groups []*topology.Group) string {
 	e := s.emptyGroups()
 	request := e.appendAmounts(nil, job.GetMinResources())
@@ -100,8 +101,9 @@ func (e *emptyGroups) largestLacks(request *api.Resource, groups []*topology.Gro
 	return fmt.Sprintf("no node group is large enough for minResources, even when idle: %s, the largest of %d, has %s", path, len(groups), strings.Join(parts, ", "))
 }
 
-// noRoomForMembers returns which members do not fit into the group that takes most of them; empty if a group may take
-// as many as the job's minimum needs. While fewer pods than that exist, the answer is not known.
+// noRoomForMembers returns a message about the members that do not fit into the best of the groups; empty if a group
+// may take all members that the minimum needs. known is false if the job has fewer pods than its minimum needs, or
+// needs none.
 func (s *session) noRoomForMembers(job *api.JobInfo, w *request, groups []*topology.Group) (message string, known bool) {
 	e, needed := s.emptyGroups(), s.neededAtOnce(job)
 	counts := e.classesOf(job.TaskStatusIndex[api.Pending], needed)

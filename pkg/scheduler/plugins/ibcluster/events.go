@@ -12,23 +12,25 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// Reasons of events and conditions.
+// The reasons of the plugin's events and conditions.
 const (
 	// malformedReason is for a PodGroup with annotations that cannot be parsed.
 	malformedReason = "IBClusterAnnotationInvalid"
 	// ignoredReason is for a PodGroup that overrides the annotations of its pods.
 	ignoredReason = "IBClusterAnnotationIgnored"
-	// splitReason is for a PodGroup whose members are in several groups.
+	// splitReason is for a PodGroup whose members are in several node groups.
 	splitReason = "IBClusterSplit"
-	// twiceReason is for a HyperNode that shares nodes with another of its tier.
+	// twiceReason is for a HyperNode that shares nodes with another HyperNode of the same tier.
 	twiceReason = "NodeInTwoGroups"
 )
 
-// reportEvery is how often a lasting problem is reported again: the API server keeps events for that long.
+// reportEvery is how often a lasting problem is reported again. By default, the API server keeps an event for one
+// hour.
 const reportEvery = time.Hour
 
-// reportProblems sends an event for each problem that is new, or was reported long ago. The recorder drops a repetition of an
-// object's last event, but a HyperNode may have several problems, and may be fixed and become invalid again.
+// reportProblems sends an event for each problem that is new or was last reported at least reportEvery ago. The
+// recorder drops only repetitions of an object's last event. That does not suffice for a HyperNode with several
+// problems, or one that is fixed and becomes invalid again.
 func (p *plugin) reportProblems(ssn *framework.Session, problems []topology.Problem) {
 	reported := make(map[string]time.Time, len(problems))
 	for _, problem := range problems {
@@ -43,7 +45,8 @@ func (p *plugin) reportProblems(ssn *framework.Session, problems []topology.Prob
 	p.reported = reported
 }
 
-// reference returns a reference to the HyperNode for the recorder, which does not know its kind.
+// reference returns a reference to the HyperNode for events. The recorder needs it, because it does not know the kind
+// HyperNode.
 func reference(ssn *framework.Session, hyperNode string) *v1.ObjectReference {
 	return &v1.ObjectReference{
 		APIVersion: topologyv1alpha1.SchemeGroupVersion.String(), Kind: "HyperNode",

@@ -17,26 +17,26 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// cost is the cost of placing a gang in a group.
+// cost is the cost of placing a gang in a node group by evictions.
 type cost struct {
 	// short is how many members do not fit even after all possible evictions.
 	short int
-	// evictions is how many pods must be evicted for the other members.
+	// evictions is how many pods must be evicted so that the other members fit.
 	evictions int
 }
 
-// estimate estimates the cost of each group when an evicting action places the gang's missing members there. It considers requests,
-// the members' node selectors, node affinity and tolerations, and the pods that the plugins allow the action to evict, in the
-// action's order. Each member goes to the node with the fewest victims, which need not be the best choice for the whole gang. Other
-// predicates are not called.
+// estimate estimates the cost of each node group if an evicting action places the gang's missing members there. It
+// considers requests, and the members' node selectors, node affinity and tolerations. It does not call other
+// predicates. Only pods that the plugins allow the action to evict are possible victims, in the action's order. Each
+// member goes to the node with the fewest victims, which need not be the best choice for the whole gang.
 type estimate struct {
 	ssn     *framework.Session
 	action  string
 	members []*api.TaskInfo
 }
 
-// newEstimate returns an estimate for a job without members on nodes. Its members are the ones that the job needs for its minimum,
-// in the order in which actions place them.
+// newEstimate returns an estimate for a job without members on nodes. The estimate is for the members that the job's
+// minimum needs, in the order in which actions place members.
 func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 	e := &estimate{ssn: s.ssn, action: action}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
@@ -57,7 +57,7 @@ func (s *session) newEstimate(job *api.JobInfo, action string) *estimate {
 	return e
 }
 
-// of estimates the group's cost.
+// of estimates the cost of placing the members in the node group.
 func (e *estimate) of(group *topology.Group) cost {
 	rooms := make([]*evictableNode, 0, len(group.Nodes))
 	for _, name := range group.Nodes {
@@ -93,7 +93,8 @@ func (e *estimate) of(group *topology.Group) cost {
 	return c
 }
 
-// sameNodeRules reports whether the two tasks have equal requests and equal rules about nodes, so that both fit on the same nodes.
+// sameNodeRules reports whether the two tasks have equal requests, node selectors, affinity and tolerations, so that
+// both fit on the same nodes.
 func sameNodeRules(l, r *api.TaskInfo) bool {
 	return l.InitResreq.Equal(r.InitResreq, api.Zero) &&
 		equality.Semantic.DeepEqual(l.Pod.Spec.NodeSelector, r.Pod.Spec.NodeSelector) &&
@@ -101,13 +102,13 @@ func sameNodeRules(l, r *api.TaskInfo) bool {
 		equality.Semantic.DeepEqual(l.Pod.Spec.Tolerations, r.Pod.Spec.Tolerations)
 }
 
-// evictableNode is a node, with the room that evictions may make on it for the gang.
+// evictableNode is a node on which pods may be evicted for the gang.
 type evictableNode struct {
 	node *v1.Node
 	idle *api.Resource
 	// victims are the pods that may still be evicted, in the order of eviction.
 	victims []*api.TaskInfo
-	// least is the smallest number of pods that the action evicts on the node.
+	// least is the smallest number of pods that the action evicts on a node that it uses.
 	least int
 	// evictions is how many victims must be evicted for the next member.
 	evictions int
@@ -140,7 +141,7 @@ func (e *estimate) nodeToEvictOn(node *api.NodeInfo) *evictableNode {
 	return r
 }
 
-// mayGo reports whether the action considers evicting the task, before it calls plugins.
+// mayGo reports whether the action considers the task as a victim for the preemptor, before it asks the plugins.
 func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	job, mine := e.ssn.Jobs[task.Job], e.ssn.Jobs[preemptor.Job]
 	if job == nil || !task.Preemptable {
@@ -152,8 +153,8 @@ func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	return api.PreemptableStatus(task.Status) && job.Queue == mine.Queue
 }
 
-// computeCost computes how many victims must be evicted for the next member. It returns false if the member does not fit even
-// after all of them are evicted.
+// computeCost sets evictions to the number of victims that must be evicted for the member. It returns false if the
+// member does not fit even after all victims are evicted.
 func (r *evictableNode) computeCost(member *api.TaskInfo) bool {
 	if r.least > len(r.victims) || !admits(r.node, member.Pod) {
 		return false
@@ -170,7 +171,7 @@ func (r *evictableNode) computeCost(member *api.TaskInfo) bool {
 	}
 }
 
-// placeMember places the member with the evictions that were computed.
+// placeMember places the member on the node after the evictions that computeCost computed.
 func (r *evictableNode) placeMember(member *api.TaskInfo) {
 	for _, victim := range r.victims[:r.evictions] {
 		r.idle.Add(victim.Resreq)
@@ -179,7 +180,7 @@ func (r *evictableNode) placeMember(member *api.TaskInfo) {
 	r.idle.Sub(member.InitResreq)
 }
 
-// admits reports whether the node's taints and labels allow the pod.
+// admits reports whether the node's taints and labels allow the pod on the node.
 func admits(node *v1.Node, pod *v1.Pod) bool {
 	taints := node.Spec.Taints
 	if node.Spec.Unschedulable {
@@ -195,7 +196,7 @@ func admits(node *v1.Node, pod *v1.Pod) bool {
 	return err == nil && matches
 }
 
-// roomHeap is a heap with the cheapest node on top, the first by name among equals.
+// roomHeap is a heap of nodes. The node with the fewest evictions is on top; among equals, the first node by name.
 type roomHeap []*evictableNode
 
 func (h roomHeap) Len() int { return len(h) }

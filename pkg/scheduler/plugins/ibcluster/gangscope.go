@@ -13,36 +13,40 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// gangScope is the set of groups that currently may take a gang's members that are still to be placed.
+// gangScope is the set of node groups in which the members of a gang that are still to be placed may currently be
+// placed.
 type gangScope struct {
 	*request
-	// candidates are the groups at the gang's level that may hold it, by path. allowed is the set of candidates; nil if
-	// all groups are candidates.
+	// candidates are the node groups at the gang's level that may hold the gang, sorted by path. allowed is the same
+	// as a set; nil if all node groups of the level are candidates.
 	candidates []*topology.Group
 	allowed    map[*topology.Group]bool
-	// refused are the groups that are no candidates, with the reasons.
+	// refused are the node groups of the level that are not candidates, with the reasons.
 	refused []refusal
-	// currentGroup is the group at the gang's level that holds its placed members, or most of them; nil if no member is
-	// placed.
+	// currentGroup is the node group at the gang's level that holds its placed members, or most of them. It is nil if
+	// no member is placed in a node group.
 	currentGroup *topology.Group
-	// outsideGroups reports whether members are placed, but only on nodes that are in no group.
+	// outsideGroups reports whether members are placed, but only on nodes that are in no node group.
 	outsideGroups bool
-	// splitDescription describes where settled members are, if these are in several groups or outside of groups.
+	// splitDescription says where settled members are, if they are in several node groups or some are outside of node
+	// groups; otherwise empty.
 	splitDescription string
-	// settled reports whether a member was placed before this session or is handed over to be bound, so that
-	// currentGroup cannot change.
+	// settled reports whether a member was placed before this session or is handed over to be bound. currentGroup can
+	// then no longer change.
 	settled bool
-	// members counts the placed members in each group of every level. nominated counts the nominated ones.
+	// members counts the placed members in each node group of every level. nominated counts the members with a
+	// nominated node.
 	members, nominated map[*topology.Group]int
-	// action is set if the scope is valid for that evicting action only.
+	// action is the evicting action that the scope is for. It is empty for a scope that is valid in all other
+	// actions.
 	action string
-	// verdict is the predicate's verdict on nodes outside of the candidates.
+	// verdict is the predicate's result for nodes outside of the candidates.
 	verdict []*api.Status
-	// key is equal for scopes of the job with the same verdicts on every node.
+	// key identifies the predicate's results. Scopes of a job with equal keys have the same result on every node.
 	key string
 }
 
-// maxListed bounds how many groups a message lists.
+// maxListed limits how many node groups or resources a message lists.
 const maxListed = 4
 
 type refusal struct {
@@ -50,11 +54,11 @@ type refusal struct {
 	reason string
 }
 
-// placed are the statuses of members that hold a node. A member that is being deleted does not count, because its
-// successor may be placed with the gang anywhere.
+// placed are the statuses of members that have a node, also of members placed in this session. A member that is being
+// deleted does not count, because its replacement may be placed in another node group with the gang.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 
-// scopeOf returns the job's scope for the running action. The job must have a request.
+// scopeOf returns the job's gangScope for the running action. The job must have an entry in requests.
 func (s *session) scopeOf(job *api.JobInfo) *gangScope {
 	action := ""
 	if evicts(s.ssn.Action) {
@@ -102,7 +106,7 @@ func (s *session) newScope(job *api.JobInfo, action string) *gangScope {
 	return p
 }
 
-// keyFor returns a key of all inputs of the predicate.
+// keyFor returns a key of everything that decides the predicate's results for the job.
 func (p *gangScope) keyFor(job *api.JobInfo) string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%s %d %s", job.UID, p.verdict[0].Code, p.verdict[0].Reason)
@@ -115,7 +119,7 @@ func (p *gangScope) keyFor(job *api.JobInfo) string {
 	return key.String()
 }
 
-// locate finds where the job's members are.
+// locate sets the fields of the scope that say in which node groups the job's members are placed or nominated.
 func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	settled, outside := map[*topology.Group]int{}, map[string]bool{}
 	for _, status := range placed {
@@ -150,20 +154,21 @@ func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// tentative reports whether backfill has placed the member while its gang waits for other members. The member is not
-// bound there, so its node does not decide in which group an action evicts pods for the gang.
+// tentative reports whether the member was placed by action backfill while its gang still waits for other members.
+// Such a member is not bound there, so its node does not decide in which node group an action evicts pods for the
+// gang.
 func (s *session) tentative(job *api.JobInfo, task *api.TaskInfo) bool {
 	return task.Status == api.Allocated && task.BestEffort && !s.ssn.JobReady(job)
 }
 
-// count counts one more placed member in the narrowest group and in all wider groups that contain it.
+// count counts one more placed member in the given group and in all wider groups that contain it.
 func (p *gangScope) count(narrowest *topology.Group) {
 	for g := narrowest; g != nil; g = g.Parent {
 		p.members[g]++
 	}
 }
 
-// most returns the group with the highest count, the first by path among equals.
+// most returns the group with the highest count. Of groups with equal counts, it returns the first by path.
 func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topology.Group) {
 	for _, g := range groups {
 		if counts[g] > 0 && (best == nil || counts[g] > counts[best]) {
@@ -173,7 +178,7 @@ func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topol
 	return best
 }
 
-// list names the groups with nonzero counts, and their counts; only the first by path if there are many.
+// list returns the paths and counts of the groups with nonzero counts as text. It lists at most maxListed groups.
 func list(groups []*topology.Group, counts map[*topology.Group]int) string {
 	var names []string
 	more := 0
@@ -193,7 +198,7 @@ func list(groups []*topology.Group, counts map[*topology.Group]int) string {
 	return text
 }
 
-// some names the nodes; only the first by name if there are many.
+// some returns the name of the first node, and the number of the other nodes, as text.
 func some(nodes map[string]bool) string {
 	names := make([]string, 0, len(nodes))
 	for name := range nodes {
@@ -206,7 +211,7 @@ func some(nodes map[string]bool) string {
 	return fmt.Sprintf("node %s and %d more", names[0], len(names)-1)
 }
 
-// restrict keeps the candidates that pass accepts, and records the reason for the other candidates.
+// restrict keeps the candidates for which pass returns true, and records the reason for the other candidates.
 func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	var kept, refused []*topology.Group
 	for _, g := range p.candidates {
@@ -222,7 +227,8 @@ func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	}
 }
 
-// restrictToAffinityGroup restricts the scope to the cluster that holds the other PodGroups of the affinity group.
+// restrictToAffinityGroup restricts the scope to the cluster that holds the other PodGroups of the job's affinity
+// group.
 func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 	related := s.groupOf[job.UID]
 	if related == "" {
@@ -255,9 +261,9 @@ func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// restrictToCurrentGroup restricts the scope to the group that holds the placed members, if the gang must be in one
-// group. If the members are in no group, the gang waits: their nodes' labels may come back, and another cluster would
-// be the wrong one.
+// restrictToCurrentGroup restricts the scope to the node group that holds the placed members, if the gang must be in
+// one node group. If the placed members are in no node group, it refuses all of them: the labels of the members'
+// nodes may come back, and the gang would then be split.
 func (s *session) restrictToCurrentGroup(p *gangScope) {
 	if p.mode != modeRequired {
 		return

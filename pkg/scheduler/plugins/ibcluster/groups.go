@@ -20,7 +20,8 @@ func (s *session) Placement(job *api.JobInfo) (framework.Placement, error) {
 	return framework.Placement{NodeGroups: groups}, err
 }
 
-// nodeGroups returns the groups that may hold the job's tasks; nil without a preference.
+// nodeGroups returns the node groups that must or should hold the job's tasks; nil if the job may use any nodes
+// equally.
 func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	if s.requests[job.UID] == nil {
 		return nil, nil
@@ -58,7 +59,7 @@ func (s *session) nodeGroups(job *api.JobInfo) (*framework.NodeGroups, error) {
 	return groups, nil
 }
 
-// noGroups returns an error that says why the level has no group.
+// noGroups returns an error that says why the level has no node group.
 func (s *session) noGroups(level int) error {
 	switch {
 	case s.unread != "":

@@ -10,14 +10,16 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// outage is how long the resources promised to a gang stay reserved after no group can hold the gang any longer. A node that is
-// briefly unavailable, as when its kubelet restarts, must not cost the gang its admission. Kubernetes gives pods on a node that
-// is not ready the same time.
+// outage is how long resources stay reserved for an admitted gang that no node group can hold any longer. A node that
+// is unavailable for a short time, for example while its kubelet restarts, must not cost the gang its admission.
+// Kubernetes keeps pods on a node that is not ready equally long.
 const outage = 5 * time.Minute
 
-// Infeasible implements framework.InfeasibilityChecker, for gangs that must be in one group and that no group could hold, even if
-// all resources were released. Such a gang is admitted if its pods, like a Volcano Job's, are created only afterwards.
-// Infeasible returns false if members are placed. It ignores minResources, because users may raise them.
+// Infeasible implements framework.InfeasibilityChecker. It returns true for an admitted gang that must be in one node
+// group, if no node group could hold it even if all pods ended. Such a gang is admitted if its pods are created only
+// after its admission, like the pods of a Volcano Job.
+//
+// Infeasible returns false if members are placed. It ignores minResources, because users may set them too high.
 func (p *plugin) Infeasible(ssn *framework.Session, job *api.JobInfo) bool {
 	s := p.open(ssn)
 	if !s.votes {
@@ -43,7 +45,7 @@ func (p *plugin) Infeasible(ssn *framework.Session, job *api.JobInfo) bool {
 	return true
 }
 
-// forgetHoldable drops the records of gangs that no longer exist.
+// forgetHoldable removes the entries of holdable for gangs that no longer exist.
 func (p *plugin) forgetHoldable(ssn *framework.Session) {
 	for uid := range p.holdable {
 		if ssn.Jobs[uid] == nil {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ibcluster keeps a gang in one InfiniBand cluster: a group of nodes named by labels or HyperNodes.
+// Package ibcluster keeps a gang in one InfiniBand cluster. A cluster is a node group, which labels of nodes or
+// HyperNodes define.
 //
-// Package topology reads the groups, and annotations.go the gang's rules from its PodGroup's annotations. The groups
-// open to further members follow from both, and from the members already placed (gangscope.go). The plugin passes them
-// to allocate (groups.go, score.go) and enforces them in every action (predicate.go). A gang that no empty group could
-// hold (emptygroups.go, wantedmembers.go) is not admitted (enqueue.go), or gets no promised resources (infeasible.go).
-// For evicting actions the plugin chooses the cluster with the fewest evictions (target.go, evictions.go). Before a
-// member is bound, it checks that the node is still in its group (prebind.go).
+//   - Package topology reads the node groups. annotations.go reads the gang's rules from annotations.
+//   - gangscope.go computes in which node groups further members of a gang may be placed.
+//   - groups.go and score.go pass these node groups to allocate. predicate.go enforces them in every action.
+//   - enqueue.go refuses to admit a gang that no node group could hold even if it were empty. infeasible.go releases the
+//     resources reserved for such a gang. Both use emptygroups.go and wantedmembers.go.
+//   - target.go and evictions.go choose the node group with the fewest evictions for preempt and reclaim.
+//   - prebind.go checks, before a member is bound, that its node is still in the same node group.
 package ibcluster
 
 import (
@@ -38,7 +40,7 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// New builds the plugin. It fails where Spec().Validate does.
+// New builds the plugin. It returns an error for the same arguments that Spec().Validate rejects.
 func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
 	settings, err := load(args)
 	if err != nil {
@@ -57,18 +59,22 @@ func New(args framework.Arguments, h framework.Handle) (framework.Plugin, error)
 type plugin struct {
 	settings
 	recorder record.EventRecorder
-	// The source of groups is labels or hyperNodes; the other is nil. It keeps the last forest while nothing changes.
+	// Exactly one of labels and hyperNodes is set: the source of the node groups. It caches the node groups while
+	// they do not change.
 	labels     *topology.Labels
 	hyperNodes *topology.HyperNodes
 	// present returns the current groups of nodes, for pre-bind steps.
 	present *presentGroups
-	// reported are the reported problems of the forest, and when each was reported.
+	// reported has the problems of node groups that were reported, and when each was reported.
 	reported map[string]time.Time
-	// tried are the groups, by path, that an action has tried for a gang without success.
+	// tried has, for each gang and action, the paths of the node groups that the action has tried for the gang
+	// without success.
 	tried map[target]map[string]bool
-	// holdable is when a group could last hold each admitted gang without placed members.
+	// holdable has, for each admitted gang without placed members, the last time when some node group could hold the
+	// gang.
 	holdable map[api.JobID]time.Time
-	// empty is the basis of votes, kept from session to session; nil before the first vote.
+	// empty has the node groups as if no pods ran, on which votes on admission are based. It outlives sessions, and
+	// is nil before the first vote.
 	empty *emptyGroups
 	// session is the open session.
 	session *session

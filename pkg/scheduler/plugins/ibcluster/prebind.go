@@ -16,19 +16,20 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// placedIn is the pre-bind step of one session. It runs in the member's chain, and again when its gang is about to be
-// bound. It outlives the session, so it keeps only the gangs' rules and the session's groups, which do not change.
+// placedIn is the pre-bind step of one session. It runs in the member's chain, and again as the pre-commit check
+// before the gang is bound. The step may run after its session has closed, so it keeps only the gangs' rules and the
+// session's node groups, which do not change.
 //
-// A member passes if its node is still in the group that it was in when the gang was placed. So each member is checked
-// alone: however nodes move, bound members are in one group. If a whole group is renamed, its members fail and are
-// placed again in a later session.
+// A member passes if its node is still in the node group in which it was when the gang was placed. So each member can
+// be checked by itself, and all bound members are in one node group even if nodes move. If a whole node group is
+// renamed, its members fail and are placed again in a later session.
 type placedIn struct {
 	forest   *topology.Forest
 	requests map[api.JobID]*request
 	now      *presentGroups
 }
 
-// addPreBind adds the step if a gang needs it: without steps members are bound at once.
+// addPreBind adds the pre-bind step if a gang needs the step. Without any step, members are bound at once.
 func (s *session) addPreBind() {
 	for _, w := range s.requests {
 		if w.binds() {
@@ -39,7 +40,8 @@ func (s *session) addPreBind() {
 	}
 }
 
-// preBind refuses a node that has since moved out of the groups in which the gang may be placed.
+// preBind refuses a node that has left its node group, or the clusters allowed for the gang, since the gang was
+// placed.
 func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 	w := p.requests[task.Job]
 	if w == nil || !w.binds() {
@@ -47,7 +49,7 @@ func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 	}
 	level := w.level
 	if w.mode == modePreferred {
-		level = 0 // the listed clusters are groups of the widest level
+		level = 0 // ClustersAnnotation lists groups of the widest level
 	}
 	then := p.forest.Levels()
 	is, levels, there := p.now.of(node)
@@ -72,8 +74,8 @@ func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 
 const mustLieTogether = "the gang must be in one node group"
 
-// levelNow returns the index of the level among the current levels, which may differ if tiers of HyperNodes were added
-// or removed; -1 if it no longer exists.
+// levelNow returns the index, among the current levels, of a level of the session (then). The index may differ if
+// tiers of HyperNodes were added or removed. It is -1 if the level no longer exists.
 func levelNow(then []topology.Level, level int, now []topology.Level) int {
 	if level >= len(then) {
 		return -1
@@ -88,14 +90,14 @@ func pathOf(g *topology.Group) string {
 	return g.Path()
 }
 
-// presentGroups returns the current groups of nodes, as informers show them. It is safe for concurrent use.
+// presentGroups reads the current node groups of nodes from informers. It is safe for concurrent use.
 type presentGroups struct {
 	nodes corelisters.NodeLister
 	keys  []string
-	// tree returns the HyperNodes; nil if labels name the groups.
+	// tree returns the current HyperNodes; nil if labels define the node groups.
 	tree func() *api.HyperNodesInfo
 
-	// mu guards the data last read from the HyperNodes, and is held while they are read.
+	// mu guards the fields below. hyperNodeForest also holds mu while it reads the HyperNodes.
 	mu         sync.Mutex
 	hyperNodes *topology.HyperNodes
 	read       *api.HyperNodesInfo
@@ -110,7 +112,8 @@ func newPresentGroups(s settings, h framework.Handle) *presentGroups {
 	return p
 }
 
-// of returns the narrowest group of the node, and the existing levels; false if the node does not exist.
+// of returns the narrowest node group that has the node, and the current levels. It returns false if the node does
+// not exist.
 func (p *presentGroups) of(name string) (*topology.Group, []topology.Level, bool) {
 	node, err := p.nodes.Get(name)
 	if err != nil { // a lister's only error is NotFound
@@ -125,7 +128,8 @@ func (p *presentGroups) of(name string) (*topology.Group, []topology.Level, bool
 	return forest.Narrowest(name), forest.Levels(), true
 }
 
-// hyperNodeForest returns the forest. It reads the HyperNodes again if they or their members have changed.
+// hyperNodeForest returns the node groups that HyperNodes define. It reads the HyperNodes again if they or their
+// nodes have changed.
 func (p *presentGroups) hyperNodeForest() *topology.Forest {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,8 +139,8 @@ func (p *presentGroups) hyperNodeForest() *topology.Forest {
 	return p.forest
 }
 
-// same reports whether two groups, at two times, are the same group. HyperNodes have unique names anywhere in the tree;
-// values of labels are unique within the values of the wider labels.
+// same reports whether was and is, read at two times, are the same node group. A HyperNode's name is unique. A label
+// value is unique only within its wider node group, so paths are compared.
 func (p *presentGroups) same(was, is *topology.Group) bool {
 	if was == nil || is == nil {
 		return was == is
@@ -147,7 +151,7 @@ func (p *presentGroups) same(was, is *topology.Group) bool {
 	return was.Path() == is.Path()
 }
 
-// by names the source of the groups of a level: a label, or the HyperNodes of a tier.
+// by returns, as text, the source of the node groups of a level: labels, or the HyperNodes of a tier.
 func (p *presentGroups) by(levels []topology.Level, level int) string {
 	switch {
 	case p.tree != nil && level < len(levels):

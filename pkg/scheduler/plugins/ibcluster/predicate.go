@@ -10,9 +10,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// predicate refuses nodes outside of the groups in which a required gang may be placed, and outside of its current
-// group. For a preferred gang it refuses nodes outside of the clusters that it lists. So actions without support for
-// node groups cannot place a member outside.
+// predicate refuses nodes outside of the node groups in which a gang with mode required may be placed. For a gang
+// with mode preferred, it refuses nodes outside of the clusters that the gang lists. Actions that do not use node
+// groups thus cannot place a member outside.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	w := s.requests[task.Job]
 	if w == nil || !w.binds() {
@@ -25,7 +25,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(task, node, p.verdict...)
 }
 
-// admits reports whether members may use a node whose narrowest group is this one.
+// admits reports whether members may be placed on a node with the given narrowest node group.
 func (p *gangScope) admits(narrowest *topology.Group) bool {
 	if p.mode == modePreferred {
 		cluster := narrowest.At(0)
@@ -35,9 +35,9 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 	return group != nil && (p.allowed == nil || p.allowed[group])
 }
 
-// verdictElsewhere returns the predicate's verdict on nodes outside of the candidates. No eviction helps there, so preempt, reclaim and
-// nominations avoid these nodes. The exception is a gang restricted only by placements of this session, which may be reverted: later
-// actions may still use those nodes.
+// verdictElsewhere returns the predicate's result for nodes outside of the candidates. It says that evictions do not
+// help, so that preempt, reclaim and nominations avoid these nodes. It does not say so for a gang that is restricted
+// only by placements of this session: these may be reverted, and later actions may then use the nodes.
 func (p *gangScope) verdictElsewhere() []*api.Status {
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups allowed for the gang"}
 	switch {

@@ -8,8 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The parts of a group's score before the weight. How full the group becomes is worth up to fillScore. The gang's
-// current group, and the group to which its members are nominated, are worth more than that.
+// The largest values of the parts of a node group's score, before the weight. fillScore is for how full the node
+// group becomes. nominatedScore and memberScore are for node groups that already have nominated or placed members of
+// the gang, and count more.
 const (
 	fillScore      = 100
 	nominatedScore = 200
@@ -18,9 +19,9 @@ const (
 
 // ScoreNodeGroup implements framework.PlacementScorer.
 //
-// With strategy tightest, the score grows with the share of the group's room that the gang takes: a fuller group is
-// better, which leaves the largest groups whole for gangs that need them. With strategy emptiest, it grows with the
-// share that remains.
+// With strategy tightest, the score grows with the part of the node group's free capacity that the gang takes. This
+// leaves the emptiest node groups for gangs that need a whole one. With strategy emptiest, the score grows with the
+// part that stays free.
 func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTrial) (float64, error) {
 	if s.requests[job.UID] == nil {
 		return 0, nil
@@ -38,8 +39,8 @@ func (s *session) ScoreNodeGroup(job *api.JobInfo, trial *framework.NodeGroupTri
 // BeforeTrial implements framework.PlacementScorer.
 func (s *session) BeforeTrial() bool { return true }
 
-// part returns worth for a group that has all of the gang's members, between worth/2 and worth for a group that has
-// some, and 0 for a group that has none.
+// part returns worth if the node group has all of the gang's members, a value between worth/2 and worth if it has
+// some of them, and 0 if it has none.
 func part(worth float64, has, all int) float64 {
 	if has == 0 {
 		return 0

@@ -21,38 +21,42 @@ type session struct {
 	plugin *plugin
 	ssn    *framework.Session
 	forest *topology.Forest
-	// unread is why the forest could not be read; empty if it was.
+	// unread is the reason why the node groups could not be read; empty if they could be read.
 	unread string
-	// requests are the requests of the jobs with pending tasks. malformed are the errors in the annotations of other
-	// jobs. Both are complete when the session is open.
+	// requests has the parsed annotations of jobs with pending tasks, except jobs with mode none. malformed has the
+	// errors in the annotations of jobs whose annotations cannot be parsed. Both do not change after open has
+	// returned.
 	requests  map[api.JobID]*request
 	malformed map[api.JobID]string
-	// affinityGroups are the members of each affinity group, by name. groupOf is the affinity group of each job. Both
-	// cover the namespaces of jobs that are to be placed in an affinity group.
+	// affinityGroups has the jobs of each affinity group, by "namespace/name". groupOf has the affinity group of each
+	// job. Both cover only namespaces with a pending job in an affinity group.
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
-	// groupsRead reports whether the plugin's empty groups were brought up to date in this session.
+	// groupsRead reports whether plugin.empty was brought up to date in this session.
 	groupsRead bool
-	// votes reports whether the configuration enables the plugin's vote on admission.
+	// votes reports whether the configuration enables the plugin's votes on admission.
 	votes bool
-	// neverFits are the admitted gangs that no group could hold, with the limiting resource.
+	// neverFits has the admitted gangs that no node group could hold even if it were empty, with a message that says
+	// why.
 	neverFits map[api.JobID]string
 
 	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
 	mu sync.RWMutex
-	// scopes are dropped when a member of the job, or of its affinity group, is placed or removed.
+	// scopes caches the scope of each job. An entry is removed when a task is placed or removed that may change the
+	// scope.
 	scopes map[api.JobID]*gangScope
-	// targets are the groups that evicting actions are restricted to; nil for a gang that evictions help in no group.
+	// targets has, for each gang and evicting action, the node group in which the action may place the gang; nil if
+	// the gang has no candidates.
 	targets map[target]*topology.Group
 }
 
-// target identifies a gang and the action that a group was chosen for.
+// target identifies a gang and an evicting action, for which one node group is chosen.
 type target struct {
 	job    api.JobID
 	action string
 }
 
-// open returns the plugin's state in the session, and creates it at the first call.
+// open returns the plugin's state for the session. The first call in a session creates the state.
 func (p *plugin) open(ssn *framework.Session) *session {
 	if p.session != nil && p.session.ssn == ssn {
 		return p.session
@@ -63,7 +67,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, neverFits: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
-	option, _ := ssn.PluginOption(Name) // read before PredicateFirst moves the extension point
+	option, _ := ssn.PluginOption(Name) // read now, because PredicateFirst moves the plugin to another tier
 	s.votes = option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}
@@ -109,7 +113,7 @@ func hyperNodesOf(infos api.HyperNodeInfoMap, nodes map[string]sets.Set[string])
 	return hyperNodes
 }
 
-// readJob parses the job's request, if it may matter in this session.
+// readJob parses the job's annotations if the job has pending tasks.
 func (s *session) readJob(job *api.JobInfo) {
 	if len(job.TaskStatusIndex[api.Pending]) == 0 {
 		return
@@ -123,7 +127,7 @@ func (s *session) readJob(job *api.JobInfo) {
 	case err != nil:
 		text := brief.Text(err.Error())
 		s.malformed[job.UID] = text
-		job.JobFitErrors = text // the gang plugin copies it into the PodGroup's condition
+		job.JobFitErrors = text // the gang plugin copies this text into the PodGroup's condition
 		s.ssn.RecordPodGroupEvent(job.PodGroup, v1.EventTypeWarning, malformedReason, text)
 		return
 	case w.mode != modeNone:
@@ -134,7 +138,8 @@ func (s *session) readJob(job *api.JobInfo) {
 	}
 }
 
-// readCompany records the job's affinity group. The group matters to other jobs even if the job's other annotations are invalid.
+// readCompany records the affinity group of the job. It does so even if other annotations of the job are invalid,
+// because the job's placed members restrict other jobs of the affinity group.
 func (s *session) readCompany(job *api.JobInfo) {
 	name := groupNameOf(job)
 	if w := s.requests[job.UID]; w != nil {
@@ -148,7 +153,7 @@ func (s *session) readCompany(job *api.JobInfo) {
 	s.affinityGroups[group] = append(s.affinityGroups[group], job)
 }
 
-// valid refuses gangs with malformed annotations, in every action.
+// valid is the plugin's JobValid function, which all actions call. It refuses gangs with malformed annotations.
 func (s *session) valid(obj any) *api.ValidateResult {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {
@@ -166,8 +171,8 @@ func (s *session) SignTask(*api.TaskInfo) framework.CacheScope { return framewor
 // PodKeys implements framework.Signer.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// SignJob implements framework.Signer. All jobs without a restriction share their verdicts. For others the key is the scope's,
-// which changes when a member is placed.
+// SignJob implements framework.Signer. All jobs that may use all nodes share their filter results. For other jobs the
+// key is the key of their scope, which changes when a placed member changes the allowed node groups.
 func (s *session) SignJob(job *api.JobInfo) string {
 	if w := s.requests[job.UID]; w == nil || !w.binds() {
 		return ""
@@ -182,8 +187,9 @@ func (s *session) eventHandler() *vcframework.EventHandler {
 	}
 }
 
-// changed drops the scopes that change when the task is placed (by is 1) or removed (by is -1). If the gang's placed members do
-// not restrict its scope, or the task is in the gang's current group, only the count of members changes.
+// changed removes the cached scopes that may change because the task was placed (by is 1) or removed (by is -1). If a
+// placed task does not restrict its gang, or is in the gang's current node group, only the scope's count of members
+// changes.
 func (s *session) changed(task *api.TaskInfo, by int) {
 	related := s.groupOf[task.Job]
 	if s.requests[task.Job] == nil && related == "" {

@@ -13,15 +13,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// saying is a set of the plugin's annotations, and the object that has them.
+// saying has annotations of the plugin, and the object from which they were read.
 type saying struct {
-	// annotations are the plugin's annotations.
 	annotations map[string]string
-	// pod is the name of the pod that has the annotations; empty for the PodGroup.
+	// pod is the name of the pod that has the annotations; empty if the PodGroup has them.
 	pod string
 }
 
-// on returns the text that follows the name of an annotation in a message.
+// on returns the text that follows the key of an annotation in a message: it names the pod, or is empty for a
+// PodGroup.
 func (s saying) on() string {
 	if s.pod == "" {
 		return ""
@@ -29,12 +29,13 @@ func (s saying) on() string {
 	return " of pod " + s.pod
 }
 
-// sayingOf returns the annotations of the plugin that apply to the job. The PodGroup's apply if it has any. Otherwise the
-// pods' apply, because templates of workloads apply to pods and not to PodGroups. A pod without such annotations follows the
-// other pods. Contradicting pods are an error.
+// sayingOf returns the plugin's annotations that apply to the job. If the PodGroup has such annotations, they apply.
+// Otherwise the pods' annotations apply, because workloads have templates for pods but not for PodGroups. A pod
+// without such annotations follows the other pods. If pods have different annotations, sayingOf returns an error.
 //
-// Pods still to be placed take precedence over placed ones: while a StatefulSet is updated, placed pods have the former
-// annotations. If no pod to be placed has annotations of the plugin, the annotations of placed pods apply if they agree.
+// Pending pods take precedence over placed pods, because placed pods have the former annotations while a StatefulSet
+// is updated. If no pending pod has annotations of the plugin, the annotations of placed pods apply if they are
+// equal.
 func sayingOf(job *api.JobInfo) (saying, error) {
 	if hasAny(job.PodGroup.Annotations) {
 		return saying{annotations: own(job.PodGroup.Annotations)}, nil
@@ -59,8 +60,8 @@ func sayingOf(job *api.JobInfo) (saying, error) {
 	return among, nil
 }
 
-// sayingAmong returns the plugin's annotations of the first task, by name, that has any. other is the first task that
-// contradicts them; nil if none does.
+// sayingAmong returns the plugin's annotations of the first task, by name, that has any. other is the first task, by
+// name, with different annotations of the plugin; nil if there is none.
 func sayingAmong(tasks api.TasksMap) (said saying, other *api.TaskInfo) {
 	speaker := firstByName(tasks, func(task *api.TaskInfo) bool { return hasAny(task.Pod.Annotations) })
 	if speaker == nil {
@@ -70,8 +71,8 @@ func sayingAmong(tasks api.TasksMap) (said saying, other *api.TaskInfo) {
 	return said, firstByName(tasks, func(task *api.TaskInfo) bool { return contradicts(task.Pod.Annotations, said.annotations) })
 }
 
-// untaken returns the annotation of a pod to be placed that is ignored because the PodGroup's annotations differ; empty
-// if there is none.
+// untaken returns a message about an annotation of a pending pod that is ignored, because the PodGroup's annotations
+// differ; empty if no annotation is ignored.
 func (s saying) untaken(job *api.JobInfo) string {
 	if s.pod != "" || len(s.annotations) == 0 {
 		return ""
@@ -85,8 +86,8 @@ func (s saying) untaken(job *api.JobInfo) string {
 		brief.Cut(key, maxKey), valueIn(other.Pod.Annotations, key), other.Name, valueIn(s.annotations, key))
 }
 
-// groupNameOf returns the affinity group of a job without reading its other settings: the one that the PodGroup names
-// if it has annotations of the plugin, or else the first one by name that a pod names.
+// groupNameOf returns the affinity group of a job without parsing other annotations. If the PodGroup has annotations
+// of the plugin, they decide. Otherwise it is the first affinity group, by name, that a pod of the job names.
 func groupNameOf(job *api.JobInfo) string {
 	if hasAny(job.PodGroup.Annotations) {
 		return job.PodGroup.Annotations[AffinityGroupAnnotation]
@@ -119,8 +120,8 @@ func own(annotations map[string]string) map[string]string {
 	return found
 }
 
-// contradicts reports whether the annotations contain some of the plugin's annotations, but not exactly the ones in
-// said. It allocates no memory, because it is called for every pending pod in every session.
+// contradicts reports whether annotations has at least one annotation of the plugin, and its annotations of the
+// plugin differ from said. It allocates no memory, because it is called for every pending pod in every session.
 func contradicts(annotations, said map[string]string) bool {
 	same := 0
 	for key, value := range annotations {
@@ -135,7 +136,8 @@ func contradicts(annotations, said map[string]string) bool {
 	return same > 0 && same < len(said)
 }
 
-// firstDifference returns the plugin's first key whose values differ.
+// firstDifference returns the first key of the plugin's annotations that has different values in said and
+// annotations.
 func firstDifference(said, annotations map[string]string) string {
 	others := own(annotations)
 	keys := slices.Sorted(maps.Keys(said))

@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// The actions that evict for a gang's members, one member after the other.
+// The actions that evict pods for the members of a gang, for one member after the other.
 const (
 	preemptAction = "preempt"
 	reclaimAction = "reclaim"
@@ -19,9 +19,9 @@ const (
 
 func evicts(action string) bool { return action == preemptAction || action == reclaimAction }
 
-// restrictToTarget restricts the scope to one candidate, so that the action nominates the gang's members in one group.
-// It is the candidate with the fewest estimated evictions among groups that the action has not tried without success
-// since the gang was last nominated. The choice stays the same for the session.
+// restrictToTarget restricts the scope to one candidate, so that the evicting action places all members of the gang
+// in one node group. It chooses the candidate with the lowest estimated cost. Candidates that the action has tried
+// without success are left out until all were tried. The choice stays the same in a session.
 func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 	key := target{job.UID, p.action}
 	group, picked := s.targets[key]
@@ -51,8 +51,8 @@ func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {
 	})
 }
 
-// rememberTried records the chosen groups in which no member was placed. It drops the records of gangs with placed
-// members, and of gangs that no longer exist.
+// rememberTried records, in tried, the chosen node groups in which no member was placed. It removes the records of
+// gangs with placed members, and of gangs that no longer exist.
 func (p *plugin) rememberTried(s *session) {
 	for key := range p.tried {
 		if s.ssn.Jobs[key.job] == nil {

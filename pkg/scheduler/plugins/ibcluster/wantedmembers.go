@@ -18,53 +18,60 @@ import (
 )
 
 const (
-	// maxComparedClasses bounds how many classes of members of a gang are compared with each other and counted on nodes;
-	// more classes are merged. This takes microseconds for each different group.
+	// maxComparedClasses limits how many task classes of a gang are compared with each other and counted on nodes. If
+	// a gang has more classes, similar classes are merged. A check then takes microseconds for each different node
+	// group.
 	maxComparedClasses = 64
-	// maxKnownClasses bounds how many classes of members are kept across gangs: each takes some bytes in each group.
+	// maxKnownClasses limits how many task classes of all gangs are kept in memory. Each class takes some bytes in
+	// each node group.
 	maxKnownClasses = 1 << 15
 )
 
-// taskClass is the set of members with equal requests.
+// taskClass is a set of members with equal requests.
 type taskClass struct {
-	// number identifies the class as long as the empty groups are kept.
+	// number identifies the class in an emptyGroups.
 	number int
-	// request is the requested amount of each resource that some node has.
+	// request is the requested amount of each resource in emptyGroups.names.
 	request []float64
 }
 
-// classCounts is the number of a gang's pending members of each class, without members that request nothing.
+// classCounts has the number of a gang's pending members of each class. Members without requests are left out.
 type classCounts map[*taskClass]int
 
-// wantedMembers holds a gang's pending members by their requests, and the number that must be in one group at once.
+// wantedMembers holds a gang's pending members by task class. needed is the number of members that must be in one
+// node group at once.
 type wantedMembers struct {
 	*emptyGroups
 	needed int
-	// ascending lists, by resource, the members in ascending order of their request.
+	// ascending has, for each resource, the members in ascending order of their request for the resource.
 	ascending []leastFirst
-	// classes are the classes to compare: the members' classes, or fewer with smaller requests that stand for them.
+	// classes are the task classes to compare. If the members have too many classes, classes are merged; a merged
+	// class has the smallest requests.
 	classes []wantedClass
 }
 
-// wantedClass is one of several classes of a gang's members.
+// wantedClass is a task class with the number of the gang's members in it.
 type wantedClass struct {
 	*taskClass
 	count int
-	// orMore reports whether the class also stands for members with larger requests.
+	// orMore reports whether the class was merged from several classes, so that some of its members request more than
+	// the class.
 	orMore bool
-	// larger are the indexes of the classes that request at least as much of everything, including this class.
+	// larger are the indexes of the classes that request at least as much of every resource as this class. This class
+	// is one of them.
 	larger []int
 }
 
-// leastFirst lists a gang's members in ascending order of their request for a resource: for each class the request of
-// one member, and up to and including that class the number of members and the sum of their requests.
+// leastFirst lists a gang's task classes in ascending order of their request for one resource. amounts has the
+// request of one member of each class. members and sums have the number of members, and the sum of their requests, in
+// all classes up to and including that class.
 type leastFirst struct {
 	amounts, sums []float64
 	members       []int
 }
 
-// neededAtOnce returns how many of the job's pending members with requests must be placed for it to be ready; 0 if no
-// plugin requires that.
+// neededAtOnce returns how many more pending members with requests must be placed until the gang plugin considers the
+// job ready; 0 if the conf does not enable the check of the gang plugin.
 func (s *session) neededAtOnce(job *api.JobInfo) int {
 	option, found := s.ssn.PluginOption(vcgang.PluginName)
 	if !found || option.EnabledJobReady == nil || !*option.EnabledJobReady {
@@ -73,7 +80,8 @@ func (s *session) neededAtOnce(job *api.JobInfo) int {
 	return int(job.MinAvailable - job.ReadyTaskNum() - job.WaitingTaskNum() - job.PendingBestEffortTaskNum())
 }
 
-// classesOf counts the pending members with requests by class; nil if fewer than needed exist, or none is needed.
+// classesOf counts the pending members with requests by task class. It returns nil if fewer than needed members
+// exist, or if none is needed.
 func (e *emptyGroups) classesOf(pending map[api.TaskID]*api.TaskInfo, needed int) classCounts {
 	if needed < 1 || len(pending) < needed {
 		return nil
@@ -97,7 +105,7 @@ func (e *emptyGroups) classesOf(pending map[api.TaskID]*api.TaskInfo, needed int
 	return counts
 }
 
-// class returns the class with the request.
+// class returns the task class with the given request. It creates the class if it does not exist.
 func (e *emptyGroups) class(request []float64) *taskClass {
 	key := appendKey(make([]byte, 0, 128), request)
 	k := e.classes[string(key)]
@@ -108,7 +116,7 @@ func (e *emptyGroups) class(request []float64) *taskClass {
 	return k
 }
 
-// forgetClasses drops all classes, and the results that are cached by their numbers.
+// forgetClasses removes all task classes, and the cached results whose keys contain the numbers of classes.
 func (e *emptyGroups) forgetClasses() {
 	clear(e.classes)
 	clear(e.votes)
@@ -118,7 +126,7 @@ func (e *emptyGroups) forgetClasses() {
 	}
 }
 
-// appendTo appends bytes that are equal for equal counts.
+// appendTo appends the counts as bytes to a map key. Equal counts give equal bytes.
 func (counts classCounts) appendTo(key []byte) []byte {
 	classes := slices.SortedFunc(maps.Keys(counts), func(l, r *taskClass) int { return cmp.Compare(l.number, r.number) })
 	for _, k := range classes {
@@ -127,7 +135,7 @@ func (counts classCounts) appendTo(key []byte) []byte {
 	return key
 }
 
-// wanted returns the counted members, with their classes compared with each other.
+// wanted returns the counted members as wantedMembers, with their task classes merged and compared.
 func (e *emptyGroups) wanted(counts classCounts, needed int) *wantedMembers {
 	w := &wantedMembers{emptyGroups: e, needed: needed}
 	classes := slices.SortedFunc(maps.Keys(counts), func(l, r *taskClass) int { return slices.Compare(l.request, r.request) })
@@ -148,8 +156,9 @@ func (e *emptyGroups) wanted(counts classCounts, needed int) *wantedMembers {
 	return w
 }
 
-// mergeClasses merges neighbouring classes if there are too many. Of each resource, the merged class requests the least
-// that any of the merged classes requests, so that it fits wherever one of them fits.
+// mergeClasses merges neighbouring task classes if there are more than maxComparedClasses. A merged class requests,
+// of each resource, the smallest amount that any of its classes requests. So it fits wherever one of its classes
+// fits.
 func (w *wantedMembers) mergeClasses() {
 	all := w.classes
 	if len(all) <= maxComparedClasses {
@@ -180,7 +189,7 @@ func (counts classCounts) leastFirst(classes []*taskClass, r int) (l leastFirst)
 	return l
 }
 
-// asksForAll reports whether the request is at least as large as the other in every resource.
+// asksForAll reports whether request is at least as large as other in every resource.
 func asksForAll(request, other []float64) bool {
 	for r, amount := range other {
 		if request[r] < amount {
@@ -190,9 +199,9 @@ func asksForAll(request, other []float64) bool {
 	return true
 }
 
-// roomFor is the largest number of members that a group can take, and what limits it: class is the index of a class
-// (with orLarger, of the class and all larger ones), resource the index of a resource. The index that does not apply
-// is -1; both are -1 if nothing limits it.
+// roomFor is the largest number of members that a node group can take, and the cause of this limit. If a task class
+// is the cause, class is its index; with orLarger, the class and all larger classes are the cause. If a resource is
+// the cause, resource is its index. An index that does not apply is -1.
 type roomFor struct {
 	members         int
 	class, resource int
@@ -200,8 +209,8 @@ type roomFor struct {
 }
 
 // roomIn returns an upper bound of the number of members that the empty group takes. Each limit considers only a part
-// of the requirements, so the result is never too small. Whether members of several classes fit together, node by node,
-// is decided by allocate.
+// of the members' requirements, so the bound is never too small. Only allocate checks whether members of several
+// classes fit on the nodes together.
 func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	room := roomFor{members: w.needed, class: -1, resource: -1}
 	for r := range w.ascending {
@@ -228,7 +237,8 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 		for _, o := range class.larger {
 			others -= takes[o]
 		}
-		// A node takes no more of the larger members than of the class itself.
+		// Members of larger classes need at least as much as a member of this class. So a node takes at most as many
+		// of them as of this class.
 		if bound := others + copies; bound < room.members {
 			room = roomFor{members: bound, class: k, resource: -1, orLarger: true}
 		}
@@ -236,10 +246,11 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	return room
 }
 
-// within returns for how many members, in ascending order of requests, the amount of the resource suffices.
+// within returns how many members the amount of the resource suffices for. It counts members in ascending order of
+// their requests.
 func (l *leastFirst) within(left float64) int {
 	left += roundingSlack
-	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // the number of classes whose members all fit
+	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // the number of task classes that fit whole
 	members := 0
 	if all > 0 {
 		members, left = l.members[all-1], left-l.sums[all-1]
@@ -250,7 +261,7 @@ func (l *leastFirst) within(left float64) int {
 	return members
 }
 
-// describe describes the limit of the members in the group.
+// describe returns, as text, why the group takes no more members.
 func (w *wantedMembers) describe(room roomFor, g *emptyGroup) string {
 	if room.resource >= 0 {
 		name := string(w.names[room.resource])
