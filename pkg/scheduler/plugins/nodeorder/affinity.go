@@ -10,8 +10,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/util/k8s"
 )
 
-// preferences are the preferred affinity and anti-affinity terms of the pods on the nodes. They also affect the scores
-// of pods without affinity.
+// preferences holds the preferred affinity and anti-affinity terms of the pods on nodes. These terms also affect the
+// scores of other pods that have no pod affinity.
 type preferences struct {
 	snapshot *k8s.Snapshot
 	factory  informers.SharedInformerFactory
@@ -20,8 +20,9 @@ type preferences struct {
 	stale bool
 }
 
-// podsPreferred reports whether pod affinity affects the pod's scores: the pod's own terms, or the terms of a pod on
-// some node. Required terms do not affect scores, unless they cannot be parsed.
+// podsPreferred reports whether pod affinity affects the pod's scores. The pod's own preferred terms do, and
+// preferred terms of pods on nodes that select the pod. Required terms do not affect scores, except by an error if
+// they cannot be parsed.
 func (s *session) podsPreferred(p *pod) bool {
 	if s.podAffinity == 0 {
 		return false
@@ -29,11 +30,12 @@ func (s *session) podsPreferred(p *pod) bool {
 	return p.prefersPods || p.malformedAffinity || s.preferences.concern(p.Pod)
 }
 
-// placed records that the pod was added to or removed from a node.
+// placed must be called when the pod was added to or removed from a node. The terms are read again if the pod has
+// preferred terms.
 func (f *preferences) placed(p *v1.Pod) { f.stale = f.stale || prefersPods(p) }
 
-// concern reports whether a term selects the pod. If no node has the term's topology key, the term still does not
-// affect scores.
+// concern reports whether a preferred term of a pod on a node selects pod p. Such a term may still not affect scores,
+// if no node has its topology key.
 func (f *preferences) concern(p *v1.Pod) bool {
 	if f.stale {
 		f.gather()
@@ -53,8 +55,8 @@ func (f *preferences) concern(p *v1.Pod) bool {
 	return false
 }
 
-// gather reads the terms of pods on nodes that had pods with affinity when the session opened. Upstream's plugin uses
-// the same nodes, because its snapshot does not change during a session.
+// gather reads the preferred terms of pods on nodes. It reads only nodes that had pods with affinity when the session
+// opened, like upstream's plugin, whose list of these nodes does not change during a session.
 func (f *preferences) gather() {
 	f.terms, f.stale = nil, false
 	nodes, _ := f.snapshot.NodeInfos().HavePodsWithAffinityList() // never fails

@@ -11,9 +11,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// batchNodeOrder returns the scores that compare nodes: pod affinity, tolerated taints and topology spread, each scaled
-// to the best or worst candidate. An error says that a term of the pod's affinity or of its spread constraints cannot
-// be parsed.
+// batchNodeOrder returns the scores that depend on all candidates: pod affinity, tolerated taints and topology
+// spread. Each is scaled by the best or worst candidate. It returns an error if a term of the pod's affinity or of
+// its spread constraints cannot be parsed.
 func (s *session) batchNodeOrder(task *api.TaskInfo, candidates []*api.NodeInfo) (map[string]float64, error) {
 	p := s.pod(task.Pod)
 	how := s.spreadOf(p)
@@ -46,7 +46,7 @@ func (s *session) batchNodeOrder(task *api.TaskInfo, candidates []*api.NodeInfo)
 	return scores, nil
 }
 
-// add adds more times weight to the scores.
+// add multiplies more by weight, adds scores to it, and returns it.
 func add(scores, more []int64, weight int) []int64 {
 	for i := range more {
 		more[i] *= int64(weight)
@@ -57,8 +57,9 @@ func add(scores, more []int64, weight int) []int64 {
 	return more
 }
 
-// tolerationScores returns high scores for nodes with few PreferNoSchedule taints that the pod does not tolerate, and 0
-// for nodes with the most. (Kubernetes: TaintToleration.)
+// tolerationScores scores nodes by the number of PreferNoSchedule taints that the pod does not tolerate. The node
+// with the most such taints scores 0; a node without such taints gets the highest score. (Kubernetes:
+// TaintToleration.)
 func tolerationScores(p *pod, candidates []*api.NodeInfo) []int64 {
 	scores := make([]int64, len(candidates))
 	var most int64
@@ -87,8 +88,8 @@ func untoleratedTaints(node *v1.Node, p *pod) int64 {
 	return n
 }
 
-// constantScores caches the last result in which all candidates have the same score. The next call returns it again if
-// the candidates are the same, which they often are from gang to gang. Callers do not change the result.
+// constantScores caches the last result in which all candidates have the same score. If the next call has the same
+// score and candidates, as often happens, it returns the same map again. Callers must not change the map.
 type constantScores struct {
 	nodes  []*api.NodeInfo
 	score  float64

@@ -11,11 +11,11 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// maxScore is the best value of each score before its weight.
+// maxScore is the highest value of each score before the weight is applied.
 const maxScore = k8sframework.MaxNodeScore
 
-// nodeOrder returns the score of a node on its own. An error says that the pod's preferred node affinity cannot be
-// parsed.
+// nodeOrder returns the sum of the scores that depend on one node only. It returns an error if the pod's preferred
+// node affinity cannot be parsed.
 func (s *session) nodeOrder(task *api.TaskInfo, candidate *api.NodeInfo) (float64, error) {
 	node, ok := s.nodes[candidate.Name]
 	if !ok {
@@ -46,8 +46,8 @@ func (s *session) nodeOrder(task *api.TaskInfo, candidate *api.NodeInfo) (float6
 	return score, nil
 }
 
-// leastRequested returns the mean unrequested share of CPU and memory, over the resources that the node has. (Kubernetes:
-// NodeResourcesFit, LeastAllocated, equal weights.)
+// leastRequested returns the mean of the unrequested shares of CPU and memory, with the pod on the node. A resource
+// that the node does not have is left out. (Kubernetes: NodeResourcesFit, LeastAllocated, equal weights.)
 func leastRequested(p *pod, node fwk.NodeInfo) int64 {
 	requested, allocatable := node.GetNonZeroRequested(), node.GetAllocatable()
 	var shares mean
@@ -60,7 +60,7 @@ func leastRequested(p *pod, node fwk.NodeInfo) int64 {
 	return shares.value()
 }
 
-// mostRequested returns the mean of the shares of CPU and memory that would be requested. (Kubernetes:
+// mostRequested returns the mean of the requested shares of CPU and memory, with the pod on the node. (Kubernetes:
 // NodeResourcesFit, MostAllocated, equal weights.)
 func mostRequested(p *pod, node fwk.NodeInfo) int64 {
 	requested, allocatable := node.GetNonZeroRequested(), node.GetAllocatable()
@@ -81,7 +81,7 @@ func unrequested(requested, capacity int64) int64 {
 	return (capacity - requested) * maxScore / capacity
 }
 
-// mean is a mean of integers; 0 without any.
+// mean computes the mean of integers; 0 if there are none.
 type mean struct{ sum, count int64 }
 
 func (m *mean) add(v int64) { m.sum, m.count = m.sum+v, m.count+1 }
@@ -93,9 +93,9 @@ func (m *mean) value() int64 {
 	return m.sum / m.count
 }
 
-// balancedResource returns a high score if CPU, memory and, if the pod requests them, GPUs would be requested to
-// similar shares: one minus their standard deviation. A pod without requests scores 0. (Kubernetes:
-// NodeResourcesBalancedAllocation.)
+// balancedResource returns a high score if similar shares of the node's CPU and memory would be requested, with the
+// pod on the node. GPUs are included if the pod requests GPUs. The score is one minus the standard deviation of the
+// shares. A pod without requests scores 0. (Kubernetes: NodeResourcesBalancedAllocation.)
 func balancedResource(p *pod, node fwk.NodeInfo) int64 {
 	if p.cpu == 0 && p.memory == 0 && p.gpus == 0 {
 		return 0
@@ -122,8 +122,8 @@ func balancedResource(p *pod, node fwk.NodeInfo) int64 {
 
 func share(requested, capacity int64) float64 { return min(float64(requested)/float64(capacity), 1) }
 
-// deviation returns the standard deviation. It follows Kubernetes' steps of calculation, because other steps would be
-// rounded to other scores.
+// deviation returns the standard deviation of the shares. It calculates in the same steps as Kubernetes, because
+// other steps may round to other scores.
 func deviation(shares []float64) float64 {
 	switch len(shares) {
 	case 2:
@@ -141,14 +141,15 @@ func deviation(shares []float64) float64 {
 }
 
 const (
-	// An image smaller than leastImage bytes scores 0, and one of mostImage bytes the maximum, for each container.
+	// Images of at most leastImage bytes in total score 0. Images of mostImage bytes or more for each container get the
+	// highest score.
 	leastImage = 23 << 20
 	mostImage  = 1000 << 20
 )
 
-// imageLocality returns a high score if the node has the pod's images, weighted by size and by the number of nodes that
-// have them. (Kubernetes: ImageLocality.) Upstream's sessions have no images, so it is 0 in all of them; it matters for
-// callers that provide images.
+// imageLocality returns a high score if the node has the pod's images, weighted by their size and by the number of
+// nodes that have them. (Kubernetes: ImageLocality.) Upstream's sessions have no images, so the score is 0 in all of
+// them. It matters only for callers that provide images.
 func imageLocality(p *pod, node fwk.NodeInfo, nodes int) int64 {
 	states := node.GetImageStates()
 	if len(states) == 0 || len(p.images) == 0 {

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeorder scores nodes. It replaces upstream's plugin of that name, takes the same arguments, and gives every task and
-// node the same score, in a small part of the time.
+// Package nodeorder scores nodes. It replaces upstream's plugin of the same name. It takes the same arguments and
+// gives every task and node the same score, in a small part of the time.
 //
-// Upstream's plugin calls Kubernetes' scoring plugins for each pair of task and node, and they sum up the pod's requests each time.
-// Here values that depend on the pod alone are computed once (pod.go), the score of a node by itself is plain arithmetic on the
-// session's sums of that node (node.go), and scores that compare nodes are arithmetic on the candidates (batch.go, spread.go). Rare
-// cases go to upstream's own plugin, built at its first use: pods with preferred pod affinity, pods that such pods prefer or avoid
-// (affinity.go), and pods with soft spread constraints of their own.
+// Upstream's plugin calls Kubernetes' scoring plugins for each pair of task and node. These add up the pod's requests
+// each time. This package computes values that depend only on the pod once (pod.go). It computes the score of a
+// single node from the node's sums in the session (node.go). It computes scores that compare nodes from all
+// candidates (batch.go, spread.go).
 //
-// Equal scores include effects of how upstream calls Kubernetes' plugins, which differs from kube-scheduler: pod-level resources
-// count on nodes but not in the pod to be placed; node affinity is not normalised; candidates have no pods when spread is scored,
-// so that pods are spread over zones only, not hosts; and nodes that got their first pod with affinity in this session do not count
-// as having one.
+// In rare cases, the package calls upstream's own plugin, which it builds at its first use. These are pods with
+// preferred pod affinity, pods that such pods prefer or avoid (affinity.go), and pods with soft spread constraints of
+// their own.
+//
+// Upstream calls Kubernetes' plugins differently from kube-scheduler. To get equal scores, the package has the same
+// effects:
+//
+//   - Pod-level resources count for pods on nodes, but not for the pod to be placed.
+//   - Node affinity is not normalised.
+//   - Candidates have no pods when spread is scored, so pods are spread over zones only, not over hosts.
+//   - Nodes that got their first pod with affinity in this session do not count as nodes with such pods.
 package nodeorder
 
 import (
@@ -51,7 +57,8 @@ func Spec() framework.PluginSpec {
 	}
 }
 
-// validate rejects weights below zero, which would reverse a score, and weights with which sums would overflow.
+// validate rejects weights below zero, which would reverse a score, and weights so large that sums of scores would
+// overflow.
 func validate(args framework.Arguments) error {
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(args)) {
@@ -62,7 +69,7 @@ func validate(args framework.Arguments) error {
 	return errors.Join(errs...)
 }
 
-// weights are the weights of the scores. A score with weight 0 is not computed.
+// weights has the weight of each score. A score with weight 0 is not computed.
 type weights struct {
 	leastRequested, mostRequested, balancedResource   int
 	nodeAffinity, podAffinity                         int
@@ -76,7 +83,7 @@ type weightArgument struct {
 	doc       string
 }
 
-// arguments lists the arguments that set the weights.
+// arguments returns the plugin's arguments that set the weights.
 func (w *weights) arguments() []weightArgument {
 	return []weightArgument{
 		{upstream.LeastRequestedWeight, 1, &w.leastRequested, "Weight of having much CPU and memory left unrequested."},
@@ -138,15 +145,18 @@ func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	return framework.PerTaskClass
 }
 
-// PodKeys implements framework.Signer: pods whose scores depend on labels are uncacheable.
+// PodKeys implements framework.Signer. It names no labels: SignTask marks pods whose scores depend on labels as
+// uncached.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// uncacheable reports whether the task's scores depend on placements on other nodes.
+// uncacheable reports whether the task's score on a node depends on tasks placed on other nodes, so that it must not
+// be cached.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	p := task.Pod
 	if affinity := p.Spec.Affinity; affinity != nil && (affinity.PodAffinity != nil || affinity.PodAntiAffinity != nil) && s.podsPreferred(s.pod(p)) {
 		return true
 	}
-	// For a pod without pod affinity of its own, these cheaper checks suffice. uncacheable is called for every task.
+	// A pod without pod affinity needs only these cheaper checks. They matter because uncacheable is called for every
+	// task.
 	return s.podAffinity != 0 && s.preferences.concern(p) || s.spreadUncacheable(p)
 }

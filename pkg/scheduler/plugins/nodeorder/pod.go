@@ -13,31 +13,34 @@ import (
 	schedutil "k8s.io/kubernetes/pkg/scheduler/util"
 )
 
-// gpu is the resource that upstream balances besides CPU and memory.
+// gpu is the resource that balancedResource balances besides CPU and memory, like upstream.
 const gpu v1.ResourceName = "nvidia.com/gpu"
 
-// pod holds the data for scoring a pod. It is computed once in a session.
+// pod holds the data of a pod that its scores depend on. The data is computed once in a session.
 type pod struct {
 	*v1.Pod
 
 	// cpu (in thousandths), memory (in bytes) and gpus are the pod's requests.
 	cpu, memory, gpus int64
-	// cpuAtLeast and memoryAtLeast are the pod's requests with Kubernetes' default for containers without requests.
+	// cpuAtLeast and memoryAtLeast are the pod's requests, with Kubernetes' default requests for containers without
+	// requests.
 	cpuAtLeast, memoryAtLeast int64
 
-	// preferred are the preferred node affinity terms; nil if there are none. preferredErr is the error of parsing
-	// them.
+	// preferred has the preferred node affinity terms; nil if the pod has none. preferredErr is the error if these
+	// terms cannot be parsed.
 	preferred    *nodeaffinity.PreferredSchedulingTerms
 	preferredErr error
 
-	// images are the images of all containers, with a tag. Duplicates are kept, because each counts.
+	// images are the images of all containers, with their tags. An image that several containers use is listed
+	// several times, because it counts for each container.
 	images []string
 
-	// prefersPods reports whether the pod has preferred pod affinity or anti-affinity. malformedAffinity reports whether the
-	// pod has only required pod affinity or anti-affinity that cannot be parsed, which upstream reports as an error.
+	// prefersPods reports whether the pod has preferred pod affinity or anti-affinity. malformedAffinity reports
+	// whether the pod has only required pod affinity or anti-affinity, and it cannot be parsed. Upstream returns an
+	// error for such a pod.
 	prefersPods, malformedAffinity bool
 
-	// spread is how topology spread affects the pod's scores; unknown until it is needed.
+	// spread is how topology spread affects the pod's scores. It is computed when it is first needed.
 	spread podSpread
 }
 
@@ -49,8 +52,8 @@ func newPod(p *v1.Pod) *pod {
 	return out
 }
 
-// setRequests sets the requests without pod-level resources. Upstream leaves these out, too, because it does not pass the
-// feature gate on to the plugins.
+// setRequests sets the pod's requests from its containers. It ignores pod-level resources, as upstream does: upstream
+// does not pass their feature gate on to Kubernetes' plugins.
 func (p *pod) setRequests() {
 	requests := podresources.PodRequests(p.Pod, podresources.PodResourcesOptions{SkipPodLevelResources: true})
 	p.cpu, p.memory = requests.Cpu().MilliValue(), requests.Memory().Value()
@@ -98,7 +101,7 @@ func (p *pod) setAffinity() {
 		return
 	}
 	if p.prefersPods = prefersPods(p.Pod); p.prefersPods {
-		return // its terms are parsed only if it is scored: a pod may have hundreds
+		return // do not parse the terms of a pod before it is scored: it may have hundreds
 	}
 	_, err := k8sframework.NewPodInfo(p.Pod)
 	p.malformedAffinity = err != nil
@@ -115,7 +118,7 @@ func prefersPods(p *v1.Pod) bool {
 		away != nil && len(away.PreferredDuringSchedulingIgnoredDuringExecution) > 0
 }
 
-// setImages sets the images' names as nodes list them: with the tag "latest" if the pod names no tag.
+// setImages sets the names of the pod's images as nodes list them. An image without a tag gets the tag "latest".
 func (p *pod) setImages() {
 	for _, containers := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {

@@ -11,11 +11,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/helper"
 )
 
-// defaultSelector returns the selector of the pods with which the pod is spread by default: the pods of its Services
-// and of its ReplicaSet, ReplicationController or StatefulSet. It is empty if the pod has none of them.
+// defaultSelector returns the selector of the pods from which Kubernetes' default constraints spread the pod. It
+// combines the selectors of the pod's Services and of its ReplicaSet, ReplicationController or StatefulSet. It is
+// empty if the pod has none of these.
 //
-// Kubernetes' helper decides. It goes through all Services of the namespace, which may be one for each job. So it gets
-// only Services that may select the pod, and is not called if there is nothing to find.
+// Kubernetes' helper computes the selector. The helper checks all given Services, and a namespace may have one for
+// each job. So it gets only Services that may select the pod. It is not called if neither Services nor the pod's
+// controller can select the pod.
 func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 	services := s.servicesOf(p)
 	if len(services) == 0 && !maySelectPods(metav1.GetControllerOfNoCopy(p)) {
@@ -26,7 +28,7 @@ func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 		core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }
 
-// maySelectPods reports whether the controller is of a kind whose selector Kubernetes' helper uses.
+// maySelectPods reports whether Kubernetes' helper uses selectors of the controller's kind.
 func maySelectPods(controller *metav1.OwnerReference) bool {
 	if controller == nil {
 		return false
@@ -41,12 +43,12 @@ func maySelectPods(controller *metav1.OwnerReference) bool {
 	}
 }
 
-// servicesOf lists the Services that may select the pod.
+// servicesOf returns the Services of the pod's namespace that may select the pod. Other Services cannot select it.
 func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 	index, ok := s.services[p.Namespace]
 	if !ok {
 		services, err := s.factory.Core().V1().Services().Lister().Services(p.Namespace).List(labels.Everything())
-		if err != nil { // Kubernetes' helper does the same
+		if err != nil { // Kubernetes' helper ignores this error, too
 			return nil
 		}
 		index = newServiceIndex(services)
@@ -64,8 +66,8 @@ func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 
 type label struct{ key, value string }
 
-// serviceIndex holds the Services of a namespace, each under one label of its selector: the one with the fewest other
-// Services.
+// serviceIndex has the Services of a namespace, each under one label of its selector. Of these labels, the one with
+// the fewest other Services is used.
 type serviceIndex map[label][]*v1.Service
 
 func newServiceIndex(services []*v1.Service) serviceIndex {
@@ -85,7 +87,7 @@ func newServiceIndex(services []*v1.Service) serviceIndex {
 	return index
 }
 
-// serviceLister lists given Services.
+// serviceLister is a ServiceLister that returns the given Services for every namespace.
 type serviceLister struct {
 	corelisters.ServiceLister
 	services []*v1.Service

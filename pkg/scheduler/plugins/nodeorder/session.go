@@ -14,14 +14,15 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// session is the plugin's state in one session. Upstream's actions may score nodes from several goroutines; everything
-// else is called on the scheduling goroutine.
+// session is the plugin's state in one session. Upstream's actions may call nodeOrder from several goroutines. All
+// other functions are called only on the scheduling goroutine.
 type session struct {
 	framework.DefaultSigner
 	weights
-	// nodes are the session's nodes with the tasks placed on them, kept current by the predicates plugin.
+	// nodes are the session's nodes with the tasks placed on them. The predicates plugin updates them.
 	nodes map[string]fwk.NodeInfo
-	// snapshot lists the nodes as upstream's plugin would have found them when the session opened.
+	// snapshot has the nodes in the same state in which upstream's plugin would have read them when the session
+	// opened.
 	snapshot *k8s.Snapshot
 
 	pods        sync.Map // *v1.Pod to *pod
@@ -43,13 +44,13 @@ func newSession(p *plugin, ssn *framework.Session) *session {
 	return s
 }
 
-// all lists the session's nodes.
+// all returns the session's nodes.
 func (s *session) all() []fwk.NodeInfo {
 	nodes, _ := s.snapshot.NodeInfos().List() // never fails
 	return nodes
 }
 
-// pod returns the data for scoring the pod.
+// pod returns the data that scores of pod p depend on. It is cached for the session.
 func (s *session) pod(p *v1.Pod) *pod {
 	if known, ok := s.pods.Load(p); ok {
 		return known.(*pod)
@@ -58,13 +59,14 @@ func (s *session) pod(p *v1.Pod) *pod {
 	return known.(*pod)
 }
 
-// placed records that a task was added to or removed from its node.
+// placed must be called when the event's task was added to or removed from a node. It updates the data on affinity
+// and spread.
 func (s *session) placed(event *vcframework.Event) {
 	s.preferences.placed(event.Task.Pod)
 	s.spread.placed(event.Task.NodeName)
 }
 
-// upstreamOn builds upstream's plugin on the session.
+// upstreamOn builds upstream's nodeorder plugin for the session.
 func upstreamOn(ssn *framework.Session, snapshot *k8s.Snapshot, args framework.Arguments) *upstream.NodeOrderPlugin {
 	p := upstream.New(args).(*upstream.NodeOrderPlugin)
 	p.Handle = k8s.NewFramework(ssn.NodeMap,

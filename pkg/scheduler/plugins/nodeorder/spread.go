@@ -21,41 +21,44 @@ type spreadKind int
 
 const (
 	spreadUnknown spreadKind = iota
-	// notSpread means that the pod has no soft constraint. Spread is left out of the score.
+	// notSpread means that no soft constraint applies to the pod. Its scores do not contain spread.
 	notSpread
-	// spreadEvenly means that Kubernetes' default constraints apply to the pod, and that they give all nodes the same
-	// score.
+	// spreadEvenly means that Kubernetes' default constraints apply to the pod, but give all nodes the same score.
 	spreadEvenly
-	// spreadOverZones means that Kubernetes' default constraints apply to the pod.
+	// spreadOverZones means that Kubernetes' default constraints apply to the pod, and that scores of nodes differ by
+	// zone.
 	spreadOverZones
-	// spreadByPod means that the pod has soft constraints of its own.
+	// spreadByPod means that the pod itself has soft constraints.
 	spreadByPod
 )
 
-// Kubernetes' default constraints allow a skew of 3 over hosts and of 5 over zones. The score uses one less than that.
+// Kubernetes' default constraints allow a skew (maxSkew) of 3 over hosts and of 5 over zones. The score of a node
+// contains the skew minus one.
 const (
 	hostScore = 3 - 1
 	zoneScore = 5 - 1
 )
 
-// spread is the data about the session for scoring by topology spread. (Kubernetes: PodTopologySpread, system
+// spread holds the data of a session for scores by topology spread. (Kubernetes: PodTopologySpread, system
 // defaulting.)
 //
-// The default constraints apply to pods without constraints of their own that a Service, or their ReplicaSet,
-// ReplicationController or StatefulSet, selects. Each of Volcano's Jobs with the svc plugin has such a Service. Pods on
-// hosts do not count, because upstream scores candidates without their pods; so a node's score depends only on its
-// zone, and on whether it has the labels at all.
+// The default constraints apply to a pod without constraints of its own, if a Service or its ReplicaSet,
+// ReplicationController or StatefulSet selects the pod. For example, each Volcano Job with the svc plugin has such a
+// Service.
+//
+// Upstream scores candidates without their pods, so pods on the same host do not count. A node's score depends only
+// on the pods in its zone, and on whether it has the labels for zone and hostname.
 type spread struct {
-	// nodes are the session's.
+	// nodes are the session's nodes, by name.
 	nodes   map[string]fwk.NodeInfo
 	factory informers.SharedInformerFactory
-	// uniform reports whether all nodes have the same zone or none, and all or none have a hostname. Then spread gives
-	// all nodes equal scores, wherever pods are placed.
+	// uniform reports whether all nodes have the same zone or none has a zone, and all or none have a hostname label.
+	// Spread by default constraints then gives all nodes equal scores, wherever pods are placed.
 	uniform  func() bool
 	services map[string]serviceIndex // by namespace
 	tallies  map[tallyKey]*tally
-	// changed are the nodes to which a task was added, or from which a task was removed, since the first tally, in the
-	// order of these changes.
+	// changed lists the nodes to which a task was added, or from which a task was removed, since the first tally was
+	// made. It is in the order of these changes.
 	changed []string
 }
 
@@ -69,7 +72,7 @@ func (s *session) uniform() bool {
 	return true
 }
 
-// place is the data about a node for the default constraints.
+// place has the labels of a node that Kubernetes' default constraints use.
 type place struct {
 	zone             string
 	hasZone, hasHost bool
@@ -113,8 +116,8 @@ func (s *session) classify(p *v1.Pod) podSpread {
 	}
 }
 
-// spreadUncacheable reports whether the task's spread score on a node depends on the pods of other nodes. Spread by
-// hostname does not, because no pods are counted there.
+// spreadUncacheable reports whether the pod's spread score on a node depends on pods of other nodes. A constraint by
+// hostname does not depend on them, because pods on the same host do not count.
 func (s *session) spreadUncacheable(p *v1.Pod) bool {
 	switch s.classify(p).kind {
 	case spreadOverZones:
@@ -130,7 +133,8 @@ func (s *session) spreadUncacheable(p *v1.Pod) bool {
 	return false
 }
 
-// zoneScores returns high scores for nodes in zones with few of the counted pods, scaled to the zone with the most.
+// zoneScores returns high scores for nodes in zones with few of the pods that the tally counts. The scores are scaled
+// by the worst candidate.
 func (s *spread) zoneScores(t *tally, candidates []*api.NodeInfo) []int64 {
 	s.update(t)
 	scores, places, zones := make([]int64, len(candidates)), make([]place, len(candidates)), map[string]bool{}

@@ -10,24 +10,27 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// tally counts the pods of a namespace that a selector selects, by node and by zone. Gangs are spread by their own
-// selectors and placed task by task, so a tally is kept, and only the pods of changed nodes are counted again.
+// tally is the number of pods of a namespace that a selector selects, by node and by zone. A gang's members have the
+// same selector and are placed one after the other. So the tally is kept, and only the pods of changed nodes are
+// counted again.
 type tally struct {
 	namespace string
 	selector  labels.Selector
-	// eligible matches the nodes that the pod to be placed requires: only their pods count.
+	// eligible matches the nodes that the pod to be placed may use by its node selector and required node affinity.
+	// Only pods on these nodes count.
 	eligible nodeaffinity.RequiredNodeAffinity
 
 	nodes map[string]int64
-	zones map[string]int64 // nodes without a zone are under ""
-	// seen is how many entries of spread.changed have been processed.
+	zones map[string]int64 // by zone; nodes without a zone count under ""
+	// seen is how many entries of spread.changed this tally already includes.
 	seen int
 }
 
-// tallyKey identifies a tally. nodes is the pod's node selector and required node affinity.
+// tallyKey identifies a tally. nodes stands for the node selector and required node affinity of the pod to be placed.
 type tallyKey struct{ namespace, selector, nodes string }
 
-// tally returns the tally for the pod, whose default selector is given.
+// tally returns the tally of the pods that the selector selects in the pod's namespace. selector is the default
+// selector of the pod to be placed.
 func (s *spread) tally(p *v1.Pod, selector labels.Selector) *tally {
 	key := tallyKey{p.Namespace, selector.String(), wantedNodes(p)}
 	if t, ok := s.tallies[key]; ok {
@@ -44,7 +47,7 @@ func (s *spread) tally(p *v1.Pod, selector labels.Selector) *tally {
 	return t
 }
 
-// wantedNodes returns a key of the pod's node selector and required node affinity; empty without them.
+// wantedNodes returns a key made of the pod's node selector and required node affinity; empty if the pod has neither.
 func wantedNodes(p *v1.Pod) string {
 	var wanted struct {
 		Selector map[string]string
@@ -61,14 +64,14 @@ func wantedNodes(p *v1.Pod) string {
 	return string(text)
 }
 
-// placed records that the node's pods changed.
+// placed records that a task was added to or removed from the node.
 func (s *spread) placed(node string) {
 	if len(s.tallies) > 0 {
 		s.changed = append(s.changed, node)
 	}
 }
 
-// update brings the tally up to date.
+// update counts again the nodes that changed since the last update of the tally.
 func (s *spread) update(t *tally) {
 	for _, node := range s.changed[t.seen:] {
 		s.count(t, node)
@@ -76,7 +79,7 @@ func (s *spread) update(t *tally) {
 	t.seen = len(s.changed)
 }
 
-// count counts the node's pods again. Pods that are being deleted do not count.
+// count counts the node's pods again and updates the tally. Pods that are being deleted do not count.
 func (s *spread) count(t *tally, name string) {
 	node, ok := s.nodes[name]
 	if !ok {
