@@ -112,7 +112,7 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 		if err = m.try(r, job, places[i], began.Add(trialTimeout)); err != nil {
 			continue
 		}
-		if err = m.withinShare(r); err == nil { // only now: try has reverted its placements, which would count in the queue's share
+		if err = m.withinShare(r); err == nil { // checked after try, which has reverted the trial: placed members would count in the share
 			return nil
 		}
 		err = fmt.Errorf("the nodes that the gang needs exceed the unused share of its queue: %w", err)
@@ -302,8 +302,7 @@ func healthy(node *api.NodeInfo) bool {
 	return node.Node != nil && node.Ready() && !node.Node.Spec.Unschedulable
 }
 
-// occupancyOf returns the used fraction of the node's resources, from 0 to 1. Of the resources in request, the one
-// with the largest used fraction decides.
+// occupancyOf returns how full the node is, from 0 to 1: the largest used fraction of a resource in request.
 func occupancyOf(node *api.NodeInfo, request *api.Resource) (most float64) {
 	for _, name := range request.ResourceNames() {
 		if all := node.Allocatable.Get(name); all > 0 {

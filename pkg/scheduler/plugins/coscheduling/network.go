@@ -46,7 +46,7 @@ type network struct {
 	affinityCounts map[string]map[string]int
 }
 
-// gathered is a gang with a topology rule.
+// gathered is a gang with a topology rule, and the rule in the form that placement uses.
 type gathered struct {
 	rules []topologyplan.Layer
 	// must is the index in rules of the narrowest layer in which the whole gang must be in one domain. Index 0 is the

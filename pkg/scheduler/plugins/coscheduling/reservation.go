@@ -137,7 +137,7 @@ type reservation struct {
 	drained time.Time
 }
 
-// pause is a time in which no new attempt is made. Its length doubles with each failed attempt.
+// pause is a time in which no reservation or trial is started. Its length doubles with each failure.
 type pause struct {
 	length time.Duration
 	until  time.Time
@@ -231,7 +231,7 @@ func (m *reservationManager) review(r *reservation, now time.Time) {
 		m.end(r, gangs.ReservationExpired, fmt.Sprintf("pods on them did not terminate within %s", m.terms.drain), now)
 	case !r.drained.IsZero() && now.Sub(r.drained) >= idleLimit:
 		m.end(r, gangs.ReservationExpired, fmt.Sprintf("they were idle for %s and the gang still does not fit", idleLimit), now)
-	case len(job.TaskStatusIndex[api.Binding]) > 0: // keep the reservation until the bind succeeds or fails
+	case len(job.TaskStatusIndex[api.Binding]) > 0: // no change until the bind succeeds or fails
 	case !waitsWhole(job) || !complete(job):
 		m.end(r, gangs.ReservationGone, "pods that its minimum needs do not exist", now)
 	case r.demand != demandOf(job) || m.lost(r):
@@ -293,9 +293,9 @@ func (m *reservationManager) end(r *reservation, how gangs.ReservationEnd, why s
 	}
 }
 
-// mostStarved returns the gang for which nodes are tried next; nil if no trial is due. Namespaces take turns. Within
-// a namespace, gangs with fewer failed trials come first, then gangs with the highest pod priority, then gangs with
-// the longest wait.
+// mostStarved returns the gang for which the next trial searches nodes to reserve; nil if no trial is due. Namespaces
+// take turns. Within a namespace, gangs with fewer failed trials come first, then gangs with the highest pod
+// priority, then gangs with the longest wait.
 func (m *reservationManager) mostStarved(now time.Time) (most *api.JobInfo) {
 	known := m.known
 	if m.terms.after <= 0 || now.Before(known.nextTrial) {
@@ -319,8 +319,8 @@ func (m *reservationManager) mostStarved(now time.Time) (most *api.JobInfo) {
 	return most
 }
 
-// reserve begins a reservation for the gang if a trial finds nodes for it. Otherwise it reports the reason on the
-// PodGroup.
+// reserve begins a reservation for the gang if a trial finds nodes for it. Otherwise it reports on the PodGroup why
+// no nodes can be reserved.
 func (m *reservationManager) reserve(job *api.JobInfo, now time.Time) {
 	known := m.known
 	known.nextTrial = now.Add(trialInterval)

@@ -52,7 +52,7 @@ func (m *reservationManager) keepReserved() *reservationFilter {
 			k.asks[queue] = m.ask(r)
 		}
 		if job.IsPending() && r.demand == demandOf(job) {
-			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // its reserved nodes are being drained for it
+			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // admit the gang: its reserved nodes are for it
 		}
 	}
 	m.ssn.AddAllocatableFn(Name, k.allocatable)

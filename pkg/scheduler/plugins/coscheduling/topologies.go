@@ -133,7 +133,7 @@ func domainsOf(layers []layer, node *v1.Node) []string {
 	for i, l := range layers {
 		at := slices.IndexFunc(l.keys, func(key string) bool { return node.Labels[key] != "" })
 		if at < 0 {
-			domains[i] = "node/" + node.Name // unique: a label's value cannot contain a slash
+			domains[i] = "node/" + node.Name // the name is unique, because label values have no slash
 			continue
 		}
 		domains[i] = node.Labels[l.keys[at]]

@@ -29,7 +29,8 @@ type claim struct {
 	nodes map[string]bool
 	// until is when the victims should have terminated. The claim has no effect after that time.
 	until time.Time
-	// open reports whether a victim still existed when the last session opened, or was evicted since then.
+	// open reports whether a victim of the claim still existed when the last session opened, or was evicted since
+	// then.
 	open bool
 }
 
@@ -38,8 +39,8 @@ func newClaim() *claim {
 }
 
 // closeClaims ends the claims of gangs that no longer exist or have no pending nominees. It also computes which tasks
-// are placed first (promised). The last session that places a gang first is the first session without its victims. A
-// gang is also not placed first after its victims should have terminated.
+// are placed first (promised). A gang is placed first until the end of the first session in which its victims no
+// longer exist, but not after claim.until.
 func (p *plugin) closeClaims(ssn *framework.Session) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{}
 	now := time.Now()
@@ -57,7 +58,8 @@ func (p *plugin) closeClaims(ssn *framework.Session) {
 	}
 }
 
-// waits reports whether a nominee of the claim is still a pending task of the job.
+// waits reports whether the job still has a pending task that is a nominee of the claim: a task to be placed once the
+// victims have terminated.
 func (c *claim) waits(job *api.JobInfo) bool {
 	for uid := range c.nominees {
 		if _, pending := job.TaskStatusIndex[api.Pending][uid]; pending {
@@ -78,7 +80,7 @@ func (c *claim) leaving(ssn *framework.Session) bool {
 }
 
 // recordEviction records an eviction when the eviction is sent, so that it is recorded even if the session does not
-// complete. The gangs with pipelined members on the victim's node get the claim.
+// complete. Each gang with pipelined members on the victim's node gets a claim on the victim's resources.
 func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 	if job := ssn.Jobs[e.Task.Job]; e.Action == reclaim && job != nil && !p.taken[job.Queue] {
 		p.taken[job.Queue] = true
@@ -103,7 +105,8 @@ func (p *plugin) recordEviction(ssn *framework.Session, e framework.Eviction) {
 	}
 }
 
-// add adds the victim to the claim, and the pipelined tasks of the gangs to its nominees.
+// add adds the victim to the claim. It also adds the pipelined tasks of the gangs as nominees: the tasks to be placed
+// once the victim has terminated.
 func (c *claim) add(gangs []*api.JobInfo, victim *api.TaskInfo) {
 	c.open = true
 	c.victims[victim.UID], c.nodes[victim.NodeName] = victim.Job, true

@@ -55,8 +55,8 @@ type plugin struct {
 	gangs, queues *binding.Backoff
 	// claims has an entry for each gang that evicted pods and is not placed yet.
 	claims map[api.JobID]*claim
-	// promised has, for each gang with a claim, the nominees that this session places first. A gang has an entry if
-	// one of its victims still existed when the previous session opened, or was evicted after that.
+	// promised has, for each gang with a claim, the tasks that this session places first (claim.nominees). A gang has
+	// an entry if one of its victims still existed when the previous session opened, or was evicted after that.
 	promised map[api.JobID]map[api.TaskID]bool
 	// noted are the gangs for which pods were evicted in this session. taken are the queues from which reclaim
 	// evicted pods in this session.
@@ -152,8 +152,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// OnSessionClose starts the pause of each gang whose evictions were cancelled, because they would not have let the
-// gang be placed, or would have let it hold idle resources.
+// OnSessionClose starts a pause for each gang whose evictions were cancelled. The evictions would not have let the
+// gang be placed, or the gang would have held idle resources.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn = nil

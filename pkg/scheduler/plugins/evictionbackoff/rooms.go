@@ -14,17 +14,17 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// rooms holds the rooms of gangs that wait for their victims to terminate. The room of a gang is the resources of
-// queues that its victims still use. The gang may be placed in its room, so that it need not wait for the last
-// victim. For all other gangs, queues count the larger of two amounts: the resources that the victims use, and the
-// resources that the gang's nominees already hold. Otherwise a tenant could run any number of pods in its queue by
-// evicting each pod with the next pod.
+// rooms holds the rooms of gangs that wait for their victims to terminate. The room of a gang is the part of its
+// queue's resources that its victims still use. The gang may be placed in its room, so that it need not wait for the
+// last victim. For all other gangs, queues count the larger of two amounts: the resources that the victims use, and
+// the resources that the gang already holds. Otherwise a tenant could run any number of pods in its queue by evicting
+// each pod with the next pod.
 //
-// The gang is bound while its victims still run only if the capability of its queue has room for both.
+// The gang is bound while its victims still run only if the capability of its queue suffices for both.
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room
-	// nominees are the nominees of all gangs with a room.
+	// nominees are the nominees (claim.nominees) of all gangs with a room.
 	nominees map[api.TaskID]bool
 	// taken is, for each queue, how much the victims of all rooms use beyond the resources that the gangs of the
 	// rooms hold.
@@ -41,8 +41,8 @@ type rooms struct {
 // room has the amounts of resources for one gang, or for all gangs that have a victim in common. Each amount is kept
 // for each queue that counts it: the queue of the pods and its ancestors.
 type room struct {
-	// victims are the resources that the victims use, and held are the resources that the nominees hold. taken is by
-	// how much victims exceeds held.
+	// victims are the resources that the victims use. held are the resources that the gangs' nominees already hold.
+	// taken is by how much victims exceeds held.
 	victims, held, taken map[api.QueueID]*api.Resource
 	// leaving are the victims that are counted in this room.
 	leaving []*api.TaskInfo
@@ -152,8 +152,8 @@ func sumOf(sums map[api.QueueID]*api.Resource, id api.QueueID) *api.Resource {
 	return sums[id]
 }
 
-// note updates the room of the task's gang if the task is a nominee that was placed or removed. change adds the
-// task's request to the held resources or subtracts it.
+// note updates the room of the task's gang after the task was placed or removed, if the task is one of the nominees.
+// change adds the task's request to the held resources or subtracts it.
 func (r *rooms) note(task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	if own := r.of[task.Job]; own != nil && r.nominees[task.UID] {
 		r.count(own.held, r.ssn.Jobs[task.Job].Queue, task, change)
@@ -161,7 +161,8 @@ func (r *rooms) note(task *api.TaskInfo, change func(sum, by *api.Resource) *api
 	}
 }
 
-// recount computes again how much the victims of the room use beyond the resources that the gangs of the room hold.
+// recount computes again by how much the resources of the room's victims exceed the resources that the room's gangs
+// already hold.
 func (r *rooms) recount(own *room) {
 	for id, victims := range own.victims {
 		taken := beyond(victims, sumOf(own.held, id))
@@ -180,14 +181,15 @@ func beyond(amount, other *api.Resource) *api.Resource {
 	return more
 }
 
-// allocatable reports whether the queue admits the task if the rooms of other gangs count, too.
+// allocatable reports whether the queue admits the task if the queue also counts the rooms of other gangs: the
+// resources of their victims that the gangs do not hold yet.
 func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	job := r.ssn.Jobs[task.Job]
 	if r.asking || job == nil {
 		return true
 	}
 	others := r.others(queue, job)
-	if len(others) == 0 { // without other rooms the answer of the other plugins suffices
+	if len(others) == 0 { // no other gang has a room, so the votes of the other plugins suffice
 		return true
 	}
 	r.asking = true

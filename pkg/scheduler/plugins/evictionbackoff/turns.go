@@ -24,21 +24,24 @@ var errWaitsForTurn = errors.New("the time of this cycle to search for pods to e
 // take several cycles.
 type round struct{ action, namespace string }
 
-// turns lets the gangs of a namespace take turns: a gang whose search was postponed to the next cycle comes before gangs
-// that have already had their search in this round.
+// turns lets the gangs of a namespace take turns. A gang whose search was postponed to the next cycle searches before
+// gangs that have already had their search in the same round.
 type turns struct {
-	// searched has, for each unfinished round, the gangs and gang groups that have had their search.
+	// searched has, for each unfinished round, the keys (searchKey) of the gangs that have had their search for
+	// victims.
 	searched map[round]map[string]bool
 }
 
 func newTurns() *turns { return &turns{searched: map[round]map[string]bool{}} }
 
-// had reports whether the gang has already had its search in the unfinished round of the running action.
+// had reports whether the running action has already searched for victims for the gang, and still has to search for
+// other gangs of the namespace.
 func (t *turns) had(ssn *framework.Session, job *api.JobInfo) bool {
 	return t.searched[round{ssn.Action, job.Namespace}][searchKey(ssn, job)]
 }
 
-// searchKey returns the key of the gang in a round. Gangs that are placed together share one key.
+// searchKey returns the key under which the gang's search for victims is recorded. Gangs that are placed together
+// share one key.
 func searchKey(ssn *framework.Session, job *api.JobInfo) string {
 	if gangGroup := ssn.Placements.GangGroup(job); gangGroup != nil {
 		return gangGroup.ID
@@ -46,20 +49,20 @@ func searchKey(ssn *framework.Session, job *api.JobInfo) string {
 	return string(job.UID)
 }
 
-// searches limits the searches for victims in one session. A round that is not finished continues in the next
-// session.
+// searches limits the time of searches for victims in one session. Gangs that do not get a search in this session get
+// it in a later session.
 type searches struct {
 	ssn   *framework.Session
 	turns *turns
 	// alone reports whether all gangs of the session are in one namespace. The time of searches is then not limited.
 	alone bool
-	// spent is the time used by each round. running is the round of the latest search, and since is when that search
-	// began. running is zero before the first search.
+	// spent is the time used by each round. running is the round of the latest search for victims, and since is when
+	// that search began. running is zero before the first search.
 	spent   map[round]time.Duration
 	running round
 	since   time.Time
-	// admitted has, for each round and search key, whether the gang may search in this session. left has the rounds
-	// in which some gang may not search.
+	// admitted has, for each round and searchKey, whether the gang may search for victims in this session. left has
+	// the rounds in which some gang may not search.
 	admitted map[round]map[string]bool
 	left     map[round]bool
 }

@@ -98,7 +98,7 @@ func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api
 }
 
 // without returns the candidates that must be evicted. room is the free resources of the node if all candidates are
-// evicted. In their order, without spares each candidate that the preemptor still fits beside.
+// evicted. Each candidate, in the given order, is spared if the preemptor still fits on the node beside it.
 func without(candidates []*api.TaskInfo, room *api.Resource, preemptor *api.TaskInfo) []*api.TaskInfo {
 	var out []*api.TaskInfo
 	for _, candidate := range candidates {

@@ -79,7 +79,7 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 		return request{}, fmt.Errorf("annotation %s%s: found %q beside other annotations of ibcluster, want %q or %q with them",
 			ModeAnnotation, said.on(), modeNone, modeRequired, modePreferred)
 	case w.group != "", !explicit && w.mode == modeNone && len(said.annotations) > 0:
-		w.mode = modeRequired // affinity groups always require it; if the default is none, other annotations do, too
+		w.mode = modeRequired // affinity groups always require one cluster; other annotations do if no default is set
 	}
 	return w, nil
 }

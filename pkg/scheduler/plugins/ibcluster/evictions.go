@@ -108,9 +108,9 @@ type evictableNode struct {
 	idle *api.Resource
 	// victims are the pods that may still be evicted, in the order of eviction.
 	victims []*api.TaskInfo
-	// least is the smallest number of pods that the action evicts on a node that it uses.
+	// least is the smallest number of pods that the action evicts on any node on which it places a member.
 	least int
-	// evictions is how many victims must be evicted for the next member.
+	// evictions is how many victims must be evicted on the node for the next member.
 	evictions int
 }
 
@@ -141,7 +141,8 @@ func (e *estimate) nodeToEvictOn(node *api.NodeInfo) *evictableNode {
 	return r
 }
 
-// mayGo reports whether the action considers the task as a victim for the preemptor, before it asks the plugins.
+// mayGo reports whether the action considers the task as a victim for the preemptor. The plugins may still forbid the
+// eviction.
 func (e *estimate) mayGo(task, preemptor *api.TaskInfo) bool {
 	job, mine := e.ssn.Jobs[task.Job], e.ssn.Jobs[preemptor.Job]
 	if job == nil || !task.Preemptable {

@@ -28,8 +28,8 @@ type gangScope struct {
 	currentGroup *topology.Group
 	// outsideGroups reports whether members are placed, but only on nodes that are in no node group.
 	outsideGroups bool
-	// splitDescription says where settled members are, if they are in several node groups or some are outside of node
-	// groups; otherwise empty.
+	// splitDescription says where settled members are, if they are in several node groups or partly outside of node
+	// groups; otherwise empty. Settled members are bound, or being bound.
 	splitDescription string
 	// settled reports whether a member was placed before this session or is handed over to be bound. currentGroup can
 	// then no longer change.
@@ -198,7 +198,7 @@ func list(groups []*topology.Group, counts map[*topology.Group]int) string {
 	return text
 }
 
-// some returns the name of the first node, and the number of the other nodes, as text.
+// some returns, as text, the name of the first of the nodes and the number of the other nodes.
 func some(nodes map[string]bool) string {
 	names := make([]string, 0, len(nodes))
 	for name := range nodes {

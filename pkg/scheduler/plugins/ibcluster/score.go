@@ -8,9 +8,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The largest values of the parts of a node group's score, before the weight. fillScore is for how full the node
-// group becomes. nominatedScore and memberScore are for node groups that already have nominated or placed members of
-// the gang, and count more.
+// The largest values of the parts of a node group's score, before the weight. fillScore is for how full the gang
+// makes the node group. nominatedScore and memberScore are for a node group that already has nominated or placed
+// members of the gang.
 const (
 	fillScore      = 100
 	nominatedScore = 200

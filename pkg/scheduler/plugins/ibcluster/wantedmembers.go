@@ -45,8 +45,8 @@ type wantedMembers struct {
 	needed int
 	// ascending has, for each resource, the members in ascending order of their request for the resource.
 	ascending []leastFirst
-	// classes are the task classes to compare. If the members have too many classes, classes are merged; a merged
-	// class has the smallest requests.
+	// classes are the task classes to compare with each other. If the members have too many classes, similar classes
+	// are merged into one with the smallest request for each resource.
 	classes []wantedClass
 }
 

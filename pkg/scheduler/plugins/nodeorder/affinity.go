@@ -16,7 +16,7 @@ type preferences struct {
 	snapshot *k8s.Snapshot
 	factory  informers.SharedInformerFactory
 	terms    []*fwk.AffinityTerm
-	// stale reports whether the terms must be read again.
+	// stale reports whether the terms must be read from the nodes again.
 	stale bool
 }
 
@@ -30,8 +30,8 @@ func (s *session) podsPreferred(p *pod) bool {
 	return p.prefersPods || p.malformedAffinity || s.preferences.concern(p.Pod)
 }
 
-// placed must be called when the pod was added to or removed from a node. The terms are read again if the pod has
-// preferred terms.
+// placed must be called when the pod was added to or removed from a node. If the pod has preferred terms, all terms
+// are read again later.
 func (f *preferences) placed(p *v1.Pod) { f.stale = f.stale || prefersPods(p) }
 
 // concern reports whether a preferred term of a pod on a node selects pod p. Such a term may still not affect scores,

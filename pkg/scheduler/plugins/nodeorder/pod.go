@@ -101,7 +101,7 @@ func (p *pod) setAffinity() {
 		return
 	}
 	if p.prefersPods = prefersPods(p.Pod); p.prefersPods {
-		return // do not parse the terms of a pod before it is scored: it may have hundreds
+		return // the terms are parsed only if the pod is scored: a pod may have hundreds
 	}
 	_, err := k8sframework.NewPodInfo(p.Pod)
 	p.malformedAffinity = err != nil

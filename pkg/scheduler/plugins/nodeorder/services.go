@@ -66,8 +66,8 @@ func (s *spread) servicesOf(p *v1.Pod) []*v1.Service {
 
 type label struct{ key, value string }
 
-// serviceIndex has the Services of a namespace, each under one label of its selector. Of these labels, the one with
-// the fewest other Services is used.
+// serviceIndex has the Services of a namespace. Each Service is listed under only one label of its selector: the
+// label under which the fewest other Services are listed.
 type serviceIndex map[label][]*v1.Service
 
 func newServiceIndex(services []*v1.Service) serviceIndex {

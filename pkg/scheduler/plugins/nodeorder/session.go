@@ -19,7 +19,7 @@ import (
 type session struct {
 	framework.DefaultSigner
 	weights
-	// nodes are the session's nodes with the tasks placed on them. The predicates plugin updates them.
+	// nodes are the session's nodes with the tasks placed on them. The predicates plugin keeps them up to date.
 	nodes map[string]fwk.NodeInfo
 	// snapshot has the nodes in the same state in which upstream's plugin would have read them when the session
 	// opened.

@@ -32,8 +32,8 @@ const (
 	spreadByPod
 )
 
-// Kubernetes' default constraints allow a skew (maxSkew) of 3 over hosts and of 5 over zones. The score of a node
-// contains the skew minus one.
+// Kubernetes' default constraints have a maxSkew of 3 over hosts and of 5 over zones. PodTopologySpread adds maxSkew
+// minus one to the score of a node.
 const (
 	hostScore = 3 - 1
 	zoneScore = 5 - 1

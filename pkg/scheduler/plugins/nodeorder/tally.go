@@ -21,7 +21,7 @@ type tally struct {
 	eligible nodeaffinity.RequiredNodeAffinity
 
 	nodes map[string]int64
-	zones map[string]int64 // by zone; nodes without a zone count under ""
+	zones map[string]int64 // number of pods by zone; "" for nodes without a zone
 	// seen is how many entries of spread.changed this tally already includes.
 	seen int
 }

@@ -71,7 +71,7 @@ func (t *DomainTree) explainDomain(d *domain, wanted int) string {
 	return fmt.Sprintf("%s (%s of %d slots)", text, strings.Join(parts, " + "), d.slots)
 }
 
-// named returns the texts on the first mostNamed domains, and the number of the other domains.
+// named returns the text of each of the first mostNamed domains, and the number of the other domains.
 func named(domains []*domain, tell func(*domain) string) []string {
 	var out []string
 	for _, d := range domains[:min(len(domains), mostNamed)] {
