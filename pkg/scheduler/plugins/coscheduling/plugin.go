@@ -4,8 +4,7 @@
 // gangs form a group, and which members count for the minimum.
 //
 // The settings are annotations of Volcano's PodGroup (package gangs). For a PodGroup without settings, the plugin
-// only
-// reserves nodes. In each session the plugin decides
+// only reserves nodes. In each session the plugin decides
 //
 //   - the smallest number of members to place (minimum.go): all members of a strict gang, none of a satisfied gang;
 //   - the gang group of each gang (ganggroups.go): the gangs that are placed and bound together, and the conditions that

@@ -117,8 +117,8 @@ func newRoom() *room {
 	return &room{victims: map[api.QueueID]*api.Resource{}, held: map[api.QueueID]*api.Resource{}, taken: map[api.QueueID]*api.Resource{}}
 }
 
-// fill adds the gang's victims, and its nominees that already hold nodes, to the gang's room (own). A victim of
-// several gangs is counted only for the gang that countedFor names.
+// fill adds to own the victims of the gang, and the gang's nominees that already hold nodes. own is the room of the
+// gang. A victim of several gangs is counted only for the gang that countedFor names.
 func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.TaskID]api.JobID) {
 	for pod, of := range c.victims {
 		if countedFor[pod] != gang.UID {
