@@ -65,6 +65,15 @@ func TestArgumentsOfReservations(t *testing.T) {
 
 func errOf(_ framework.Plugin, err error) error { return err }
 
+// TestDefaultsOfGangs: the arguments replace the defaults of gangs without annotations.
+func TestDefaultsOfGangs(t *testing.T) {
+	got, err := Defaults(framework.Arguments{argTimeout: "90s", argPolicy: string(gangs.OnlyWaiting)})
+	want := gangs.Settings{Mode: gangs.NonStrict, MatchPolicy: gangs.OnlyWaiting, WaitingTime: 90 * time.Second}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("defaults (-want +got):\n%s%v", diff, err)
+	}
+}
+
 // TestSettingsAreReadOnce for each version of a PodGroup, and again for one without version.
 func TestSettingsAreReadOnce(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -89,3 +89,16 @@ func TestOnlyRoomThatHasComeEndsABackoff(t *testing.T) {
 		})
 	}
 }
+
+// TestNodesThatAreNotLookedAtEndNoBackoff: a cluster of more nodes than a session looks at may have had room for the group all the time.
+func TestNodesThatAreNotLookedAtEndNoBackoff(t *testing.T) {
+	s := &session{ssn: &framework.Session{Session: &vcframework.Session{Nodes: map[string]*api.NodeInfo{}}},
+		limits: map[string]*admissionDeadline{"g": {id: "g", until: time.Unix(1, 0), gangs: []*gang{{JobInfo: ofSizes(2, cores("1"), cores("1"))}}}}}
+	small := api.NewNodeInfo(holds("0").Name("n").Obj())
+	for i := range maxRoomLooks + 1 {
+		s.ssn.Nodes[fmt.Sprint(i)] = small
+	}
+	if s.endEarly(); s.crowded["g"] || s.limits["g"].until.IsZero() {
+		t.Errorf("the backoff ends: %t; it is recorded that the cluster has no room: %t; want neither", s.limits["g"].until.IsZero(), s.crowded["g"])
+	}
+}
