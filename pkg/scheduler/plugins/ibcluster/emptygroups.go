@@ -99,9 +99,9 @@ func (s *session) emptyGroups() *emptyGroups {
 	return s.plugin.empty
 }
 
-// vote returns the message on the resources that a gang lacks; empty if it lacks none. key identifies the gang's
-// request and node groups. find computes the message if it is not cached. A message stays cached as long as each
-// session uses it.
+// vote returns a message that says why no node group could hold the gang; empty if a node group could. key identifies
+// the gang's request and node groups. find computes the message if it is not cached. A message stays cached as long
+// as each session uses it.
 func (e *emptyGroups) vote(key []byte, find func() string) string {
 	message, ok := e.votes[string(key)]
 	if ok {
