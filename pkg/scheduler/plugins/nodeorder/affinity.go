@@ -56,7 +56,7 @@ func (f *preferences) concern(p *v1.Pod) bool {
 }
 
 // gather reads the preferred terms of pods on nodes. It reads only nodes that had pods with affinity when the session
-// opened, like upstream's plugin, whose list of these nodes does not change during a session.
+// opened, because upstream's plugin also reads only these nodes.
 func (f *preferences) gather() {
 	f.terms, f.stale = nil, false
 	nodes, _ := f.snapshot.NodeInfos().HavePodsWithAffinityList() // never fails
