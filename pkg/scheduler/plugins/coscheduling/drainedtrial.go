@@ -112,7 +112,7 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 		if err = m.try(r, job, places[i], began.Add(trialTimeout)); err != nil {
 			continue
 		}
-		if err = m.withinShare(r); err == nil { // checked after try, which has reverted the trial: placed members would count in the share
+		if err = m.withinShare(r); err == nil { // called after try has reverted its placements, which the queue would count
 			return nil
 		}
 		err = fmt.Errorf("the nodes that the gang needs exceed the unused share of its queue: %w", err)
@@ -131,7 +131,7 @@ type trial struct {
 	classes map[api.TaskID]string
 	first   map[string]*api.TaskInfo
 	// held is the amount of resources on the nodes reserved by other queues and on the nodes chosen so far. deleted
-	// are the pods on the chosen nodes that are being deleted; queues may still count them.
+	// are the pods on the chosen nodes that are being deleted; queues may still count their resources.
 	held    *api.Resource
 	deleted []*api.TaskInfo
 	// until is the deadline of the trial. A trial can take long, because all members of a gang may differ, and

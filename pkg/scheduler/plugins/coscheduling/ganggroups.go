@@ -18,7 +18,7 @@ import (
 const mostNamed = 5
 
 // formGangGroups makes one gang group for each gang that names no group, and one for each group whose gangs all exist
-// and have enough pods. To other gangs it assigns a reason to wait.
+// and have enough pods. For each other gang it records why the gang must wait.
 func (s *session) formGangGroups() {
 	for _, g := range s.gangs {
 		switch {
@@ -97,7 +97,7 @@ func complete(job *api.JobInfo) bool {
 }
 
 // unlike returns the end of a message about a gang that has enough pods in total, but too few of a role or sub-group.
-// It is empty for a gang with too few pods in total.
+// The result is empty for a gang with too few pods in total.
 func (g *gang) unlike() string {
 	if g.ValidTaskNum() < g.MinAvailable {
 		return ""

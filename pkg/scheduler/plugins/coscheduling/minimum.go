@@ -28,8 +28,8 @@ const Whole scheduling.PodGroupConditionType = gangs.WholeCondition
 var wholeReasons = map[gangs.MatchPolicy]string{gangs.OnlyWaiting: gangs.WholeOnlyWaiting, gangs.WaitingAndRunning: "WaitingAndRunning"}
 
 // noteSatisfied sets the condition Satisfied or Whole of each gang that has reached its minimum together with its
-// group. It removes both conditions when no member of the gang is bound or running. A gang that was lost and is
-// created again then starts from the beginning (https://github.com/koordinator-sh/koordinator/issues/2244).
+// group. It removes both conditions when no member of the gang is bound or running. A gang whose members were all
+// lost then starts from the beginning (https://github.com/koordinator-sh/koordinator/issues/2244).
 func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		lost := alive(g.JobInfo) == 0

@@ -157,7 +157,7 @@ type plugin struct {
 	// known caches the parsed settings of each gang.
 	known map[api.JobID]reading
 	// crowded has the IDs of groups in a backoff that did not fit on the idle nodes at some time since they timed
-	// out. The next session continues with it.
+	// out. Each session starts with this set and updates it.
 	crowded map[string]bool
 	alarm   *alarm
 	// terms are the plugin's arguments for node reservations.

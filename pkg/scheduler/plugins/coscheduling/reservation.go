@@ -93,8 +93,8 @@ type reservationManager struct {
 }
 
 // paused reports whether gangs of the queue and namespace currently get no reservation. A namespace that has had a
-// pause itself also waits for the whole pause of the queue. Other namespaces wait only for shortestPause of it, so
-// that one tenant cannot keep all others from getting reservations.
+// pause itself also waits for the whole pause of the queue. Other namespaces wait only for the first part of the
+// queue's pause (shortestPause), so that one tenant cannot keep all others from getting reservations.
 func (r *reservations) paused(queue api.QueueID, namespace string, now time.Time) bool {
 	own, of := r.pauses["namespace/"+namespace], r.pauses["queue/"+string(queue)]
 	if own != nil && now.Before(own.until) {

@@ -27,8 +27,9 @@ type reservationFilter struct {
 	// several goroutines.
 	mu   sync.Mutex
 	keys map[api.JobID]string
-	// tiers are all plugins of the session. An explanation may limit the session to one of them. asking is set while
-	// allocatable calls these plugins, so that its own call among them returns at once.
+	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set
+	// while allocatable calls these plugins. The nested call of allocatable then returns at once, which ends the
+	// recursion.
 	tiers  []vcconf.Tier
 	asking bool
 }
@@ -52,15 +53,15 @@ func (m *reservationManager) keepReserved() *reservationFilter {
 			k.asks[queue] = m.ask(r)
 		}
 		if job.IsPending() && r.demand == demandOf(job) {
-			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // admit the gang: its reserved nodes are for it
+			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // admit the gang, because nodes are already reserved for the gang
 		}
 	}
 	m.ssn.AddAllocatableFn(Name, k.allocatable)
 	return k
 }
 
-// ask returns a QueueAsk: would the queue admit the members that the gang's minimum needs if the reserved nodes were
-// drained?
+// ask returns a QueueAsk, which asks whether the queue admits the members that the gang's minimum needs, as if the
+// reserved nodes were drained.
 func (m *reservationManager) ask(r *reservation) *framework.QueueAsk {
 	return m.ssn.QueueUse.Ask(m.ssn.Queues[r.queue], m.leaving(r)).With(needed(m.ssn.Jobs[r.gang])...)
 }

@@ -192,7 +192,8 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 // ends; zero if the group has neither.
 func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	switch {
-	case l.placed(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }): // a timeout would cost the gang its nodes
+	case l.placed(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }):
+		// No timeout: in a backoff, the gang could not be completed, or could not use the nodes reserved for it.
 		for _, g := range l.gangs {
 			g.dropLimit()
 		}
@@ -201,7 +202,7 @@ func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 		return time.Time{}
 	case !l.until.IsZero():
 		for _, g := range l.gangs {
-			g.sendBack() // each session: upstream admits a gang without minResources without calling the plugin
+			g.sendBack() // again in each session: upstream admits a gang without minResources without calling the plugin
 		}
 		return l.until
 	}

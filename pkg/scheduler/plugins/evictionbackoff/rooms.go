@@ -30,7 +30,8 @@ type rooms struct {
 	// rooms hold.
 	taken map[api.QueueID]*api.Resource
 	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set
-	// while allocatable or ready calls these plugins. allocatable then returns at once, which ends the recursion.
+	// while allocatable or ready calls these plugins. The nested call of allocatable then returns at once, which ends
+	// the recursion.
 	tiers  []conf.Tier
 	asking bool
 	// binding is set while ready asks the plugins whether a gang may be bound. The gang's victims then count, because
@@ -222,7 +223,8 @@ func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	asking := r.asking
 	r.asking, r.binding = true, true
 	defer func() { r.asking, r.binding = asking, false }()
-	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) }) // also ask plugins that do not count by requests
+	// Exceeds compares only requests with the capability. Plugins may also limit other amounts, such as devices.
+	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) })
 	return admits
 }
 

@@ -73,8 +73,8 @@ func (v *victims) needed(preemptor *api.TaskInfo, tasks []*api.TaskInfo, allowed
 }
 
 // room returns the resources that the candidates' node would have free if all candidates were evicted. It returns nil
-// if other reasons decide which candidates must be evicted: the preemptor already fits on the node, or its queue is
-// full.
+// if free resources do not decide which candidates must be evicted. For example, the preemptor already fits on the
+// node, or its queue is full.
 func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api.Resource {
 	job := v.ssn.Jobs[preemptor.Job]
 	if len(candidates) == 0 || job == nil || v.ssn.Queues[job.Queue] == nil {
@@ -98,7 +98,8 @@ func (v *victims) room(preemptor *api.TaskInfo, candidates []*api.TaskInfo) *api
 }
 
 // without returns the candidates that must be evicted. room is the free resources of the node if all candidates are
-// evicted. Each candidate, in the given order, is spared if the preemptor still fits on the node beside it.
+// evicted. A candidate is not evicted if the preemptor fits on the node beside it and beside the earlier candidates
+// that are not evicted.
 func without(candidates []*api.TaskInfo, room *api.Resource, preemptor *api.TaskInfo) []*api.TaskInfo {
 	var out []*api.TaskInfo
 	for _, candidate := range candidates {

@@ -109,7 +109,7 @@ func (w *request) read(key, value string, forest *topology.Forest) error {
 		w.mode = value
 	case LevelAnnotation:
 		level, ok := forest.Level(value)
-		if !ok && len(forest.Levels()) > 0 { // without HyperNodes the valid levels are not known
+		if !ok && len(forest.Levels()) > 0 { // without HyperNodes, levels are unknown and cannot be checked
 			return fmt.Errorf("found %s, want the name of a level: %s", brief.Value(value), levelNames(forest))
 		}
 		w.level = max(level, 0)

@@ -20,8 +20,9 @@ import (
 // than the smallest amount that can be requested.
 const roundingSlack = 0.5
 
-// emptyGroups holds the node groups as if no pods ran on their nodes, and caches what gangs would still lack in them.
-// The plugin keeps it as long as node groups and nodes do not change. Each node group is computed at its first use.
+// emptyGroups holds the node groups as if no pods ran on their nodes, and caches which resources gangs would still
+// lack in these node groups. The plugin keeps the emptyGroups as long as node groups and nodes do not change. Each
+// node group is computed at its first use.
 type emptyGroups struct {
 	forest *topology.Forest
 	// names are the resources that at least one node has, including pod slots. Other resources, such as limits.cpu,
@@ -99,9 +100,9 @@ func (s *session) emptyGroups() *emptyGroups {
 	return s.plugin.empty
 }
 
-// vote returns the message on the resources that a gang lacks; empty if it lacks none. key identifies the gang's
-// request and node groups. find computes the message if it is not cached. A message stays cached as long as each
-// session uses it.
+// vote returns a message that says why no node group could hold the gang; empty if a node group could. key identifies
+// the gang's request and node groups. find computes the message if it is not cached. A message stays cached as long
+// as each session uses it.
 func (e *emptyGroups) vote(key []byte, find func() string) string {
 	message, ok := e.votes[string(key)]
 	if ok {

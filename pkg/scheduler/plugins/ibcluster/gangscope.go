@@ -13,8 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// gangScope is the set of node groups in which the members of a gang that are still to be placed may currently be
-// placed.
+// gangScope is the set of node groups in which the pending members of a gang may currently be placed.
 type gangScope struct {
 	*request
 	// candidates are the node groups at the gang's level that may hold the gang, sorted by path. allowed is the same
@@ -262,8 +261,8 @@ func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 }
 
 // restrictToCurrentGroup restricts the scope to the node group that holds the placed members, if the gang must be in
-// one node group. If the placed members are in no node group, it refuses all of them: the labels of the members'
-// nodes may come back, and the gang would then be split.
+// one node group. If the placed members are in no node group, it refuses all node groups. Otherwise the gang would be
+// split once the labels of the placed members' nodes come back.
 func (s *session) restrictToCurrentGroup(p *gangScope) {
 	if p.mode != modeRequired {
 		return

@@ -11,8 +11,8 @@ import (
 )
 
 // predicate refuses nodes outside of the node groups in which a gang with mode required may be placed. For a gang
-// with mode preferred, it refuses nodes outside of the clusters that the gang lists. Actions that do not use node
-// groups thus cannot place a member outside.
+// with mode preferred, it refuses nodes outside of the clusters that the gang lists. So actions that do not use node
+// groups cannot place a member on such a node.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	w := s.requests[task.Job]
 	if w == nil || !w.binds() {
@@ -35,9 +35,9 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 	return group != nil && (p.allowed == nil || p.allowed[group])
 }
 
-// verdictElsewhere returns the predicate's result for nodes outside of the candidates. It says that evictions do not
-// help, so that preempt, reclaim and nominations avoid these nodes. It does not say so for a gang that is restricted
-// only by placements of this session: these may be reverted, and later actions may then use the nodes.
+// verdictElsewhere returns the predicate's result for nodes outside of the candidates. The result says that evictions
+// do not help, so that preempt, reclaim and nominations avoid these nodes. It does not say so for a gang that only
+// placements of this session restrict. These placements may be reverted, and later actions may then use the nodes.
 func (p *gangScope) verdictElsewhere() []*api.Status {
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups allowed for the gang"}
 	switch {

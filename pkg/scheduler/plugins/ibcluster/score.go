@@ -8,7 +8,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The largest values of the parts of a node group's score, before the weight. fillScore is for how full the gang
+// The largest values of the parts of a node group's score, before the weight is applied. fillScore is for how full the gang
 // makes the node group. nominatedScore and memberScore are for a node group that already has nominated or placed
 // members of the gang.
 const (

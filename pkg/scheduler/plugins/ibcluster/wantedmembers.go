@@ -246,11 +246,11 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	return room
 }
 
-// within returns how many members the amount of the resource suffices for. It counts members in ascending order of
-// their requests.
+// within returns for how many members the given amount of the resource suffices, if members with the smallest
+// requests come first.
 func (l *leastFirst) within(left float64) int {
 	left += roundingSlack
-	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // the number of task classes that fit whole
+	all := sort.Search(len(l.sums), func(k int) bool { return l.sums[k] > left }) // the number of task classes whose members all fit
 	members := 0
 	if all > 0 {
 		members, left = l.members[all-1], left-l.sums[all-1]

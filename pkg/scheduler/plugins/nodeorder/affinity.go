@@ -20,9 +20,9 @@ type preferences struct {
 	stale bool
 }
 
-// podsPreferred reports whether pod affinity affects the pod's scores. The pod's own preferred terms do, and
-// preferred terms of pods on nodes that select the pod. Required terms do not affect scores, except by an error if
-// they cannot be parsed.
+// podsPreferred reports whether pod affinity affects the pod's scores. The pod's own preferred terms affect them, and
+// so do preferred terms of pods on nodes, if the terms select the pod. Required terms do not affect scores, except by
+// an error if they cannot be parsed.
 func (s *session) podsPreferred(p *pod) bool {
 	if s.podAffinity == 0 {
 		return false
@@ -34,8 +34,8 @@ func (s *session) podsPreferred(p *pod) bool {
 // are read again later.
 func (f *preferences) placed(p *v1.Pod) { f.stale = f.stale || prefersPods(p) }
 
-// concern reports whether a preferred term of a pod on a node selects pod p. Such a term may still not affect scores,
-// if no node has its topology key.
+// concern reports whether a preferred term of a pod on a node selects pod p. It may return true although the term
+// does not affect scores, because no node has the term's topology key.
 func (f *preferences) concern(p *v1.Pod) bool {
 	if f.stale {
 		f.gather()
@@ -56,7 +56,7 @@ func (f *preferences) concern(p *v1.Pod) bool {
 }
 
 // gather reads the preferred terms of pods on nodes. It reads only nodes that had pods with affinity when the session
-// opened, like upstream's plugin, whose list of these nodes does not change during a session.
+// opened, because upstream's plugin also reads only these nodes.
 func (f *preferences) gather() {
 	f.terms, f.stale = nil, false
 	nodes, _ := f.snapshot.NodeInfos().HavePodsWithAffinityList() // never fails

@@ -12,8 +12,8 @@ import (
 )
 
 // batchNodeOrder returns the scores that depend on all candidates: pod affinity, tolerated taints and topology
-// spread. Each is scaled by the best or worst candidate. It returns an error if a term of the pod's affinity or of
-// its spread constraints cannot be parsed.
+// spread. Each of these scores is scaled by the best or worst candidate. batchNodeOrder returns an error if a term of
+// the pod's affinity or of its spread constraints cannot be parsed.
 func (s *session) batchNodeOrder(task *api.TaskInfo, candidates []*api.NodeInfo) (map[string]float64, error) {
 	p := s.pod(task.Pod)
 	how := s.spreadOf(p)

@@ -8,7 +8,7 @@
 // single node from the node's sums in the session (node.go). It computes scores that compare nodes from all
 // candidates (batch.go, spread.go).
 //
-// In rare cases, the package calls upstream's own plugin, which it builds at its first use. These are pods with
+// In rare cases, the package calls upstream's own plugin, which it builds at its first use: for pods with
 // preferred pod affinity, pods that such pods prefer or avoid (affinity.go), and pods with soft spread constraints of
 // their own.
 //

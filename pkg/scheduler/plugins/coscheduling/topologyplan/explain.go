@@ -12,8 +12,8 @@ import (
 // mostNamed is how many domains a message names.
 const mostNamed = 5
 
-// Explain returns why no plan exists for the wanted number of members. It names how many members each possible domain
-// can take.
+// Explain returns, as text, why no plan exists for the wanted number of members. The text has the first mostNamed
+// possible domains, and how many members each of these domains can take.
 func (t *DomainTree) Explain(wanted int) string {
 	level := t.mustLevel()
 	domains := slices.Clone(t.levels[level])
