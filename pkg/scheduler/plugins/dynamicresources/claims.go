@@ -75,8 +75,8 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 	return &podClaim{claim, own}, nil
 }
 
-// check returns an error if no node has devices for an unallocated claim, whatever is free. It also limits the numbers of
-// requested devices, because a tenant may request any number.
+// check returns an error if an unallocated claim fits no node, for example because its device class does not exist. It also limits
+// the numbers of requested devices, because a tenant may request any number.
 func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 	var sum int64
 	for i := range claim.Spec.Devices.Requests {
