@@ -22,7 +22,7 @@ type volumeInventory struct {
 	objects     *objects
 	assumptions *assumptions
 	labels      *nodeLabels
-	jobs map[api.JobID]*api.JobInfo
+	jobs        map[api.JobID]*api.JobInfo
 
 	classes map[string]*classInventory
 	pending *pendingClaims
