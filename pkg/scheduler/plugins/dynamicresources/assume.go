@@ -177,7 +177,7 @@ func (d *devices) takes(p *plan) bool {
 	return true
 }
 
-// allLeave reports whether all holders of the claim are being rolled back.
+// allLeave reports whether all pods that hold the claim are being rolled back.
 func (h *assumedClaim) allLeave() bool {
 	for _, one := range h.holders {
 		if !one.leaving {
@@ -202,7 +202,8 @@ func (h *assumedClaim) movable(node string, round int64) bool {
 	return true
 }
 
-// movables returns the movable claims on the node, sorted by namespace and name, and their assumed allocations.
+// movables returns the held claims that may still get other devices on the node, sorted by namespace and name, and their assumed
+// allocations.
 func (d *devices) movables(node string, round int64) (claims []*assumedClaim, have []*resourceapi.AllocationResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 // uncacheable reports whether the filter results for a task cannot be cached, because placements on other nodes may change them.
 // This is the case if a claim of the task is shared or allocated, or if a device that several nodes reach suits a claim. In all
-// other cases the result for a node depends only on placements on this node.
+// other cases, only placements on the same node change the result for a node.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if tooMany(task.Pod) {
 		return true

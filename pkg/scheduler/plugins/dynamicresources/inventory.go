@@ -21,16 +21,16 @@ import (
 type inventory struct {
 	mu    sync.Mutex
 	known map[string]*slice
-	// byNode are the slices that belong to one node, by node name. elsewhere are the slices that several nodes may reach. Both
-	// are sorted by the names of the slices.
+	// byNode are the slices that belong to one node, by the node's name. elsewhere are the slices that several nodes may reach.
+	// Both are sorted by the names of the slices.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// owned caches, by node name, the part that is built from the node's slices in byNode. shared caches the parts that are built
-	// from slices in elsewhere. The key names these slices (see view.places).
+	// owned caches, by node name, results for the node's slices in byNode. shared caches results for sets of slices in elsewhere.
+	// The key is a bit set of these slices (see view.places).
 	owned  map[string]*part
 	shared map[string]*part
-	// seen are the views of the nodes that this session has used, by node name. seenBefore are the views of the nodes that the
-	// previous session used. All views are dropped when the list elsewhere changes, or when other nodes reach one of its slices.
+	// seen caches which slices the nodes that were used in this session reach, by node name. seenBefore is the cache of the
+	// previous session. Both are dropped when the list elsewhere changes, or when other nodes reach one of its slices.
 	seen, seenBefore map[string]*view
 	// partitionable reports whether a slice may name different nodes for its devices (KEP-4815). If partitionable is false, such
 	// slices are ignored.
@@ -196,7 +196,7 @@ func removed(list []*slice, s *slice) []*slice {
 	return slices.DeleteFunc(slices.Clone(list), func(other *slice) bool { return other == s })
 }
 
-// forgetShared drops all cached results about the slices in n.elsewhere and the nodes that reach them.
+// forgetShared drops all cached results about slices that several nodes may reach.
 func (n *inventory) forgetShared() {
 	n.shared, n.seen, n.seenBefore = map[string]*part{}, map[string]*view{}, nil
 }

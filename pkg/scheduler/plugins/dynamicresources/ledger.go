@@ -87,8 +87,8 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	}
 }
 
-// shows records the claim's allocation in the version of the claim that informers show. It ignores a version that is older than
-// the version recorded before.
+// shows records the allocation of the claim that informers show. It ignores a version of the claim that is older than the version
+// that informers showed before.
 func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
 	l.change(claim.UID, func(e *entry) {
 		version := versionOf(claim)

@@ -97,9 +97,9 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 	return search.solve(claims, allocated)
 }
 
-// planTogether plans devices for the new claims in open and, at the same time, for the movable claims on the node. It is called if
-// the free devices do not suffice for the new claims. A movable claim may have the only device that suits a new claim, although a
-// free device would suit the movable claim, too.
+// planTogether plans devices for the new claims in open and, at the same time, for the held claims on the node that may still get
+// other devices. It is called if the free devices do not suffice for the new claims. A held claim may have the only device that
+// suits a new claim, although a free device would suit the held claim, too.
 func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
 	movable, from := s.devices.movables(node.Name, s.round)
 	if len(movable) == 0 || len(movable) > mostMoved {

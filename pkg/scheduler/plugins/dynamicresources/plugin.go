@@ -89,7 +89,7 @@ var (
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
 
-// OnSessionOpen implements framework.Plugin.
+// OnSessionOpen implements framework.Plugin: it adds the plugin's pre-predicate and predicate to the session.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.SharedDRAManager())
 	p.session = s
@@ -100,7 +100,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
 
-// PreBindOptions implements framework.PreBindOptioner.
+// PreBindOptions implements framework.PreBindOptioner: it sets the step's time limit, and the function to call for a bound pod.
 func (p *plugin) PreBindOptions() []framework.PreBindOption {
 	return []framework.PreBindOption{framework.WithTimeout(p.bindingTimeout + stepGrace), framework.WithBound(p.bound)}
 }

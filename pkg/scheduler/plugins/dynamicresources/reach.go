@@ -24,24 +24,25 @@ type reach struct {
 // pools returns the number of pools from which devices may be allocated.
 func (r *reach) pools() int { return len(r.own.pools) + len(r.shared.pools) }
 
-// all returns all slices that the node reaches, sound or not (see part).
+// all returns all slices that the node reaches.
 func (r *reach) all() []*slice { return slices.Concat(r.own.all, r.shared.all) }
 
-// part is a set of slices, and cached results about these slices. If several nodes reach the same slices, they share a part.
+// part is a set of slices, and cached results about these slices. Nodes that reach the same slices share one part.
 type part struct {
 	// sound are the slices from which devices are allocated: slices of the newest generation of their pools. Slices of a pool with
 	// duplicate devices are left out.
 	sound []*slice
-	// all are all slices of the part, also slices that are not sound. The allocator needs all slices of a pool to decide whether
-	// the pool is complete.
+	// all are all slices of the part. The allocator also needs the slices from which no devices are allocated, to decide whether a
+	// pool is complete.
 	all []*slice
-	// pools are the pools of the sound slices. named are the pools of all slices of the part.
+	// pools are the pools of the slices in sound. named are the pools of all slices of the part.
 	pools, named map[poolID]bool
 	// ofOneNode reports whether each slice of the part belongs to a single node.
 	ofOneNode bool
 
 	mu sync.Mutex
-	// suiting caches which sound slices have devices that suit claims. The key is made from all selectors of the claims.
+	// suiting caches which slices in the field sound have devices that suit a set of claims. The key is made from all selectors of
+	// the claims.
 	suiting map[string][]*slice
 }
 
@@ -58,7 +59,8 @@ func newPart(all []*slice) *part {
 	return p
 }
 
-// sound returns the slices from which devices may be allocated (see part.sound), and the pools of these slices.
+// sound returns the slices from which devices may be allocated, and the pools of these slices. See the field part.sound for the
+// rules.
 func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	newest := map[poolID]int64{}
 	for _, s := range all {
@@ -84,8 +86,8 @@ func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	return current, pools
 }
 
-// view caches which slices a node reaches. places has a bit for each slice in inventory.elsewhere. The bit is set if the node
-// reaches the slice. reach is the last result of inventory.reach for the node.
+// view caches which slices a node reaches. places has one bit for each slice that several nodes may reach (inventory.elsewhere).
+// The bit is set if the node reaches the slice. reach is the last result of inventory.reach for the node.
 type view struct {
 	node   *v1.Node
 	places string
@@ -106,7 +108,7 @@ func (n *inventory) reach(node *v1.Node) *reach {
 	seen.own, seen.shared = own, shared
 	seen.reach = &reach{node: node, own: own, shared: shared}
 	for pool := range own.named {
-		if shared.named[pool] { // all slices of a pool must be in one part, which then decides if they are sound
+		if shared.named[pool] { // newPart checks a pool correctly only if it gets all slices of the pool
 			seen.reach = &reach{node: node, own: newPart(slices.Concat(own.all, shared.all)), shared: nothing}
 			break
 		}
@@ -132,7 +134,7 @@ func (n *inventory) viewOf(node *v1.Node) *view {
 	return made
 }
 
-// hasPlace reports whether places has the bit for the slice with the index at in inventory.elsewhere (see view).
+// hasPlace reports whether the bit with the index at is set in the bit set places (see view).
 func hasPlace(places string, at int) bool { return places[at/8]&(1<<(at%8)) != 0 }
 
 func (n *inventory) ownPart(node string) *part {
@@ -158,8 +160,8 @@ func (n *inventory) sharedPart(places string) *part {
 	return n.shared[places]
 }
 
-// suitingAny returns the sound slices from which the claims may be allocated. It leaves out a slice of several nodes if no device
-// of the slice suits the claims, because there may be many such slices, and they may be large.
+// suitingAny returns the slices from which the claims may be allocated. It leaves out a slice of several nodes if no device of the
+// slice suits the claims, because there may be many such slices, and they may be large.
 func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
 	if p.ofOneNode {
 		return p.sound, nil

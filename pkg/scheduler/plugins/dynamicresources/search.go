@@ -150,7 +150,8 @@ var errSlow = errors.New("the device search timed out")
 func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
 	b.mu.Lock()
 	own := b.spent[namespace]
-	b.spent[namespace] = own // adds the namespace: the next session may divide its time among these namespaces
+	// This gives the namespace an entry in spent. The next session may divide its search time among all namespaces in spent.
+	b.spent[namespace] = own
 	owed := b.owed[namespace]
 	left, leftOfAll, leftOfShare := min(b.limit, creditSessions*b.limit-owed)-own.slow, b.limitOfAll-b.all, b.share-own.all
 	leftOfSlow := b.leftOfSlow(namespace)

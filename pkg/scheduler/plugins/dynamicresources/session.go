@@ -154,8 +154,8 @@ func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.No
 	s.devices.mu.Lock()
 	held := s.devices.heldByOthers(pod.UID, claim.UID)
 	leaves := held != nil && held.allLeave()
-	// A placed pod holds the claim with the allocation in held. So the nodes of this allocation count, even if informers now show
-	// another allocation.
+	// Placed pods hold the claim with an allocation that held records. Only nodes that reach its devices fit the claim, even if
+	// informers now show another allocation.
 	if held != nil {
 		selector = held.selector
 	}

@@ -194,8 +194,8 @@ func (s *volumeInventory) currentCandidate(pod types.UID, claim *v1.PersistentVo
 	return found, err
 }
 
-// assumeVolume records the volume, or the part of a storage capacity, that was found for the claim. No other claim can get it
-// then. The caller holds assumptions.mu.
+// assumeVolume records the volume, or the part of a storage capacity, that was found for the claim, so that no other claim gets
+// it. The caller holds assumptions.mu.
 func (as *assumptions) assumeVolume(held *assumedClaim, has candidate) {
 	as.held[nameOf(held.claim)] = held
 	if has.volume != nil {

@@ -26,7 +26,7 @@ type candidate struct {
 	capacity *storagev1.CSIStorageCapacity
 }
 
-// refusal is the reason why a node has no candidate for a claim.
+// refusal is the reason why a claim cannot get a volume on a node.
 type refusal int
 
 const (

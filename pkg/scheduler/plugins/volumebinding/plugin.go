@@ -68,7 +68,7 @@ var (
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
 
-// OnSessionOpen implements framework.Plugin.
+// OnSessionOpen implements framework.Plugin: it adds the plugin's pre-predicate, predicate and score function to the session.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.Nodes, ssn.Jobs)
 	p.session = s
@@ -102,7 +102,7 @@ func hasNoVolumes(task *api.TaskInfo) bool {
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
 
-// PreBindOptions implements framework.PreBindOptioner.
+// PreBindOptions implements framework.PreBindOptioner: it sets the time limit of the plugin's pre-bind step.
 func (p *plugin) PreBindOptions() []framework.PreBindOption {
 	return []framework.PreBindOption{framework.WithTimeout(p.bindTimeout + stepGrace)}
 }

@@ -91,7 +91,8 @@ func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 }
 
 // leave records that the pod no longer holds the claim. It reports whether no other pod relies on the writes for the claim. A pod
-// relies on the writes only if its pre-bind step has begun. Without a step, its rollback might never withdraw the writes.
+// relies on the writes only if its pre-bind step has begun. A pod without a step may be released without a rollback, and so never
+// withdraw the writes.
 func (as *assumptions) leave(held *assumedClaim, pod types.UID) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
