@@ -27,8 +27,8 @@ const (
 	// not slow to search, even on a busy machine.
 	shortSearch = 50 * time.Millisecond
 	// creditSessions is the maximum debt of a namespace (see budgets.owed), as a multiple of the limit of slow searches in one
-	// session. At this debt, searches for the namespace pause. Half of this debt has no effect, because a single slow search on a
-	// busy machine can cause it.
+	// session. At this debt, searches for the namespace pause. At half of it they do not pause yet, because a single slow search
+	// on a busy machine may cause such a debt.
 	creditSessions = 2
 	// budgetsOfAll is the time limit of all searches in a session, as a multiple of the limit of slow searches. longestOfAll is
 	// the maximum of this time limit. A session that takes twice as long as longestOfAll would be treated as hanging.

@@ -85,7 +85,7 @@ func (v *volumes) write(ctx context.Context, pod types.UID, own *ownClaim) error
 	return nil
 }
 
-// hasBegun reports whether the pod holds the claim and its pre-bind step has begun.
+// hasBegun reports whether the pod holds the claim, and the pod's pre-bind step has begun.
 func (as *assumptions) hasBegun(held *assumedClaim, pod types.UID) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()
