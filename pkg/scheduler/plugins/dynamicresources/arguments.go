@@ -10,7 +10,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The names of the plugin's arguments. Upstream's plugin predicates has an argument with the name of the first.
+// These are the names of the plugin's arguments. Upstream's plugin predicates also has an argument
+// dynamicresources.filterTimeoutSeconds.
 const (
 	filterTimeoutArgument  = "dynamicresources.filterTimeoutSeconds"
 	searchArgument         = "dynamicresources.searchSeconds"
@@ -21,9 +22,9 @@ const (
 	defaultFilterTimeoutSeconds  = 1
 	defaultSearchSeconds         = 1
 	defaultBindingTimeoutSeconds = 600
-	// maxSearchSeconds is one minute, because no other pod is placed while devices are searched for a pod.
+	// maxSearchSeconds is one minute, because a session places no other pod while it searches devices for a pod.
 	maxSearchSeconds = 60
-	// maxBindingTimeoutSeconds is one day: longer than any device needs to be prepared, and short enough for a time.Duration.
+	// maxBindingTimeoutSeconds is one day. No device takes longer to prepare, and a time.Duration can hold a day.
 	maxBindingTimeoutSeconds = 24 * 60 * 60
 )
 
@@ -46,8 +47,8 @@ func arguments() []framework.Argument {
 
 // settings are the plugin's parsed arguments.
 type settings struct {
-	// filterTimeout is the time limit of one search for devices. search is the time limit of all slow searches for one namespace
-	// in a session.
+	// filterTimeout is the time limit of one search for devices. search limits the total time of the slow searches for one
+	// namespace in a session. A search is slow if it takes longer than freeSearch.
 	filterTimeout, search time.Duration
 	bindingTimeout        time.Duration
 }

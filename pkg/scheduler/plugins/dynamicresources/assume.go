@@ -24,20 +24,20 @@ type assumedPod struct {
 	held []*assumedClaim
 }
 
-// assumedClaim is a claim that placed pods hold. Pods that share the claim hold it together. The mutex of devices guards the
-// fields that change.
+// assumedClaim is a claim that placed pods hold. All placed pods that share the claim hold the same assumedClaim. devices.mu
+// guards the fields that change, and writes.mu the fields of writes.
 type assumedClaim struct {
 	claim *resourceapi.ResourceClaim
-	// allocation is the allocation that this plugin chose for the claim; nil if the claim was already allocated. The allocation
-	// no longer changes once the pre-bind step of a holder has begun.
+	// allocation is the allocation that this plugin chose for the claim; nil if the claim was already allocated. The allocation is
+	// final once a pod that holds the claim has begun its pre-bind step.
 	allocation *resourceapi.AllocationResult
 	// selector matches the nodes that reach the claim's devices; nil for all nodes.
 	selector *nodeaffinity.NodeSelector
 	// home is the node of the first pod that held the claim.
 	home    string
 	holders map[types.UID]*holder
-	// round is the number of the session in which the allocation was chosen. begun reports whether the pre-bind step of a holder
-	// has begun.
+	// round is the number of the session that added the claim to the held claims. begun reports whether a pod that holds the claim
+	// has begun its pre-bind step.
 	round int64
 	begun bool
 
@@ -47,28 +47,29 @@ type assumedClaim struct {
 // holder is a pod that holds a claim.
 type holder struct {
 	node string
-	// begun reports whether the pod's pre-bind step has begun, and leaving whether its rollback has begun.
+	// begun reports whether the pod's pre-bind step has begun. leaving reports whether the pod's rollback has begun.
 	begun, leaving bool
-	// tried reports whether the API server may have accepted a reservation of the claim for the pod, even if it returned an
-	// error.
+	// tried reports whether a write that reserves the claim for the pod was sent. The API server may have applied this write even
+	// if it returned an error.
 	tried bool
 }
 
-// writes records the writes for a claim.
+// writes records which writes of a claim were sent to the API server.
 type writes struct {
-	// scheduler is the value of SchedulerAnnotation on the claim.
+	// scheduler is the value that the plugin writes to the claim's annotation SchedulerAnnotation.
 	scheduler string
 
-	// mu is held during a write, and guards the fields below.
+	// mu is held during a write of the claim. It guards the fields below.
 	mu sync.Mutex
-	// tried reports whether the API server may have accepted a write of the allocation, even if it returned an error.
+	// tried reports whether a write that allocates the claim was sent. The API server may have applied this write even if it
+	// returned an error.
 	tried bool
-	// last is the last written version of the claim.
+	// last is the claim in the version that the API server returned for the last write; nil before the first write.
 	last *resourceapi.ResourceClaim
 }
 
-// heldByOthers returns the claim if pods other than this one hold it, or if this pod holds it and is being rolled back; nil
-// otherwise. The caller holds the mutex.
+// heldByOthers returns the held claim if a pod other than the given pod holds it, or if the given pod is being rolled back.
+// Otherwise it returns nil. The caller holds d.mu.
 func (d *devices) heldByOthers(pod types.UID, claim types.UID) *assumedClaim {
 	held := d.held[claim]
 	if held == nil || len(held.holders) == 1 && held.holders[pod] != nil && !held.holders[pod].leaving {
@@ -77,11 +78,11 @@ func (d *devices) heldByOthers(pod types.UID, claim types.UID) *assumedClaim {
 	return held
 }
 
-// errChanged is the error of a plan that is no longer valid, because devices or claims have changed since it was made.
+// errChanged is the error for a plan that is no longer valid, because devices or claims have changed since the plan was made.
 var errChanged = errors.New("the devices were allocated to another pod in the meantime")
 
-// assume records that the pod holds its claims with the devices of the plan. If it returns an error, nothing has changed. round
-// is the number of the session.
+// assume records that the pod holds its claims, with the devices of the plan. If it returns an error, it has changed nothing.
+// round is the number of the session.
 func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,8 +121,8 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	return nil
 }
 
-// assumeClaim adds the claim to the held claims, with the allocation chosen for it; nil if the claim is already allocated. revert
-// undoes this. The caller holds the mutex.
+// assumeClaim adds the claim to the held claims, and assumes the allocation in chosen. chosen is nil if the claim is already
+// allocated. revert removes the claim from the held claims. The caller holds d.mu.
 func (d *devices) assumeClaim(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *assumedClaim {
 	held := &assumedClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: framework.OwnershipMark(pod.Spec.SchedulerName)}}
 	d.held[claim.UID] = held
@@ -144,22 +145,22 @@ func (d *devices) revert(held *assumedClaim) {
 	}
 }
 
-// countsParts reports whether claims may use parts of a device, or devices may share resources. The free part of a device may
-// then change with any allocation, so a plan is valid only until the next allocation or release.
+// countsParts reports whether claims may use parts of a device, or devices may share resources. Then any allocation may change the
+// free part of a device, so a plan is valid only until the next allocation or release.
 func (d *devices) countsParts() bool {
 	return d.catalog.features.ConsumableCapacity || d.catalog.features.PartitionableDevices
 }
 
-// move sets the devices of the moved claims in the ledger. The function to returns the allocation to set; nil for none. The
-// caller holds the mutex.
+// move replaces the assumed allocation of each claim in moves with the result of the function to. A nil result removes the assumed
+// allocation. The caller holds d.mu.
 func (d *devices) move(moves map[*assumedClaim]move, to func(move) *resourceapi.AllocationResult) {
 	for held, m := range moves {
 		d.ledger.assume(held.claim.UID, to(m))
 	}
 }
 
-// takes reports whether the plan's devices are free and its claims have not changed. The caller holds the mutex, and has removed
-// the devices of moved claims from the ledger.
+// takes reports whether the plan's devices are still free and its claims have not changed. The caller holds d.mu. It has removed
+// the assumed allocations of the claims in p.moves from the ledger.
 func (d *devices) takes(p *plan) bool {
 	for _, m := range p.moves {
 		if !d.ledger.free(m.to) {
@@ -176,7 +177,7 @@ func (d *devices) takes(p *plan) bool {
 	return true
 }
 
-// allLeave reports whether all holders of the claim are being rolled back.
+// allLeave reports whether all pods that hold the claim are being rolled back.
 func (h *assumedClaim) allLeave() bool {
 	for _, one := range h.holders {
 		if !one.leaving {
@@ -186,8 +187,9 @@ func (h *assumedClaim) allLeave() bool {
 	return true
 }
 
-// movable reports whether the claim may get other devices on the node: its devices were chosen in this session, all of its
-// holders are on the node, and the API server cannot have got a write for it.
+// movable reports whether the claim may still get other devices on the node. The plugin must have chosen the claim's devices in
+// this session. All pods that hold the claim must be on the node, and none of them may have begun its pre-bind step or its
+// rollback.
 func (h *assumedClaim) movable(node string, round int64) bool {
 	if h.allocation == nil || h.begun || h.round != round || len(h.holders) == 0 {
 		return false
@@ -200,7 +202,8 @@ func (h *assumedClaim) movable(node string, round int64) bool {
 	return true
 }
 
-// movables returns the claims that may get other devices on the node, sorted by name, and their allocations.
+// movables returns the held claims that may still get other devices on the node, sorted by namespace and name, and their assumed
+// allocations.
 func (d *devices) movables(node string, round int64) (claims []*assumedClaim, have []*resourceapi.AllocationResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -218,8 +221,8 @@ func (d *devices) movables(node string, round int64) (claims []*assumedClaim, ha
 	return claims, have
 }
 
-// drop ends the pod's hold on its claims, because the pod is bound, or no writes for it remain. Allocations that are written for
-// the claims remain.
+// drop records that the pod no longer holds its claims: the pod is bound, or the API server has no writes for the pod. Allocations
+// at the API server remain unchanged.
 func (d *devices) drop(pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -248,7 +251,7 @@ func selectorOf(allocation *resourceapi.AllocationResult) (*nodeaffinity.NodeSel
 	return selector, nil
 }
 
-// room returns an error if the pod does not use the claim yet, and the claim is used by the maximum number of pods.
+// room returns an error if the maximum number of pods already use the claim, and the given pod does not use it yet.
 func (d *devices) room(pod types.UID, claim *resourceapi.ResourceClaim) error {
 	users := map[types.UID]bool{}
 	for i := range claim.Status.ReservedFor {

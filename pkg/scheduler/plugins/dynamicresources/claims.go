@@ -22,13 +22,13 @@ type podClaim struct {
 	own bool
 }
 
-// mostClaims is the maximum number of claims of a pod. The API server accepts thousands, but the claims are checked for each
-// node.
+// mostClaims is the maximum number of claims of one pod. The API server accepts thousands of claims, but the plugin checks all
+// claims for each node.
 const mostClaims = 128
 
 func tooMany(pod *v1.Pod) bool { return len(pod.Spec.ResourceClaims) > mostClaims }
 
-// claimsOf returns the pod's claims, each once. The error says why the pod cannot be placed now.
+// claimsOf returns the pod's claims without duplicates. The error says why the pod cannot be placed now.
 func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
 	if tooMany(pod) {
 		return nil, fmt.Errorf("the pod has %d resource claims, must be at most %d", len(pod.Spec.ResourceClaims), mostClaims)
@@ -46,7 +46,8 @@ func (d *devices) claimsOf(pod *v1.Pod) ([]podClaim, error) {
 	return claims, nil
 }
 
-// claimOf returns the claim that the entry named of the pod's spec refers to; nil if its template needs no claim for this pod.
+// claimOf returns the claim that an entry of the pod's spec.resourceClaims refers to. It returns nil if the entry's template needs
+// no claim for this pod.
 func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, error) {
 	name, own, err := resourceclaim.Name(pod, named)
 	switch {
@@ -74,8 +75,8 @@ func (d *devices) claimOf(pod *v1.Pod, named *v1.PodResourceClaim) (*podClaim, e
 	return &podClaim{claim, own}, nil
 }
 
-// check returns an error if a claim without an allocation cannot be allocated on any node. It checks the numbers of requested
-// devices before they are used, because a tenant may write any number.
+// check returns an error if an unallocated claim fits no node, for example because its device class does not exist. It also limits
+// the numbers of requested devices, because a tenant may request any number.
 func (c *catalog) check(claim *resourceapi.ResourceClaim) error {
 	var sum int64
 	for i := range claim.Spec.Devices.Requests {
@@ -138,7 +139,7 @@ func classNames(request *resourceapi.DeviceRequest) []string {
 	return names
 }
 
-// wantsAll reports whether a request of the claims, or an alternative of a request, asks for all devices of a node.
+// wantsAll reports whether a request of the claims, or an alternative of a request, has the allocation mode All.
 func wantsAll(claims []*resourceapi.ResourceClaim) bool {
 	all := resourceapi.DeviceAllocationModeAll
 	for _, claim := range claims {
@@ -153,8 +154,8 @@ func wantsAll(claims []*resourceapi.ResourceClaim) bool {
 	return false
 }
 
-// describe returns the names of a claim, a request and the request's device class, for messages. For a request with alternatives
-// it returns the class of the first.
+// describe names the claim, its request and the request's device class, for messages. If the request has alternatives, it names
+// the device class of the first alternative.
 func describe(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceRequest) string {
 	class := ""
 	if names := classNames(request); len(names) > 0 {
@@ -163,7 +164,7 @@ func describe(claim *resourceapi.ResourceClaim, request *resourceapi.DeviceReque
 	return fmt.Sprintf("claim %s (request %s, class %s)", brief.Value(claim.Name), brief.Value(request.Name), brief.Value(class))
 }
 
-// describeFirst describes a claim and its first request, for messages.
+// describeFirst names the claim and the first request of the claim, for messages.
 func describeFirst(claim *resourceapi.ResourceClaim) string {
 	if len(claim.Spec.Devices.Requests) == 0 {
 		return fmt.Sprintf("claim %s (no requests)", brief.Value(claim.Name))

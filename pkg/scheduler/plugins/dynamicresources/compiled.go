@@ -11,25 +11,25 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// selectorCache compiles the CEL selectors of devices, and keeps the most recently used.
+// selectorCache compiles the CEL selectors of devices, and caches the most recently used selectors.
 //
-// The API server accepts selectors of 10 kB. Compiling such a selector takes a third of a second and ignores the context, and a
-// claim may have hundreds of selectors. So they are compiled on a separate goroutine, one at a time, and a search waits for this
-// only within its time limit. A selector that is compiled too late for one search is ready for the next.
+// The API server accepts selectors of 10 kB. Compiling such a selector takes a third of a second and cannot be cancelled, and a
+// claim may have hundreds of selectors. So a separate goroutine compiles the selectors, one at a time. A search waits for a
+// selector only until the search's time limit. If the selector is compiled later, the next search finds it in the cache.
 type selectorCache struct {
 	*cel.Cache
 	compile func(expression string)
-	// turn has an element while a selector is being compiled, so that only one is compiled at a time.
+	// turn has an element while a selector is being compiled, so that only one selector is compiled at a time.
 	turn chan struct{}
 
 	mu sync.Mutex
-	// known are the expressions that were compiled. It has at most half as many as the cache keeps, so that the cache still has
-	// them.
+	// known are the expressions that were compiled. known has at most half as many entries as the cache, so that the cache still
+	// has each expression in known.
 	known map[string]bool
 }
 
-// mostCompiled is the number of selectors whose compiled form is kept. A usual selector takes 50 kB in this form, and a selector
-// of 10 kB some 400 kB.
+// mostCompiled is the maximum number of compiled selectors in the cache. A usual compiled selector takes 50 kB of memory. A
+// selector with a text of 10 kB takes some 400 kB.
 const mostCompiled = 256
 
 func newSelectorCache(features cel.Features) *selectorCache {
@@ -38,8 +38,8 @@ func newSelectorCache(features cel.Features) *selectorCache {
 	return c
 }
 
-// compileAll compiles all selectors of the claims and of their device classes. It returns an error if the context ends first, or
-// a class cannot be read.
+// compileAll compiles all selectors of the claims and of their device classes. It returns an error if the context ends before all
+// selectors are compiled, or if a device class cannot be read.
 func (c *catalog) compileAll(ctx context.Context, claims []*resourceapi.ResourceClaim) error {
 	for _, claim := range claims {
 		for i := range claim.Spec.Devices.Requests {
@@ -80,8 +80,8 @@ func (c *selectorCache) ready(ctx context.Context, selectors []resourceapi.Devic
 	return nil
 }
 
-// compileOne compiles the expression. An invalid expression is cached with its error. At the end it removes the element of turn
-// and closes done.
+// compileOne compiles the expression, and caches the error of an invalid expression. At its end, also after a panic, it removes
+// the element of turn and closes done.
 func (c *selectorCache) compileOne(expression string, done chan<- struct{}) {
 	defer func() {
 		if p := recover(); p != nil {

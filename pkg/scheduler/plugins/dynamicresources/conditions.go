@@ -17,11 +17,12 @@ import (
 
 var errTooLate = errors.New("devices did not meet their binding conditions in time")
 
-// hasConditions reports whether the feature gates for binding conditions are on (KEP-5007): devices may have to be prepared
-// before a pod is bound.
+// hasConditions reports whether the feature gates for binding conditions are on (KEP-5007). With binding conditions, a driver may
+// have to prepare a device before the pod is bound.
 func (c *catalog) hasConditions() bool { return c.features.DeviceBinding && c.features.DeviceStatus }
 
-// awaitConditions waits until the devices of the pod's claims meet their binding conditions, at most for the time limit.
+// awaitConditions waits until the devices of the pod's claims meet their binding conditions. It returns an error if they do not
+// meet them within the time limit.
 func (d *devices) awaitConditions(ctx context.Context, a *assumedPod, limit time.Duration) error {
 	if !d.catalog.hasConditions() {
 		return nil
@@ -45,17 +46,19 @@ func (d *devices) awaitConditions(ctx context.Context, a *assumedPod, limit time
 	}
 }
 
-// waiting returns a claim of the pod with a device that is still being prepared; nil if there is none. An error means that the
-// claim was deleted, or that preparing a device failed.
+// waiting returns a claim of the pod with a device that is still being prepared; nil if all devices are ready. An error means that
+// a claim was deleted, or that preparing a device failed.
 func (d *devices) waiting(a *assumedPod) (*resourceapi.ResourceClaim, error) {
 	for _, held := range a.held {
-		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name) // informers may show an earlier allocation, with its conditions
+		// Informers may still show an earlier allocation of the claim and its conditions. So claimNamed also considers the version
+		// that the plugin wrote.
+		claim, err := d.claimNamed(held.claim.Namespace, held.claim.Name)
 		switch {
 		case apierrors.IsNotFound(err) || err == nil && claim.UID != held.claim.UID:
 			return nil, fmt.Errorf("%s: the claim was deleted", describeFirst(held.claim))
 		case err != nil:
 			return nil, fmt.Errorf("%s: %w", describeFirst(held.claim), err)
-		case claim.Status.Allocation == nil: // informers show the version before the write
+		case claim.Status.Allocation == nil: // informers do not show an allocation yet
 			return held.claim, nil
 		}
 		if ready, err := d.catalog.bindable(claim); !ready || err != nil {
@@ -65,8 +68,8 @@ func (d *devices) waiting(a *assumedPod) (*resourceapi.ResourceClaim, error) {
 	return nil, nil
 }
 
-// bindable reports whether all devices of an allocated claim meet their binding conditions. An error means that preparing a
-// device failed.
+// bindable reports whether all devices of an allocated claim meet their binding conditions. An error means that preparing a device
+// failed.
 func (c *catalog) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
 	if !c.hasConditions() {
 		return true, nil
@@ -88,7 +91,7 @@ func (c *catalog) bindable(claim *resourceapi.ResourceClaim) (bool, error) {
 	return ready, nil
 }
 
-// statusOf returns the status that the driver has written for a device of the claim; empty if there is none.
+// statusOf returns the status that the driver has written for a device of the claim; empty if the driver has written no status.
 func statusOf(claim *resourceapi.ResourceClaim, result *resourceapi.DeviceRequestAllocationResult) resourceapi.AllocatedDeviceStatus {
 	for _, status := range claim.Status.Devices {
 		if status.Driver == result.Driver && status.Pool == result.Pool && status.Device == result.Device {

@@ -13,32 +13,34 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Kubernetes' allocator searches by trial and error, which takes exponential time if one device is missing for many claims. So
-// this file first computes a matching of requested devices with available devices, which is fast. If no matching exists, no
-// allocation does. For most claims a matching is also sufficient, and determines which devices the allocator takes.
+// Kubernetes' allocator searches by trial and error. If many claims need devices and one device is missing, the search takes
+// exponential time. So this file first computes a matching of requested devices with available devices, which is fast. If no
+// matching exists, no allocation exists either. For most claims a matching is also sufficient, and determines which devices the
+// allocator takes.
 
-// deviceRequest is one requested device. claim and request are indexes of the claim and of its request. suiting are the indexes
-// of the devices of the deviceSupply that suit it.
+// deviceRequest is one requested device. claim is the index of the claim, and request the index of the request in the claim.
+// suiting are the indexes in deviceSupply.devices of the devices that suit the request.
 type deviceRequest struct {
 	claim, request int
 	suiting        []int
 }
 
-// deviceSupply holds the devices available on a node.
+// deviceSupply holds the devices among which a search on a node selects, free or not.
 type deviceSupply struct {
 	devices []structured.DeviceID
 	free    []bool
-	// several reports for each device whether several claims may have it (KEP-5075).
+	// several reports for each device whether several claims may use the device at the same time (KEP-5075).
 	several []bool
-	// plain reports for each device whether only its selectors and its user decide if a claim can have it.
+	// plain reports for each device whether any claim can have the device if it is free and the claim's selectors accept it. A
+	// device that is shared, partitioned or tainted, or has binding conditions, is not plain.
 	plain []bool
 }
 
-// deviceDemand is the set of devices that claims request from a supply.
+// deviceDemand is the set of devices that claims request from a deviceSupply.
 type deviceDemand struct {
 	units []deviceRequest
-	// simple reports whether a matching is sufficient: no constraint couples devices, no request has alternatives or wants all
-	// devices, and no suitable device is shared, partitioned or tainted, or has binding conditions.
+	// simple reports whether a matching is sufficient. Then no claim has constraints, and all suitable devices are plain. No
+	// request has alternatives, a capacity or administrative access, or asks for all devices.
 	simple bool
 }
 
@@ -91,7 +93,7 @@ func requestsOf(ctx context.Context, claims []*resourceapi.ResourceClaim, of []*
 	return d, nil
 }
 
-// least returns the smallest number of devices that a request needs.
+// least returns the smallest number of devices with which one of the alternatives in choices is satisfied.
 func least(choices []choice) int64 {
 	n := int64(math.MaxInt64)
 	for _, c := range choices {
@@ -105,7 +107,7 @@ func least(choices []choice) int64 {
 }
 
 // suitingAny returns the indexes of the free devices that suit at least one of the alternatives in choices. plain reports whether
-// all of these devices are plain.
+// all devices with these indexes are plain (see deviceSupply).
 func suitingAny(ctx context.Context, choices []choice, of []*slice, m *deviceSupply, compiled *cel.Cache) (suiting []int, plain bool, err error) {
 	plain = true
 	keys := make([]selectionKey, len(choices))

@@ -29,38 +29,40 @@ import (
 )
 
 // devices holds the devices and claims of a cluster as informers show them, and the allocations that are assumed for placed pods.
-// There is one for each set of informers, and it outlives sessions and configurations.
+// One instance exists for each set of informers. It outlives sessions and configurations.
 type devices struct {
 	kube      kubernetes.Interface
 	claims    resourcelisters.ResourceClaimLister
 	nodes     corelisters.NodeLister
 	catalog   catalog
 	inventory *inventory
-	// synced are functions that report whether an initial list has been processed.
+	// synced has one function for each informer. The function reports whether the informer's initial list has been processed.
 	synced []cache.InformerSynced
 	ready  atomic.Bool
 
 	// mu guards the fields below. It is not held during a search or a call to the API server.
 	mu sync.Mutex
-	// assumed are the placed pods by UID, and held the claims that they hold, by UID. chosen are, by node, the held claims whose
-	// devices this plugin chose.
+	// assumed are the placed pods that hold claims, by the pod's UID. held are the claims that placed pods hold, by the claim's
+	// UID. chosen are, by node name, the held claims whose devices this plugin chose.
 	assumed map[types.UID]*assumedPod
 	held    map[types.UID]*assumedClaim
 	chosen  map[string]map[*assumedClaim]bool
-	// rounds counts sessions. budgets limit the searches of the current or last session.
+	// rounds counts sessions. budgets limits the time of device searches in the current session. Between sessions it has the
+	// values of the last session.
 	rounds  int64
 	budgets *budgets
 	ledger  *ledger
-	// freeing has an element for each stranded claim that is being deallocated. Its capacity limits how many are deallocated at a
-	// time.
+	// freeing has an element for each stranded claim that is being deallocated (see freeStranded). Its capacity limits how many
+	// claims are deallocated at a time.
 	freeing chan struct{}
-	// changed is closed at the next change of a claim.
+	// changed is closed at the next change of a claim, to notify goroutines that wait for the change. Then a new channel replaces
+	// it.
 	changed chan struct{}
 }
 
-// catalog holds the available devices, and the rules for selecting among them.
+// catalog reads ResourceSlices and device classes, and evaluates the rules for selecting devices.
 type catalog struct {
-	// slices lists the slices without the taints that DeviceTaintRules add.
+	// slices lists the ResourceSlices. Their devices do not have the taints that DeviceTaintRules add.
 	slices   resourcelisters.ResourceSliceLister
 	classes  classLister
 	features structured.Features
@@ -78,12 +80,12 @@ func (l classLister) List() ([]*resourceapi.DeviceClass, error) {
 	return l.DeviceClassLister.List(labels.Everything())
 }
 
-// served returns an error if the API server does not serve ResourceClaims of the API version that this plugin uses. It returns
-// nil if the API server does not answer in time.
+// served returns an error if the API server does not serve the API version of ResourceClaims that this plugin uses. It returns nil
+// if the API server does not answer in time.
 func served(api discovery.DiscoveryInterface) error {
 	group := resourceapi.SchemeGroupVersion.String()
 	answered := make(chan error, 1)
-	go func() { // the client has no deadline of its own; a late answer is dropped
+	go func() { // the client has no deadline, so the select below does not wait for a late answer
 		_, err := api.ServerResourcesForGroupVersion(group)
 		answered <- err
 	}()
@@ -97,7 +99,7 @@ func served(api discovery.DiscoveryInterface) error {
 	return nil
 }
 
-// newDevices returns devices, and the informers that must run for it.
+// newDevices returns a new devices object, and the informers that it reads. The caller must run these informers.
 func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, error) {
 	if err := served(h.KubeClient().Discovery()); err != nil {
 		return nil, nil, err
@@ -140,7 +142,8 @@ func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, erro
 	}
 	needed := []cache.SharedIndexInformer{claims, resources.ResourceSlices().Informer(), resources.DeviceClasses().Informer(), factory.Core().V1().Nodes().Informer()}
 	d.synced = []cache.InformerSynced{registration.HasSynced, needed[1].HasSynced, needed[2].HasSynced, needed[3].HasSynced}
-	if features.DeviceTaints { // upstream's cache applies these rules; here they only wake the loop
+	// Upstream's cache applies the DeviceTaintRules to ResourceSlices. This informer only requests a cycle when a rule changes.
+	if features.DeviceTaints {
 		needed = append(needed, factory.Resource().V1alpha3().DeviceTaintRules().Informer())
 	}
 	return d, needed, nil
@@ -157,8 +160,8 @@ func (d *devices) claimShown(object any) {
 	d.ring()
 }
 
-// claimChanged handles an update of a claim. A claim may have been deleted and recreated under its name while the watch was
-// interrupted.
+// claimChanged handles an update of a claim. If the claim was deleted and recreated while the watch was interrupted, the update
+// has the new claim, and the old claim is removed from the ledger.
 func (d *devices) claimChanged(before, now any) {
 	old, _ := before.(*resourceapi.ResourceClaim)
 	if claim, ok := now.(*resourceapi.ResourceClaim); ok && old != nil && old.UID != claim.UID {
@@ -194,7 +197,7 @@ func (d *devices) claimNamed(namespace, name string) (*resourceapi.ResourceClaim
 }
 
 // wrote records a version of the claim that the plugin wrote. It ignores a claim that informers have shown as deleted, because no
-// event would remove its record.
+// later event would remove the record of this claim.
 func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -204,7 +207,7 @@ func (d *devices) wrote(claim *resourceapi.ResourceClaim) {
 	}
 }
 
-// ring notifies all goroutines that wait for a change of a claim. The mutex is held.
+// ring notifies all goroutines that wait for a change of a claim. The caller holds d.mu.
 func (d *devices) ring() {
 	close(d.changed)
 	d.changed = make(chan struct{})
@@ -233,8 +236,8 @@ func (d *devices) isReady() bool {
 
 var errNotReady = errors.New("the scheduler has not read all claims and devices yet")
 
-// listSlices returns the current slices. If the feature gate DRADeviceTaints is on, it reads the cache of upstream's
-// scheduler, which adds the taints of these rules.
+// listSlices returns the current ResourceSlices. If the feature gate DRADeviceTaints is on, it reads them from the cache of
+// upstream's scheduler, which adds the taints of DeviceTaintRules.
 func (c *catalog) listSlices(shared k8sframework.SharedDRAManager) ([]*resourceapi.ResourceSlice, error) {
 	if c.features.DeviceTaints && shared != nil {
 		return shared.ResourceSlices().ListWithDeviceTaintRules()

@@ -10,9 +10,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// uncacheable reports whether the verdicts on a task cannot be cached, because placements on other nodes may change them. This is
-// so if one of its claims is shared or allocated, or if devices that several nodes reach suit a claim. Otherwise a verdict
-// depends only on placements on the same node.
+// uncacheable reports whether the filter results for a task cannot be cached, because placements on other nodes may change them.
+// This is the case if a claim of the task is shared or allocated, or if a device that several nodes reach suits a claim. In all
+// other cases, only placements on the same node change the result for a node.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if tooMany(task.Pod) {
 		return true
@@ -26,16 +26,17 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	return false
 }
 
-// unshared reports whether the claim was generated for its pod and has no state yet, so that only its spec decides which nodes
-// fit.
+// unshared reports whether the claim was generated for its pod, and is neither allocated nor reserved nor held by a placed pod.
+// Then only the claim's spec decides which nodes fit the claim.
 func (s *session) unshared(claim *podClaim) bool {
 	s.devices.mu.Lock()
 	defer s.devices.mu.Unlock()
 	return claim.own && claim.Status.Allocation == nil && len(claim.Status.ReservedFor) == 0 && s.devices.held[claim.UID] == nil
 }
 
-// SignClaim implements framework.Signer: it returns a key for a claim of the pod. Claims that were generated for their pods and
-// have no state yet have equal keys if their specs are equal. The key of any other claim is made from its name.
+// SignClaim implements framework.Signer: it returns a key for a claim of the pod. Claims that were generated for their pods, and
+// are not allocated or reserved yet, have equal keys if their specs are equal. The key of any other claim is made from the claim's
+// name.
 func (s *session) SignClaim(pod *v1.Pod, of *v1.PodResourceClaim) string {
 	if tooMany(pod) {
 		return "named " + of.Name
@@ -61,8 +62,8 @@ func claimSignature(claim *resourceapi.ResourceClaim) string {
 	return string(key)
 }
 
-// couples reports whether a device that several nodes reach suits the claim, so that a placement on one node affects other nodes.
-// It also returns true if the check fails or takes too long.
+// couples reports whether a device that several nodes reach suits the claim. In that case a placement on one node changes which
+// other nodes fit. couples also returns true if the check fails or takes too long.
 func (s *session) couples(namespace string, claim *resourceapi.ResourceClaim) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,36 +15,37 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// inventory holds the slices of a cluster by the nodes that reach them. Kubernetes' allocator reads all slices of the cluster for
-// each node; here each node has its own list. Results that depend only on slices which several nodes reach are computed once for
-// all nodes that reach the same slices.
+// inventory indexes the ResourceSlices of a cluster by the nodes that reach the devices in them. A search on a node reads only the
+// slices that the node reaches, not all slices of the cluster. If several nodes reach the same slices, results for these slices
+// are computed once for all of the nodes.
 type inventory struct {
 	mu    sync.Mutex
 	known map[string]*slice
-	// byNode are the slices that belong to one node, by node name. elsewhere are the slices that several nodes may reach. Both
-	// are sorted by the names of the slices.
+	// byNode are the slices that belong to one node, by the node's name. elsewhere are the slices that several nodes may reach.
+	// Both are sorted by the names of the slices.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// owned caches, by node name, the part of the inventory that is built from the node's slices in the field byNode. shared
-	// caches the parts that are built from slices in the field elsewhere, by the indexes of these slices (see view).
+	// owned caches, by node name, results for the node's slices in byNode. shared caches results for sets of slices in elsewhere.
+	// The key is a bit set of these slices (see view.places).
 	owned  map[string]*part
 	shared map[string]*part
-	// seen are the views of the nodes that were used in this session, and seenBefore the views of the previous session, by node
-	// name. They are dropped when the list elsewhere changes, or the nodes that reach its slices.
+	// seen caches which slices the nodes that were used in this session reach, by node name. seenBefore is the cache of the
+	// previous session. Both are dropped when the list elsewhere changes, or when other nodes reach one of its slices.
 	seen, seenBefore map[string]*view
-	// partitionable reports whether a slice may have devices of several nodes (KEP-4815). If not, such slices are ignored.
+	// partitionable reports whether a slice may name different nodes for its devices (KEP-4815). If partitionable is false, such
+	// slices are ignored.
 	partitionable bool
 }
 
 type poolID struct{ driver, name string }
 
-// slice is one version of a ResourceSlice. It is immutable.
+// slice is one version of a ResourceSlice. It never changes, except for the cached selections.
 type slice struct {
 	*resourceapi.ResourceSlice
 	pool poolID
 	ids  []structured.DeviceID
-	// The nodes that reach the slice are the nodes with these names, the nodes that a selector matches, or every node. unread
-	// reports whether a selector cannot be parsed.
+	// A node reaches the slice if nodes has its name, if one of the selectors matches it, or if everyNode is true. unread reports
+	// whether a selector cannot be parsed.
 	nodes     map[string]bool
 	selectors []*nodeaffinity.NodeSelector
 	everyNode bool
@@ -75,7 +76,8 @@ func newSlice(of *resourceapi.ResourceSlice) *slice {
 	return s
 }
 
-// reachable adds the nodes that reach a device of the slice: the named node, all nodes, or the nodes that the selector matches.
+// reachable records which nodes reach a device of the slice: the node with the name, all nodes, or the nodes that the selector
+// matches.
 func (s *slice) reachable(name *string, all *bool, selector *v1.NodeSelector) {
 	switch {
 	case ptr.Deref(name, "") != "":
@@ -95,7 +97,7 @@ func (s *slice) reachable(name *string, all *bool, selector *v1.NodeSelector) {
 	}
 }
 
-// update replaces the known slices by the given ones at the start of a session.
+// update replaces the known slices with the slices in now, at the start of a session.
 func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -124,8 +126,8 @@ func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 	n.seen, n.seenBefore, n.shared = map[string]*view{}, n.seen, used
 }
 
-// replace replaces the version old of a slice by s. old is nil for a new slice. If the same nodes reach both versions, the views
-// of nodes stay valid.
+// replace replaces the version old of a slice with the version s. old is nil for a new slice. If the same nodes reach both
+// versions, the cached views of nodes stay valid.
 func (n *inventory) replace(old, s *slice) {
 	at := slices.Index(n.elsewhere, old)
 	if at < 0 || !sameNodes(old.ResourceSlice, s.ResourceSlice) {
@@ -143,8 +145,8 @@ func (n *inventory) replace(old, s *slice) {
 	}
 }
 
-// sameNodes reports whether the same nodes reach both versions of a slice. It returns false if nodes are specified device by
-// device.
+// sameNodes reports whether the same nodes reach both versions of a slice. It returns false if a version names nodes for each
+// device, because these nodes are not compared.
 func sameNodes(l, r *resourceapi.ResourceSlice) bool {
 	return equality.Semantic.DeepEqual(l.Spec.NodeName, r.Spec.NodeName) && equality.Semantic.DeepEqual(l.Spec.AllNodes, r.Spec.AllNodes) &&
 		equality.Semantic.DeepEqual(l.Spec.NodeSelector, r.Spec.NodeSelector) &&
@@ -184,7 +186,7 @@ func (n *inventory) remove(s *slice) {
 	}
 }
 
-// inserted and removed return a changed copy of the list, because the list may be in use.
+// inserted and removed return a changed copy of the list, because a search may still read the list itself.
 func inserted(list []*slice, s *slice) []*slice {
 	at, _ := slices.BinarySearchFunc(list, s, byName)
 	return slices.Insert(slices.Clone(list), at, s)
@@ -194,7 +196,7 @@ func removed(list []*slice, s *slice) []*slice {
 	return slices.DeleteFunc(slices.Clone(list), func(other *slice) bool { return other == s })
 }
 
-// forgetShared drops all cached data about which nodes reach the slices in elsewhere.
+// forgetShared drops all cached results about slices that several nodes may reach.
 func (n *inventory) forgetShared() {
 	n.shared, n.seen, n.seenBefore = map[string]*part{}, map[string]*view{}, nil
 }
@@ -206,8 +208,8 @@ func (n *inventory) forSeveral() []*slice {
 	return n.elsewhere
 }
 
-// reachedFrom reports whether the node may reach a device of the slice. It returns true if a selector cannot be parsed: the
-// allocator then reports the error.
+// reachedFrom reports whether the node may reach a device of the slice. It returns true if a selector of the slice cannot be
+// parsed, because the allocator then reports the error.
 func (s *slice) reachedFrom(node *v1.Node) bool {
 	return s.unread || s.everyNode || s.nodes[node.Name] ||
 		slices.ContainsFunc(s.selectors, func(selector *nodeaffinity.NodeSelector) bool { return selector.Match(node) })

@@ -14,33 +14,33 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ledger records which devices are allocated, both in allocations that informers show and in assumed allocations. It is updated
-// with each change and never recomputed. The mutex of devices guards it.
+// ledger records which devices are allocated, by allocations that informers show and by assumed allocations. Each change of a
+// claim updates the ledger, so it is never recomputed. devices.mu guards it.
 type ledger struct {
 	claims map[types.UID]*entry
 	// users counts, for each device, the claims that have the device exclusively.
 	users map[structured.DeviceID]int
-	// consumed is the capacity that claims use of devices that several claims may share. shares are the parts of these devices
-	// that claims have.
+	// consumed is the used capacity of devices that several claims may share. shares are, for each of these devices, the IDs of
+	// the parts that claims use.
 	consumed structured.ConsumedCapacityCollection
 	shares   map[structured.DeviceID]sets.Set[structured.SharedDeviceID]
-	// consumable reports whether the feature gate is on with which several claims may share a device.
+	// consumable reports whether the feature gate DRAConsumableCapacity is on. Only then several claims may share a device.
 	consumable bool
-	// changes is increased each time a claim's devices change.
+	// changes counts how often the devices of any claim have changed.
 	changes int64
 }
 
-// entry is the record of a claim. shown is the allocation that informers last showed, assumed the assumed allocation; nil for
-// none.
+// entry is the ledger's record of a claim. shown is the allocation that informers last showed. assumed is the allocation that is
+// assumed for placed pods. Both are nil if the allocation does not exist.
 type entry struct {
 	shown, assumed *resourceapi.AllocationResult
 	// version is the resource version of the claim that informers last showed.
 	version int64
-	// written is the version of the claim that the plugin wrote last; nil once informers show this version or a later one.
+	// written is the claim in the version that the plugin wrote last; nil once informers show this version or a later one.
 	written *resourceapi.ResourceClaim
 }
 
-// stored returns the claim's last known allocation at the API server; nil if it is not allocated there.
+// stored returns the claim's last known allocation at the API server; nil if the claim is not allocated at the API server.
 func (e *entry) stored() *resourceapi.AllocationResult {
 	if e.written != nil {
 		return e.written.Status.Allocation
@@ -48,7 +48,7 @@ func (e *entry) stored() *resourceapi.AllocationResult {
 	return e.shown
 }
 
-// has returns the claim's allocations: the assumed allocation, and the stored allocation if its devices differ.
+// has returns the claim's allocations: the assumed allocation, and also the allocation at the API server if it has other devices.
 func (e *entry) has() []*resourceapi.AllocationResult {
 	var has []*resourceapi.AllocationResult
 	if e.assumed != nil {
@@ -67,8 +67,8 @@ func newLedger(consumable bool) *ledger {
 	}
 }
 
-// change updates the claim's entry with the function mutate, and updates the counts of allocated devices if the claim's devices
-// change.
+// change updates the claim's entry with the function mutate. If this changes the claim's devices, change also updates the counts
+// of allocated devices.
 func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	e := l.claims[claim]
 	if e == nil {
@@ -87,7 +87,8 @@ func (l *ledger) change(claim types.UID, mutate func(*entry)) {
 	}
 }
 
-// shows records the claim as informers show it. It ignores a version that is older than the recorded version.
+// shows records the allocation of the claim that informers show. It ignores a version of the claim that is older than the version
+// that informers showed before.
 func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
 	l.change(claim.UID, func(e *entry) {
 		version := versionOf(claim)
@@ -101,7 +102,7 @@ func (l *ledger) shows(claim *resourceapi.ResourceClaim) {
 	})
 }
 
-// gone records that the claim was deleted.
+// gone removes the record of a claim that was deleted.
 func (l *ledger) gone(claim types.UID) {
 	l.change(claim, func(e *entry) { *e = entry{} })
 }
@@ -133,7 +134,7 @@ func (l *ledger) latest(shown *resourceapi.ResourceClaim) *resourceapi.ResourceC
 func versionOf(claim *resourceapi.ResourceClaim) int64 {
 	version, err := strconv.ParseInt(claim.ResourceVersion, 10, 64)
 	if err != nil {
-		return 1 // without a valid version the order does not matter
+		return 1 // versions that are not numbers have no order, so they are equal here
 	}
 	return version
 }
@@ -177,14 +178,13 @@ func (l *ledger) countShare(id structured.DeviceID, result *resourceapi.DeviceRe
 	l.consumed.Remove(consumed)
 }
 
-// sameDevices reports whether both allocations have the same devices and node selector. They may differ in the time of the
-// allocation.
+// sameDevices reports whether both allocations have the same devices and node selector. Their timestamps may differ.
 func sameDevices(l, r *resourceapi.AllocationResult) bool {
 	return l == r || equality.Semantic.DeepEqual(l.Devices, r.Devices) && equality.Semantic.DeepEqual(l.NodeSelector, r.NodeSelector)
 }
 
-// state returns which of the given devices are allocated, as if the held claims in without had no assumed allocations. The caller
-// may change the result.
+// state returns which devices in of are allocated. It ignores the assumed allocations of the held claims in without. The caller
+// may change the result, because it is a copy.
 func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) structured.AllocatedState {
 	assumed, changes := make([]*resourceapi.AllocationResult, len(without)), l.changes
 	for i, held := range without {
@@ -208,11 +208,11 @@ func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) struct
 	for i, held := range without {
 		l.assume(held.claim.UID, assumed[i])
 	}
-	l.changes = changes // the assumed allocations are as they were
+	l.changes = changes // all assumed allocations are restored, so plans remain valid
 	return state
 }
 
-// free reports whether no claim has one of the allocation's devices exclusively.
+// free reports whether each device of the allocation is free: no claim uses the device exclusively.
 func (l *ledger) free(allocation *resourceapi.AllocationResult) bool {
 	for i := range allocation.Devices.Results {
 		result := &allocation.Devices.Results[i]

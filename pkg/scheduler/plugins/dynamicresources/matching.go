@@ -4,9 +4,8 @@ package dynamicresources
 
 import "context"
 
-// match assigns to each of the units, which are requested devices, a different device that suits it, preferably the first. given
-// are the indexes of the devices. If no such assignment exists, or the context ends, ok is false, and short is the index of a
-// unit without a device.
+// match assigns a different suitable device to each requested device in units. given are the indexes of the assigned devices. ok
+// is false if no such assignment exists, or the context ends. Then short is the index of a unit without a device.
 func match(ctx context.Context, units []deviceRequest, devices int) (given []int, short int, ok bool) {
 	given, owner, seen := make([]int, len(units)), make([]int, devices), make([]int, devices)
 	for i := range owner {
@@ -20,8 +19,8 @@ func match(ctx context.Context, units []deviceRequest, devices int) (given []int
 	return given, 0, true
 }
 
-// assign finds a device for unit i. If all suitable devices have an owner, it tries to find another device for an owner. It marks
-// the visited devices in seen with mark.
+// assign assigns a device to unit i, and reports whether it found one. If other units own all suitable devices, it tries to assign
+// another device to one of these units. For each visited device it sets seen to mark, so that it visits no device twice.
 func assign(units []deviceRequest, i int, given, owner, seen []int, mark int) bool {
 	for _, device := range units[i].suiting {
 		if owner[device] < 0 {

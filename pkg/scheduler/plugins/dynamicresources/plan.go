@@ -20,26 +20,28 @@ import (
 type plan struct {
 	node   string
 	claims []podClaim
-	// allocations are the allocations for claims that have none yet. shared are the claims that other pods already hold. The keys
-	// are UIDs of claims.
+	// allocations are the planned allocations for claims that have no allocation yet. shared are the claims that other pods
+	// already hold. The keys of both maps are UIDs of claims.
 	allocations map[types.UID]*resourceapi.AllocationResult
 	shared      map[types.UID]*assumedClaim
-	// moves are claims of other pods on the node that would get other devices, so that there are devices for this pod.
+	// moves are claims of other pods on the node, and other devices for them. The plan exchanges the devices of these claims, so
+	// that it finds devices for the pod's claims.
 	moves map[*assumedClaim]move
-	// of is the number of changes of the ledger when the plan was made.
+	// of is the value of ledger.changes when the plan was made. It shows later whether any devices were allocated or released
+	// since.
 	of int64
 }
 
 type move struct{ from, to *resourceapi.AllocationResult }
 
-// mostMoved is the maximum number of held claims on a node whose devices may be exchanged for a new pod. If there are more, none
-// is.
+// mostMoved is the maximum number of held claims on a node whose devices a plan may exchange. On a node with more such claims, a
+// plan exchanges no devices.
 const mostMoved = 32
 
-// planFor plans devices for the pod's claims on the node. The status is a refusal if there is no plan.
+// planFor plans devices for the pod's claims on the node. If no plan is possible, it returns a status with the reason.
 //
-// A claim that the pod itself holds is treated like a claim that another pod holds, because the verdict is cached for all pods
-// with equal claims.
+// Devices that the pod itself already holds count as used. The reason is that the filter result is cached for all pods with equal
+// claims.
 func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, *api.Status) {
 	p := &plan{node: node.Name, claims: state.claims, allocations: map[types.UID]*resourceapi.AllocationResult{}, shared: map[types.UID]*assumedClaim{}}
 	var open []*resourceapi.ResourceClaim
@@ -60,7 +62,8 @@ func (s *session) planFor(pod *v1.Pod, state *taskState, node *v1.Node) (*plan, 
 	return p, s.open(p, pod, open, node)
 }
 
-// open plans devices for the claims in open, which have no allocation.
+// open plans devices for the claims in the parameter open, which have no allocation, and adds their allocations to the plan p. If
+// this is not possible, it returns a status with the reason.
 func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, node *v1.Node) *api.Status {
 	ctx, end, err := s.budgets.begin(pod.Namespace, s.filterTimeout)
 	if err != nil {
@@ -80,8 +83,8 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 	return nil
 }
 
-// solve searches devices for the claims on the node. Devices allocated to other claims are not available, except the devices of
-// the held claims in without. It records the state of the ledger that the result is based on in the plan.
+// solve searches devices on the node for the claims. Devices of other claims are not available, except the devices of the held
+// claims in without. solve sets p.of to the current value of ledger.changes.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*assumedClaim) (found, error) {
 	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
@@ -94,9 +97,9 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 	return search.solve(claims, allocated)
 }
 
-// planTogether plans devices for the new claims in open and, at the same time, for the claims on the node that may get other
-// devices. It is used if no suitable devices are left for the new claims: another claim may have the only device that suits a new
-// claim, although another device suits it, too.
+// planTogether plans devices for the new claims in open and, at the same time, for the held claims on the node that may still get
+// other devices. It is called if the free devices do not suffice for the new claims. A held claim may have the only device that
+// suits a new claim, although a free device would suit the held claim, too.
 func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
 	movable, from := s.devices.movables(node.Name, s.round)
 	if len(movable) == 0 || len(movable) > mostMoved {
@@ -124,7 +127,8 @@ func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alon
 	return nil
 }
 
-// none returns the refusal of a node that has no devices for the claims in open.
+// none returns the status for a node that lacks free devices for the claims in open. The status names the claim and the request
+// that at refers to.
 func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 	claim := open[at.claim]
 	if len(claim.Spec.Devices.Requests) <= at.request {
@@ -133,7 +137,7 @@ func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 	return unresolvable("%s: node(s) have no free device for it", describe(claim, &claim.Spec.Devices.Requests[at.request]))
 }
 
-// failed returns the refusal of a node on which the search for devices failed.
+// failed returns the status for a node on which the search for devices failed with the error.
 func failed(open []*resourceapi.ResourceClaim, err error) *api.Status {
 	if errors.Is(err, errSlow) {
 		return unresolvable("%s: device search on the node timed out", describeFirst(open[0]))

@@ -3,26 +3,28 @@
 // Package dynamicresources allocates devices for the ResourceClaims of gangs (KEP-4381), with Kubernetes' own
 // allocator.
 //
-//	session                                              pre-bind, off the session loop
+//	during a session                                     pre-bind, outside of the session
 //	plan ──► assume ──► handed over ──────────────────► write ──► wait for binding conditions ──► bound
 //	           │            │                             │                  │
-//	           │ taken back │ released, begun or not      │ failed, or its gang was
+//	           │ placement  │ transaction ended           │ a step failed, or the gang
+//	           │ reverted   │ without binding the pod     │ is rolled back
 //	           ▼            ▼                             ▼
-//	        revert       withdraw the reservation, and the allocation if no other pod uses it, then revert
+//	        revert       withdraw the reservation, and the allocation if no other pod uses the claim, then revert
 //
-// A plan (plan.go) is the set of devices that a pod's claims would get on a node. To make one, the claims are checked
-// (claims.go), the slices that the node reaches are found (inventory.go, reach.go), and impossible cases are excluded
-// by a matching of requests with devices (demand.go, matching.go, selection.go). The allocator decides the rest, within
-// a time limit (search.go). A plan may exchange the devices of members that were placed on the node before. Pods with
-// equal claims share these results (equivalence.go). Assume marks the devices as allocated in the ledger (assume.go,
-// ledger.go). Assumptions outlive sessions and configurations; they are kept in devices (devices.go), one for each set
-// of informers. All writes are in prebind.go and withdraw.go, including those after a crash (recover.go) or the
-// deletion of a node (stranded.go). conditions.go waits until devices are prepared.
+// A plan (plan.go) is the set of devices that a pod's claims would get on a node. To make a plan, the plugin checks the
+// claims (claims.go) and finds the slices that the node reaches (inventory.go, reach.go). It excludes impossible cases
+// by a matching of requested devices with free devices (demand.go, matching.go, selection.go). Kubernetes' allocator
+// decides all other cases, within a time limit (search.go). A plan may exchange the devices of members that were placed
+// on the node before. Pods with equal claims share filter results (equivalence.go). Assume marks the planned devices as
+// allocated in the ledger (assume.go, ledger.go). Assumed allocations outlive sessions and configurations. The type
+// devices holds them (devices.go), with one instance for each set of informers. All writes are in prebind.go and
+// withdraw.go. recover.go withdraws writes after a crash, and stranded.go deallocates claims after the deletion of a
+// node. conditions.go waits until devices are prepared.
 //
-// Invariants: no device is allocated or assumed exclusively for two claims. A claim is held as long as a placement of a pod
-// relies on it, until that pod is bound or its rollback has succeeded. Allocations and reservations that another scheduler wrote
-// are never undone, except the allocation of a claim that was generated for a pod, if its nodes no longer exist. No search runs
-// under a mutex that another session, the cache or a step needs.
+// Invariants: no device is allocated or assumed exclusively for two claims. A placed pod holds its claims until it is bound,
+// its placement is reverted, or its rollback has succeeded. The plugin never undoes allocations and reservations that another
+// scheduler wrote. The exception is a claim that was generated for a pod, if the nodes of its devices no longer exist. No
+// search runs under a mutex that another session, the cache or a pre-bind step needs.
 package dynamicresources
 
 import (
@@ -38,12 +40,11 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "dynamicresources"
 
-// stepGrace is the time that a pre-bind step has for its writes and its error, in addition to the time limit for preparing
-// devices.
+// stepGrace is added to the time limit for preparing devices. During this time a pre-bind step sends its writes, and returns its
+// error if the devices are not ready.
 const stepGrace = time.Minute
 
-// Spec declares the plugin. Plugin instances that are built from one Spec on the same informers share the allocations that they
-// have assumed.
+// Spec declares the plugin. Plugin instances that are built from one Spec on the same informers share their assumed allocations.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*devices]{}
 	return framework.PluginSpec{
@@ -73,7 +74,7 @@ func Spec() framework.PluginSpec {
 type plugin struct {
 	settings
 	devices *devices
-	// session is the open session; nil between sessions.
+	// session is the plugin's state in the open session; nil between sessions.
 	session *session
 }
 
@@ -88,7 +89,7 @@ var (
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
 
-// OnSessionOpen implements framework.Plugin.
+// OnSessionOpen implements framework.Plugin: it adds the plugin's pre-predicate and predicate to the session.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.SharedDRAManager())
 	p.session = s
@@ -99,15 +100,15 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
 
-// PreBindOptions implements framework.PreBindOptioner.
+// PreBindOptions implements framework.PreBindOptioner: it sets the step's time limit, and the function to call for a bound pod.
 func (p *plugin) PreBindOptions() []framework.PreBindOption {
 	return []framework.PreBindOption{framework.WithTimeout(p.bindingTimeout + stepGrace), framework.WithBound(p.bound)}
 }
 
-// InSession implements framework.SessionScoped.
+// InSession implements framework.SessionScoped: it returns the plugin's state in the open session.
 func (p *plugin) InSession() any { return p.session }
 
-// SignTask implements framework.Signer.
+// SignTask implements framework.Signer: it returns how far filter results for the task may be cached.
 func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	switch {
 	case len(task.Pod.Spec.ResourceClaims) == 0:
@@ -119,8 +120,8 @@ func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	}
 }
 
-// PodKeys implements framework.Signer.
+// PodKeys implements framework.Signer: the plugin's filter results depend on no label or annotation of pods.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// Recover implements framework.Recoverer.
+// Recover implements framework.Recoverer: it withdraws a former leader's writes for pods that were not bound.
 func (p *plugin) Recover(ctx context.Context) error { return p.devices.recover(ctx) }

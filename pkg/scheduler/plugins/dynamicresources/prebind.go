@@ -41,8 +41,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return p.devices.awaitConditions(ctx, a, p.bindingTimeout)
 }
 
-// begin records that the pod's pre-bind step has begun, so that its devices no longer change. It returns the pod's assumption;
-// nil if the pod has none on the node.
+// begin records that the pod's pre-bind step has begun, so that the devices of the pod's claims no longer change. It returns the
+// claims that the pod holds on the node; nil if the pod holds none.
 func (d *devices) begin(pod types.UID, node string) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,22 +56,25 @@ func (d *devices) begin(pod types.UID, node string) *assumedPod {
 	return a
 }
 
-// callTimeout is the time limit for reading and writing one claim.
+// callTimeout is the time limit of one call to the API server, or of reading and writing one claim.
 const callTimeout = 15 * time.Second
 
-// write writes the claim's reservation for the pod and, if the claim has no allocation yet, the held allocation with it. Each
-// write is conditional on the version that was read, so that it cannot overwrite changes of other writers.
+// write reserves the claim for the pod at the API server. If the claim has no allocation yet, it also writes the assumed
+// allocation. The API server rejects a write if the claim has changed since it was read, so a write cannot overwrite other
+// changes.
 func (d *devices) write(ctx context.Context, held *assumedClaim, pod *v1.Pod) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	// The write is not cancelled with ctx: an abandoned write might still be applied after the rollback has read the claim.
+	// ctx does not cancel the write: the API server might apply a cancelled write after the rollback has read the claim.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
 	claim := held.last
-	if claim == nil && !resourceclaim.IsReservedForPod(pod, held.claim) { // otherwise the allocation may have been taken back since informers showed it
+	// If informers show the claim as reserved for the pod, the claim is read again below: the reservation may have been removed
+	// since.
+	if claim == nil && !resourceclaim.IsReservedForPod(pod, held.claim) {
 		claim = held.claim
 	}
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -124,7 +127,7 @@ func (d *devices) writeOnce(ctx context.Context, held *assumedClaim, read *resou
 	return done, nil
 }
 
-// fits returns an error if the current version of the claim cannot get the assumed allocation, or cannot be reserved for the
+// fits returns an error if the claim, as read from the API server, cannot get the assumed allocation or cannot be reserved for the
 // pod.
 func (h *assumedClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
@@ -143,8 +146,8 @@ func (h *assumedClaim) fits(claim *resourceapi.ResourceClaim, pod *v1.Pod) error
 	return nil
 }
 
-// mark adds the finalizer that an allocated claim must have, and SchedulerAnnotation. It returns false if the claim already has
-// both.
+// mark adds the finalizer of an allocated claim, and the annotation SchedulerAnnotation. It reports whether it has changed the
+// claim.
 func (h *assumedClaim) mark(claim *resourceapi.ResourceClaim) bool {
 	marked, protected := claim.Annotations[SchedulerAnnotation] == h.scheduler, slices.Contains(claim.Finalizers, resourceapi.Finalizer)
 	if !marked {
@@ -156,7 +159,8 @@ func (h *assumedClaim) mark(claim *resourceapi.ResourceClaim) bool {
 	return !marked || !protected
 }
 
-// tries records that a write is about to be sent that reserves the claim for the pod.
+// tries records that the plugin is about to send a write that reserves the claim for the pod. A rollback must then remove the
+// reservation.
 func (d *devices) tries(held *assumedClaim, pod types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,13 +169,14 @@ func (d *devices) tries(held *assumedClaim, pod types.UID) {
 	}
 }
 
-// bound ends the pod's hold on its claims once the pod is bound. Allocations and reservations that were written remain.
+// bound records that the pod no longer holds its claims, because the pod is bound. Allocations and reservations at the API server
+// remain.
 func (p *plugin) bound(_ context.Context, task *api.TaskInfo, _ string) {
 	p.devices.drop(task.Pod.UID)
 }
 
-// Rollback implements framework.PreBinder. It removes the pod's reservations of its claims, and deallocates the claims that this
-// plugin allocated and no other pod uses. Then it ends the pod's hold on the claims.
+// Rollback implements framework.PreBinder. It removes the reservations of claims for the pod, and deallocates the claims that this
+// plugin allocated and no other pod uses. Then it records that the pod no longer holds its claims.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
 	return p.devices.rollback(ctx, task.Pod.UID)
 }
@@ -194,8 +199,8 @@ func (d *devices) rollback(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave records that the pod's rollback has begun, and returns the pod's assumption; nil if it has none. The pod still holds its
-// claims until its writes are withdrawn.
+// leave records that the pod's rollback has begun. It returns the claims that the pod holds; nil if the pod holds none. The pod
+// still holds its claims until its writes are withdrawn.
 func (d *devices) leave(pod types.UID) *assumedPod {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
-// reach is the set of slices that a node reaches: own are the slices that only this node reaches, shared the others. If a pool
-// has slices of both kinds, all slices are in own.
+// reach is the set of ResourceSlices that a node reaches. own are the slices that belong only to this node, and shared are the
+// other slices. If a pool has slices of both kinds, all slices are in own.
 type reach struct {
 	node        *v1.Node
 	own, shared *part
@@ -24,27 +24,29 @@ type reach struct {
 // pools returns the number of pools from which devices may be allocated.
 func (r *reach) pools() int { return len(r.own.pools) + len(r.shared.pools) }
 
-// all returns the slices in own and shared.
+// all returns all slices that the node reaches.
 func (r *reach) all() []*slice { return slices.Concat(r.own.all, r.shared.all) }
 
-// part is a set of slices that one node reaches, or that each of several nodes reaches.
+// part is a set of slices, and cached results about these slices. Nodes that reach the same slices share one part.
 type part struct {
-	// sound are the slices of the newest generation of their pools, without pools that have duplicate devices. Devices are
-	// allocated only from these slices.
+	// sound are the slices from which devices are allocated: slices of the newest generation of their pools. Slices of a pool with
+	// duplicate devices are left out.
 	sound []*slice
-	// all are sound and other slices: the allocator needs them to decide whether a pool is complete.
+	// all are all slices of the part. The allocator also needs the slices from which no devices are allocated, to decide whether a
+	// pool is complete.
 	all []*slice
-	// pools are the pools of the sound slices, and named the pools of all slices of the part.
+	// pools are the pools of the slices in sound. named are the pools of all slices of the part.
 	pools, named map[poolID]bool
 	// ofOneNode reports whether each slice of the part belongs to a single node.
 	ofOneNode bool
 
 	mu sync.Mutex
-	// suiting caches which sound slices have devices that suit claims, by a key of all selectors of the claims.
+	// suiting caches which slices in the field sound have devices that suit a set of claims. The key is made from all selectors of
+	// the claims.
 	suiting map[string][]*slice
 }
 
-// nothing is the part for nodes that reach no slices.
+// nothing is an empty part, for nodes that reach no slices.
 var nothing = newPart(nil)
 
 func newPart(all []*slice) *part {
@@ -57,7 +59,8 @@ func newPart(all []*slice) *part {
 	return p
 }
 
-// sound returns the slices from which devices may be allocated (see part.sound), and the pools of these slices.
+// sound returns the slices from which devices may be allocated, and the pools of these slices. See the field part.sound for the
+// rules.
 func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	newest := map[poolID]int64{}
 	for _, s := range all {
@@ -83,17 +86,17 @@ func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	return current, pools
 }
 
-// view is the cached state of a node: places has a bit for each slice in inventory.elsewhere, set if the node reaches the slice.
-// reach is the node's last result of inventory.reach.
+// view caches which slices a node reaches. places has one bit for each slice that several nodes may reach (inventory.elsewhere).
+// The bit is set if the node reaches the slice. reach is the last result of inventory.reach for the node.
 type view struct {
 	node   *v1.Node
 	places string
-	// own and shared are the parts from which reach was made.
+	// own and shared are the parts from which the value in reach was made.
 	own, shared *part
 	reach       *reach
 }
 
-// reach returns the slices that the node reaches, from the cache if they have not changed.
+// reach returns the slices that the node reaches. It returns the cached value if the node and these slices have not changed.
 func (n *inventory) reach(node *v1.Node) *reach {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -105,7 +108,7 @@ func (n *inventory) reach(node *v1.Node) *reach {
 	seen.own, seen.shared = own, shared
 	seen.reach = &reach{node: node, own: own, shared: shared}
 	for pool := range own.named {
-		if shared.named[pool] { // whether a pool is sound depends on all its slices
+		if shared.named[pool] { // newPart checks a pool correctly only if it gets all slices of the pool
 			seen.reach = &reach{node: node, own: newPart(slices.Concat(own.all, shared.all)), shared: nothing}
 			break
 		}
@@ -131,7 +134,7 @@ func (n *inventory) viewOf(node *v1.Node) *view {
 	return made
 }
 
-// hasPlace reports whether the bit at the index is set in places (see view).
+// hasPlace reports whether the bit with the index at is set in the bit set places (see view).
 func hasPlace(places string, at int) bool { return places[at/8]&(1<<(at%8)) != 0 }
 
 func (n *inventory) ownPart(node string) *part {
@@ -157,8 +160,8 @@ func (n *inventory) sharedPart(places string) *part {
 	return n.shared[places]
 }
 
-// suitingAny returns the sound slices from which the claims may be allocated. Of the slices that several nodes reach it returns
-// only slices with a suitable device, because there may be many such slices, and they may be large.
+// suitingAny returns the slices from which the claims may be allocated. It leaves out a slice of several nodes if no device of the
+// slice suits the claims, because there may be many such slices, and they may be large.
 func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
 	if p.ofOneNode {
 		return p.sound, nil
@@ -193,7 +196,7 @@ func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi
 	return kept, nil
 }
 
-// selectedBy returns a key of all selectors with which the claims and their device classes select devices.
+// selectedBy returns a key that is made from all device selectors of the claims and of their device classes.
 func (c *catalog) selectedBy(claims []*resourceapi.ResourceClaim) (string, error) {
 	keys := map[selectionKey]bool{}
 	for _, claim := range claims {

@@ -19,8 +19,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// recover withdraws the writes of a former leader for pods that it did not bind. It removes reservations of claims for this
-// scheduler's pods without a node, and then allocations that have SchedulerAnnotation with this scheduler's name, and no user.
+// recover withdraws the writes of a former leader for pods that the leader did not bind. It removes the reservations of claims for
+// this scheduler's pods without a node. Then it removes allocations that no pod uses, if SchedulerAnnotation names this scheduler.
 func (d *devices) recover(ctx context.Context) error {
 	if err := d.waitUntilReady(ctx); err != nil {
 		return err
@@ -39,13 +39,13 @@ func (d *devices) recover(ctx context.Context) error {
 
 type recovery struct {
 	devices *devices
-	// pods caches, by namespace, this scheduler's pods without a node. mu guards it.
+	// pods caches, by namespace, this scheduler's pods without a node. mu guards pods.
 	mu   sync.Mutex
 	pods map[string]map[types.UID]bool
 }
 
-// claim withdraws a former leader's writes for the claim. A withdrawal that ended early may have left only the finalizer on the
-// claim.
+// claim withdraws a former leader's writes for the claim. It also removes the finalizer of an unallocated claim, which a
+// withdrawal that ended early may have left.
 func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) error {
 	mark := claim.Annotations[SchedulerAnnotation]
 	ours := framework.IsOwnMark(mark)
@@ -73,7 +73,7 @@ func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) 
 	return err
 }
 
-// pending returns the UIDs of this scheduler's pods without a node in the namespace, read from the API server.
+// pending returns the UIDs of this scheduler's pods in the namespace that have no node. It reads the pods from the API server.
 func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID]bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,5 +97,5 @@ func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID
 	return found, nil
 }
 
-// withoutNode selects the pods without a node. Listing all pods of a namespace might take too long.
+// withoutNode selects pods without a node. The API server might take too long to list all pods of a namespace.
 var withoutNode = fields.OneTermEqualSelector("spec.nodeName", "")

@@ -20,37 +20,38 @@ import (
 )
 
 const (
-	// freeSearch is the part of each search that does not count as slow. Most searches take a tenth of this time.
+	// freeSearch is the time at the start of each search that does not count as slow. Most searches take a tenth of this time.
 	freeSearch = time.Millisecond
-	// shortSearch is the time limit of a search for a namespace without slow searches in this session, if slow searches for other
-	// namespaces have used up, or may use, the session's limit. It is enough for claims that are not slow, even on a busy
-	// machine.
+	// shortSearch is a reduced time limit of a search. It applies if the namespace has had no slow search in this session, and
+	// slow searches for other namespaces have used up the session's limit, or have precedence. It is enough for claims that are
+	// not slow to search, even on a busy machine.
 	shortSearch = 50 * time.Millisecond
-	// creditSessions is the maximum debt of a namespace, as a multiple of the limit of slow searches in one session. At this debt
-	// its searches pause. At half of it they do not yet, so that a single slow search, on a busy machine, has no consequence.
+	// creditSessions is the maximum debt of a namespace (see budgets.owed), as a multiple of the limit of slow searches in one
+	// session. At this debt, searches for the namespace pause. At half of it they do not pause yet, because a single slow search
+	// on a busy machine may cause such a debt.
 	creditSessions = 2
-	// budgetsOfAll is the limit of all searches in a session, as a multiple of the limit of slow searches. longestOfAll is the
-	// maximum of this limit: a session that takes twice as long would be treated as hanging.
+	// budgetsOfAll is the time limit of all searches in a session, as a multiple of the limit of slow searches. longestOfAll is
+	// the maximum of this time limit. A session that takes twice as long as longestOfAll would be treated as hanging.
 	budgetsOfAll = 20
 	longestOfAll = time.Minute
-	// slowPart and slowPartOfAll limit slow searches in the long run to a fraction of the time: to 1/slowPart for one namespace,
-	// and to 1/slowPartOfAll for all namespaces together.
+	// slowPart and slowPartOfAll limit slow searches in the long run. Slow searches for one namespace take at most 1/slowPart of
+	// the time, and slow searches for all namespaces together at most 1/slowPartOfAll.
 	slowPart      = 20
 	slowPartOfAll = 5
 )
 
-// budgets records how long a session has searched devices for the claims of each namespace, and of all namespaces. The searches
-// are limited because a tenant's claims may take any time to search, and all other pods wait meanwhile.
+// budgets limits the time that a session searches devices for the claims of each namespace, and of all namespaces. Without limits,
+// a tenant's claims might take any time to search, and all other pods would wait.
 type budgets struct {
 	// limit is the time limit of slow searches in a session, for each namespace and for all namespaces together. limitOfAll is
 	// the time limit of all searches.
 	limit, limitOfAll time.Duration
-	// share is a namespace's part of limitOfAll: all of it, or an equal part if limitOfAll was not enough in the previous
-	// session. Otherwise a tenant whose gangs are tried first could use up the time in each session.
+	// share is the time limit of all searches for one namespace. It equals limitOfAll, but is smaller if limitOfAll was not enough
+	// in the previous session. Otherwise a tenant whose gangs are tried first could use up the time in each session.
 	share time.Duration
 
-	// opened is when the session began. owed is the debt of each namespace: the time of its slow searches in earlier
-	// sessions, less the time that has passed.
+	// opened is when the session began. owed is the debt of each namespace: the time of its slow searches in earlier sessions,
+	// less a part of the time that has passed since.
 	opened time.Time
 	owed   map[string]time.Duration
 
@@ -61,17 +62,17 @@ type budgets struct {
 	slow time.Duration
 	// short reports whether a search was refused because limitOfAll, or the namespace's share of it, was used up.
 	short bool
-	// waiting is the time since when each namespace waits because slow searches for other namespaces ended its searches early.
-	// turn is the namespace that had waited longest when this session began. The time for slow searches is left to this
-	// namespace, until one of its searches ends within its time limit.
+	// waiting is the time since which each namespace waits because slow searches for other namespaces ended its searches early.
+	// turn is the namespace that had waited longest when this session began. Slow searches are reserved for this namespace, until
+	// one of its searches ends within the time limit.
 	waiting map[string]time.Time
 	turn    string
 }
 
-// spent is the search time for a namespace in this session: of all searches, and of slow searches.
+// spent is the time of the searches for one namespace in this session: of all searches, and of slow searches.
 type spent struct{ all, slow time.Duration }
 
-// newBudgets returns the budgets of a new session. last are the budgets of the previous session; nil for the first.
+// newBudgets returns the budgets of a new session. last are the budgets of the previous session; nil for the first session.
 func newBudgets(limit time.Duration, last *budgets) *budgets {
 	b := &budgets{limit: limit, limitOfAll: min(budgetsOfAll*limit, longestOfAll), spent: map[string]spent{}, opened: time.Now(), owed: map[string]time.Duration{}, waiting: map[string]time.Time{}}
 	b.share = b.limitOfAll
@@ -80,14 +81,16 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	}
 	if last != nil && last.short {
 		b.share /= time.Duration(len(last.spent))
-		if last.all < last.limitOfAll/2 { // the shares were too small, not the total: with twice the share there is still enough for all
+		// Half of the total time was left, so only the shares were too small. The total suffices if the share is doubled.
+		if last.all < last.limitOfAll/2 {
 			b.share = min(b.limitOfAll, max(b.share, 2*last.share))
 		}
 	}
 	return b
 }
 
-// takeTurn sets turn to the namespace that has waited longest. The other namespaces continue to wait.
+// takeTurn sets b.turn to the namespace that has waited longest according to last. The other namespaces in last.waiting continue
+// to wait.
 func (b *budgets) takeTurn(last *budgets) {
 	b.waiting = maps.Clone(last.waiting)
 	for namespace, since := range b.waiting {
@@ -98,8 +101,7 @@ func (b *budgets) takeTurn(last *budgets) {
 	delete(b.waiting, b.turn)
 }
 
-// leftOfSlow returns how much of the session's time for slow searches a search for the namespace may use. The caller holds the
-// mutex.
+// leftOfSlow returns how much of the session's time for slow searches a search for the namespace may use. The caller holds b.mu.
 func (b *budgets) leftOfSlow(namespace string) time.Duration {
 	own := b.spent[namespace].slow
 	switch left := b.limit - b.slow; {
@@ -114,16 +116,15 @@ func (b *budgets) leftOfSlow(namespace string) time.Duration {
 	}
 }
 
-// wait records that a search for the namespace ended early, or was refused, because of slow searches for other namespaces. The
-// caller holds the mutex.
+// wait records that slow searches for other namespaces ended, or prevented, a search for this namespace. The caller holds b.mu.
 func (b *budgets) wait(namespace string) {
 	if _, waits := b.waiting[namespace]; !waits {
 		b.waiting[namespace] = b.opened
 	}
 }
 
-// carryOver adds the time of slow searches in the last session to the debts of their namespaces. It reduces the debts by a
-// fraction of the time that has passed since that session began.
+// carryOver adds the time of slow searches in the last session to the debt of each namespace. It reduces the debts by a fraction
+// of the time since the last session began.
 func (b *budgets) carryOver(last *budgets) {
 	b.takeTurn(last)
 	for namespace, spent := range last.spent {
@@ -144,12 +145,13 @@ func (b *budgets) carryOver(last *budgets) {
 
 var errSlow = errors.New("the device search timed out")
 
-// begin returns a context that ends when the search has used up its time, and a function to call at the end of the search. most
-// is the time limit of the search. The error says which limit is used up.
+// begin starts a search for claims of the namespace. It returns a context that ends at the time limit of the search, and a
+// function to call at the end of the search. most is the maximum of this time limit. The error says which limit is used up.
 func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Context, end func(), err error) {
 	b.mu.Lock()
 	own := b.spent[namespace]
-	b.spent[namespace] = own // marks the namespace as having searched
+	// This gives the namespace an entry in spent. The next session may divide its search time among all namespaces in spent.
+	b.spent[namespace] = own
 	owed := b.owed[namespace]
 	left, leftOfAll, leftOfShare := min(b.limit, creditSessions*b.limit-owed)-own.slow, b.limitOfAll-b.all, b.share-own.all
 	leftOfSlow := b.leftOfSlow(namespace)
@@ -160,7 +162,8 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
-	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)): // a longer search is not allowed, or not needed
+	// A namespace in debt is refused if its debt leaves no time, or leaves its first slow search less than the full time.
+	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)):
 		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying later", brief.Value(namespace), slowPart)
 	case left <= 0:
 		return nil, nil, fmt.Errorf("device search budget of namespace %s (%v per cycle) is exhausted", brief.Value(namespace), b.limit)
@@ -181,7 +184,7 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 		defer b.mu.Unlock()
 		switch {
 		case namespace == b.turn && !late:
-			b.turn = "" // other namespaces may use the time for slow searches
+			b.turn = "" // from now on, slow searches of other namespaces are allowed
 		case late && leftOfSlow < alone:
 			b.wait(namespace)
 		}
@@ -193,18 +196,19 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	}, nil
 }
 
-// search is one search of devices on a node for claims.
+// search is one search for devices on a node, for given claims.
 type search struct {
 	catalog *catalog
 	ctx     context.Context
 	reach   *reach
-	// offered are the slices to search, in order: first the slices that only the node reaches.
+	// offered are the slices among which devices are searched. Slices that only this node reaches come first.
 	offered []*slice
 	ids     []structured.DeviceID
 	raw     []*resourceapi.ResourceSlice
 }
 
-// newSearch returns a search among the slices that the node reaches and from which the claims may be allocated.
+// newSearch prepares a search for devices for the claims. It searches the slices that the node reaches and from which the claims
+// may be allocated.
 func (c *catalog) newSearch(ctx context.Context, r *reach, claims []*resourceapi.ResourceClaim) (*search, error) {
 	if err := c.compileAll(ctx, claims); err != nil {
 		return nil, err
@@ -250,17 +254,18 @@ func (c *catalog) suitsAny(ctx context.Context, one *slice, claims []*resourceap
 	return false, nil
 }
 
-// found is the result of a search: an allocation for each claim, or the indexes of a claim and of its request that lacks a
-// device.
+// found is the result of a search: an allocation for each claim. If devices are lacking, claim and request are instead the indexes
+// of a claim, and of its request that lacks a device.
 type found struct {
 	allocations    []resourceapi.AllocationResult
 	claim, request int
 }
 
-// solve finds devices for the claims among the devices that are free in the given state. If they do not suffice, the result
-// has no allocations.
+// solve finds devices for the claims among the devices that are free in the given state. If the free devices do not suffice, the
+// result has no allocations.
 func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
-	if s.reach.pools() == 1 && asksForOne(claims) { // the allocator finds a device at once, and always the same one
+	// For one device of one pool no matching is needed: the allocator alone is fast, and its choice is deterministic.
+	if s.reach.pools() == 1 && asksForOne(claims) {
 		allocations, err := s.allocate(claims, state)
 		return found{allocations: allocations}, err
 	}
@@ -294,8 +299,8 @@ func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 	return exactly != nil && exactly.AllocationMode != resourceapi.DeviceAllocationModeAll && exactly.Count == 1
 }
 
-// guided calls the allocator for each claim with only the devices that the matching has given to the claim. It returns nil if the
-// allocator does not take these devices.
+// guided calls the allocator once for each claim, with only the devices that the matching assigned to the claim. It returns nil if
+// the allocator refuses these devices.
 func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.AllocatedState, m *deviceSupply, units []deviceRequest, given []int) []resourceapi.AllocationResult {
 	allocations := make([]resourceapi.AllocationResult, 0, len(claims))
 	for i, claim := range claims {
@@ -315,8 +320,8 @@ func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.Al
 	return allocations
 }
 
-// allocate calls Kubernetes' allocator, and returns a panic of it as an error. It returns no allocations if there are none for
-// all claims.
+// allocate calls Kubernetes' allocator. If the allocator panics, it returns an error. It returns no allocations unless all claims
+// can be allocated together.
 func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (allocations []resourceapi.AllocationResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -328,7 +333,8 @@ func (s *search) allocate(claims []*resourceapi.ResourceClaim, state structured.
 		return nil, err
 	}
 	allocations, err = allocator.Allocate(s.ctx, s.reach.node, claims)
-	if cause := context.Cause(s.ctx); cause != nil { // an interrupted selector returns an error of its own instead
+	// If the context ends while a selector is evaluated, the allocator returns an error that hides the cause.
+	if cause := context.Cause(s.ctx); cause != nil {
 		return nil, cause
 	}
 	if len(allocations) != len(claims) {

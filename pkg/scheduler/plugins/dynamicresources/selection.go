@@ -12,8 +12,8 @@ import (
 	"k8s.io/dynamic-resource-allocation/cel"
 )
 
-// choice is one alternative of a request, or the request itself if it has no alternatives: how many devices are wanted, their
-// class, and the selectors that they must match.
+// choice is one alternative of a request, or the request itself if it has no alternatives. It has the number of requested devices,
+// their class, and the selectors that the devices must match.
 type choice struct {
 	class     *resourceapi.DeviceClass
 	selectors []resourceapi.DeviceSelector
@@ -22,7 +22,7 @@ type choice struct {
 	admin     bool
 }
 
-// choicesOf returns the alternatives of the request in its order of preference. Most requests have one.
+// choicesOf returns the alternatives of the request, the preferred alternative first. Most requests have only one.
 func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choice, error) {
 	if exactly := request.Exactly; exactly != nil {
 		class, err := classes.Get(exactly.DeviceClassName)
@@ -41,11 +41,11 @@ func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choic
 	return choices, nil
 }
 
-// selectionKey is a hash of a choice's class and selectors. It is short, because a tenant may write some 300 kB of selectors into
-// a request, and each slice keeps such keys.
+// selectionKey is a hash of the class and the selectors of a choice. The hash is short: each slice stores such keys, and a tenant
+// may write some 300 kB of selectors into a request.
 type selectionKey [sha256.Size]byte
 
-// key returns the selectionKey of the choice. The hashed parts are separated by a byte that none of them contains.
+// key returns the selectionKey of the choice. A byte that no class or selector contains separates the hashed parts.
 func (c *choice) key() selectionKey {
 	parts := []string{string(c.class.UID), c.class.ResourceVersion, c.class.Name}
 	for _, selectors := range [][]resourceapi.DeviceSelector{c.class.Spec.Selectors, c.selectors} {
@@ -59,13 +59,13 @@ func (c *choice) key() selectionKey {
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
-// selections caches which devices of a slice suit a choice. It has at most mostSelections entries.
+// selections caches which devices of a slice suit a choice, for at most mostSelections choices.
 type selections struct {
 	mu   sync.Mutex
 	kept map[selectionKey][]bool
 }
 
-// mostSelections is the number of results that a slice, or a part, caches.
+// mostSelections is the maximum number of cached results of a slice, or of a part.
 const mostSelections = 128
 
 // suiting reports for each device of the slice whether the selectors of the choice and of its class accept the device. If a
@@ -87,7 +87,7 @@ func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key
 		}
 		suits[i] = s.accepted(ctx, compiled, i, c.class.Spec.Selectors) && s.accepted(ctx, compiled, i, c.selectors)
 	}
-	if ctx.Err() != nil { // the last selector was interrupted
+	if ctx.Err() != nil { // the evaluation of the last selector was interrupted, so its result may be wrong
 		return nil, context.Cause(ctx)
 	}
 	s.mu.Lock()

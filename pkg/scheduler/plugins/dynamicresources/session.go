@@ -25,7 +25,7 @@ type session struct {
 	devices *devices
 	budgets *budgets
 	round   int64
-	// shared lists slices with the taints of DeviceTaintRules; nil if there is no such list.
+	// shared lists ResourceSlices with the taints of DeviceTaintRules; nil if upstream has no such list.
 	shared k8sframework.SharedDRAManager
 
 	// mu guards the fields below, because upstream's actions call predicates for several nodes concurrently.
@@ -33,14 +33,15 @@ type session struct {
 	// listed reports whether the inventory was updated in this session.
 	listed bool
 	tasks  map[types.UID]*taskState
-	// coupled caches, by the claim's spec, whether devices that several nodes reach suit a claim.
+	// coupled caches, by the spec of a claim, whether a device that several nodes reach suits the claim.
 	coupled map[string]bool
 }
 
-// taskState holds the state of a task's claims when its pre-predicate ran.
+// taskState holds the claims of a task in the state at the task's last pre-predicate.
 type taskState struct {
 	claims []podClaim
-	// selectors are, for each claim, the nodes that reach the devices of an allocated claim; nil for all nodes.
+	// selectors has an entry for each claim, which matches the nodes that reach the claim's allocated devices. The entry is nil if
+	// all nodes reach them, or if the claim is not allocated.
 	selectors []*nodeaffinity.NodeSelector
 }
 
@@ -55,7 +56,7 @@ func newSession(p *plugin, shared k8sframework.SharedDRAManager) *session {
 	}
 }
 
-// prePredicate reads the task's claims again. The error says why the task fits no node.
+// prePredicate reads the current state of the task's claims. The error says why the task fits no node.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -67,8 +68,8 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return err
 }
 
-// predicate returns an error for a node on which the task's claims cannot get devices, or cannot access the devices that they
-// have.
+// predicate returns an error for a node on which the task's claims cannot get devices, or which cannot access the devices that are
+// already allocated to the claims.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if node.Node == nil || len(task.Pod.Spec.ResourceClaims) == 0 {
 		return nil
@@ -87,7 +88,7 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return api.NewFitErrWithStatus(task, node, status)
 }
 
-// stateOf returns the state of the pod's claims. It reads the claims if their state is not cached.
+// stateOf returns the state of the pod's claims, from the cache if the session has already read it.
 func (s *session) stateOf(pod *v1.Pod) (*taskState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,8 +106,8 @@ func (s *session) stateOf(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// list updates the inventory once in a session, so that all verdicts of the session are based on the same devices. The caller
-// holds the session's mutex.
+// list updates the inventory once in a session, so that all filter results of the session are based on the same devices. The
+// caller holds s.mu.
 func (s *session) list() error {
 	if s.listed {
 		return nil
@@ -123,7 +124,7 @@ func (s *session) list() error {
 	return nil
 }
 
-// readClaims reads the pod's claims. The error says why the pod cannot be placed now.
+// readClaims reads the current state of the pod's claims. The error says why the pod cannot be placed now.
 func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 	claims, err := d.claimsOf(pod)
 	if err != nil {
@@ -147,13 +148,15 @@ func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// reaches returns the claim if other pods hold it; nil otherwise. The status is a refusal if the node does not reach the devices
-// of the claim, or the claim is being released.
+// reaches returns the held claim if another pod holds it; nil otherwise. It returns a status with the reason if the node does not
+// reach the devices of the claim, or if the claim is being released.
 func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*assumedClaim, *api.Status) {
 	s.devices.mu.Lock()
 	held := s.devices.heldByOthers(pod.UID, claim.UID)
 	leaves := held != nil && held.allLeave()
-	if held != nil { // the holder's step writes the claim in the state that it was held in, whatever changed since
+	// Placed pods hold the claim with an allocation that held records. Only nodes that reach its devices fit the claim, even if
+	// informers now show another allocation.
+	if held != nil {
 		selector = held.selector
 	}
 	s.devices.mu.Unlock()
@@ -166,7 +169,8 @@ func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.No
 	return held, nil
 }
 
-// mostPlans is how often Reserve makes a plan for a pod if concurrent changes make each plan invalid.
+// mostPlans is the maximum number of plans that Reserve makes for a pod. Reserve makes another plan if a concurrent change made
+// the last plan invalid.
 const mostPlans = 3
 
 // Reserve implements framework.Reserver: it plans devices for the task's claims on the node, and assumes them.
@@ -195,5 +199,5 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return errChanged
 }
 
-// Unreserve implements framework.Reserver.
+// Unreserve implements framework.Reserver: it releases the devices that Reserve assumed for the task's claims.
 func (s *session) Unreserve(task *api.TaskInfo) { s.devices.drop(task.Pod.UID) }

@@ -14,11 +14,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// mostFreed is how many stranded claims are deallocated at a time. Other stranded claims wait for a later session.
+// mostFreed is how many stranded claims are deallocated at a time: claims whose nodes no longer exist. Other stranded claims wait
+// for a later session.
 const mostFreed = 16
 
 // freeStranded deallocates a claim that was generated for the pod, and whose devices belong to nodes that no longer exist.
-// Otherwise the pod would fit no node. It works off the session loop. Kubernetes' scheduler does this in its PostFilter.
+// Otherwise the pod would fit no node. The session does not wait for the deallocation. The kube-scheduler deallocates such claims
+// in its PostFilter.
 func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
 	if pod.Spec.NodeName != "" || !d.isStranded(pod.UID, claim) {
 		return
@@ -37,7 +39,8 @@ func (d *devices) freeStranded(pod *v1.Pod, claim podClaim) {
 	}()
 }
 
-// isStranded reports whether the claim was generated for the pod, no other pod uses the claim, and no node reaches its devices.
+// isStranded reports whether the claim was generated for the pod, no other pod uses the claim, and the nodes of its devices no
+// longer exist. It returns false for a claim that a placed pod holds.
 func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
 	known := func(node string) error { _, err := d.nodes.Get(node); return err }
 	if !claim.own || claim.Status.Allocation == nil || !noneExists(claim.Status.Allocation.NodeSelector, known) {
@@ -51,8 +54,8 @@ func (d *devices) isStranded(pod types.UID, claim podClaim) bool {
 	return d.held[claim.UID] == nil
 }
 
-// noneExists reports whether the selector selects nodes by name, and get returns NotFound for all of them. It returns false for a
-// selector by labels, because nodes with a label may be added at any time.
+// noneExists reports whether the selector selects nodes by name, and get returns NotFound for all selected names. It returns false
+// if the selector selects nodes by labels, because a node with these labels may be added at any time.
 func noneExists(selector *v1.NodeSelector, get func(name string) error) bool {
 	gone := func(name string) bool { return apierrors.IsNotFound(get(name)) }
 	return selector != nil && len(selector.NodeSelectorTerms) > 0 && !slices.ContainsFunc(selector.NodeSelectorTerms, func(term v1.NodeSelectorTerm) bool {
@@ -62,9 +65,9 @@ func noneExists(selector *v1.NodeSelector, get func(name string) error) bool {
 	})
 }
 
-// free deallocates the claim, unless it has changed since it was read: a newer write may be for a pod that is being
-// bound. It first reads the pod and the nodes from the API server, because a lagging watch may not show that the pod is
-// bound, or that a node was added.
+// free deallocates the claim, unless the claim has changed since it was read: another scheduler may just be binding the pod. First
+// it reads the pod and the nodes from the API server, because informers may not show yet that the pod is bound, or that a node was
+// added.
 func (d *devices) free(ctx context.Context, pod *v1.Pod, read *resourceapi.ResourceClaim) error {
 	if waits, err := d.waitsForNone(ctx, pod, read.Status.Allocation.NodeSelector); err != nil || !waits {
 		return err

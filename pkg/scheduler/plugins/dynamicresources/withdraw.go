@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// SchedulerAnnotation holds the scheduler's name. It is on claims that this plugin has allocated. It is written together with the
-// finalizer that protects an allocated claim, because the write of a claim's status cannot change annotations.
+// SchedulerAnnotation is the annotation of claims that this plugin has allocated. Its value is the scheduler's name. The plugin
+// writes it together with the finalizer of an allocated claim, because a write of the claim's status cannot change annotations.
 const SchedulerAnnotation = "dynamicresources.volcano-prebind.io/scheduler"
 
-// withdraw undoes the writes for the claim that were made for the pod.
+// withdraw undoes the writes of the claim that the plugin sent for the pod.
 func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UID) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -36,13 +36,13 @@ func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UI
 		return err
 	}
 	held.last = written
-	held.tried = others && (held.tried || written != nil && held.marked(written)) // other pods withdraw the remaining writes
+	held.tried = others && (held.tried || written != nil && held.marked(written)) // rollbacks of other pods withdraw the remaining writes
 	return nil
 }
 
-// frees reports whether this scheduler must deallocate the claim once no pod uses it: the claim was allocated for one of its
-// holders or, as SchedulerAnnotation shows, for an earlier pod. Kubernetes' claim controller deallocates a claim only if it has
-// removed the last user itself.
+// frees reports whether this scheduler must deallocate the claim once no pod uses it. It must if it allocated the claim for a pod
+// that holds the claim, or for an earlier pod, as SchedulerAnnotation shows. Kubernetes' claim controller deallocates a claim only
+// if the controller itself removed the last user.
 func (h *assumedClaim) frees(claim *resourceapi.ResourceClaim) bool {
 	planned := cmp.Or(h.allocation, h.claim.Status.Allocation)
 	return (h.tried || h.marked(claim)) && (claim.Status.Allocation == nil || sameDevices(planned, claim.Status.Allocation))
@@ -53,8 +53,8 @@ func (h *assumedClaim) marked(claim *resourceapi.ResourceClaim) bool {
 	return marked && mark == h.scheduler
 }
 
-// shares returns whether the claim may be reserved for the pod, and whether pods whose steps have begun rely on the claim's
-// writes. A pod in a trial does not rely on them, because its step would write again.
+// shares returns whether the claim may be reserved for the pod, and whether other pods rely on the writes of the claim. Only a pod
+// whose pre-bind step has begun relies on them, because a later step would send the writes again.
 func (d *devices) shares(held *assumedClaim, pod types.UID) (reserved, others bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,12 +73,14 @@ type withdrawal struct {
 	scheduler       string
 	leaves          func(resourceapi.ResourceClaimConsumerReference) bool
 	frees           func(*resourceapi.ResourceClaim) bool
-	// of is the only resource version of the claim that is changed; empty for any version.
+	// of is the resource version that the claim must have. If the claim has another version, it is not changed. If of is empty,
+	// any version is changed.
 	of string
 }
 
-// writeWithdrawal writes the withdrawal, in the reverse order of the original writes. Each write is conditional on the version
-// that was read. It returns the resulting claim; nil if the claim was deleted or recreated, or does not have the version in w.of.
+// writeWithdrawal sends the writes of the withdrawal, in the reverse order of the original writes. The API server rejects a write
+// if the claim has changed since it was read. It returns the resulting claim; nil if the claim was deleted or recreated, or has
+// another version than w.of.
 func (d *devices) writeWithdrawal(ctx context.Context, w withdrawal) (written *resourceapi.ResourceClaim, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

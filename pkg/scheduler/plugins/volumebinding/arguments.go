@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// The names of the plugin's arguments. Upstream's plugin predicates has arguments with the same names.
+// These are the names of the plugin's arguments. Upstream's plugin predicates has arguments with the same names.
 const (
 	weightArgument      = "volumebinding.weight"
 	bindTimeoutArgument = "volumebinding.bindTimeoutSeconds"
@@ -23,7 +23,7 @@ const (
 const (
 	defaultWeight             = 1
 	defaultBindTimeoutSeconds = 600
-	// maxBindTimeoutSeconds is one day: longer than the binding of any volume takes, and short enough for a time.Duration.
+	// maxBindTimeoutSeconds is one day. No volume takes longer to be bound, and a time.Duration can hold a day.
 	maxBindTimeoutSeconds = 24 * 60 * 60
 	maxUtilization        = 100
 )
@@ -51,7 +51,8 @@ func arguments() []framework.Argument {
 type settings struct {
 	weight      int
 	bindTimeout time.Duration
-	// shape maps the used percentage of storage to a score; empty if the configuration does not set the argument.
+	// shape maps the used percentage of storage to a score. It is empty if the configuration does not set the argument
+	// volumebinding.shape.
 	shape helper.FunctionShape
 }
 
@@ -74,7 +75,8 @@ func integer(args framework.Arguments, name string, byDefault, least, most int) 
 	return 0, fmt.Errorf("%s: found %v, want a whole number from %d to %d", name, value, least, most)
 }
 
-// loadShape parses the argument shapeArgument, a list of points with utilization and score; nil if the argument is not set.
+// loadShape parses the argument volumebinding.shape, a list of points with utilization and score. It returns nil if the argument
+// is not set.
 func loadShape(value any) (helper.FunctionShape, error) {
 	if value == nil {
 		return nil, nil
@@ -103,8 +105,8 @@ func loadShape(value any) (helper.FunctionShape, error) {
 	return shape, errors.Join(errs...)
 }
 
-// fieldsOf returns the fields of a point of the shape. Their names begin with path, the position of the point in the
-// configuration, which errors name.
+// fieldsOf returns the fields utilization and score of a point of the shape. It puts path before the name of each field, so that
+// an error about a field names the point's position in the configuration.
 func fieldsOf(path string, point any) (framework.Arguments, error) {
 	fields := framework.Arguments{}
 	var errs []error

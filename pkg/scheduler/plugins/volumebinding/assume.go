@@ -14,39 +14,38 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// assumedPod records the claims of a pod that is placed on a node. The claims in the field claims have assumed volumes; the claims
-// in bound were bound before the pod was placed.
+// assumedPod records the claims of a pod that is placed on a node. The claims in the field claims have assumed volumes. The claims
+// in the field bound were already bound when the pod was placed.
 type assumedPod struct {
 	node   string
 	claims []ownClaim
 	bound  []*v1.PersistentVolumeClaim
-	// changed has an element if the claims, their volumes, the pod or the node have changed since the pod's pre-bind step last
-	// checked the claims.
+	// changed has an element if the pod's pre-bind step must check the claims again, because the claims, their volumes, the pod or
+	// the node have changed.
 	changed chan struct{}
 }
 
-// ownClaim is a claim that a pod holds. claim is its version when the pod was placed. volume is the volume that was found for the
-// claim; nil if the volume is to be provisioned.
+// ownClaim is a claim that a placed pod holds. The field claim is the claim's version when the pod was placed. volume is the
+// existing volume that was found for the claim; nil if a volume is to be provisioned.
 type ownClaim struct {
 	held   *assumedClaim
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
-	// written is the resource version of the written object: of the volume if one was found, else of the claim. It is empty
-	// before the write. Only the pod's pre-bind step uses it.
+	// written is the resource version of the object that was written for the claim: of the volume if one was found, otherwise of
+	// the claim itself. It is empty before the write. Only the pod's pre-bind step uses written.
 	written string
 }
 
-// assumedClaim is a claim with an assumed volume: an existing volume, or one to be provisioned. All placed pods that use the
-// claim hold it.
+// assumedClaim is a claim with an assumed volume, which exists or is to be provisioned. All placed pods that use the claim hold
+// the same assumedClaim.
 type assumedClaim struct {
 	claim *v1.PersistentVolumeClaim
 	node  string
-	// pods are the pods that hold the claim. The value is true once the pod's pre-bind step has begun. The mutex of the
-	// assumptions guards pods.
+	// pods are the pods that hold the claim. The value is true once the pod's pre-bind step has begun. assumptions.mu guards pods.
 	pods map[types.UID]bool
-	// volume is the name of the assumed volume; empty if the volume is to be provisioned. before is the volume's ClaimRef before
-	// the volume was reserved for the claim. capacity names the CSIStorageCapacity from which a new volume is to be provisioned,
-	// if known.
+	// volume is the name of the assumed volume; empty if a volume is to be provisioned. before is the ClaimRef that the volume had
+	// before it was reserved for the claim. capacity names the CSIStorageCapacity for the volume to be provisioned, if it is
+	// known.
 	volume   string
 	before   *v1.ObjectReference
 	capacity types.NamespacedName
@@ -58,14 +57,14 @@ func nameOf(claim *v1.PersistentVolumeClaim) types.NamespacedName {
 	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// of returns the claims that the pod holds; nil if it holds none.
+// of returns the claims of the placed pod; nil if the pod holds no claims.
 func (as *assumptions) of(pod types.UID) *assumedPod {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return as.assumed[pod]
 }
 
-// begin records that the pod's pre-bind step has begun, and returns the claims that the pod holds; nil if it holds none.
+// begin records that the pod's pre-bind step has begun. It returns the claims of the pod; nil if the pod holds no claims.
 func (as *assumptions) begin(pod types.UID) *assumedPod {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -78,9 +77,8 @@ func (as *assumptions) begin(pod types.UID) *assumedPod {
 	return a
 }
 
-// assume reserves volumes in memory for the pod's claims on the node, by the current state of claims and volumes. It takes the
-// claims one by one, so that no volume is assumed twice, in an order in which each claim finds a volume. If it returns an error,
-// nothing has changed.
+// assume reserves volumes in memory for the pod's claims on the node. It reads the current claims and volumes. It reserves a
+// volume for one claim after the other, so that no two claims get the same volume. If it returns an error, it has changed nothing.
 func (s *volumeInventory) assume(pod *v1.Pod, node *v1.Node) error {
 	s.assumptions.mu.Lock()
 	defer s.assumptions.mu.Unlock()
@@ -107,7 +105,7 @@ func (s *volumeInventory) assume(pod *v1.Pod, node *v1.Node) error {
 	return nil
 }
 
-// bySize returns the pod's claims in the order of the storage that they request, the smallest request first.
+// bySize returns the pod's claims, sorted by the amount of storage that they request. The smallest request comes first.
 func (o *objects) bySize(pod *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
 	var claims []*v1.PersistentVolumeClaim
 	for _, own := range claimVolumes(pod) {
@@ -121,8 +119,9 @@ func (o *objects) bySize(pod *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {
 	return claims, nil
 }
 
-// orderByCandidates moves the claims that are not bound behind the bound claims, into an order in which the node has a volume for
-// each. If the node lacks a volume for one of them, the order is unchanged. The caller holds the mutex of the assumptions.
+// orderByCandidates sorts the pod's claims. Bound claims come first. The other claims follow in an order in which the node has a
+// volume for each of them. If the node lacks a volume for one of these claims, the order is unchanged. The caller holds
+// assumptions.mu.
 func (s *volumeInventory) orderByCandidates(claims []*v1.PersistentVolumeClaim, pod types.UID, node *v1.Node) error {
 	var late []claimRequest
 	for _, claim := range claims {
@@ -154,8 +153,8 @@ func smallestFirst(l, r *v1.PersistentVolumeClaim) int {
 	return cmp.Or(left.Cmp(right), cmp.Compare(l.Name, r.Name))
 }
 
-// assumeClaim adds the claim to a. It assumes a volume for the claim, unless the claim is bound, or a volume is already assumed
-// for another pod that shares the claim.
+// assumeClaim adds the claim to the placed pod a. It assumes a volume for the claim, unless the claim is bound or another pod that
+// shares the claim has already assumed a volume.
 func (s *volumeInventory) assumeClaim(a *assumedPod, pod *v1.Pod, claim *v1.PersistentVolumeClaim, node *v1.Node) error {
 	if isBound(claim) {
 		pv, err := s.objects.volumes.Get(claim.Spec.VolumeName)
@@ -182,7 +181,7 @@ func (s *volumeInventory) assumeClaim(a *assumedPod, pod *v1.Pod, claim *v1.Pers
 	return nil
 }
 
-// currentCandidate returns the volume that the claim would get on the node, by the current state of claims and volumes.
+// currentCandidate returns the volume that the claim would now get on the node. It reads the current claims and volumes.
 func (s *volumeInventory) currentCandidate(pod types.UID, claim *v1.PersistentVolumeClaim, node *v1.Node) (candidate, error) {
 	late, err := s.objects.readRequest(claim)
 	if err != nil {
@@ -195,8 +194,8 @@ func (s *volumeInventory) currentCandidate(pod types.UID, claim *v1.PersistentVo
 	return found, err
 }
 
-// assumeVolume makes the volume, or the part of a storage capacity, that was found for the claim unavailable to other claims. The
-// caller holds the mutex of the assumptions.
+// assumeVolume records the volume, or the part of a storage capacity, that was found for the claim, so that no other claim gets
+// it. The caller holds assumptions.mu.
 func (as *assumptions) assumeVolume(held *assumedClaim, has candidate) {
 	as.held[nameOf(held.claim)] = held
 	if has.volume != nil {
@@ -210,7 +209,7 @@ func (as *assumptions) assumeVolume(held *assumedClaim, has candidate) {
 	}
 }
 
-// releaseVolume undoes assumeVolume for the claim. The caller holds the mutex of the assumptions.
+// releaseVolume reverts assumeVolume for the claim. The caller holds assumptions.mu.
 func (as *assumptions) releaseVolume(held *assumedClaim) {
 	delete(as.held, nameOf(held.claim))
 	delete(as.reserved, held.volume)
@@ -223,7 +222,8 @@ func (as *assumptions) releaseVolume(held *assumedClaim) {
 	}
 }
 
-// release ends the pod's hold on its claims. The caller knows that the claims are bound, or that no writes for them remain.
+// release records that the pod no longer holds its claims. It is called when the claims are bound, or when the API server has no
+// writes for them.
 func (as *assumptions) release(pod types.UID) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -232,8 +232,8 @@ func (as *assumptions) release(pod types.UID) {
 	}
 }
 
-// drop ends the pod's hold on the claims in a. A claim that no pod holds is no longer assumed. The caller holds the mutex of the
-// assumptions.
+// drop records that the pod no longer holds the claims in a. If no other pod holds a claim, its volume is no longer assumed. The
+// caller holds assumptions.mu.
 func (as *assumptions) drop(pod types.UID, a *assumedPod) {
 	delete(as.assumed, pod)
 	for i := range a.claims {

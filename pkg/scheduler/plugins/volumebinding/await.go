@@ -18,7 +18,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// await waits until the informers show all claims of the pod as bound to volumes that its node reaches. It returns an
+// await waits until the informers show that all claims of the pod are bound to volumes that the pod's node reaches. It returns an
 // error if a claim can no longer be bound, or if the context ends.
 func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	for {
@@ -34,8 +34,8 @@ func (v *volumes) await(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	}
 }
 
-// waiting returns the pod's claims that are not bound yet. It returns an error if one of them can no longer be bound, or if the
-// pod was deleted.
+// waiting returns the pod's claims that are not bound yet. It returns an error if one of these claims can no longer be bound, or
+// if the pod was deleted.
 func (o *objects) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeClaim, error) {
 	node, err := o.nodes.Get(a.node)
 	if err != nil {
@@ -69,8 +69,9 @@ func (o *objects) waiting(pod *v1.Pod, a *assumedPod) ([]*v1.PersistentVolumeCla
 	return waiting, err
 }
 
-// settled reports whether the informers show the claim as bound to a volume that the node reaches. It returns an error if this
-// can no longer happen. was is the claim when its pod was placed; own is nil if the claim was bound then.
+// settled reports whether the informers show the claim as bound to a volume that the node reaches. It returns an error if the
+// claim can no longer be bound to such a volume. was is the claim when its pod was placed. own is nil if the claim was already
+// bound then.
 func (o *objects) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
 	claim, err := o.claims.PersistentVolumeClaims(was.Namespace).Get(was.Name)
 	switch {
@@ -92,12 +93,12 @@ func (o *objects) settled(was *v1.PersistentVolumeClaim, own *ownClaim, node *v1
 	return false, nil
 }
 
-// boundSettled reports whether the informers show the volume of a bound claim, too. If the claim was bound by this scheduler,
-// they must show the volume as bound to it: before that, other claims would find the volume free.
+// boundSettled reports whether the informers also show the volume of a bound claim. If the plugin assumed the volume for the
+// claim, the informers must show it as bound to the claim. Otherwise other claims might find the volume free.
 func (o *objects) boundSettled(claim *v1.PersistentVolumeClaim, own *ownClaim, node *v1.Node) (bool, error) {
 	pv, err := o.volumes.Get(claim.Spec.VolumeName)
 	switch {
-	case err != nil && own == nil: // the volume existed when the pod was placed
+	case err != nil && own == nil: // the claim was bound when the pod was placed, so its volume was deleted since
 		return false, fmt.Errorf("volume of %s: %w", describe(claim), err)
 	case err != nil:
 		return false, nil // the informer does not show the volume yet
@@ -120,14 +121,15 @@ func (o *objects) stillReserved(own *ownClaim) error {
 	return nil
 }
 
-// isOlder reports whether the object's resource version is lower than the given one. It returns false if that is empty.
+// isOlder reports whether the object's resource version is lower than version. It returns false if version is empty.
 func isOlder(object metav1.Object, version string) bool {
 	shown, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
 	written, _ := strconv.ParseUint(version, 10, 64)
 	return shown < written
 }
 
-// watch registers handlers that wake waiting pre-bind steps: when claims or volumes change, and when pods or nodes are deleted.
+// watch registers event handlers that notify the pre-bind steps of waiting pods. Changes of claims and volumes, and deletions of
+// pods and nodes, notify them.
 func (as *assumptions) watch(core coreinformers.Interface) error {
 	deleted := func(object any) {
 		if tombstone, ok := object.(cache.DeletedFinalStateUnknown); ok {
@@ -148,7 +150,7 @@ func (as *assumptions) watch(core coreinformers.Interface) error {
 	return errors.Join(errs...)
 }
 
-// wake wakes the pre-bind steps that wait for a change of the object, which is a claim, volume, pod or node.
+// wake notifies the pre-bind steps that wait for a change of the object. The object is a claim, volume, pod or node.
 func (as *assumptions) wake(object any) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -171,8 +173,7 @@ func (as *assumptions) wake(object any) {
 	}
 }
 
-// wakeHolders wakes the pre-bind steps of the pods that hold the claim. held may be nil. The caller holds the mutex of the
-// assumptions.
+// wakeHolders notifies the pre-bind steps of the pods that hold the claim. held may be nil. The caller holds assumptions.mu.
 func (as *assumptions) wakeHolders(held *assumedClaim) {
 	if held == nil {
 		return
@@ -182,13 +183,13 @@ func (as *assumptions) wakeHolders(held *assumedClaim) {
 	}
 }
 
-// wake makes the pod's pre-bind step check its claims again. a may be nil.
+// wake notifies the pod's pre-bind step, which then checks the pod's claims again. a may be nil.
 func (a *assumedPod) wake() {
 	if a == nil {
 		return
 	}
 	select {
 	case a.changed <- struct{}{}:
-	default: // an earlier change already wakes the step
+	default: // the step has not processed an earlier notification yet
 	}
 }

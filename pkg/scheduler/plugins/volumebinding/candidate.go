@@ -17,25 +17,25 @@ import (
 	v1helper "k8s.io/kubernetes/pkg/apis/core/v1/helper"
 )
 
-// candidate is the volume that a claim would get on a node: an existing volume, or one to be provisioned if the field volume is
-// nil.
+// candidate is the volume that a claim would get on a node. The field volume is an existing volume; nil if a volume is to be
+// provisioned.
 type candidate struct {
 	claim  *v1.PersistentVolumeClaim
 	volume *v1.PersistentVolume
-	// capacity is the CSIStorageCapacity from which the volume would be provisioned; nil if it is not known.
+	// capacity is the CSIStorageCapacity from which the volume would be provisioned; nil if none is known.
 	capacity *storagev1.CSIStorageCapacity
 }
 
-// refusal is the reason why a node has no candidate for a claim.
+// refusal is the reason why a claim cannot get a volume on a node.
 type refusal int
 
 const (
 	accepted refusal = iota
 	// noVolume means that no existing volume suits the claim, and none can be provisioned for the node.
 	noVolume
-	// selectedElsewhere means that the claim's volume is to be provisioned for another node.
+	// selectedElsewhere means that the claim's volume is to be provisioned for a different node.
 	selectedElsewhere
-	// noCapacity means that too little storage capacity is left on the node for a new volume.
+	// noCapacity means that the node's storage capacities are too small to provision a volume for the claim.
 	noCapacity
 )
 
@@ -52,15 +52,16 @@ func (r refusal) String() string {
 	}
 }
 
-// claimRequest is a claim that is not bound, in the version that was read last. reserved are the volumes that are already
-// reserved for it.
+// claimRequest is an unbound claim, in the version that was read last. reserved are the volumes that are already reserved for the
+// claim.
 type claimRequest struct {
 	*v1.PersistentVolumeClaim
 	reserved []*v1.PersistentVolume
-	// plain is the claim without its selector. The selector is parsed once, instead of once for each node.
+	// plain is the claim without its selector. Kubernetes' volume functions would parse the selector for each node. selector is
+	// the parsed selector.
 	plain    *v1.PersistentVolumeClaim
 	selector labels.Selector
-	// like is a key made from the claim's spec. It is equal for claims with equal requests.
+	// like is a key made from the claim's spec. Claims that request the same have equal keys.
 	like string
 }
 
@@ -80,8 +81,8 @@ func (o *objects) readRequest(claim *v1.PersistentVolumeClaim) (claimRequest, er
 	return w, nil
 }
 
-// claimedVolumes records what the other claims of the same pod would get on a node: existing volumes, and bytes of each storage
-// capacity.
+// claimedVolumes records the volumes that other claims of the same pod would get on a node. drawn is, for each CSIStorageCapacity,
+// the bytes that these claims would use.
 type claimedVolumes struct {
 	volumes map[string]*v1.PersistentVolume
 	drawn   map[types.NamespacedName]int64
@@ -91,13 +92,13 @@ func newBasket() claimedVolumes {
 	return claimedVolumes{volumes: map[string]*v1.PersistentVolume{}, drawn: map[types.NamespacedName]int64{}}
 }
 
-// candidates returns the volumes that the claims of a pod would get on the node, by the rules of Kubernetes' volume binder. The
-// binder tries all volumes of a class and all storage capacities for each node. Here only volumes and capacities that the node
-// reaches are tried. The smallest claims come first, so that each gets the smallest suitable volume. Volumes assumed for
-// other pods are excluded. Unlike in the binder, volumes to be provisioned for them are subtracted from the storage capacities.
+// candidates returns the volumes that the claims of a pod would get on the node, by the rules of Kubernetes' volume binder. For
+// speed, it considers only volumes and storage capacities that the node reaches. The smallest claims come first, so that each
+// claim gets the smallest suitable volume. Volumes assumed for other pods are not available. Unlike the binder, it subtracts
+// volumes that are to be provisioned for other pods from the storage capacities.
 //
-// A volume that is assumed for the pod itself does not restrict the pod's claims to a node: the verdict is cached for all pods
-// with equal claims.
+// A volume that is assumed for the pod itself does not restrict the pod's claims to a node. The reason is that the filter result
+// is cached for all pods with equal claims.
 func (s *volumeInventory) candidates(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	s.assumptions.mu.Lock()
 	defer s.assumptions.mu.Unlock()
@@ -105,15 +106,15 @@ func (s *volumeInventory) candidates(pod types.UID, claims []claimRequest, node 
 }
 
 const (
-	// mostOrders is how many orders of a pod's claims are tried if a claim finds no volume. For a pod with more than mostOrdered
-	// such claims only one order is tried.
+	// mostOrders is the maximum number of orders that are tried for a pod's claims, if a claim finds no volume. If the pod has
+	// more than mostOrdered unbound claims, only one order is tried.
 	mostOrders  = 6
 	mostOrdered = 16
 )
 
-// candidatesLocked returns candidates for the claims, in an order of the claims in which each finds one. If a claim finds no
-// volume, this claim comes first in the next order that is tried: an earlier claim may have taken the only volume that suits it,
-// although another volume suits the earlier claim, too. The caller holds the mutex of the assumptions.
+// candidatesLocked returns candidates for the claims. It tries several orders of the claims. A claim that finds no volume comes
+// first in the next order. The reason is that an earlier claim may have taken the only volume that suits this claim, although
+// other volumes suit the earlier claim. The caller holds assumptions.mu.
 func (s *volumeInventory) candidatesLocked(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	found, why, err := s.candidatesInOrder(pod, claims, node)
 	if len(claims) > mostOrdered {
@@ -133,8 +134,8 @@ func (s *volumeInventory) candidatesLocked(pod types.UID, claims []claimRequest,
 	return found, why, err
 }
 
-// candidatesInOrder returns candidates for the claims in the given order. At the first claim without a candidate it stops and
-// returns the refusal.
+// candidatesInOrder returns candidates for the claims in the given order. At the first claim without a candidate it stops. It then
+// returns the candidates found so far, and the reason.
 func (s *volumeInventory) candidatesInOrder(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	taken := newBasket()
 	found := make([]candidate, 0, len(claims))
@@ -148,8 +149,8 @@ func (s *volumeInventory) candidatesInOrder(pod types.UID, claims []claimRequest
 	return found, accepted, nil
 }
 
-// candidateFor returns the candidate for one claim. It records the candidate in taken, so that another claim of the pod does not
-// get the same volume. The caller holds the mutex of the assumptions.
+// candidateFor returns the candidate for one claim. It records the candidate in taken, so that no other claim of the pod gets the
+// same volume. The caller holds assumptions.mu.
 func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *v1.Node, taken claimedVolumes) (candidate, refusal, error) {
 	made := candidate{claim: claim.PersistentVolumeClaim}
 	if held := s.assumptions.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
@@ -171,7 +172,7 @@ func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *
 	return made, why, err
 }
 
-// heldByOthers returns the assumed claim if a pod other than the given one holds it; nil otherwise.
+// heldByOthers returns the assumed claim if a pod other than the given pod holds it; nil otherwise.
 func (as *assumptions) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *assumedClaim {
 	held := as.held[nameOf(claim)]
 	if held == nil || held.claim.UID != claim.UID {
@@ -185,8 +186,8 @@ func (as *assumptions) heldByOthers(pod types.UID, claim *v1.PersistentVolumeCla
 	return nil
 }
 
-// heldCandidate returns the volume that is already assumed for the claim because another pod shares it. It returns a refusal if
-// the node does not reach this volume.
+// heldCandidate returns the volume that is already assumed for the claim, because another pod shares the claim. It returns a
+// refusal if the node does not reach this volume.
 func (s *volumeInventory) heldCandidate(held *assumedClaim, made candidate, claim claimRequest, node *v1.Node) (candidate, refusal, error) {
 	if held.volume == "" {
 		selected := cmp.Or(made.claim.Annotations[volume.AnnSelectedNode], held.node)
@@ -221,9 +222,9 @@ func forSeveralNodes(claim *v1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteMany) || slices.Contains(claim.Spec.AccessModes, v1.ReadOnlyMany)
 }
 
-// mayReach checks a node for a claim that pods on several nodes may use, and whose volume is to be provisioned for another node.
-// Which nodes will reach the volume is not known yet. So it accepts all nodes that the storage class allows. If a pod's node
-// turns out not to reach the volume, the pod's pre-bind step fails.
+// mayReach checks a node for a claim whose volume is to be provisioned for another node, and which pods on several nodes may use.
+// It is not known yet which nodes will reach the volume, so mayReach accepts all nodes that the storage class allows. If the pod's
+// node does not reach the provisioned volume, the pod's pre-bind step fails.
 func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, error) {
 	class, err := s.objects.classes.Get(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim))
 	if err != nil {
@@ -235,8 +236,8 @@ func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, 
 	return accepted, nil
 }
 
-// provision checks whether a volume can be provisioned for the claim on the node. It records the storage capacity that the volume
-// would use in made and taken.
+// provision checks whether a volume can be provisioned for the claim on the node. It records in made and in taken from which
+// storage capacity the volume would be provisioned.
 func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claimedVolumes) (refusal, error) {
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
 	class, err := s.objects.classes.Get(name)
@@ -268,9 +269,9 @@ func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claime
 	return noCapacity, nil
 }
 
-// suffices reports whether a volume of size bytes can be provisioned from the storage capacity, if other volumes are going to use
-// drawn bytes of it. Kubernetes' binder checks only the maximum volume size, if the driver publishes one. Here the rest of the
-// capacity must also suffice, if the capacity is known and drawn is not 0.
+// suffices reports whether a volume of size bytes can be provisioned from the storage capacity, if other volumes use drawn bytes
+// of the capacity. Kubernetes' binder checks only the maximum volume size, if the driver publishes one. If drawn is not 0,
+// suffices also checks the remaining capacity, if the driver publishes the capacity.
 func suffices(capacity *storagev1.CSIStorageCapacity, drawn, size int64) bool {
 	largest := capacity.MaximumVolumeSize
 	if largest == nil {

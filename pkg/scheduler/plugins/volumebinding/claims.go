@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// These limits exist because a tenant's claims and disks are checked for each node. They are above the number of volumes that a
-// node can attach, and above the size of any real selector.
+// These limits exist because the plugin checks a tenant's claims and disks for each node. No node can attach so many volumes, and
+// no real selector is so large.
 const (
 	mostClaims       = 1000
 	mostDisks        = 100
@@ -64,7 +64,7 @@ func claimVolumes(pod *v1.Pod) []claimVolume {
 	return found
 }
 
-// isBound reports whether the claim has a volume, and the volume controller has completed their binding.
+// isBound reports whether the volume controller has completed the binding of the claim to a volume.
 func isBound(claim *v1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && metav1.HasAnnotation(claim.ObjectMeta, volume.AnnBindCompleted)
 }
@@ -98,7 +98,7 @@ func (o *objects) claimOf(pod *v1.Pod, of claimVolume) (*v1.PersistentVolumeClai
 	return claim, o.bindsLate(claim)
 }
 
-// checkSize returns an error for a claim with more access modes or selector requirements than can be checked for each node.
+// checkSize returns an error if the claim has too many access modes or selector requirements to check for each node.
 func checkSize(claim *v1.PersistentVolumeClaim) error {
 	if n := len(claim.Spec.AccessModes); n > mostAccessModes {
 		return fmt.Errorf("%s has %d access modes, must be at most %d", describe(claim), n, mostAccessModes)
@@ -121,8 +121,8 @@ func requirements(s *metav1.LabelSelector) int {
 	return n
 }
 
-// bindsLate checks a claim that is not bound. It returns nil if the claim is to be bound once its pod has a node
-// (WaitForFirstConsumer), and otherwise an error that says why the pod cannot be placed.
+// bindsLate checks an unbound claim. It returns nil if the claim is to be bound after its pod was placed (WaitForFirstConsumer).
+// Otherwise the error says why the pod cannot be placed.
 func (o *objects) bindsLate(claim *v1.PersistentVolumeClaim) error {
 	if claim.Spec.VolumeName != "" {
 		return fmt.Errorf("%s requests volume %s and is not bound to it yet", describe(claim), brief.Value(claim.Spec.VolumeName))
@@ -157,7 +157,7 @@ func describe(claim *v1.PersistentVolumeClaim) string {
 	return fmt.Sprintf("claim %s (no storage class)", brief.Value(claim.Name))
 }
 
-// mostDescribed is how many claims a message names.
+// mostDescribed is the maximum number of claims that a message names.
 const mostDescribed = 3
 
 func describeAll(claims []*v1.PersistentVolumeClaim) string {

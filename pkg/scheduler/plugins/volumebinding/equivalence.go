@@ -18,9 +18,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// uncacheable reports whether the verdicts on a task cannot be cached, because placements on other nodes may change them. This is
-// so if the pod has disks, if other pods use one of its ReadWriteOncePod claims, or if pods on other nodes may use its unbound
-// claims or the volumes that suit these.
+// uncacheable reports whether the filter results for a task cannot be cached, because placements on other nodes may change them.
+// This is the case if the pod has disks, or if another pod uses one of its ReadWriteOncePod claims. It is also the case if pods on
+// other nodes may use its unbound claims, or the volumes that suit these claims.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if hasDisks(task.Pod) {
 		return true
@@ -34,25 +34,24 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	return false
 }
 
-// topologyDependent reports whether placements on other nodes may change which nodes have a volume for the claim, which is not
-// bound.
+// topologyDependent reports whether placements on other nodes may change which nodes have a volume for the unbound claim.
 func (s *session) topologyDependent(claim *v1.PersistentVolumeClaim) bool {
 	s.volumes.assumptions.mu.Lock()
 	defer s.volumes.assumptions.mu.Unlock()
 	return !s.stock.unshared(claim) || s.stock.coupled(claim)
 }
 
-// unshared reports whether an unbound claim has no state except its spec: only one pod uses the claim, no volume is reserved and
-// no node is selected for it. The caller holds the mutex of the assumptions.
+// unshared reports whether only the spec of an unbound claim decides which volumes it can get: only one pod uses the claim, no
+// volume is reserved for it, and no node is selected for it. The caller holds assumptions.mu.
 func (s *volumeInventory) unshared(claim *v1.PersistentVolumeClaim) bool {
 	name := nameOf(claim)
 	return s.assumptions.held[name] == nil && !metav1.HasAnnotation(claim.ObjectMeta, volume.AnnSelectedNode) && claim.Spec.VolumeName == "" &&
 		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
-// SignVolume implements framework.Signer: it returns a key for the claim of a pod's volume. Unbound claims with no state except
-// their specs have equal keys if their specs are equal. Bound claims with one user have equal keys if their volumes are alike.
-// The key of any other claim is made from the claim's name.
+// SignVolume implements framework.Signer: it returns a key for the claim of a pod's volume. Unshared claims have equal keys if
+// their specs are equal. Bound claims that only one pod uses have equal keys if their volumes have equal properties (see
+// boundKey). The key of any other claim is made from the claim's name.
 func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
 	if of.PersistentVolumeClaim != nil {
@@ -79,9 +78,10 @@ func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	return "like " + claimSignature(claim)
 }
 
-// boundKey returns a key of the properties of a bound claim's volume that decide which nodes the claim's only pod fits: which
-// nodes reach the volume, and its storage class, labels and driver. ok is false if these do not suffice: if several pods use the
-// claim, if several PersistentVolumes stand for the same disk, or if Kubernetes translates the volume into a CSI volume.
+// boundKey returns a key for a bound claim that only one pod uses. The key is made from the properties of the claim's volume that
+// decide which nodes fit: its node affinity, storage class, labels and driver. ok is false if these properties do not suffice.
+// This is the case if several pods use the claim, if several PersistentVolumes represent the same disk, or if Kubernetes
+// translates the volume into a CSI volume.
 func (o *objects) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool) {
 	pv, err := o.volumes.Get(claim.Spec.VolumeName)
 	if err != nil || !o.sole(claim) || !asIs(pv) {
@@ -108,22 +108,23 @@ func (o *objects) boundKey(claim *v1.PersistentVolumeClaim) (key string, ok bool
 	return fmt.Sprintf("%q", parts), true
 }
 
-// asIs reports whether Kubernetes uses the volume without translating it into a CSI volume.
+// asIs reports whether Kubernetes uses the volume unchanged, and does not translate it into a CSI volume.
 func asIs(pv *v1.PersistentVolume) bool {
 	source := &pv.Spec.PersistentVolumeSource
 	return source.AWSElasticBlockStore == nil && source.GCEPersistentDisk == nil && source.Cinder == nil && source.AzureDisk == nil &&
 		source.AzureFile == nil && source.VsphereVolume == nil && source.PortworxVolume == nil
 }
 
-// Reach implements framework.Signer: it returns the nodes that reach a bound volume of the task, so that no other nodes are
-// tried. Of several bound volumes it takes the one that the fewest nodes reach. It returns nil if all nodes reach the volumes.
+// Reach implements framework.Signer: it returns the nodes that reach a bound volume of the task, so that allocate tries no other
+// nodes. If the task has several bound volumes, it selects the volume that the fewest nodes reach. It returns nil if all nodes
+// reach the volumes.
 func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	if !hasClaims(task.Pod) {
 		return nil
 	}
 	state, err := s.stateOf(task)
 	if err != nil {
-		return nil // the predicate returns this error
+		return nil // the task's predicate returns the same error
 	}
 	var fewest *nodeSet
 	for _, claim := range state.bound {
@@ -148,8 +149,8 @@ func (s *session) Reach(task *api.TaskInfo) *framework.Reach {
 	return reach
 }
 
-// claimSignature returns a key of all fields with which a claim requests a volume. They are separated by a byte that none of them
-// contains.
+// claimSignature returns a key that is made from all fields with which a claim requests a volume. A byte that none of the fields
+// contains separates them in the key.
 func claimSignature(claim *v1.PersistentVolumeClaim) string {
 	mode := v1.PersistentVolumeFilesystem
 	if claim.Spec.VolumeMode != nil {

@@ -11,19 +11,19 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 )
 
-// freeVolumes holds the free volumes of a storage class that the same nodes reach. There may be thousands of volumes that all
-// nodes reach. So they are listed once for all these nodes, and the best volume is found once for all equal claims.
+// freeVolumes lists free volumes of one storage class that the same nodes reach. All these nodes share the list, because there may
+// be thousands of volumes that all nodes reach. Equal claims share the search for the best volume.
 type freeVolumes struct {
 	reach *nodeSet
-	// list is in the order of preference: a claim takes the first volume that suits it.
+	// list is sorted by preference. A claim takes the first volume in the list that suits the claim.
 	list []freeVolume
-	// best caches the best volume for equal claims, by the key like of claimRequest.
+	// best caches the best volume for equal claims. The key is claimRequest.like.
 	best map[string]bestVolume
 }
 
-// freeVolume is a volume that no claim uses. A claim takes the smallest volume that suits it. Of volumes with equal size it takes
-// the one that the fewest selectors of pending claims match; then the one that the fewest nodes reach; then the first by name. So
-// volumes that suit more claims are left to other claims.
+// freeVolume is a volume that no claim uses. A claim takes the smallest suitable volume. Among volumes of equal size, it takes the
+// volume that the fewest selectors of pending claims match, then the volume that the fewest nodes reach, then the first by name.
+// So volumes that suit more claims are left to other claims.
 type freeVolume struct {
 	name   string
 	size   int64
@@ -35,14 +35,14 @@ func inOrder(l, r freeVolume) int {
 	return cmp.Or(cmp.Compare(l.size, r.size), cmp.Compare(l.wanted, r.wanted), cmp.Compare(l.nodes, r.nodes), cmp.Compare(l.name, r.name))
 }
 
-// bestVolume is the cached best volume for a claim; nil if no volume suits. It is valid as long as assumptions.reservations
-// equals at.
+// bestVolume is the cached best volume for a claim. The freeVolume is nil if no volume suits the claim. The result is valid as
+// long as the field at equals assumptions.reservations.
 type bestVolume struct {
 	*freeVolume
 	at int64
 }
 
-// addFree adds the free volumes of the storage class to its inventory c.
+// addFree adds the free volumes of the storage class to c, which is the inventory of this class.
 func (s *volumeInventory) addFree(c *classInventory, class string) {
 	selectors, lists := s.claimed().selectors[class], map[*nodeSet]*freeVolumes{}
 	for _, pv := range s.objects.byIndex(freeIndex, class) {
@@ -80,8 +80,9 @@ func (c *classInventory) reachedFrom(node string) []*freeVolumes {
 	return append(slices.Clone(c.free[node]), c.everywhere)
 }
 
-// freeVolume returns the volume that the claim would get on the node: a volume that is already reserved for the claim, or the
-// best free volume that suits it; nil if there is none. taken are volumes for other claims of the pod.
+// freeVolume returns the existing volume that the claim would get on the node. This is a volume that is already reserved for the
+// claim, or the best free volume that suits the claim; nil if none suits. taken has the volumes that other claims of the pod would
+// get.
 func (s *volumeInventory) freeVolume(claim claimRequest, node *v1.Node, taken claimedVolumes) (*v1.PersistentVolume, error) {
 	free := s.of(volume.GetPersistentVolumeClaimClass(claim.PersistentVolumeClaim)).reachedFrom(node.Name)
 	if len(claim.reserved) > 0 || claim.Spec.VolumeAttributesClassName != nil {
@@ -103,8 +104,8 @@ func (s *volumeInventory) freeVolume(claim claimRequest, node *v1.Node, taken cl
 	return s.objects.volumes.Get(best.name)
 }
 
-// reservedOrFree returns the volume for a claim that has reserved volumes, or requests a VolumeAttributesClass. Reserved volumes
-// that suit the claim are preferred to free ones.
+// reservedOrFree returns the existing volume for a claim that has reserved volumes, or that requests a VolumeAttributesClass. It
+// prefers reserved volumes that suit the claim to free volumes.
 func (s *volumeInventory) reservedOrFree(claim claimRequest, free []*freeVolumes, node *v1.Node, taken claimedVolumes) (*v1.PersistentVolume, error) {
 	pvs := slices.Clone(claim.reserved)
 	for _, volumes := range free {
@@ -117,8 +118,8 @@ func (s *volumeInventory) reservedOrFree(claim claimRequest, free []*freeVolumes
 	return volume.FindMatchingVolume(claim.plain, pvs, node, taken.volumes, true, s.objects.attributesClasses)
 }
 
-// bestOf returns the best volume of the list for the claim; nil if none suits. taken are volumes for other claims of the pod. If there
-// are none of these, the result is cached until a volume is reserved or released.
+// bestOf returns the best volume of the list for the claim; nil if no volume suits. taken has the volumes that other claims of the
+// pod would get. If taken has no volumes, the result is cached until any volume is reserved or released.
 func (s *volumeInventory) bestOf(volumes *freeVolumes, claim claimRequest, node *v1.Node, taken claimedVolumes) (*freeVolume, error) {
 	known, ok := volumes.best[claim.like]
 	alone := len(taken.volumes) == 0
@@ -147,7 +148,8 @@ func (s *volumeInventory) bestOf(volumes *freeVolumes, claim claimRequest, node 
 	return best, nil
 }
 
-// stillFree returns the current version of the volume if it is free and the claim's selector matches it; nil otherwise.
+// stillFree returns the current version of the volume; nil if the volume is no longer free, or if the claim's selector does not
+// match it.
 func (s *volumeInventory) stillFree(free *freeVolume, claim claimRequest) *v1.PersistentVolume {
 	pv, err := s.objects.volumes.Get(free.name)
 	if err != nil || s.assumptions.reserved[free.name] != nil || pv.Spec.ClaimRef != nil || !claim.selector.Matches(labels.Set(pv.Labels)) {

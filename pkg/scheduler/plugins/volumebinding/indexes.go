@@ -10,9 +10,9 @@ import (
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
-// These are names of indexes. The informer of PersistentVolumes indexes volumes without a claim by storage class, volumes with a
-// claim by this claim, and CSI volumes by driver and handle. The informer of pods indexes unfinished pods by the claims that they
-// use.
+// These are the names of indexes. The informer of PersistentVolumes has three indexes: volumes without a claim by storage class,
+// volumes with a claim by claim, and CSI volumes by driver and handle. The informer of pods indexes pods that have not finished by
+// the claims that they use.
 const (
 	freeIndex    = "volumebinding.free-by-class"
 	claimedIndex = "volumebinding.by-claim"
@@ -55,13 +55,14 @@ var podIndexes = cache.Indexers{
 	},
 }
 
-// handleOf returns a key of the disk that the CSI driver attaches for a volume. Several PersistentVolumes may stand for one disk.
+// handleOf returns a key of the disk that the CSI driver attaches for a volume. Several PersistentVolumes may represent the same
+// disk.
 func handleOf(csi *v1.CSIPersistentVolumeSource) string {
 	return csi.Driver + "\x00" + csi.VolumeHandle
 }
 
-// addIndexes adds the indexes to an informer, which may already run. An informer that has one of the indexes has all, and is left
-// unchanged.
+// addIndexes adds the indexes to an informer, which may already run. If the informer already has one of the indexes, it has all of
+// them, and addIndexes does nothing.
 func addIndexes(informer cache.SharedIndexInformer, indexes cache.Indexers) error {
 	there := informer.GetIndexer().GetIndexers()
 	for name := range indexes {
@@ -72,15 +73,15 @@ func addIndexes(informer cache.SharedIndexInformer, indexes cache.Indexers) erro
 	return informer.AddIndexers(indexes)
 }
 
-// sole reports whether at most one unfinished pod uses the claim.
+// sole reports whether at most one pod that has not finished uses the claim.
 func (o *objects) sole(claim *v1.PersistentVolumeClaim) bool {
 	users, err := o.podIndexer.IndexKeys(usersIndex, nameOf(claim).String())
 	return err == nil && len(users) <= 1
 }
 
-// byIndex returns the volumes that the named index lists under the value.
+// byIndex returns the volumes that the index with the name lists for the value.
 func (o *objects) byIndex(index, value string) []*v1.PersistentVolume {
-	objects, _ := o.indexer.ByIndex(index, value) // the index exists
+	objects, _ := o.indexer.ByIndex(index, value) // the only error is an unknown index, and newVolumes added all of them
 	pvs := make([]*v1.PersistentVolume, len(objects))
 	for i, object := range objects {
 		pvs[i] = object.(*v1.PersistentVolume)
@@ -88,8 +89,8 @@ func (o *objects) byIndex(index, value string) []*v1.PersistentVolume {
 	return pvs
 }
 
-// reservedFor returns the volumes of the claim's storage class that are reserved for this claim. Volumes that are reserved for an
-// earlier claim with the same name are left out.
+// reservedFor returns the volumes of the claim's storage class that are reserved for the claim. It leaves out volumes that are
+// reserved for an earlier claim with the same name.
 func (o *objects) reservedFor(claim *v1.PersistentVolumeClaim) []*v1.PersistentVolume {
 	var own []*v1.PersistentVolume
 	for _, pv := range o.byIndex(claimedIndex, nameOf(claim).String()) {

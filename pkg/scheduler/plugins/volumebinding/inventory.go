@@ -15,38 +15,39 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// volumeInventory holds the volumes and storage capacities that a session's nodes reach. Objects that are created during the
-// session are not added. Deleted or reserved objects are noticed at once, because each use reads the current object. The mutex of
-// the assumptions guards the inventory, and callers hold it unless a method says otherwise.
+// volumeInventory holds the volumes and storage capacities that the nodes of a session reach. Objects created during the session
+// are not added. If an object is deleted or reserved during the session, the inventory respects this at once, because each use
+// reads the current object. assumptions.mu guards the inventory. Callers hold it unless a method says otherwise.
 type volumeInventory struct {
 	objects     *objects
 	assumptions *assumptions
 	labels      *nodeLabels
-	// jobs are the session's jobs.
-	jobs map[api.JobID]*api.JobInfo
+	jobs        map[api.JobID]*api.JobInfo
 
 	classes map[string]*classInventory
 	pending *pendingClaims
 }
 
-// classInventory is the inventory of a storage class.
+// classInventory is the part of a volumeInventory for one storage class.
 type classInventory struct {
-	// free are the lists of volumes without a claim that some nodes reach, by node name. everywhere lists the volumes without a
-	// claim that all nodes reach. Both are made when the session first needs the storage class.
+	// free are, by node name, the lists of volumes without a claim that the node reaches. Volumes that all nodes reach are in
+	// everywhere instead. Both fields are filled when the session first needs the storage class.
 	free       map[string][]*freeVolumes
 	everywhere *freeVolumes
-	// capacities are the names of the CSIStorageCapacities that a node reaches, by node name, sorted by namespace and name.
-	// tracked reports whether the CSI driver publishes such objects.
+	// capacities are the names of the CSIStorageCapacities that a node reaches, by node name. They are sorted by namespace and
+	// name. tracked reports whether the CSI driver publishes CSIStorageCapacities.
 	capacities map[string][]types.NamespacedName
 	tracked    bool
-	// shared reports whether several nodes reach one of the free volumes, so that a placement on one node affects other nodes.
+	// shared reports whether several nodes reach one of the free volumes. In that case, a placement on one node affects other
+	// nodes.
 	shared bool
-	// pools are the storage capacities that several nodes share, as they were when the session first needed the storage class.
+	// pools are the storage capacities that several nodes share, in their state when the session first needed the storage class.
 	pools []capacityPool
 }
 
-// capacityPool is a storage capacity. left is how many bytes of it remain. bySize reports whether the driver also publishes a
-// maximum volume size. If it does, the first volume is provisioned even if it is larger than left.
+// capacityPool is the storage capacity that several nodes share. left is the number of bytes that remain. bySize reports whether
+// the driver also publishes a maximum volume size. If bySize is true, only the maximum limits the first volume, which may be
+// larger than left.
 type capacityPool struct {
 	left   int64
 	bySize bool
@@ -56,7 +57,7 @@ func newStock(v *volumes, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*ap
 	return &volumeInventory{objects: &v.objects, assumptions: &v.assumptions, labels: newNodeLabels(nodes), jobs: jobs, classes: map[string]*classInventory{}}
 }
 
-// of returns the inventory of the storage class, which it makes at the first call.
+// of returns the inventory of the storage class. The first call for a storage class builds the inventory.
 func (s *volumeInventory) of(class string) *classInventory {
 	if known := s.classes[class]; known != nil {
 		return known
@@ -78,8 +79,8 @@ func (s *volumeInventory) addCapacities(c *classInventory, name string) {
 		return
 	}
 	c.tracked = true
-	s.claimed()                                              // counts the pending claims when the remaining capacity is read
-	all, _ := s.objects.capacities.List(labels.Everything()) // listing from memory does not fail
+	s.claimed()                                              // counts pending claims now, together with the remaining capacity
+	all, _ := s.objects.capacities.List(labels.Everything()) // the lister reads from memory and returns no error
 	all = slices.DeleteFunc(all, func(capacity *storagev1.CSIStorageCapacity) bool {
 		return capacity.StorageClassName != name || capacity.NodeTopology == nil
 	})
@@ -102,8 +103,8 @@ func capacityName(capacity *storagev1.CSIStorageCapacity) types.NamespacedName {
 }
 
 // coupled reports whether placements on other nodes may change which nodes have a volume for the claim. They may if several nodes
-// reach a free volume of its storage class. They also may if several nodes share a storage capacity that is too small for all
-// pending claims and the largest request of one more pod.
+// reach a free volume of the claim's storage class. They also may if several nodes share a storage capacity that is too small for
+// the requests of all pending claims plus the largest request of a pod.
 func (s *volumeInventory) coupled(claim *v1.PersistentVolumeClaim) bool {
 	name := volume.GetPersistentVolumeClaimClass(claim)
 	c := s.of(name)
@@ -121,17 +122,17 @@ func sizeOf(claim *v1.PersistentVolumeClaim) int64 {
 	return size.Value()
 }
 
-// pendingClaims counts the unbound claims of the tasks that were pending, allocated or pipelined when the session first needed
-// the counts. users is the number of pods that use each claim. bytes is the storage that all pods request from each storage
-// class, and most the largest request of a single pod.
+// pendingClaims counts the unbound claims of tasks that were pending, allocated or pipelined when the session first needed the
+// counts. users is the number of pods that use each claim. bytes is the storage that all pods together request from each storage
+// class. most is the largest request of one pod from each storage class.
 type pendingClaims struct {
 	users       map[types.NamespacedName]int
 	bytes, most map[string]int64
-	// selectors are the label selectors of the claims, by storage class and the selector's text.
+	// selectors are the label selectors of the counted claims, by storage class and by the text of the selector.
 	selectors map[string]map[string]labels.Selector
 }
 
-// claimed returns the counts of the pending claims of the session's tasks.
+// claimed returns the counts of the unbound claims of the session's tasks. The first call counts them.
 func (s *volumeInventory) claimed() *pendingClaims {
 	if s.pending != nil {
 		return s.pending
@@ -165,8 +166,8 @@ func (s *volumeInventory) count(p *pendingClaims, pod *v1.Pod) {
 	}
 }
 
-// mostSelectors is how many claim selectors of a storage class are used to rank volumes by the number of selectors that match
-// them.
+// mostSelectors is the maximum number of claim selectors of a storage class that are compared with each free volume. A volume that
+// fewer selectors match is preferred.
 const mostSelectors = 32
 
 func (p *pendingClaims) addSelector(claim *v1.PersistentVolumeClaim) {

@@ -13,13 +13,13 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// nodeLabels finds nodes by an index of their labels. Usually only one node reaches a local volume, and there may be thousands of
-// such volumes. Checking all nodes for each volume would take too long.
+// nodeLabels indexes the session's nodes by their labels, to find the nodes that reach a volume. It would take too long to check
+// all nodes for each volume. For example, there may be thousands of local volumes, each on a different node.
 type nodeLabels struct {
 	nodes []*v1.Node
-	// by holds the nodes by label key and value, for the keys that were looked up.
+	// by are the nodes, by label key and by label value. It has only the label keys that were looked up.
 	by map[string]map[string][]*v1.Node
-	// reached caches the nodes that reach a volume, by the marshaled node affinity of the volume. everywhere holds all nodes, for
+	// reached caches the nodes that reach a volume, by the marshaled node affinity of the volume. everywhere has all nodes, for
 	// volumes without node affinity.
 	reached    map[string]*nodeSet
 	everywhere *nodeSet
@@ -40,7 +40,7 @@ func newNodeLabels(infos map[string]*api.NodeInfo) *nodeLabels {
 	return l
 }
 
-// having returns the nodes on which the label key has one of the values.
+// having returns the nodes whose label with the key has one of the values.
 func (l *nodeLabels) having(key string, values ...string) []*v1.Node {
 	if l.by[key] == nil {
 		l.by[key] = map[string][]*v1.Node{}
@@ -78,7 +78,7 @@ func (l *nodeLabels) reaching(pv *v1.PersistentVolume) *nodeSet {
 	return set
 }
 
-// matching returns the nodes whose labels match the volume's node affinity, which must not be nil.
+// matching returns the nodes whose labels match the node affinity of the volume. The node affinity must not be nil.
 func (l *nodeLabels) matching(pv *v1.PersistentVolume) []*v1.Node {
 	among := l.nodes
 	if key, values, ok := labelNeeded(pv.Spec.NodeAffinity.Required); ok {
@@ -87,8 +87,8 @@ func (l *nodeLabels) matching(pv *v1.PersistentVolume) []*v1.Node {
 	return filter(among, func(node *v1.Node) bool { return volume.CheckNodeAffinity(pv, node.Labels) == nil })
 }
 
-// labelNeeded returns a label key and values: a node must have one of the values to match the selector. ok is false if the
-// selector has several terms, or no requirement with operator In.
+// labelNeeded returns a label key and values of which a node must have one to match the selector. ok is false if the selector has
+// several terms, or no requirement with operator In.
 func labelNeeded(selector *v1.NodeSelector) (key string, values []string, ok bool) {
 	if len(selector.NodeSelectorTerms) != 1 {
 		return "", nil, false
@@ -101,8 +101,8 @@ func labelNeeded(selector *v1.NodeSelector) (key string, values []string, ok boo
 	return "", nil, false
 }
 
-// selected returns the nodes that the label selector matches. Like Kubernetes' volume binder, it returns none for a selector that
-// cannot be parsed.
+// selected returns the nodes that the label selector matches. It returns no nodes for an invalid selector, like Kubernetes' volume
+// binder.
 func (l *nodeLabels) selected(selector *metav1.LabelSelector) []*v1.Node {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 // Name is the plugin's name in volcano-scheduler.conf.
 const Name = "volumebinding"
 
-// stepGrace is the time that a pre-bind step has in addition to the time limit for binding claims. The step needs it to return an
-// error that names the claims which were not bound.
+// stepGrace is added to the time limit for binding claims. The pre-bind step needs this time to return an error that names the
+// claims that were not bound.
 const stepGrace = 5 * time.Second
 
-// Spec declares the plugin. Plugin instances that are built from one Spec on the same informers share the volumes and claims that
-// they have assumed.
+// Spec declares the plugin. Plugin instances that are built from one Spec on the same informers share their assumed volumes and
+// claims.
 func Spec() framework.PluginSpec {
 	known := &framework.Kept[*volumes]{}
 	return framework.PluginSpec{
@@ -53,7 +53,7 @@ func Spec() framework.PluginSpec {
 type plugin struct {
 	settings
 	volumes *volumes
-	// session is the open session; nil between sessions.
+	// session is the plugin's state in the open session; nil between sessions.
 	session *session
 }
 
@@ -68,7 +68,7 @@ var (
 // Name implements framework.Plugin.
 func (p *plugin) Name() string { return Name }
 
-// OnSessionOpen implements framework.Plugin.
+// OnSessionOpen implements framework.Plugin: it adds the plugin's pre-predicate, predicate and score function to the session.
 func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	s := newSession(p, ssn.Nodes, ssn.Jobs)
 	p.session = s
@@ -79,7 +79,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	}
 }
 
-// SignTask implements framework.Signer.
+// SignTask implements framework.Signer: it returns how far filter results for the task may be cached.
 func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	switch {
 	case hasNoVolumes(task):
@@ -91,10 +91,10 @@ func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 	}
 }
 
-// PodKeys implements framework.Signer.
+// PodKeys implements framework.Signer: the plugin's filter results and scores depend on no label or annotation of pods.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// hasNoVolumes reports whether the task's pod has neither claims nor disks, so that this plugin refuses no node for it.
+// hasNoVolumes reports whether the task's pod has neither claims nor disks. For such a pod, this plugin accepts all nodes.
 func hasNoVolumes(task *api.TaskInfo) bool {
 	return len(claimVolumes(task.Pod)) == 0 && !hasDisks(task.Pod)
 }
@@ -102,19 +102,19 @@ func hasNoVolumes(task *api.TaskInfo) bool {
 // OnSessionClose implements framework.Plugin.
 func (p *plugin) OnSessionClose(*framework.Session) { p.session = nil }
 
-// PreBindOptions implements framework.PreBindOptioner.
+// PreBindOptions implements framework.PreBindOptioner: it sets the time limit of the plugin's pre-bind step.
 func (p *plugin) PreBindOptions() []framework.PreBindOption {
 	return []framework.PreBindOption{framework.WithTimeout(p.bindTimeout + stepGrace)}
 }
 
-// InSession implements framework.SessionScoped.
+// InSession implements framework.SessionScoped: it returns the plugin's state in the open session.
 func (p *plugin) InSession() any { return p.session }
 
-// scores reports whether the plugin scores nodes. It does if the weight is not 0 and a shape is configured, or the feature gate
-// StorageCapacityScoring of Kubernetes' scheduler is on.
+// scores reports whether the plugin scores nodes. The weight must not be 0. Also, a shape must be configured, or the feature gate
+// StorageCapacityScoring of Kubernetes' scheduler must be on.
 func (p *plugin) scores() bool {
 	return p.weight > 0 && (len(p.shape) > 0 || feature.DefaultFeatureGate.Enabled(features.StorageCapacityScoring))
 }
 
-// Recover implements framework.Recoverer.
+// Recover implements framework.Recoverer: it withdraws a former leader's writes for pods that were not bound.
 func (p *plugin) Recover(ctx context.Context) error { return p.volumes.recover(ctx) }

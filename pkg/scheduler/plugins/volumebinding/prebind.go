@@ -20,9 +20,9 @@ var (
 	errReserved = errors.New("no volumes are reserved for the pod on this node")
 )
 
-// PreBind implements framework.PreBinder. It reserves the pod's assumed volumes, or selects its node for volumes to be
-// provisioned, at the API server, and waits until all claims are bound by the volume controller and, for a new volume, the
-// provisioner.
+// PreBind implements framework.PreBinder. At the API server, it reserves the pod's assumed volumes, or selects the pod's node for
+// volumes that are to be provisioned. Then it waits until the volume controller, and for new volumes the provisioner, have bound
+// all claims.
 func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName string) error {
 	a := p.volumes.assumptions.begin(task.Pod.UID)
 	if a == nil || a.node != nodeName {
@@ -38,7 +38,7 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// allBound checks a pod that holds no claims on the node. It returns an error if a claim of the pod is not bound.
+// allBound checks a pod that holds no claims on its node. It returns an error unless all claims of the pod are bound.
 func (o *objects) allBound(pod *v1.Pod) error {
 	for _, own := range claimVolumes(pod) {
 		if claim, err := o.claimOf(pod, own); err != nil || !isBound(claim) {
@@ -48,7 +48,7 @@ func (o *objects) allBound(pod *v1.Pod) error {
 	return nil
 }
 
-// bind sends the writes for the pod's claims and waits until all are bound.
+// bind sends the writes for the pod's claims, and waits until all claims are bound.
 func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	for i := range a.claims {
 		if err := v.write(ctx, pod.UID, &a.claims[i]); err != nil {
@@ -58,8 +58,8 @@ func (v *volumes) bind(ctx context.Context, pod *v1.Pod, a *assumedPod) error {
 	return v.await(ctx, pod, a)
 }
 
-// Rollback implements framework.PreBinder. It withdraws the writes that did not take effect, except for claims on which pre-bind
-// steps of other pods rely. Then it ends the pod's hold on its claims.
+// Rollback implements framework.PreBinder. It withdraws the pod's writes that did not take effect, except for claims on which
+// pre-bind steps of other pods rely. Then it records that the pod no longer holds its claims.
 func (p *plugin) Rollback(ctx context.Context, task *api.TaskInfo, _ string) error {
 	return p.volumes.rollback(ctx, task.Pod.UID)
 }
@@ -90,8 +90,9 @@ func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave ends the pod's hold on the claim. It reports whether no other pod relies on the writes for the claim. Only a pod whose
-// pre-bind step has begun relies on them: a pod in a trial may never run a step, so it might never undo the writes.
+// leave records that the pod no longer holds the claim. It reports whether no other pod relies on the writes for the claim. A pod
+// relies on the writes only if its pre-bind step has begun. A pod without a step may be released without a rollback, and so never
+// withdraw the writes.
 func (as *assumptions) leave(held *assumedClaim, pod types.UID) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()

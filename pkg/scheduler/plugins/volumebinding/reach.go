@@ -19,7 +19,8 @@ import (
 // errUnreached is the error for a node that cannot access an existing volume.
 var errUnreached = errors.New("the node cannot access it")
 
-// reaches returns nil if the node can access the volume, errUnreached if it cannot, and another error if this is unknown.
+// reaches returns nil if the node can access the volume, and errUnreached if it cannot. Any other error means that the access
+// could not be checked.
 func (o *objects) reaches(pv *v1.PersistentVolume, node *v1.Node) error {
 	used, err := o.usedAs(pv, node.Name)
 	if err != nil {
@@ -31,8 +32,8 @@ func (o *objects) reaches(pv *v1.PersistentVolume, node *v1.Node) error {
 	return nil
 }
 
-// usedAs returns the volume as the node's kubelet uses it. With CSI migration (KEP-625) a kubelet uses a volume of a former
-// in-tree driver as a CSI volume, which has other topology labels.
+// usedAs returns the volume in the form in which the node's kubelet uses it. With CSI migration (KEP-625), a kubelet uses a volume
+// of a former in-tree driver as a CSI volume, which has other topology labels.
 func (o *objects) usedAs(pv *v1.PersistentVolume, node string) (*v1.PersistentVolume, error) {
 	if asIs(pv) {
 		return pv, nil

@@ -21,9 +21,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// recover withdraws the writes of a former leader for pods that it did not bind: nodes selected for claims without a volume, and
-// reservations of volumes for claims that are not bound to them. It changes only objects with this scheduler's annotation, and
-// none that a pod with a node uses. First it waits until the informers have processed their initial lists.
+// recover withdraws the writes of a former leader for pods that the leader did not bind. It removes selected nodes from claims
+// without a volume, and reservations of volumes that are not bound. It changes only objects with this scheduler's annotation, and
+// no claims that a pod with a node uses. First it waits until the informers have processed their initial lists.
 func (v *volumes) recover(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), v.objects.isReady) {
 		return fmt.Errorf("%s cannot be read; allow the scheduler to list and watch them: %w", strings.Join(v.objects.unread(), ", "), context.Cause(ctx))
@@ -34,13 +34,13 @@ func (v *volumes) recover(ctx context.Context) error {
 
 type recovery struct {
 	writer *writer
-	// inUse caches, by namespace, the claims that pods with a node use. mu guards it.
+	// inUse caches, by namespace, the names of claims that pods with a node use. mu guards inUse.
 	mu    sync.Mutex
 	inUse map[string]sets.Set[string]
 }
 
-// claims withdraws the nodes that a former leader selected for claims. It reads from the API server, because informers may not
-// show the former leader's last writes yet.
+// claims removes the nodes that a former leader selected for claims. It reads the claims from the API server, because informers
+// may not show the former leader's last writes yet.
 func (r *recovery) claims(ctx context.Context) error {
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return r.writer.kube.CoreV1().PersistentVolumeClaims(metav1.NamespaceAll).List(ctx, options)

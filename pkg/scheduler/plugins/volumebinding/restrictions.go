@@ -23,19 +23,20 @@ func forOnePod(claim *v1.PersistentVolumeClaim) bool {
 	return slices.Contains(claim.Spec.AccessModes, v1.ReadWriteOncePod)
 }
 
-// users records which pods use a claim: the pods on nodes, and the pods placed in the session. It is filled at the first use.
+// users records which pods use a claim: pods on nodes, and pods placed in the session. The record is built when it is first
+// needed.
 type users struct {
 	pods  corelisters.PodLister
 	nodes map[string]*api.NodeInfo
 
-	// mu guards by, because upstream's actions call predicates for several nodes concurrently. by holds the names of pods by
-	// claim and pod UID; nil before the first use.
+	// mu guards the field by, because upstream's actions call predicates for several nodes concurrently. by has the names of pods,
+	// by claim and by the pod's UID. It is nil until it is first needed.
 	mu sync.Mutex
 	by map[types.NamespacedName]map[types.UID]string
 }
 
-// otherThan returns the name of another pod that uses the pod's ReadWriteOncePod claim; empty if there is none, or if several
-// pods may use the claim.
+// otherThan returns the name of another pod that uses the claim, if only one pod may use it (ReadWriteOncePod). It returns an
+// empty name if no other pod uses the claim, or if several pods may use it.
 func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 	if !forOnePod(claim) {
 		return ""
@@ -54,8 +55,8 @@ func (u *users) otherThan(pod *v1.Pod, claim *v1.PersistentVolumeClaim) string {
 	return first
 }
 
-// count records the claims of the pods on the session's nodes, including pods that are being bound. It also records the claims of
-// all pods with a node that the informer shows, which may be outside of the session.
+// count records the claims of the pods on the session's nodes, also of pods that are being bound. It also records the claims of
+// all other pods with a node that the informer shows. The nodes of such pods may be outside of the session.
 func (u *users) count() {
 	u.by = map[types.NamespacedName]map[types.UID]string{}
 	for _, node := range u.nodes {
@@ -100,7 +101,7 @@ func (u *users) remove(pod *v1.Pod) {
 	}
 }
 
-// hasDisks reports whether a volume of the pod is a disk that several pods can share only for reading, or not at all.
+// hasDisks reports whether a volume of the pod is a disk that several pods on a node can share only for reading, or cannot share.
 func hasDisks(pod *v1.Pod) bool {
 	for i := range pod.Spec.Volumes {
 		if isDisk(&pod.Spec.Volumes[i]) {
@@ -114,7 +115,8 @@ func isDisk(v *v1.Volume) bool {
 	return v.GCEPersistentDisk != nil || v.AWSElasticBlockStore != nil || v.ISCSI != nil || v.RBD != nil
 }
 
-// disksOf returns the pod's disks. It stops after mostDisks and one more, so that the caller notices the excess.
+// disksOf returns the disks of the pod, but at most mostDisks and one more. The caller reports an error if there are more than
+// mostDisks.
 func disksOf(pod *v1.Pod) []*v1.Volume {
 	var disks []*v1.Volume
 	for i := range pod.Spec.Volumes {
@@ -125,8 +127,8 @@ func disksOf(pod *v1.Pod) []*v1.Volume {
 	return disks
 }
 
-// diskConflict returns the reason why the pod cannot run on the node: another pod there uses one of the pod's disks and excludes
-// this pod, or the pod has too many disks. It returns an empty text otherwise. The rules are the same as in Kubernetes' plugin
+// diskConflict returns the reason why the pod cannot run on the node; empty if it can. A pod on the node may use one of the same
+// disks in a way that excludes this pod, or the pod may have too many disks. The rules are the same as in Kubernetes' plugin
 // VolumeRestrictions.
 func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	if !hasDisks(pod) {
@@ -157,8 +159,8 @@ func diskConflict(pod *v1.Pod, node *api.NodeInfo) string {
 	return fmt.Sprintf("node(s) run a pod that uses the disk of volume %s", brief.Value(conflict))
 }
 
-// sameDisk reports whether the volumes of two pods are the same disk, and the pods cannot share it. Volumes that only read a disk
-// can share it, except on AWS.
+// sameDisk reports whether the volumes of two pods are the same disk, and the pods cannot share the disk. They can share it if
+// both only read the disk, except on AWS.
 func sameDisk(a, b *v1.Volume) bool {
 	switch {
 	case a.GCEPersistentDisk != nil && b.GCEPersistentDisk != nil:

@@ -16,19 +16,19 @@ import (
 // scoreScale converts a score of the configured shape (0 to 10) to a node score (0 to 100).
 const scoreScale = k8sframework.MaxNodeScore / config.MaxCustomPriorityScore
 
-// muchLeft is the default shape of Kubernetes' scheduler (KEP-4049): the more storage would be left, the higher the score.
+// muchLeft is the default shape of Kubernetes' scheduler (KEP-4049). The score is higher the more storage remains unused.
 var muchLeft = helper.FunctionShape{{Utilization: 0, Score: k8sframework.MaxNodeScore}, {Utilization: maxUtilization, Score: 0}}
 
-// nodeOrder scores a node by the share of storage that the task's claims would use: their share of the existing volumes found for
-// them or, if all volumes are to be provisioned, of the node's CSIStorageCapacities. All storage classes have equal weight
-// (KEP-4049).
+// nodeOrder scores a node by the percentage of storage that the task's claims would use. It counts the capacity of the existing
+// volumes found for the claims. If all volumes are to be provisioned, it counts the node's CSIStorageCapacities instead. All
+// storage classes have equal weight (KEP-4049).
 func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, error) {
 	if node.Node == nil || !hasClaims(task.Pod) {
 		return 0, nil
 	}
 	state, err := s.stateOf(task)
 	if err != nil {
-		return 0, nil // the predicate returns this error
+		return 0, nil // the task's predicate returns the same error
 	}
 	found, status := s.find(task.Pod.UID, state, node.Node)
 	if status != nil {
@@ -41,7 +41,7 @@ func (s *session) nodeOrder(task *api.TaskInfo, node *api.NodeInfo) (float64, er
 	return float64(s.weight) * scoreOf(found, helper.BuildBrokenLinearFunction(shape)), nil
 }
 
-// storage is the requested and the total amount of storage of one storage class, in bytes.
+// storage is the requested and the total storage of one storage class on a node, in bytes.
 type storage struct{ requested, capacity int64 }
 
 func scoreOf(found []candidate, score func(utilization int64) int64) float64 {

@@ -32,10 +32,10 @@ type session struct {
 	tasks map[types.UID]*taskState
 }
 
-// taskState holds the state of a task's claims when its pre-predicate ran.
+// taskState holds the claims of a task in the state at the task's last pre-predicate.
 type taskState struct {
 	bound []*v1.PersistentVolumeClaim
-	// late are the claims that are not bound, the smallest request first.
+	// late are the unbound claims, the smallest request first.
 	late []claimRequest
 }
 
@@ -45,7 +45,7 @@ func newSession(p *plugin, nodes map[string]*api.NodeInfo, jobs map[api.JobID]*a
 	}
 }
 
-// prePredicate reads the task's claims again. The error says why the task fits no node.
+// prePredicate reads the current state of the task's claims. The error says why the task fits no node.
 func (s *session) prePredicate(task *api.TaskInfo) error {
 	if !hasClaims(task.Pod) {
 		return nil
@@ -57,8 +57,8 @@ func (s *session) prePredicate(task *api.TaskInfo) error {
 	return err
 }
 
-// predicate returns an error for a node that has no volumes for the task's claims, cannot access their volumes, or runs a pod
-// that excludes the task.
+// predicate returns an error for a node that cannot run the task: the node has no volumes for unbound claims, cannot access the
+// volumes of bound claims, or runs a pod that excludes the task.
 func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if status := s.verdict(task, node); status != nil {
 		status.Plugin = Name
@@ -67,8 +67,8 @@ func (s *session) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// verdict returns nil for a node that fits the task, otherwise the refusal. Refusals are UnschedulableAndUnresolvable, because
-// upstream's actions preempt and reclaim do not choose victims by volumes.
+// verdict returns nil if the node fits the task, and otherwise a status with the reason. A node that does not fit gets the code
+// UnschedulableAndUnresolvable, because upstream's actions preempt and reclaim do not select victims by their volumes.
 func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 	if reason := diskConflict(task.Pod, node); reason != "" {
 		return unresolvable("%s", reason)
@@ -87,7 +87,7 @@ func (s *session) verdict(task *api.TaskInfo, node *api.NodeInfo) *api.Status {
 	return refused
 }
 
-// usedByOthers returns a refusal if another pod uses one of the pod's ReadWriteOncePod claims; nil otherwise.
+// usedByOthers returns a status with the reason if another pod uses one of the pod's ReadWriteOncePod claims; nil otherwise.
 func (s *session) usedByOthers(pod *v1.Pod, state *taskState) *api.Status {
 	refused := func(claim *v1.PersistentVolumeClaim) *api.Status {
 		if user := s.users.otherThan(pod, claim); user != "" {
@@ -112,7 +112,7 @@ func unresolvable(format string, args ...any) *api.Status {
 	return &api.Status{Code: api.UnschedulableAndUnresolvable, Reason: fmt.Sprintf(format, args...)}
 }
 
-// stateOf returns the state of the task's claims. It reads the claims if their state is not cached.
+// stateOf returns the state of the task's claims, from the cache if the session has already read it.
 func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 	return state, nil
 }
 
-// readClaims reads the pod's claims. The error says why the pod cannot be placed now.
+// readClaims reads the current state of the pod's claims. The error says why the pod cannot be placed now.
 func (o *objects) readClaims(pod *v1.Pod) (*taskState, error) {
 	if unread := o.unread(); len(unread) > 0 {
 		return nil, fmt.Errorf("the scheduler has not read all %s yet", strings.Join(unread, ", "))
@@ -156,8 +156,8 @@ func (o *objects) readClaims(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// find returns a candidate on the node for each claim that is not bound. The status is a refusal if a claim has no candidate, or
-// if the node cannot access the volume of a bound claim.
+// find returns, for each unbound claim, the volume that the claim would get on the node. It returns a status with the reason if
+// the node has no volume for a claim, or cannot access the volume of a bound claim.
 func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]candidate, *api.Status) {
 	for _, claim := range state.bound {
 		pv, err := s.volumes.objects.volumes.Get(claim.Spec.VolumeName)
@@ -183,14 +183,14 @@ func (s *session) find(pod types.UID, state *taskState, node *v1.Node) ([]candid
 	return found, nil
 }
 
-// unreached returns the refusal for a node that cannot access the volume of a bound claim.
+// unreached returns the status for a node that cannot access the volume of a bound claim.
 func (s *session) unreached(state *taskState) *api.Status {
 	status := unresolvable("node(s) cannot access the volume of %s", describeAll(state.bound))
 	status.Plugin = Name
 	return status
 }
 
-// explain returns the message for a refusal. It names the unbound claims that may have caused the refusal.
+// explain returns the message for a refusal. The message names the unbound claims that may have caused the refusal.
 func (s *session) explain(why refusal, late []claimRequest, node *v1.Node) string {
 	claims := make([]*v1.PersistentVolumeClaim, len(late))
 	for i := range late {
@@ -209,7 +209,8 @@ func (s *session) explain(why refusal, late []claimRequest, node *v1.Node) strin
 	return "node(s) have no volume, and cannot provision one, for " + describeAll(claims)
 }
 
-// selectedNode returns the node that is selected for the claim, by annotation or by assumption; empty if there is none.
+// selectedNode returns the node that is selected for provisioning the claim's volume, by the claim's annotation or by an
+// assumption. It returns an empty name if no node is selected.
 func (as *assumptions) selectedNode(claim *v1.PersistentVolumeClaim) string {
 	if selected := claim.Annotations[volume.AnnSelectedNode]; selected != "" {
 		return selected
@@ -237,7 +238,7 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 	return nil
 }
 
-// Unreserve implements framework.Reserver.
+// Unreserve implements framework.Reserver: it releases the volumes that Reserve assumed for the task's claims.
 func (s *session) Unreserve(task *api.TaskInfo) {
 	s.users.remove(task.Pod)
 	s.volumes.assumptions.release(task.Pod.UID)

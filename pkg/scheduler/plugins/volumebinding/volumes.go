@@ -18,7 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// volumes holds the state that all instances of the plugin on the same informers share. It outlives sessions and configurations.
+// volumes holds the state that all instances of the plugin on the same informers share. The state outlives sessions and
+// configurations.
 type volumes struct {
 	objects     objects
 	assumptions assumptions
@@ -29,18 +30,20 @@ type volumes struct {
 type assumptions struct {
 	// mu guards all fields of assumptions. It is not held during a call to the API server.
 	mu sync.Mutex
-	// assumed holds the placed pods by UID, and held the claims that they hold, by name.
+	// assumed are the placed pods that hold claims, by the pod's UID. held are the claims that placed pods hold, by the claim's
+	// name.
 	assumed map[types.UID]*assumedPod
 	held    map[types.NamespacedName]*assumedClaim
-	// reserved are the held claims by the name of the assumed volume. drawn is, for each CSIStorageCapacity, the bytes of the
-	// assumed volumes that are to be provisioned from it.
+	// reserved are the claims with an assumed existing volume, by the volume's name. drawn is, for each CSIStorageCapacity, the
+	// number of bytes of the assumed volumes to be provisioned from it.
 	reserved map[string]*assumedClaim
-	// reservations is increased each time a volume is reserved or released. It shows whether cached results are still valid.
+	// reservations is increased each time a volume is reserved or released. A cached result is valid only as long as reservations
+	// does not change.
 	reservations int64
 	drawn        map[types.NamespacedName]int64
 }
 
-// objects lists the cluster's objects as informers show them.
+// objects reads the cluster's objects from informers.
 type objects struct {
 	pods       corelisters.PodLister
 	nodes      corelisters.NodeLister
@@ -54,12 +57,13 @@ type objects struct {
 	capacities storagelisters.CSIStorageCapacityLister
 	// attributesClasses reports whether the feature gate VolumeAttributesClass is on (KEP-3751).
 	attributesClasses bool
-	// synced reports, by the kind of object, whether the initial list has been processed. ready is set once all lists have been.
+	// synced has, for each kind of object, a function that reports whether the initial list has been processed. ready is set once
+	// all lists have been processed.
 	synced map[string]cache.InformerSynced
 	ready  atomic.Bool
 }
 
-// newVolumes returns the plugin's state for the handle's informers, and the informers that must run.
+// newVolumes returns a new volumes object, and the informers that it reads. The caller must run these informers.
 func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, error) {
 	factory := h.InformerFactory()
 	core, storage := factory.Core().V1(), factory.Storage().V1()

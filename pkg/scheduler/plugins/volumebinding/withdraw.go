@@ -14,12 +14,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// VolumeReleasedReason is the reason of the event on a volume that stays Released after the claim that it was reserved for was
-// deleted.
+// VolumeReleasedReason is the reason of an event on a Released volume. The event says that the claim was deleted while the volume
+// was reserved for it, and that the volume stays Released.
 const VolumeReleasedReason = "VolumeReleased"
 
-// withdraw undoes the write for the claim if the write did not take effect. The update is conditional on the object's version,
-// so that a result of the volume controller or a provisioner that acts in the meantime is kept.
+// withdraw undoes the write for the claim if the write did not take effect. The API server rejects this update if the object has
+// changed since it was read, for example by the volume controller or a provisioner.
 func (w *writer) withdraw(ctx context.Context, held *assumedClaim) error {
 	held.mu.Lock()
 	defer held.mu.Unlock()
@@ -38,8 +38,8 @@ func (w *writer) withdraw(ctx context.Context, held *assumedClaim) error {
 	return err
 }
 
-// unselect removes the selected node from a claim without a volume, if the claim has the annotation of the named scheduler. If
-// the provisioner has already begun, the claim still gets its volume.
+// unselect removes the selected node from a claim without a volume, if the claim's annotation names the scheduler. If the
+// provisioner has already begun, the claim still gets the provisioned volume.
 func (w *writer) unselect(ctx context.Context, name types.NamespacedName, uid types.UID, node, scheduler string) error {
 	claims := w.kube.CoreV1().PersistentVolumeClaims(name.Namespace)
 	return write(ctx, func(ctx context.Context) error {
@@ -57,15 +57,16 @@ func (w *writer) unselect(ctx context.Context, name types.NamespacedName, uid ty
 	})
 }
 
-// reservation identifies a volume, by name and uid, that the named scheduler reserved for the claim with the UID in claim.
+// reservation identifies a reservation of a volume. name and uid identify the volume, claim is the UID of the claim, and scheduler
+// is the scheduler that reserved the volume.
 type reservation struct {
 	name       string
 	uid, claim types.UID
 	scheduler  string
 }
 
-// unreserve withdraws the scheduler's reservation of a volume, unless the volume may hold data of the claim. If a user had
-// reserved the volume for a claim of that name before, the user's reservation stays.
+// unreserve withdraws the reservation of a volume, unless the volume may hold data of the claim. If a user had reserved the volume
+// for the claim's name before, the user's reservation stays.
 func (w *writer) unreserve(ctx context.Context, r reservation) error {
 	volumes := w.kube.CoreV1().PersistentVolumes()
 	return write(ctx, func(ctx context.Context) error {
@@ -99,14 +100,13 @@ func (w *writer) unreserve(ctx context.Context, r reservation) error {
 	})
 }
 
-// reservedBy reports whether the scheduler reserved the volume for the claim, and the volume was not reserved for another claim
-// since.
+// reservedBy reports whether the scheduler reserved the volume for the claim, and the volume is still reserved for this claim.
 func reservedBy(volume *v1.PersistentVolume, scheduler string, claim types.UID) bool {
 	ref := volume.Spec.ClaimRef
 	return ref != nil && ref.UID == claim && volume.Annotations[SchedulerAnnotation] == scheduler && volume.Annotations[ClaimAnnotation] == string(claim)
 }
 
-// liveClaim reads the claim from the API server. It returns nil if the claim was deleted, or if another claim has its name now.
+// liveClaim reads the claim from the API server. It returns nil if the claim was deleted, also if a new claim has the same name.
 func (w *writer) liveClaim(ctx context.Context, ref *v1.ObjectReference) (*v1.PersistentVolumeClaim, error) {
 	claim, err := w.kube.CoreV1().PersistentVolumeClaims(ref.Namespace).Get(ctx, ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && claim.UID != ref.UID {
@@ -115,15 +115,15 @@ func (w *writer) liveClaim(ctx context.Context, ref *v1.ObjectReference) (*v1.Pe
 	return claim, err
 }
 
-// isUnbound reports whether the volume was not bound since it was reserved. The volume controller sets the phase before
-// it binds the claim.
+// isUnbound reports whether the volume was not bound since it was reserved. The phase shows this, because the volume controller
+// changes the phase of the volume before it binds the claim.
 func isUnbound(pv *v1.PersistentVolume) bool {
 	return pv.Status.Phase == v1.VolumeAvailable || pv.Status.Phase == v1.VolumePending
 }
 
-// reportReleased writes an event on a volume that is Released because its claim was deleted. The volume stays Released, because
-// it may have been bound and hold data. Volumes whose reclaim policy is not Retain get no event: Kubernetes deletes or wipes
-// them.
+// reportReleased writes an event on a volume that is Released because its claim was deleted. The volume stays Released, because it
+// may have been bound and hold data. A volume whose reclaim policy is not Retain gets no event, because Kubernetes deletes or
+// wipes such a volume.
 func (w *writer) reportReleased(pv *v1.PersistentVolume) {
 	if pv.Status.Phase != v1.VolumeReleased || pv.Spec.PersistentVolumeReclaimPolicy != v1.PersistentVolumeReclaimRetain {
 		return
@@ -133,8 +133,8 @@ func (w *writer) reportReleased(pv *v1.PersistentVolume) {
 		klog.KRef(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
 }
 
-// write calls once, which reads and updates an object, and calls it again after a conflict. It returns nil if the object was
-// deleted.
+// write calls the function once, which reads and updates an object. After a conflict, it calls the function again. It returns nil
+// if the object was deleted.
 func write(ctx context.Context, once func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
