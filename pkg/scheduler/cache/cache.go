@@ -134,7 +134,7 @@ func On(kube kubernetes.Interface, vc vcclient.Interface, settings Settings, obs
 	})
 	c.evictor = ledger.NewEvictor(kube, c.books, c.reports)
 	c.quarantine = &Quarantine{quarantine.New(), c.reports}
-	c.snapshots = &snapshots{c.books, nodes.Lister(), c.hyperNodes, c.quarantine, c.reports.Status()}
+	c.snapshots = &snapshots{books: c.books, nodes: nodes.Lister(), hyperNodes: c.hyperNodes, quarantine: c.quarantine, status: c.reports.Status()}
 	c.changes = &changes{
 		books: c.books, sources: sources, vc: vc, podGroups: podGroups.Lister(), handlers: c.handlers, ledger: c.ledger, backoff: c.ledger.Backoff(),
 		reports: c.reports, hyperNodes: c.hyperNodes, shards: c.shards, responsible: responsible, wake: wake, pods: newGangPods(),

@@ -4,9 +4,12 @@ package cache
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
@@ -19,9 +22,11 @@ import (
 // but late, or never if the node does not exist.
 //
 // So in sessions the pods on a node together hold at most the node's resources, the oldest pods first. Pods on a node
-// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started hold their
-// full requests. The kubelet has checked them, and a node whose kubelet or device plugin restarts reports no devices
-// for some time, although the devices are in use.
+// that does not exist hold nothing. They still are members of their gangs. Pods that a kubelet has started hold the
+// full cpu and memory that they request, because the kubelet has checked these. A kubelet ignores requests for extended
+// resources that its node does not list, and starts the pod. So started pods together hold at most the largest amount
+// of an extended resource that the node has listed. That is not always the current amount: a node whose kubelet or
+// device plugin restarts lists no devices for some time, although the devices are in use.
 
 // share is the part of a node's resources that a task is counted to hold.
 type share struct {
@@ -48,19 +53,57 @@ func (s *snapshots) onNoNode() map[api.JobID][]share {
 	return lost
 }
 
+// listed has, for each node, the largest amount of each resource that the node has listed since this process started.
+type listed struct {
+	mu sync.Mutex
+	of map[string]*api.Resource
+}
+
+// note adds the amounts that the node lists now, and returns a copy of the largest amounts.
+func (l *listed) note(node *api.NodeInfo) *api.Resource {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of == nil {
+		l.of = map[string]*api.Resource{}
+	}
+	most := l.of[node.Name]
+	if most == nil {
+		most = api.EmptyResource()
+		l.of[node.Name] = most
+	}
+	most.SetMaxResource(node.Capacity)
+	most.SetMaxResource(node.Allocatable)
+	return most.Clone()
+}
+
+// prune removes nodes that no longer exist. It does nothing until about half of the nodes are such nodes.
+func (l *listed) prune(nodes corelisters.NodeLister, existing int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.of) <= 2*existing+100 {
+		return
+	}
+	maps.DeleteFunc(l.of, func(name string, _ *api.Resource) bool {
+		_, err := nodes.Get(name)
+		return apierrors.IsNotFound(err)
+	})
+}
+
 // boundByNodes limits the resources that tasks in the snapshot hold to the resources of their nodes. shares has the
 // shares of tasks on nodes that do not exist. by has the copies of a session's snapshot; with it only changed nodes are
 // added up again. by is nil for any other snapshot.
-func boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snapshot.Copies) {
+func (s *snapshots) boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snapshot.Copies) {
+	s.listed.prune(s.nodes, len(given.Nodes))
 	for _, node := range given.Nodes {
 		if by.Fits(node) {
 			continue
 		}
+		most := s.listed.note(node)
 		if !overcommitted(node) {
 			by.NoteFits(node)
 			continue
 		}
-		for _, task := range shareOut(node) {
+		for _, task := range shareOut(node, most) {
 			shares[task.Job] = append(shares[task.Job], share{task.UID, node.Name, task.Resreq})
 		}
 	}
@@ -87,10 +130,11 @@ func overcommitted(node *api.NodeInfo) bool {
 	return false
 }
 
-// shareOut distributes the node's resources among its tasks. Tasks that a kubelet has started get their full requests
-// first. The other tasks get the rest in order of age, until nothing is left. shareOut recomputes the node's sums and
-// returns the tasks. Devices that the node has lost still count while the node's capacity lists them.
-func shareOut(node *api.NodeInfo) []*api.TaskInfo {
+// shareOut distributes the node's resources among its tasks. Tasks that a kubelet has started come first. They get the
+// cpu and memory that they request, and extended resources until the amounts in most are used up. The other tasks get
+// the rest in order of age, until nothing is left. shareOut recomputes the node's sums and returns the tasks. Devices
+// that the node has lost still count while the node's capacity lists them.
+func shareOut(node *api.NodeInfo, most *api.Resource) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range node.Tasks {
 		tasks = append(tasks, task)
@@ -102,7 +146,9 @@ func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	left.SetMaxResource(node.Allocatable)
 	node.Used, node.Releasing = api.EmptyResource(), api.EmptyResource()
 	for _, task := range tasks {
-		if !started(task) {
+		if started(task) {
+			task.Resreq = withoutExcess(task.Resreq, most)
+		} else {
 			task.Resreq = task.Resreq.Clone().MinDimensionResource(left, api.Zero)
 		}
 		left = atLeastNothing(left.SubWithoutAssert(task.Resreq))
@@ -113,6 +159,20 @@ func shareOut(node *api.NodeInfo) []*api.TaskInfo {
 	}
 	node.Idle = node.Allocatable.Clone().SubWithoutAssert(node.Used)
 	return tasks
+}
+
+// withoutExcess returns the request of a started task, with extended resources limited to the amounts in most. It
+// subtracts these from most.
+func withoutExcess(request, most *api.Resource) *api.Resource {
+	request = request.Clone()
+	for name, amount := range request.ScalarResources {
+		amount = min(amount, most.ScalarResources[name])
+		request.ScalarResources[name] = amount
+		if amount > 0 {
+			most.ScalarResources[name] -= amount
+		}
+	}
+	return request
 }
 
 // started reports whether a kubelet has accepted the task's pod.

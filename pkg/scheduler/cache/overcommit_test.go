@@ -162,11 +162,39 @@ func startedPod(pod *v1.Pod) *v1.Pod {
 // registered. A queue of which they use up the limit must not let another gang in meanwhile.
 func TestDevicesInUseAreHeldThoughTheNodeHasLostThem(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
+		with := schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "8", "pods": "110"}).Obj()
+		w.add(with)
 		w.gangOf(0, 1)
 		w.add(startedPod(pod(0).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "8"}).Node("n").Phase(v1.PodRunning).Obj()))
-		snapshot, _ := w.SessionSnapshot()
-		if gpus := snapshot.Jobs[gang].Allocated.Get("nvidia.com/gpu"); gpus != 8000 {
-			t.Errorf("the gang holds %g thousandths of GPUs, want 8000", gpus)
+		for _, node := range []*v1.Node{with, schedtest.MakeNode().Name("n").Obj()} {
+			w.add(node)
+			snapshot, _ := w.SessionSnapshot()
+			if gpus := snapshot.Jobs[gang].Allocated.Get("nvidia.com/gpu"); gpus != 8000 {
+				t.Errorf("the gang holds %g thousandths of GPUs, want 8000", gpus)
+			}
+		}
+	})
+}
+
+// TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad: a kubelet ignores requests for devices that its node does not list, and starts the pods. When the
+// node lists some later, the pods together hold no more.
+func TestStartedPodsHoldNoDevicesThatTheirNodeNeverHad(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.gangOf(0, 2)
+		for i := range 2 {
+			w.add(startedPod(pod(i).Req(schedtest.Resources{"cpu": "1", "nvidia.com/gpu": "1000000"}).Node("n").Phase(v1.PodRunning).Obj()))
+		}
+		for gpus, node := range []*v1.Node{
+			schedtest.MakeNode().Name("n").Obj(),
+			schedtest.MakeNode().Name("n").Capacity(schedtest.Resources{"cpu": "8", "nvidia.com/gpu": "1", "pods": "110"}).Obj(),
+		} {
+			w.add(node)
+			snapshot, _ := w.SessionSnapshot()
+			job, used := snapshot.Jobs[gang], snapshot.Nodes["n"].Used
+			want := float64(1000 * gpus)
+			if job.Allocated.Get("nvidia.com/gpu") != want || used.Get("nvidia.com/gpu") != want || job.Allocated.MilliCPU != 2000 {
+				t.Errorf("the gang holds %v of the %v in use on a node with %d GPUs, want no more GPUs, and 2 cpu", job.Allocated, used, gpus)
+			}
 		}
 	})
 }

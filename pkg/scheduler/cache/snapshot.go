@@ -38,6 +38,7 @@ type snapshots struct {
 	hyperNodes *hyperNodes
 	quarantine *Quarantine
 	status     *statuswriter.Writer
+	listed     listed
 }
 
 // full returns a snapshot that belongs to the caller.
@@ -75,7 +76,7 @@ func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]shar
 		binding.ApplyMinimum(job)
 	}
 	s.quarantine.takeFrom(snapshot, by)
-	boundByNodes(snapshot, lost, by)
+	s.boundByNodes(snapshot, lost, by)
 	s.quarantine.objects.CapMinResources(snapshot)
 	devices.Own(snapshot.Nodes)
 	crowded := crowdedNodes(snapshot)
