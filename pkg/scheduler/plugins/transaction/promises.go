@@ -74,15 +74,17 @@ func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].ke
 
 // expire ends the promises of gangs that have their pods, of gangs whose time is over, and of gangs that sessions no
 // longer see. In the last two cases, the time of the promise counts against the namespace. A deleted gang counts
-// because a user may delete a gang before its time is over.
-func (p *promises) expire(ssn *framework.Session, now time.Time) {
+// because a user may delete a gang before its time is over. A gang counts, too, if its pods cannot run (backed): a user
+// may create such a pod to end the promise, and then the next gang.
+func (p *promises) expire(ssn *framework.Session, now time.Time, largest func() *api.Resource) {
 	maps.DeleteFunc(p.lapsed, func(_ string, of lapse) bool { return now.Sub(of.last) >= noPromisesFor })
 	maps.DeleteFunc(p.admitted, func(uid api.JobID, made promise) bool {
 		job, kept := ssn.Jobs[uid], now.Sub(made.since)
-		if job != nil && made.resources.LessEqual(asked(job), api.Zero) {
+		complete := job != nil && made.resources.LessEqual(asked(job), api.Zero)
+		if complete && made.resources.LessEqual(backed(ssn, job, largest()), api.Zero) {
 			return true
 		}
-		if job != nil && kept < promiseFor {
+		if job != nil && !complete && kept < promiseFor {
 			return false
 		}
 		p.lapsed[made.namespace] = lapse{p.lapsed[made.namespace].kept + kept, now}
@@ -108,7 +110,7 @@ func asked(job *api.JobInfo) *api.Resource {
 // capability.
 func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
 	largest := sync.OnceValue(func() *api.Resource { return largestOf(ssn) })
-	p.expire(ssn, now)
+	p.expire(ssn, now, largest)
 	limited := map[api.QueueID][]*api.JobInfo{}
 	for uid, job := range ssn.Jobs {
 		if !promised(job) {
@@ -147,7 +149,9 @@ func backed(ssn *framework.Session, job *api.JobInfo, largest *api.Resource) *ap
 	for _, task := range job.Tasks {
 		switch {
 		case task.Status == api.Succeeded || task.Status == api.Failed || task.NodeName != "" && ssn.Nodes[task.NodeName] == nil:
-		case api.AllocatedStatus(task.Status) || promisableTimes(1, task.InitResreq, largest):
+		case api.AllocatedStatus(task.Status):
+			sum.Add(task.Resreq) // the cache limits it to what the node has
+		case promisableTimes(1, task.InitResreq, largest):
 			sum.Add(task.InitResreq)
 		}
 	}

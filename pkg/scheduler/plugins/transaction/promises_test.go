@@ -3,6 +3,7 @@
 package transaction
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -142,5 +143,42 @@ func TestPodsLargerThanAnyNodeKeepAPromise(t *testing.T) {
 	w.admitted("next", promiseFor)
 	if got := w.kept("next", promiseFor); got != 8000 {
 		t.Errorf("%v cpu are kept for another gang of the namespace", got)
+	}
+}
+
+// TestAPodThatCannotRunEndsNoPromiseForFree: a tenant makes one gang after the other, each with a pod that fits no node just before the promise lapses.
+// Room is kept for these gangs for no longer in all than for one gang without pods.
+func TestAPodThatCannotRunEndsNoPromiseForFree(t *testing.T) {
+	w := newPromisingWorld()
+	var now, kept time.Duration
+	for round := range 30 {
+		name := fmt.Sprint("g", round)
+		w.admitted(name, now)
+		if now += promiseFor - time.Second; w.kept(name, now) > 0 {
+			kept += promiseFor - time.Second
+		}
+		w.addPods(name, 1, "1000000")
+		if got := w.kept(name, now); got != 0 {
+			t.Errorf("%v of cpu is kept for a gang whose only pod fits no node", got)
+		}
+		delete(w.jobs, api.JobID(name))
+		now += time.Second
+		w.session(now)
+	}
+	if most := 2 * promiseFor; kept > most {
+		t.Errorf("room is kept for %v of %v, want at most %v", kept, now, most)
+	}
+}
+
+// TestAPodBacksNoMoreThanItHolds: the cache limits the pods on a node to what the node has. A pod of any request may name a node when it is created.
+func TestAPodBacksNoMoreThanItHolds(t *testing.T) {
+	w := newPromisingWorld()
+	w.admitted("g", 0)
+	delete(w.p.admitted, "g") // the tenant wrote the phase
+	held := api.NewTaskInfo(schedtest.MakePod().Name("ga").Req(schedtest.Resources{"cpu": "8"}).Node("n").Obj())
+	held.Resreq = api.NewResource(v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")})
+	w.jobs["g"].AddTaskInfo(held)
+	if got := w.kept("g", time.Hour); got != 2000 {
+		t.Errorf("%v of cpu is kept for a gang whose pod holds 2000", got)
 	}
 }
