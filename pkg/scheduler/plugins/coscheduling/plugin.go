@@ -156,9 +156,8 @@ type plugin struct {
 	defaults gangs.Settings
 	// known caches the parsed settings of each gang.
 	known map[api.JobID]reading
-	// crowded has the IDs of groups in a backoff that did not fit on the idle nodes at some time since they timed
-	// out. Each session starts with this set and updates it.
-	crowded map[string]bool
+	// rooms has, by group ID, what sessions have found out about the room for groups in a backoff.
+	rooms map[string]roomLook
 	alarm   *alarm
 	// terms are the plugin's arguments for node reservations.
 	terms reservationTerms
@@ -196,7 +195,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	}
 	s.formGangGroups()
 	s.holdBack()
-	p.crowded = s.crowded
+	p.rooms = s.rooms
 	s.addPredicates()
 	ssn.AddJobValidFn(Name, s.valid)
 }
@@ -244,9 +243,8 @@ type session struct {
 	ssn *framework.Session
 	// memory is the plugin's state that outlives the session.
 	memory *memory
-	// crowded has the IDs of groups in a backoff that did not fit on the idle nodes at some time since they timed
-	// out.
-	crowded map[string]bool
+	// rooms is the field of plugin with this name. The session updates it.
+	rooms map[string]roomLook
 	// gangs has the gangs with settings.
 	gangs map[api.JobID]*gang
 	// network is nil if no gang has a topology rule.
@@ -279,7 +277,7 @@ type gang struct {
 }
 
 func (p *plugin) open(ssn *framework.Session) *session {
-	s := &session{ssn: ssn, memory: p.memory, crowded: p.crowded, gangs: map[api.JobID]*gang{}}
+	s := &session{ssn: ssn, memory: p.memory, rooms: p.rooms, gangs: map[api.JobID]*gang{}}
 	known := make(map[api.JobID]reading, len(p.known))
 	for uid, job := range ssn.Jobs {
 		if !hasSettings(job) {

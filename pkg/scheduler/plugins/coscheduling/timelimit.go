@@ -79,7 +79,7 @@ func (s *session) holdBack() {
 	for _, l := range s.limits {
 		l.until = l.backoffEnds(now)
 	}
-	s.endEarly()
+	s.endEarly(now)
 	for _, l := range s.limits {
 		if l.until.IsZero() {
 			continue

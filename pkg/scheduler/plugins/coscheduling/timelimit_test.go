@@ -80,11 +80,14 @@ func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 	for name, c := range map[string]struct {
 		taken string
 		label string
+		// first is the CPU of the first member; "" if it requests as much as the others.
+		first string
 		want  bool
 	}{
-		"room for none, then for all":  {taken: "8", want: true},
-		"room for some, then for all":  {taken: "5", want: true},
-		"room for all on a wrong node": {taken: "1", label: "yes"},
+		"room for none, then for all":   {taken: "8", want: true},
+		"one member larger than others": {taken: "8", first: "2500m", want: true},
+		"room for some, then for all":   {taken: "5", want: true},
+		"room for all on a wrong node":  {taken: "1", label: "yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			member := small()
@@ -92,7 +95,11 @@ func TestABackoffEndsWhenRoomHasCome(t *testing.T) {
 				member.NodeSelector("right", c.label)
 			}
 			pod := blocker(c.taken)
-			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, append(members(member, "a", 4), pod)...), limits, func(t *testing.T, w *world) {
+			pods := members(member, "a", 4)
+			if c.first != "" {
+				pods = append(members(member.Req(cores("500m")), "a", 4)[1:], schedtest.MakePod().Name("a-0").Group("a").Req(cores(c.first)).Obj())
+			}
+			in(t, narrow([]*schedtest.PodGroupBuilder{waits("a")}, append(pods, pod)...), limits, func(t *testing.T, w *world) {
 				for began := time.Now(); w.condition("a", TimeLimit).Reason != timedOut; {
 					if time.Since(began) > 2*time.Minute {
 						t.Fatal("the gang is not sent back")
