@@ -27,6 +27,8 @@ type result struct {
 	Placed int `json:"placed"`
 	// AgainSeconds is the time of the action in a second session of the same cluster, where that has a bar.
 	AgainSeconds float64 `json:"againSeconds,omitempty"`
+	// SessionSeconds is the time of that second session as a whole: its opening, the action and its closing.
+	SessionSeconds float64 `json:"sessionSeconds,omitempty"`
 	// Hops compares places of neighbours; nil without InfiniBand clusters.
 	Hops *hopCount `json:"hops,omitempty"`
 }
@@ -34,7 +36,8 @@ type result struct {
 // run is one session.
 type run struct {
 	open, took, closed time.Duration
-	again              time.Duration
+	// again is the time of the action in a second session, and session that of the second session as a whole.
+	again, session     time.Duration
 	allocations, bytes uint64
 	placement          map[string]string
 }
@@ -66,14 +69,15 @@ func (b *bench) measure(s *side, name string, sh shape) (_ result, err error) {
 	}
 	middle := func(field func(run) float64) float64 { return insession.Median(runs, field) }
 	out := result{
-		Runs:         len(runs),
-		Seconds:      middle(func(r run) float64 { return r.took.Seconds() }),
-		OpenSeconds:  middle(func(r run) float64 { return r.open.Seconds() }),
-		CloseSeconds: middle(func(r run) float64 { return r.closed.Seconds() }),
-		Allocations:  uint64(middle(func(r run) float64 { return float64(r.allocations) })),
-		Bytes:        uint64(middle(func(r run) float64 { return float64(r.bytes) })),
-		AgainSeconds: middle(func(r run) float64 { return r.again.Seconds() }),
-		Placed:       int(middle(func(r run) float64 { return float64(len(r.placement)) })),
+		Runs:           len(runs),
+		Seconds:        middle(func(r run) float64 { return r.took.Seconds() }),
+		OpenSeconds:    middle(func(r run) float64 { return r.open.Seconds() }),
+		CloseSeconds:   middle(func(r run) float64 { return r.closed.Seconds() }),
+		Allocations:    uint64(middle(func(r run) float64 { return float64(r.allocations) })),
+		Bytes:          uint64(middle(func(r run) float64 { return float64(r.bytes) })),
+		AgainSeconds:   middle(func(r run) float64 { return r.again.Seconds() }),
+		SessionSeconds: middle(func(r run) float64 { return r.session.Seconds() }),
+		Placed:         int(middle(func(r run) float64 { return float64(len(r.placement)) })),
 	}
 	if sh.clusters > 0 {
 		out.Hops = countHops(sh, runs[0].placement)
@@ -117,10 +121,12 @@ func (b *bench) run(s *side, sh shape, cluster *sessiontest.Cluster) (run, error
 		}
 	}
 	if sh.unlike > 0 || sh.free > 0 || sh.shared > 0 || sh.secondCPU != "" {
-		again := cluster.Open(s.Registry, s.confFor(sh))
+		var again *sessiontest.Session
+		runtime.GC()
+		r.session = insession.Timed("open again", func() { again = cluster.Open(s.Registry, s.confFor(sh)) })
 		runtime.GC()
 		r.again = insession.Timed("again", func() { again.Run(action) })
-		again.Close()
+		r.session += r.again + insession.Timed("close again", again.Close)
 		if sh.shared > 0 {
 			if err := sh.allSearched(again); err != nil {
 				return run{}, err

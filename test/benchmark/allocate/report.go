@@ -73,12 +73,12 @@ func printTimes(w io.Writer, comparisons []comparison) {
 	}
 }
 
-// then is the time in a second session, if that was measured.
+// then is the time of the action in a second session and that of the session as a whole, if they were measured.
 func (r *result) then() string {
 	if r.AgainSeconds == 0 {
 		return ""
 	}
-	return ", then " + insession.Seconds(r.AgainSeconds)
+	return fmt.Sprintf(", then %s of %s", insession.Seconds(r.AgainSeconds), insession.Seconds(r.SessionSeconds))
 }
 
 // ratio is how many times faster ours was.
