@@ -48,7 +48,7 @@ func (c *counter) CountNode(node *v1.Node, pods iter.Seq[*v1.Pod]) (free, all ma
 	}
 	state := inventory.unused
 	for pod := range pods {
-		a, _ := allocator.AllocationOf(pod) // errors are ignored here: the ledger logs them
+		a, _ := allocator.AllocationOf(pod) // errors are ignored here: readAllocated logs them in a session
 		state = state.With(a)
 	}
 	return state.FreeSum().Counted(), inventory.unused.FreeSum().Counted()

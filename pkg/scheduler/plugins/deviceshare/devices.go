@@ -65,8 +65,8 @@ func watchDevices(h framework.Handle) (*clusterDevices, []cache.SharedIndexInfor
 	return made, []cache.SharedIndexInformer{made.informer}, nil
 }
 
-// inventoriesOf returns the inventories of nodes, read with the given options. From then on the resource counter uses
-// these inventories, too.
+// inventoriesOf returns the inventories (devices) of nodes, read with the given options. From then on, the counter of
+// nodes' device resources uses these inventories, too.
 func (d *clusterDevices) inventoriesOf(options allocator.InventoryOptions) *inventories {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,7 +179,8 @@ type inventory struct {
 	node *v1.Node
 	// changes is the value of clusterDevices.changes at the last check that the inventory is up to date.
 	changes int64
-	// key is equal for inventories that can serve the same requests. number is unique for each inventory.
+	// key is equal for inventories that can serve the same requests. number is different for each inventory that was
+	// read.
 	key, number uint64
 }
 

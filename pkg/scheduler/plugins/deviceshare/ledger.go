@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
 )
 
-// ledgers caches the ledgers of nodes across sessions.
+// ledgers keeps the ledgers of nodes, which record the devices in use, across sessions.
 type ledgers struct {
 	nodes map[string]*ledger
 }
@@ -24,7 +24,7 @@ type ledger struct {
 	// now is the state of the devices with all pods on the node. later is the state without the pods that are being
 	// deleted or evicted.
 	now, later *allocator.State
-	// uses caches, for now and for later, a key that describes how pods use the devices.
+	// uses caches, for each of the states now and later, a key that describes how pods use the devices.
 	uses [2]use
 	// unknown counts the pods on the node that use unknown devices. unknownLater is the same count without pods that are
 	// being deleted or evicted.
@@ -32,7 +32,7 @@ type ledger struct {
 	looks                 int
 }
 
-// entry holds what a ledger has recorded about one pod.
+// entry holds what the ledger of a node's devices in use has recorded about one pod.
 type entry struct {
 	// annotation is the value of the pod's annotation device-allocated when the ledger last read it. It is not used for a
 	// pod that the session has placed.
@@ -42,14 +42,15 @@ type entry struct {
 	// unknown reports whether the pod has devices that its annotation does not list. leaving reports whether the pod is
 	// being deleted or evicted.
 	unknown, leaving bool
-	// look is the value of ledger.looks at the last update in which the pod was on the node.
+	// look is the number of the last update of the ledger in which the pod was on the node. ledger.looks counts the
+	// updates.
 	look int
 }
 
 func newLedgers() *ledgers { return &ledgers{nodes: map[string]*ledger{}} }
 
-// of returns the ledger of the node, updated from the pods on the node. placed are the placements of the session, by
-// task.
+// of returns the ledger that records the node's devices in use. It first updates the ledger from the pods on the node.
+// placed are the placements of the session, by task.
 func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.TaskID]*placement) *ledger {
 	kept := l.nodes[node.Name]
 	if kept == nil || kept.inventory != inventory {
@@ -60,7 +61,7 @@ func (l *ledgers) of(node *api.NodeInfo, inventory *inventory, placed map[api.Ta
 	return kept
 }
 
-// keepOnly drops the cached ledgers of all nodes that are not in the given map.
+// keepOnly drops the ledgers, which record the devices in use, of all nodes that are not in the given map.
 func (l *ledgers) keepOnly(nodes map[string]*api.NodeInfo) {
 	if len(l.nodes) <= len(nodes) {
 		return
@@ -76,7 +77,8 @@ func newLedger(inventory *inventory) *ledger {
 	return &ledger{inventory: inventory, entries: map[types.UID]*entry{}, now: inventory.unused, later: inventory.unused}
 }
 
-// update adds the pods on the node to the ledger, and removes pods that are no longer on the node.
+// update adds the devices of new pods on the node to the devices in use. It removes the devices of pods that are no
+// longer on the node.
 func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	l.looks++
 	for _, task := range node.Tasks {
@@ -93,7 +95,7 @@ func (l *ledger) update(node *api.NodeInfo, placed map[api.TaskID]*placement) {
 	}
 }
 
-// enter adds the task to the ledger, or updates its entry. own is the session's placement of the task; if it is not
+// enter records the devices of the task, or updates its entry. own is the session's placement of the task; if it is not
 // nil, its devices count. Otherwise the devices in the pod's annotation count. They are limited to the pod's request,
 // because a tenant may write the annotation.
 func (l *ledger) enter(task *api.TaskInfo, node *v1.Node, own *placement) {
@@ -137,7 +139,7 @@ func (l *ledger) count(e *entry) {
 	l.countUnknown(e, 1)
 }
 
-// strike removes the entry's devices from the ledger.
+// strike removes the devices of the entry's pod from the devices in use.
 func (l *ledger) strike(e *entry) {
 	l.now = l.now.Without(e.allocation)
 	if !e.leaving {
@@ -155,8 +157,8 @@ func (l *ledger) countUnknown(e *entry, n int) {
 	}
 }
 
-// refusal returns a refusal of the node if pods on the node use unknown devices. waits reports whether the requesting
-// pod would wait for pods that are leaving the node. If so, the leaving pods do not count.
+// refusal returns a refusal of the node if pods on the node use unknown devices; otherwise nil. waits reports whether
+// the requesting pod would wait for pods that are leaving the node. If so, the leaving pods do not count.
 func (l *ledger) refusal(waits bool) *allocator.Refusal {
 	if waits && l.unknownLater > 0 || !waits && l.unknown > 0 {
 		return unknownUsers()

@@ -11,8 +11,8 @@
 //
 // The annotation device-allocated is the only record of a pod's devices. Once a session has decided, the annotation is on the pod in
 // the scheduler's memory (reserve.go). The API server sets the annotation in the same write that sets the pod's node. So nothing
-// needs to be undone when a gang is not bound, and nothing needs to be recovered after a crash. A ledger (ledger.go) is computed from
-// the session's pods on the node. Later sessions reuse the ledger and update it for changed pods.
+// needs to be undone when a gang is not bound, and nothing needs to be recovered after a crash. A ledger (ledger.go) records the
+// devices in use on a node. It is computed from the session's pods on the node. Later sessions reuse it and update it for changed pods.
 //
 // The resource sums that limit queues, choose victims and exclude nodes include the devices of Device objects (counter.go).
 //

@@ -37,7 +37,7 @@ type queueLimits struct {
 	most        map[mostKey]allocator.Amounts
 }
 
-// mostKey identifies a request in the cache most: by the key of the request and the GPU models that the pod allows.
+// mostKey is a key of the cache queueLimits.most: the key of a request, and the GPU models that the pod allows.
 type mostKey struct {
 	request uint64
 	models  string
@@ -220,7 +220,7 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 	if own := q.placed[task.UID]; own != nil {
 		allocation = own.allocation
 	} else {
-		allocation, _ = allocator.AllocationOf(task.Pod) // errors are ignored here: the ledger logs them
+		allocation, _ = allocator.AllocationOf(task.Pod) // errors are ignored here: readAllocated logs them in the session
 	}
 	if allocation.IsEmpty() {
 		return q.mostOf(task, request)

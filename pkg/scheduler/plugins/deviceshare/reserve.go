@@ -71,8 +71,8 @@ func (s *session) Reserve(task *api.TaskInfo, node *api.NodeInfo) error {
 // reserveBeside allocates devices to a member together with the other members of its gang on the node. The other
 // members may get other devices than before. reserveBeside returns false if the member cannot get devices in this way.
 //
-// If all members have equal requests, enough devices are left for one more member. Then no member has to get other
-// devices when that member is placed. The caller holds s.mu.
+// If all members have equal requests, reserveBeside prefers devices that leave enough for one more member. Then no
+// member has to get other devices when that member is placed. The caller holds s.mu.
 func (s *session) reserveBeside(own *placement, ledger *ledger, waits bool, on strategy) bool {
 	var next *allocator.Request
 	if job := s.ssn.Jobs[own.task.Job]; job != nil && len(job.TaskStatusIndex[api.Pending]) > 0 && !s.isUnlike(job) {
@@ -193,5 +193,6 @@ type besideKey struct {
 	context uint64
 }
 
-// mostTooTight limits the number of keys in session.tooTight, because each key keeps a state of devices in memory.
+// mostTooTight limits the number of keys in session.tooTight, the plans that were tried without success. Each key keeps
+// a state of devices in memory.
 const mostTooTight = 4096

@@ -27,8 +27,8 @@ type session struct {
 	plugin *plugin
 	ssn    *framework.Session
 
-	// mu guards the fields below and the ledgers, because upstream's actions call predicates for several nodes
-	// concurrently.
+	// mu guards the fields below and the ledgers (the nodes' devices in use), because upstream's actions call
+	// predicates for several nodes concurrently.
 	mu sync.Mutex
 	// classes are the classes of recent tasks, for the fragmentation strategy; nil before the first use.
 	classes *fragmentation.TaskClasses
@@ -43,9 +43,10 @@ type session struct {
 	unlike map[api.JobID]bool
 	ranks  *ranks.Ranks
 	queues *queueLimits
-	// tooTight has the plans for several members of a gang on one node that were tried without success.
+	// tooTight has the plans for several members of a gang on one node that found no devices, so that they are not
+	// tried again.
 	tooTight map[besideKey]bool
-	// fresh has the names of the nodes whose ledgers are up to date.
+	// fresh has the names of the nodes whose ledgers (the devices in use) are up to date.
 	fresh map[string]bool
 }
 
@@ -81,7 +82,7 @@ func (s *session) requestOf(task *api.TaskInfo) *request {
 	return s.known(task)
 }
 
-// known does the same as requestOf, for callers that already hold s.mu.
+// known returns the task's request for devices, like requestOf. It is for callers that already hold s.mu.
 func (s *session) known(task *api.TaskInfo) *request {
 	found, ok := s.requests[task.Pod.UID]
 	if !ok {
@@ -220,7 +221,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	if found.refusal == nil {
 		return found, nil
 	}
-	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // the check below is not cached
+	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // equal members leave each other devices
 		if s.fitsBeside(&placement{task: task, node: node.Name, request: request}, state, waits, on) {
 			return nil, nil
 		}
@@ -240,8 +241,9 @@ func idle(node *api.NodeInfo, waits bool) *api.Resource {
 	return node.Idle
 }
 
-// ledgerOf returns the up-to-date ledger of the node, which may also be a copy for a simulation. If the node is the
-// session's own, its ledger is updated only after the node has changed. The caller holds s.mu.
+// ledgerOf returns the ledger of devices in use on the node, up to date. For a copy of a node that simulates a change,
+// the ledger is updated at each call. For the session's own node, it is updated only after the node has changed. The
+// caller holds s.mu.
 func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	own := s.ssn.Nodes[node.Name] == node
 	if kept := s.plugin.ledgers.nodes[node.Name]; own && s.fresh[node.Name] && kept.inventory == inventory {
@@ -251,7 +253,8 @@ func (s *session) ledgerOf(node *api.NodeInfo, inventory *inventory) *ledger {
 	return s.plugin.ledgers.of(node, inventory, s.placed)
 }
 
-// changed marks the ledger of the task's node as outdated, because a task was placed on the node or removed from it.
+// changed marks the ledger of devices in use on the task's node as outdated: a task was placed on the node or removed
+// from it.
 func (s *session) changed(e *vcframework.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

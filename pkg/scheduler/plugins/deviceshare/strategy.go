@@ -15,7 +15,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/fragmentation"
 )
 
-// strategy has the inputs for choosing a task's devices on a node. context is a hash of all inputs except the devices.
+// strategy has the inputs for choosing a task's devices on a node. context is a hash of all inputs except the node's
+// devices and the request. It is part of the keys of cached verdicts.
 type strategy struct {
 	options   allocator.Options
 	alignment alignment

@@ -17,8 +17,8 @@ import (
 )
 
 // backends forwards calls to upstream's ways of sharing devices (vGPU, gpushare, Ascend), which are called backends
-// here. api.RegisteredDevices lists the enabled backends. The field Others of each node has a ledger for each backend.
-// Package devices keeps these ledgers correct.
+// here. api.RegisteredDevices lists the enabled backends. The field Others of each node has, for each backend, the
+// record of the backend's devices in use. Package devices keeps these records correct.
 type backends struct {
 	policy string
 	// weight is the factor for the backends' scores of nodes; with 0 their scores do not count.

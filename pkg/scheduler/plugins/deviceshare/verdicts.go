@@ -36,8 +36,9 @@ func newVerdicts() *verdicts {
 	return &verdicts{seed: maphash.MakeSeed(), known: map[verdictKey]*verdict{}}
 }
 
-// of returns the verdict on the request for the state, which must be ledger.now or ledger.later. It computes the
-// verdict if the verdict is not cached. The caller holds the session's mutex.
+// of returns the verdict on the request for the state of the node's devices. The state is ledger.now, or ledger.later,
+// which leaves out pods that are leaving the node. of computes the verdict if it is not cached. The caller holds the
+// session's mutex.
 func (v *verdicts) of(request *request, ledger *ledger, state *allocator.State, on strategy) *verdict {
 	key := verdictKey{request.key, ledger.inventory.key, v.useOf(ledger, state), on.context}
 	if found := v.known[key]; found != nil {
@@ -55,8 +56,8 @@ func (v *verdicts) of(request *request, ledger *ledger, state *allocator.State, 
 	return found
 }
 
-// useOf returns a key that describes how pods use the devices in the state, which must be ledger.now or ledger.later.
-// It computes the key once for each state.
+// useOf returns a key that describes how pods use the devices in the state: ledger.now, or ledger.later, which leaves
+// out pods that are leaving the node. It computes the key once for each state.
 func (v *verdicts) useOf(ledger *ledger, state *allocator.State) uint64 {
 	known := &ledger.uses[0]
 	if state == ledger.later {

@@ -55,7 +55,8 @@ func asksForDevices(pod *v1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, asks) || slices.ContainsFunc(pod.Spec.InitContainers, asks)
 }
 
-// withoutDevices returns the list without the resources in deviceNames.
+// withoutDevices returns the resource list without the device resources (deviceNames). It does not change the given
+// list.
 func withoutDevices(list v1.ResourceList) v1.ResourceList {
 	own := false
 	for _, name := range deviceNames {
@@ -78,7 +79,7 @@ var deviceNames = []v1.ResourceName{
 // taken returns the amounts of device resources that CountPod counts for the pod.
 func taken(pod *v1.Pod) (sum Amounts) {
 	if pod.Spec.NodeName != "" {
-		a, _ := AllocationOf(pod) // errors are ignored here: the ledger of the plugin logs them
+		a, _ := AllocationOf(pod) // errors are ignored here: the plugin logs them when it reads the annotation in a session
 		return a.Sum()
 	}
 	asked, err := readAsked(pod)

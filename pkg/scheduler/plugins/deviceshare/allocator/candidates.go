@@ -230,8 +230,8 @@ func (x *search) sortCandidates(t Type, joint bool) {
 }
 
 // scoreCandidates sets the scores of the type's candidates. The strategy is called once for all candidates with equal
-// capacity and equal use. If a plan spreads shares over devices, the strategy is not called: the score is the number of
-// equal shares that fit into the free part of the device.
+// capacity and equal use. The strategy is not called if a plan for several members spreads shares over devices
+// (limit.spread). The score is then the number of equal shares that fit into the free part of the device.
 func (x *search) scoreCandidates(t Type) {
 	if x.isScored[t] || x.q.o.Strategy == nil && !x.q.spreads(t) {
 		return

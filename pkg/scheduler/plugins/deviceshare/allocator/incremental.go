@@ -42,7 +42,7 @@ func AllocateOneMore(s *State, requests []*Request, had []*Allocation, next *Req
 }
 
 // addLast places the member with the highest rank beside the allocations of the other members. It returns nil if that
-// member already has devices, or if it finds no devices in the scope of members with equal requests.
+// member already has devices, or finds none in the same scope as the devices of members with equal requests.
 func (p *gangPlan) addLast(s *State, had []*Allocation) []*Allocation {
 	last := len(had) - 1
 	if last == 0 || slices.Index(had, nil) != last {

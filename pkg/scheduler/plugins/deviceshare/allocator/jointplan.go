@@ -15,10 +15,10 @@ const maxTries = 512
 // AllocateTogether chooses free devices for the members of a gang on one node, so that no member takes a device that
 // only another member can use. requests are in the order of the members' ranks.
 //
-// Members with equal requests get devices in parts of the node of the same scope. AllocateTogether chooses the
-// narrowest scope that has a plan. Members with lower ranks get the devices that come first on the node. The number of
-// tried plans is limited, so AllocateTogether may refuse many members that are hard to place together, although they
-// would fit.
+// Members with equal requests get devices in the same scope: for example, each member's devices are on one NUMA node.
+// AllocateTogether chooses the narrowest scope that has a plan. Members with lower ranks get the devices that come
+// first on the node. The number of tried plans is limited, so AllocateTogether may refuse many members that are hard to
+// place together, although they would fit.
 func AllocateTogether(s *State, requests []*Request, o Options) ([]*Allocation, *Refusal) {
 	if len(requests) == 0 {
 		return nil, nil
@@ -37,7 +37,7 @@ type gangPlan struct {
 	requests []*Request
 	o        *Options
 	tries    int
-	// limits are the limits of the last plan that was found, one for each member.
+	// limits are the restrictions on devices under which the last plan was found, one for each member.
 	limits []limit
 	// full is set once the sum of all free devices is known to be too small for the requests.
 	full bool
@@ -68,14 +68,14 @@ func (p *gangPlan) solveLevel() (allocations []*Allocation, failed int, f failur
 	return p.byRank(placed), 0, failure{}
 }
 
-// solve chooses devices for all members one after another, each member within its entry of limits. Without a plan it
-// returns nil, the index of the failed member and the reason.
+// solve chooses devices for all members one after another, each member within its restriction in limits. Without a plan
+// it returns nil, the index of the failed member and the reason.
 //
 // A member that finds no devices goes first in the next try. If this does not help, solveByOrder places the members
 // that are hardest to place first, and spreads shares over the devices with the most free amounts. That suits members
 // with mostly equal requests. If this fails too, solveByBans forbids in turn each device of each member placed before
 // the failed member. In any valid plan, one of these members does not have one of these devices. So solveByBans finds a
-// plan if one exists, unless the tries run out.
+// plan if one exists, unless the limit of tries (maxTries) is reached.
 func (p *gangPlan) solve(limits []limit) (placed []placement, failed int, f failure) {
 	order := make([]int, len(p.requests))
 	for m := range order {
@@ -238,7 +238,8 @@ func (p *gangPlan) tryPartly(order []int, limits []limit) (placed []placement, f
 	return placed, 0, f, len(order)
 }
 
-// place chooses devices in the state s for one member's request, within the limit.
+// place chooses devices in the state s for one member's request. The parameter within is the member's restriction on
+// devices.
 func (p *gangPlan) place(s *State, r *Request, within *limit) (placement, failure) {
 	p.tries--
 	x := newSearch(s, r, p.o)

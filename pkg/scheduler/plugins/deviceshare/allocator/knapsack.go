@@ -2,11 +2,12 @@
 
 package allocator
 
-// How many devices to take from each group of candidates is a knapsack problem. It is solved by dynamic programming,
-// with tables to which the groups are added one by one. For each number of devices, and of secondary devices on the
-// PCIe roots of these devices, a table keeps the best choice with these numbers. The groups of a NUMA node have a table
-// of their own, because the cost of breaking up a NUMA node depends on all devices taken from the node. The results of
-// the NUMA nodes are then combined in the same way.
+// How many devices to take from each group of candidates is a knapsack problem. A group has the devices of one type on
+// one PCIe root that the pod could have. The problem is solved by dynamic programming, with tables to which the groups
+// are added one by one. For each number of devices, and of secondary devices on the PCIe roots of these devices, a
+// table keeps the best choice with these numbers. The groups of a NUMA node have a table of their own, because the cost
+// of breaking up a NUMA node depends on all devices taken from the node. The results of the NUMA nodes are then
+// combined in the same way.
 
 // amount is a number of devices and, for each secondary type, the number of candidates on the PCIe roots of these
 // devices. Numbers of secondary candidates are not counted beyond the needed number.
@@ -27,8 +28,8 @@ type cell struct {
 	ok bool
 }
 
-// table is the requested amount of a table. A table is an array of cells, one for each amount up to the requested
-// amount.
+// table describes a table of the dynamic programming by the requested amount. The table is an array of cells, one for
+// each amount up to the requested amount.
 type table amount
 
 func (t table) size() int { return (t.devices + 1) * (t.joint[0] + 1) * (t.joint[1] + 1) }
@@ -102,9 +103,9 @@ func (sack *knapsack) newTable(want table) int {
 	return start
 }
 
-// addGroup combines the table that begins at cell before with the options of the group at index at. The group has one
-// option for each number of devices that can be taken from it. addGroup returns the index of the first cell of the new
-// table.
+// addGroup adds the group with index at to a table. The parameter before is the index of the table's first cell. The
+// group has one option for each number of devices that can be taken from it. addGroup returns the index of the first
+// cell of the new table.
 func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, at int) int {
 	options := len(sack.options)
 	g := &sack.groups[at]
@@ -122,8 +123,8 @@ func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, a
 	return sack.add(want, before, options)
 }
 
-// addNUMANode combines the table that begins at cell before with the options of one NUMA node, whose groups are
-// sack.groups[from:to]. It returns the index of the first cell of the new table.
+// addNUMANode adds one NUMA node, whose groups are sack.groups[from:to], to a table. The parameter before is the index
+// of the table's first cell. addNUMANode returns the index of the first cell of the new table.
 func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before, from, to int) int {
 	inner := sack.newTable(want)
 	sack.cells[inner].ok = true
@@ -151,8 +152,9 @@ func (q *problem) isAllowed(t Type, scope Scope, devices int, want table) bool {
 	return !exact || wider != scope+1 || devices < want.devices
 }
 
-// add combines each cell of the table that begins at cell before with each option from index options on. It returns the
-// index of the first cell of the new table, which has the best choice for each amount.
+// add combines each cell of a table with each option in sack.options from index options on. The parameter before is the
+// index of the table's first cell. add returns the index of the first cell of the new table, which has the best choice
+// for each amount.
 func (sack *knapsack) add(want table, before, options int) int {
 	after := sack.newTable(want)
 	for with := options; with < len(sack.options); with++ {

@@ -9,7 +9,8 @@ import "math/bits"
 // caller may choose GPUs without the table.
 //
 // placePartition prefers the unused entry with the best score. Among entries with equal scores, it prefers an entry
-// with NICs on all PCIe roots, then an entry that leaves the largest other entries unused.
+// whose PCIe roots have devices of all secondary types. Then it prefers an entry that leaves the largest other entries
+// unused.
 func (x *search) placePartition(secondaries []Type) (best plan, f failure, final bool) {
 	spec := &x.q.r.partition
 	honored := x.q.mustPartition()

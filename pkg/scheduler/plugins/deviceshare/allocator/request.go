@@ -35,8 +35,8 @@ type Request struct {
 type typeRequest struct {
 	// amounts are the amounts that the pod requests of each device.
 	amounts Amounts
-	// count is the number of requested devices. It is ignored if all is set, which requests every healthy device that the
-	// selector matches.
+	// count is the number of requested devices. It is ignored if the field all is set, which requests every healthy
+	// device that the selector matches.
 	count int
 	all   bool
 	// selector selects devices by their labels; nil for any device. vfs selects virtual functions by their labels; nil for

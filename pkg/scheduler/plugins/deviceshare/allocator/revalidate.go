@@ -71,7 +71,8 @@ func (s *State) satisfies(r *Request, a *Allocation) error {
 	return nil
 }
 
-// hasVerdict reports whether at least one of the devices in the mask has the given verdict.
+// hasVerdict reports whether verdictOn, which checks whether the pod could have a device, gives the verdict is for one
+// of the devices in the mask.
 func (q *problem) hasVerdict(t Type, devices uint64, is verdict) bool {
 	for left := devices; left != 0; left &= left - 1 {
 		if q.verdictOn(t, bits.TrailingZeros64(left)) == is {

@@ -18,8 +18,8 @@ import (
 // of their subsets.
 //
 // For a single type, or for the primary of joint types, the search tries each part of the node, the narrowest scope
-// first. In each part, choose finds the best numbers. If a placement exists, the search finds one. The devices of
-// secondary types then follow from the PCIe roots of the primary's devices.
+// first. In each part, the method choose finds the best number of devices for each group. If a placement exists, the
+// search finds one. The devices of secondary types then follow from the PCIe roots of the primary's devices.
 type search struct {
 	q problem
 
@@ -69,7 +69,8 @@ type limit struct {
 // amounts.
 func (q *problem) spreads(t Type) bool { return q.limit != nil && q.limit.spread && q.sharesOf(t) }
 
-// scopeOf returns the scope that the limit requires for the type; 0 if it requires none. The limit may be nil.
+// scopeOf returns the scope that the limit requires for the type; 0 if it requires none. exact reports whether the
+// devices must not be together in a narrower scope. The limit may be nil.
 func (l *limit) scopeOf(t Type) (scope Scope, exact bool) {
 	if l == nil || l.of != t {
 		return 0, false
@@ -142,8 +143,8 @@ func (x *search) checkGPUs() failure {
 	return failure{}
 }
 
-// setJoint sets the joint types in the order of the pod's annotation. If the GPUs must be an entry of the node's
-// partition table, it puts GPUs first.
+// setJoint sets the joint types in the order of the pod's annotation device-joint-allocate. If the GPUs must be an
+// entry of the node's partition table, it puts GPUs first.
 func (x *search) setJoint() {
 	x.joint = append(x.joint[:0], x.q.r.joint...)
 	if at := slices.Index(x.joint, GPU); at > 0 && x.q.mustPartition() {

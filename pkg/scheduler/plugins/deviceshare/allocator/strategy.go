@@ -69,7 +69,7 @@ func (m MostAllocated) NodeScore(before, after *State) float64 {
 }
 
 // usedPart returns the percentage of the total amounts that is used: the weighted mean of the percentages of the
-// resources in asked.
+// resources whose amount in asked is not 0.
 func (m MostAllocated) usedPart(asked, total *Amounts, used Amounts) float64 {
 	var sum, weights float64
 	for r := range asked {

@@ -31,7 +31,7 @@ type value struct {
 	// remote is a sum over the chosen devices: for each device, the number of secondary types that have no candidate on
 	// its PCIe root.
 	remote int
-	// first is the strategy's score if the score is more important than the loss; else 0.
+	// first equals the field score if the score is more important than the loss; otherwise it is 0.
 	first float64
 	// loss is the cost of breaking up the node's free devices.
 	loss  int

@@ -31,12 +31,13 @@ const (
 // after 8,192.
 type Histogram struct {
 	mu sync.Mutex
-	// fresh counts the tasks since the last call of fold, by rounded class. stored counts the tasks before that call.
+	// fresh counts, by rounded class, the tasks since the last call of fold, which adds them to stored. stored counts
+	// the tasks before that call.
 	fresh, stored map[TaskClass]tally
 	freshTasks    int
 	supply        Supply
-	// classes is the last result of TaskClasses. stale reports whether classes is outdated although no task was added
-	// since.
+	// classes is the last result of the method TaskClasses. stale reports whether classes is outdated although no task
+	// was added since.
 	classes *TaskClasses
 	stale   bool
 }

@@ -40,7 +40,7 @@ func (k *TaskClasses) Fragment(n *Node) float64 {
 // unusable returns the amount of free GPUs that the next task cannot use, as the weighted mean over the classes.
 func (d *demand) unusable(n *Node, total int64) float64 {
 	sum := d.refused * float64(total)
-	var of GPU // the share of a GPU for which enough and scraps were computed
+	var of GPU // the share for which the variables enough and scraps were computed
 	var enough, scraps int64
 	for i := range d.classes {
 		class := &d.classes[i]
@@ -57,7 +57,8 @@ func (d *demand) unusable(n *Node, total int64) float64 {
 	return sum / 200
 }
 
-// sort returns how many of the GPUs have at least the share g free, and the total free size of the other GPUs.
+// sort returns how many of the GPUs have at least the share g free (enough), and the total free size of the other GPUs
+// (scraps).
 func (g GPU) sort(gpus []GPU) (enough, scraps int64) {
 	for _, free := range gpus {
 		if free.Core >= g.Core && free.Memory >= g.Memory {

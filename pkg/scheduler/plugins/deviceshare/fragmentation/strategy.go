@@ -77,8 +77,8 @@ func free(state *allocator.State) float64 {
 	return gpusOf(size)
 }
 
-// fragment returns the fragment of a node with these devices and other free resources, after the amounts in of are
-// taken from its devices.
+// fragment returns the fragment of a node after a task takes the amounts in the parameter of. state has the node's
+// devices, and room its other free resources.
 func (s *Strategy) fragment(state *allocator.State, room Room, of use) float64 {
 	if state == nil {
 		return 0

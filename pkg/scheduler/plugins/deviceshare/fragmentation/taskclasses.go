@@ -68,7 +68,7 @@ func (s Supply) scarcity(class *TaskClass) float64 {
 // Len returns the number of classes.
 func (k *TaskClasses) Len() int { return len(k.all) }
 
-// demand describes what tasks of the classes need of nodes with GPUs of one model.
+// demand describes what tasks of the classes need of nodes whose GPUs are of one model.
 type demand struct {
 	classes []weighted
 	// refused is the sum of the weights of the classes that do not allow the GPU model.
