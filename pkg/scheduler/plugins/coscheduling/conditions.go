@@ -12,8 +12,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// setCondition sets the condition on the PodGroup, and reports whether its reason or message changed. The condition's time
-// is in whole seconds, as the API server stores it.
+// setCondition sets the condition of type kind on the PodGroup. news reports whether the condition is new, or its
+// reason or message changed. The condition's time is in whole seconds, as the API server stores it.
 func setCondition(pg *api.PodGroup, session types.UID, kind scheduling.PodGroupConditionType, reason, message string) (news bool) {
 	condition := scheduling.PodGroupCondition{
 		Type: kind, Status: v1.ConditionTrue, Reason: reason, Message: message, LastTransitionTime: metav1.Now().Rfc3339Copy(), TransitionID: string(session),

@@ -77,8 +77,9 @@ func within(group *topology.Group, domains []place) []place {
 	return out
 }
 
-// choose chooses nodes for the reservation of the gang. It tries the places in ascending order of use, and stops at
-// the first place where a trial succeeds. A trial places the gang's minimum on nodes as if these were drained.
+// choose chooses nodes for the reservation of the gang. It tries the sets of nodes from places in ascending order of
+// the mean use of their nodes. It stops at the first set where a trial succeeds. A trial places the gang's minimum on
+// nodes as if these were drained.
 func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 	m.ssn.SetCurrentJob(job.UID)
 	if hasHardTopology(job) {
@@ -120,7 +121,7 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 	return err
 }
 
-// trial is an attempt to place one gang on the nodes of one place as if these nodes were drained.
+// trial is an attempt to place one gang on one set of nodes (place) as if these nodes were drained.
 type trial struct {
 	ssn *framework.Session
 	// reserved is the reservation to which the trial adds the chosen nodes.
@@ -143,7 +144,7 @@ func (t *trial) late() bool { return time.Now().After(t.until) }
 
 var errTrialTooLong = fmt.Errorf("the search for nodes took longer than %s", trialTimeout)
 
-// try chooses nodes of place p for reservation r. It reverts all changes that the trial makes to the session.
+// try chooses nodes for reservation r from the set p. It reverts all changes that the trial makes to the session.
 func (m *reservationManager) try(r *reservation, job *api.JobInfo, p place, until time.Time) error {
 	t := &trial{ssn: m.ssn, reserved: r, members: needed(job), held: api.EmptyResource(), until: until}
 	if err := t.prepare(); err != nil {
@@ -341,7 +342,7 @@ func compareSizes(l, r *api.Resource) int {
 	return cmp.Or(cmp.Compare(devices(l), devices(r)), cmp.Compare(l.MilliCPU, r.MilliCPU), cmp.Compare(l.Memory, r.Memory))
 }
 
-// requestOf returns the sum of the requests of the members that needed returns.
+// requestOf returns the sum of the requests of the pending members that the gang's minimum needs.
 func requestOf(job *api.JobInfo) *api.Resource {
 	request := api.EmptyResource()
 	for _, task := range needed(job) {
@@ -350,8 +351,8 @@ func requestOf(job *api.JobInfo) *api.Resource {
 	return request
 }
 
-// demandOf returns a fingerprint of the resources that the gang needs. When the fingerprint changes, the reserved
-// nodes may no longer be enough.
+// demandOf returns a fingerprint of the resources that the gang's minimum needs. When the fingerprint changes, the
+// reserved nodes may no longer be enough.
 func demandOf(job *api.JobInfo) string {
 	return fmt.Sprint(job.MinAvailable, len(needed(job)), requestOf(job), job.GetMinResources())
 }

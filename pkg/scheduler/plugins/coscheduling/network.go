@@ -41,8 +41,8 @@ type network struct {
 	// mu guards affinityCounts and the required domains of gangs, because upstream's actions call predicates from
 	// several goroutines.
 	mu sync.Mutex
-	// affinityCounts caches, by topology selector (with its namespace) and by node, the number of pods that have this
-	// selector.
+	// affinityCounts caches the number of pods on each node that have a topology selector (an annotation of pods). The
+	// keys are the selector with its namespace, and the name of the node.
 	affinityCounts map[string]map[string]int
 }
 
@@ -57,8 +57,8 @@ type gathered struct {
 	multiple bool
 	// err is the reason why the gang's rules cannot be used, so that the gang cannot be placed; otherwise nil.
 	err error
-	// requiredDomain caches the domain in which further members must be placed. It is valid while known is set. known
-	// is reset when a member is placed or removed.
+	// requiredDomain caches the domain in which further members must be placed. It is valid while the field known is
+	// set. known is reset when a member is placed or removed.
 	requiredDomain string
 	known          bool
 }
@@ -200,8 +200,8 @@ func (p plans) Plans(wanted, now int) iter.Seq[[]framework.NodeShare] {
 	}
 }
 
-// selectorOf returns the gang's topology selector in the form "namespace/selector"; empty if no pod has a selector.
-// If pods differ, the first pod by name that has a selector decides.
+// selectorOf returns the gang's topology selector, an annotation of its pods, in the form "namespace/selector"; empty
+// if no pod has it. If pods differ, the first pod by name that has a selector decides.
 func selectorOf(job *api.JobInfo) string {
 	var first *api.TaskInfo
 	for _, task := range job.Tasks {
@@ -215,7 +215,8 @@ func selectorOf(job *api.JobInfo) string {
 	return job.Namespace + "/" + first.Pod.Annotations[gangs.TopologySelectorAnnotation]
 }
 
-// affinityCountsOf returns, for each node, the number of pods that have the gang's topology selector.
+// affinityCountsOf returns, for each node, the number of pods that have the gang's topology selector (an annotation of
+// pods). The gang prefers to be near these pods.
 func (n *network) affinityCountsOf(job *api.JobInfo) map[string]int {
 	selector := selectorOf(job)
 	if selector == "" {
@@ -243,8 +244,8 @@ func selects(selector string, task *api.TaskInfo) bool {
 	return said != "" && len(selector) == len(task.Namespace)+1+len(said) && selector == task.Namespace+"/"+said
 }
 
-// changed updates the cached counts and the required domain after the task was placed in the session (by is 1) or
-// removed (by is -1).
+// changed updates affinityCounts and discards the cached required domain of the task's gang. It is called after the
+// task was placed in the session (by is 1) or removed (by is -1).
 func (n *network) changed(task *api.TaskInfo, by int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

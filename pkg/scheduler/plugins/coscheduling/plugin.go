@@ -156,9 +156,9 @@ type plugin struct {
 	defaults gangs.Settings
 	// known caches the parsed settings of each gang.
 	known map[api.JobID]reading
-	// rooms has, by group ID, what sessions have found out about the room for groups in a backoff.
+	// rooms records, by the ID of a group of gangs in a backoff, whether sessions found room for the group on nodes.
 	rooms map[string]roomLook
-	alarm   *alarm
+	alarm *alarm
 	// terms are the plugin's arguments for node reservations.
 	terms reservationTerms
 	*memory
@@ -243,14 +243,14 @@ type session struct {
 	ssn *framework.Session
 	// memory is the plugin's state that outlives the session.
 	memory *memory
-	// rooms is the field of plugin with this name. The session updates it.
+	// rooms is the field rooms of plugin. The session replaces it with its own results.
 	rooms map[string]roomLook
 	// gangs has the gangs with settings.
 	gangs map[api.JobID]*gang
 	// network is nil if no gang has a topology rule.
 	network      *network
 	reservations *reservationManager
-	// reserved is nil while no nodes are reserved.
+	// reserved refuses reserved nodes to other gangs; nil while no nodes are reserved.
 	reserved *reservationFilter
 	// limits has, by group ID, the time limit of each group of gangs. A gang without a group has an entry of its own.
 	limits map[string]*admissionDeadline

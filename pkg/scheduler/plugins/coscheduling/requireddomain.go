@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pathOf returns the names of the first must domains that contain the node, the widest first. The last of them is the
-// domain that must hold the whole gang. If must exceeds the number of domains, the node itself is that domain.
+// pathOf returns the names of the domains that contain the node, from the widest to the domain that must hold the whole
+// gang. must is the number of these names. If must exceeds the number of domains, the node itself is the last one.
 func pathOf(domains []string, node string, must int) []string {
 	if must > len(domains) {
 		return append(slices.Clip(domains), node)
@@ -25,12 +25,13 @@ func pathOf(domains []string, node string, must int) []string {
 	return domains[:must]
 }
 
-// domainOf returns the result of pathOf as one name.
+// domainOf returns one name for the domain that contains the node and must hold the whole gang. The name consists of
+// the names of the wider domains around it and its own (pathOf).
 func domainOf(domains []string, node string, must int) string {
 	return strings.Join(pathOf(domains, node, must), "/")
 }
 
-// requiredDomain returns the domain that holds the gang's placed members, or most of them; empty if no member is
+// requiredDomain returns the domain that holds the largest number of the gang's placed members; empty if no member is
 // placed. If several domains hold equally many members, it returns the first by path, as package topologyplan does.
 func (n *network) requiredDomain(job *api.JobInfo, a *gathered) string {
 	n.mu.Lock()
@@ -112,8 +113,8 @@ func (n *network) refusal(a *gathered, task *api.TaskInfo, node *api.NodeInfo) s
 	return fmt.Sprintf("node(s) outside of %s %s, where the gang's pods are", a.rules[a.must].Name, required)
 }
 
-// jobKey returns the part of the job's cache key that stands for its topology rules; empty if they forbid no node.
-// The key contains the required domain, so that it changes when members are placed in another domain.
+// jobKey returns the part of the key for cached filter results that stands for the job's topology rules; empty if they
+// forbid no node. It contains the required domain, so that it changes when members are placed in another domain.
 func (n *network) jobKey(job *api.JobInfo) string {
 	if n == nil || job == nil || !n.asking[job.UID].binds() {
 		return ""

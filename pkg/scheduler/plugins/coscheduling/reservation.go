@@ -201,8 +201,8 @@ func (m *reservationManager) reconcile(now time.Time) {
 	}
 }
 
-// review ends the reservation if its gang was placed, was deleted or took too long. If a reserved node was lost or
-// the gang has changed, review chooses nodes again.
+// review ends the reservation if its gang was placed, was deleted or took too long. If a reserved node was deleted or
+// takes no pods, or the gang has changed, review chooses nodes again.
 func (m *reservationManager) review(r *reservation, now time.Time) {
 	job := m.ssn.Jobs[r.gang]
 	switch {

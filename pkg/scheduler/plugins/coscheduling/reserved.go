@@ -21,15 +21,15 @@ type reservationFilter struct {
 	ssn    *framework.Session
 	known  *reservations
 	byNode map[string]*reservation
-	// asks has, by queue, the QueueAsk for the gang that has the queue's reservation.
+	// asks has, by queue, a QueueAsk: whether the queue would admit the gang that has the queue's reservation.
 	asks map[api.QueueID]*framework.QueueAsk
 	// keys caches the result of jobKey for each job. mu guards keys, because upstream's actions call predicates from
 	// several goroutines.
 	mu   sync.Mutex
 	keys map[api.JobID]string
-	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set
-	// while allocatable calls these plugins. The nested call of allocatable then returns at once, which ends the
-	// recursion.
+	// tiers are all plugins of the session; ssn.Tiers may have only one plugin while QueueUse finds out which plugin
+	// refuses a task. asking is set while allocatable calls these plugins. The nested call of allocatable then returns
+	// at once, which ends the recursion.
 	tiers  []vcconf.Tier
 	asking bool
 }
@@ -155,8 +155,8 @@ func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) er
 	return api.NewFitErrWithStatus(task, node, refusedNode...)
 }
 
-// mark returns the part of a job key that identifies the reservation. The commas delimit it, because no name of a
-// queue has a comma.
+// mark returns the part of a key from jobKey that identifies the reservation, by its queue. The commas delimit it,
+// because no name of a queue has a comma.
 func mark(r *reservation) string { return "," + string(r.queue) + "," }
 
 // jobKey returns a key that names the reservations whose nodes the job may not use.
@@ -192,8 +192,8 @@ func (k *reservationFilter) allocatable(queue *api.QueueInfo, task *api.TaskInfo
 	return k.ssn.QueueUse.Admits(ask.With(tasks...))
 }
 
-// waitsForNodes reports whether no member of the gang has a node, not even in this session. The queue already counts
-// a member that has a node.
+// waitsForNodes reports whether no member of the gang has a node, not even in this session. Otherwise allocatable need
+// not protect the queue's resources, because the queue already counts a member that has a node.
 func waitsForNodes(job *api.JobInfo) bool {
 	return job != nil && waitsWhole(job) && len(job.TaskStatusIndex[api.Allocated]) == 0 && len(job.TaskStatusIndex[api.Pipelined]) == 0
 }

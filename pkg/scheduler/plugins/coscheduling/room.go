@@ -11,26 +11,26 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// maxRoomLooks limits how often a session compares a node or a member with the others while it looks for room for groups
-// that timed out, because a tenant may have thousands of such groups.
+// maxRoomLooks limits how many looks a session uses to find room for groups that timed out. A tenant may have thousands
+// of such groups. A look is a comparison of a node with members of equal requests, or the counting of a pending member.
 const maxRoomLooks = 100_000
 
-// roomLook records what sessions have found out about the room for a group in a backoff.
+// roomLook records whether sessions found room on nodes for a group in a backoff.
 type roomLook struct {
-	// crowded reports whether the group did not fit on the idle nodes at some time since it timed out.
+	// crowded reports whether the group did not fit into the idle resources of nodes in some session of the backoff.
 	crowded bool
 	// at is when a session last looked for room for the group.
 	at time.Time
 }
 
-// likeMembers are members that request the same.
+// likeMembers is a number of members with equal requests.
 type likeMembers struct {
 	request *api.Resource
 	count   int
 }
 
-// membersOf returns the members that the minima of all gangs of the group need, the largest first. It returns false if a gang
-// does not have enough pending members.
+// membersOf returns the members that the minima of all gangs of the group need, those with the largest requests first.
+// It returns false if a gang does not have enough pending members. It adds the number of pending members to looks.
 func membersOf(l *admissionDeadline, looks *int) (kinds []likeMembers, enough bool) {
 	var tasks []*api.TaskInfo
 	for _, g := range l.gangs {
@@ -54,9 +54,9 @@ func membersOf(l *admissionDeadline, looks *int) (kinds []likeMembers, enough bo
 	return kinds, true
 }
 
-// hasRoom reports whether idle nodes can take the minima of all gangs of the group. It fills one node after the other, with the
-// largest members first, and checks only requests. So it may miss room for members of different sizes that only another
-// arrangement would use. known is false if the session has no more looks.
+// hasRoom reports whether the minima of all gangs of the group fit into the idle resources of nodes. It fills one node
+// after the other, with the largest members first, and compares only requests. So it may miss room for members of
+// different sizes that only another arrangement would use. known is false if looks exceeds maxRoomLooks.
 func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	kinds, enough := membersOf(l, looks)
 	if !enough {
@@ -80,8 +80,9 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	return len(kinds) == 0, true
 }
 
-// endEarly ends the backoff of a group that now fits on idle nodes, but did not fit in an earlier session of the
-// backoff. If the group always fit on idle nodes, another cause prevented its placement, and its backoff continues.
+// endEarly ends the backoff of a group that now fits into the idle resources of nodes. The group must have lacked room
+// in an earlier session of the backoff. If it always fitted, another cause prevented its placement, and its backoff
+// continues.
 func (s *session) endEarly(now time.Time) {
 	former, looks := s.rooms, 0
 	s.rooms = map[string]roomLook{}
@@ -101,9 +102,9 @@ func (s *session) endEarly(now time.Time) {
 	}
 }
 
-// inBackoff returns the groups in a backoff in the order in which the session looks for room for them. Namespaces take turns,
-// so that the groups of one namespace do not use up all looks. In a namespace, the group that has waited longest for a look
-// comes first.
+// inBackoff returns the groups in a backoff in the order in which the session looks for room for them. Namespaces take
+// turns, so that the groups of one namespace do not use up all looks (maxRoomLooks). In a namespace, the group whose
+// last look (former) is longest ago comes first.
 func (s *session) inBackoff(former map[string]roomLook) []*admissionDeadline {
 	groups := slices.DeleteFunc(slices.Collect(maps.Values(s.limits)), func(l *admissionDeadline) bool { return l.until.IsZero() })
 	slices.SortFunc(groups, func(a, b *admissionDeadline) int {

@@ -193,7 +193,8 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	switch {
 	case l.placed(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }):
-		// No timeout: in a backoff, the gang could not be completed, or could not use the nodes reserved for it.
+		// A group with a bound member, or with nodes reserved for one of its gangs, does not time out. In a backoff,
+		// its gangs could not be completed, and could not use the reserved nodes.
 		for _, g := range l.gangs {
 			g.dropLimit()
 		}
@@ -235,7 +236,7 @@ func (l *admissionDeadline) clock(s *session, now time.Time) (limit time.Duratio
 			first, since = g, began
 		}
 	}
-	// The gang waits for resources that are being released, so its waiting time is doubled.
+	// If the gang that was admitted first waits for resources that are being released, the waiting time is doubled.
 	if first != nil && len(first.TaskStatusIndex[api.Pipelined]) > 0 && first.IsPipelined() && limit < 1<<62 {
 		limit *= 2
 	}

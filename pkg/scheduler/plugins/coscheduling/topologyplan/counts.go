@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// counts is the set of numbers of members that may be added to a domain. If irregular is nil, the set has the
-// multiples of step up to most. Otherwise bit n of irregular reports whether the set has n. A set is irregular,
-// for example, if the members already in the domain are not a required multiple.
+// counts is a set of numbers: how many members may be added to a domain. If irregular is nil, the set is regular: it
+// has the multiples of step up to most. Otherwise the set has n if bit n of irregular is 1. A set is irregular, for
+// example, if the gang requires multiples of 4 and the domain already has 3 members.
 type counts struct {
 	step, most int
 	irregular  *big.Int
@@ -25,8 +25,8 @@ func (a counts) has(n int) bool {
 	return n <= a.most && n%a.step == 0
 }
 
-// rank is the key that sorts domains with irregular sets first. Domains with regular sets then take the remaining
-// members.
+// rank is a sort key: domains whose sets are irregular (not just the multiples of a number) come first. The other
+// domains then take the remaining members.
 func (a counts) rank() int {
 	if a.irregular != nil {
 		return 0
@@ -44,8 +44,8 @@ func (a counts) below(n int) int {
 	return max(n, 0)
 }
 
-// multiples returns the numbers in the set that make a multiple of k together with the members already in the domain.
-// The result always has zero.
+// multiples returns the numbers in the set that, added to the number of members already in the domain, make a multiple
+// of k. The result also has zero.
 func (a counts) multiples(k, members, limit int) counts {
 	switch {
 	case k <= 1:
@@ -83,7 +83,7 @@ func (a counts) plus(b counts, limit int) counts {
 	return counts{irregular: sums.And(sums, firstBits(limit+1))}
 }
 
-// bits returns the set as bits: bit n is 1 if the set has n. The bits of a regular set end at limit.
+// bits returns the set as bits: bit n is 1 if the set has n. If the set is regular, the bits end at limit.
 func (a counts) bits(limit int) *big.Int {
 	if a.irregular != nil {
 		return a.irregular

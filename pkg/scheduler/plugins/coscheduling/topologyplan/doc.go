@@ -15,6 +15,7 @@
 //  4. the number of slots in the domain, then in the wider domains around it, fewest first;
 //  5. name.
 //
-// The parts of a domain are filled one after the other. They are ordered by the number of the gang's members, most
-// first, then by slots, most first, then by name.
+// The domains inside a domain are filled one after the other. They are ordered by the number of the gang's members,
+// most first, then by slots, most first, then by name. But domains come before all others if the numbers of members
+// that they can take are not just the multiples of one number.
 package topologyplan

@@ -58,7 +58,7 @@ func (t *DomainTree) inMultiples() string {
 func (t *DomainTree) mostIn(d *domain, wanted int) int { return d.takes.below(min(wanted, t.most)) }
 
 // explainDomain returns the text on how many members the domain can take. If its slots suffice but the required
-// multiples do not allow the wanted members, the text also says how many members each part of the domain takes.
+// multiples do not allow the wanted members, the text also says how many members each child domain takes.
 func (t *DomainTree) explainDomain(d *domain, wanted int) string {
 	most := t.mostIn(d, wanted)
 	text := fmt.Sprintf("%s %d", d.path(), most)
@@ -71,7 +71,8 @@ func (t *DomainTree) explainDomain(d *domain, wanted int) string {
 	return fmt.Sprintf("%s (%s of %d slots)", text, strings.Join(parts, " + "), d.slots)
 }
 
-// named returns the text of each of the first mostNamed domains, and the number of the other domains.
+// named returns what the function tell returns for each of the first mostNamed domains, and the number of the other
+// domains.
 func named(domains []*domain, tell func(*domain) string) []string {
 	var out []string
 	for _, d := range domains[:min(len(domains), mostNamed)] {

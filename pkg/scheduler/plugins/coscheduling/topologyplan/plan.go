@@ -14,8 +14,8 @@ type Share struct {
 	Members int
 }
 
-// Plans yields plans that place now members in a domain that can take wanted members in total, the best plan first.
-// Consecutive nodes of a plan are close to each other in the network.
+// Plans yields plans for as many members as the parameter now says, the best plan first. Each plan is in a domain that
+// can take as many members as wanted says. Consecutive nodes of a plan are close to each other in the network.
 func (t *DomainTree) Plans(wanted, now int) iter.Seq[[]Share] {
 	return func(yield func([]Share) bool) {
 		if now < 1 || wanted < now || wanted > t.most {
@@ -100,8 +100,8 @@ func (t *DomainTree) candidates(level, wanted int) []*domain {
 	return out
 }
 
-// upwards compares two domains of the same level by the value that function of returns for each domain. If the values
-// are equal, it compares the next wider domains around the two domains.
+// upwards compares two domains of the same level by the value that the parameter of returns for each domain. If the
+// values are equal, it compares the next wider domains around the two domains.
 func upwards(l, r *domain, of func(*domain) int) int {
 	for ; l != nil && l != r; l, r = l.parent, r.parent {
 		if order := cmp.Compare(of(l), of(r)); order != 0 {
@@ -111,7 +111,8 @@ func upwards(l, r *domain, of func(*domain) int) int {
 	return 0
 }
 
-// spread returns how many domains the members would use inside d, in the layers where the gang prefers few domains.
+// spread returns how many domains inside d the wanted members would use, in the layers where the gang prefers few
+// domains.
 func (t *DomainTree) spread(d *domain, wanted int) int {
 	var levels []int
 	for i, layer := range t.layers {
@@ -154,9 +155,9 @@ func (t *DomainTree) divide(d *domain, n int, give func(node *domain, n int)) {
 	}
 }
 
-// rests returns, for each child with an irregular set, the numbers of members that all later children can take
-// together. These children come first. A child with a regular set needs no such result, because it simply takes as
-// many members as it can.
+// rests returns a set for each child domain whose set takes is irregular (not just the multiples of a number): how many
+// members all later children can take together. Children with irregular sets come first. Any other child needs no such
+// result, because it simply takes as many members as it can.
 func (t *DomainTree) rests(d *domain) []counts {
 	irregular := 0
 	for irregular < len(d.children) && d.children[irregular].takes.irregular != nil {

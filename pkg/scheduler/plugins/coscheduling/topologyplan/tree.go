@@ -35,8 +35,8 @@ type domain struct {
 	level    int
 	parent   *domain
 	children []*domain
-	// slots is the number of free slots in the domain. Unless takes is irregular, it is rounded down to the largest
-	// number in takes.
+	// slots is the number of free slots in the domain. If the set takes is the multiples of a number, slots is rounded
+	// down to the largest number in takes.
 	slots                  int
 	members, affinityCount int
 	// takes is the set of numbers of members that may be added to the domain.
@@ -92,7 +92,8 @@ func New(layers []Layer, nodes []Node, most int) *DomainTree {
 	return t
 }
 
-// add adds the node to the tree, and the domains that contain it. The nodes must be added in sorted order.
+// add adds the node to the tree, and the domains that contain it. The nodes must be added in the order of their
+// Domains, so that nodes of one domain follow each other.
 func (t *DomainTree) add(root *domain, node *Node) {
 	d := root
 	last := len(t.layers) - 1
@@ -111,7 +112,8 @@ func (t *DomainTree) add(root *domain, node *Node) {
 	d.slots, d.members, d.affinityCount = node.Slots, node.Members, node.AffinityCount
 }
 
-// sum computes the slots, members and possible numbers of further members (takes) of the domain from its children.
+// sum computes slots, members, affinityCount and takes (the possible numbers of further members) of the domain from its
+// children.
 func (t *DomainTree) sum(d *domain) {
 	if d.level == len(t.layers)-1 {
 		d.takes = upTo(d.slots)
@@ -133,8 +135,8 @@ func (t *DomainTree) sum(d *domain) {
 	}
 }
 
-// findRequiredDomain sets requiredDomain to the domain with most of the gang's members, in the layer where the gang
-// must be in one domain. It sets nothing if no member is placed or no layer requires one domain.
+// findRequiredDomain sets requiredDomain to the domain with the largest number of the gang's members, in the layer
+// where the gang must be in one domain. It sets nothing if no member is placed or no layer requires one domain.
 func (t *DomainTree) findRequiredDomain() {
 	level := t.mustLevel()
 	if level == 0 {
