@@ -30,7 +30,8 @@ const (
 // expression is a compiled CEL expression. It is safe for concurrent use.
 type expression struct {
 	text string
-	// variables are the variables that the expression uses. Their objects must be read before the expression is evaluated.
+	// variables are the names of the variables that the expression uses. Their objects must be read before the
+	// expression is evaluated.
 	variables []string
 	program   cel.Program
 	// costLimit is the cost limit of the expression. It also stands for the cost of an evaluation that ended without

@@ -10,9 +10,9 @@ import (
 // sharedReads shares reads of one object among the members of a gang, whose steps run concurrently. The zero value is
 // ready for use.
 //
-// Two rules hold. At most one read of each key is in flight. And a caller only gets the result of a read that began after
-// its call. So a caller does not use a read that is already in flight, because that read may return an older version of
-// the object. All callers that arrive during a read share the next read:
+// Two rules hold. At most one read of each object (key) is in flight. And a caller only gets the result of a read that
+// began after its call. So a caller does not use a read that is already in flight, because that read may return an
+// older version of the object. All callers that arrive during a read share the next read:
 //
 //	first caller ──► read A ──────────┐
 //	second, third caller ──► wait ──► read B, returned to both
@@ -20,11 +20,11 @@ import (
 // A read is cancelled when all its callers have stopped waiting, at the latest at the last of their deadlines.
 type sharedReads struct {
 	mu sync.Mutex
-	// queues has an entry for each key with a read in flight.
+	// queues has an entry for each object, by its key such as "node/n1", that is being read.
 	queues map[string]*keyQueue
 }
 
-// keyQueue is the queue of reads of one key. At most one read waits until the read in flight has ended.
+// keyQueue is the queue of reads of one object. At most one read waits until the read in flight has ended.
 type keyQueue struct {
 	next *sharedRead
 }
@@ -41,8 +41,8 @@ type sharedRead struct {
 	err    error
 }
 
-// get returns the result of a read of the key that began after the call. If the context ends first, it returns the
-// context's error.
+// get returns the result of a read of the object with the key. The read begins after the call of get. If the context
+// ends first, get returns the context's error.
 func (s *sharedReads) get(ctx context.Context, key string, read func(context.Context) (object, error)) (object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -57,7 +57,8 @@ func (s *sharedReads) get(ctx context.Context, key string, read func(context.Con
 	}
 }
 
-// join adds the caller to the next read of the key. It starts that read at once if no read of the key is in flight.
+// join adds the caller to the next read of the object with the key. It starts that read at once if the object is not
+// being read.
 func (s *sharedReads) join(ctx context.Context, key string, read func(context.Context) (object, error)) *sharedRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +94,7 @@ func (s *sharedReads) leave(key string, r *sharedRead) {
 	}
 }
 
-// run runs the reads of the key one after the other, until no read waits to be run.
+// run runs the reads of the object with the key one after the other, first r, until no read waits to be run.
 func (s *sharedReads) run(key string, r *sharedRead) {
 	for r != nil {
 		r.object, r.err = r.read(r.ctx)
@@ -103,7 +104,8 @@ func (s *sharedReads) run(key string, r *sharedRead) {
 	}
 }
 
-// pop returns the read of the key that waits to be run. If none waits, it removes the queue of the key and returns nil.
+// pop returns the read that waits to be run for the object with the key. If none waits, it removes the queue of the key
+// and returns nil.
 func (s *sharedReads) pop(key string) *sharedRead {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -30,8 +30,8 @@ func (s *session) podsPreferred(p *pod) bool {
 	return p.prefersPods || p.malformedAffinity || s.preferences.concern(p.Pod)
 }
 
-// placed must be called when the pod was added to or removed from a node. If the pod has preferred terms, all terms
-// are read again later.
+// placed must be called when the pod was added to or removed from a node. If the pod has preferred affinity or
+// anti-affinity to pods, the terms of all pods are read again later.
 func (f *preferences) placed(p *v1.Pod) { f.stale = f.stale || prefersPods(p) }
 
 // concern reports whether a preferred term of a pod on a node selects pod p. It may return true although the term

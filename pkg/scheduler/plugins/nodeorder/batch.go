@@ -46,7 +46,7 @@ func (s *session) batchNodeOrder(task *api.TaskInfo, candidates []*api.NodeInfo)
 	return scores, nil
 }
 
-// add returns scores plus more times weight. It stores the result in more.
+// add returns, for each node, its number in scores plus weight times its number in more. It stores the result in more.
 func add(scores, more []int64, weight int) []int64 {
 	for i := range more {
 		more[i] *= int64(weight)

@@ -5,7 +5,7 @@
 //
 // Upstream's plugin calls Kubernetes' scoring plugins for each pair of task and node. These add up the pod's requests
 // each time. This package computes values that depend only on the pod once (pod.go). It computes the score of a
-// single node from the node's sums in the session (node.go). It computes scores that compare nodes from all
+// single node from the sums of the requests on the node (node.go). It computes scores that compare nodes from all
 // candidates (batch.go, spread.go).
 //
 // In rare cases, the package calls upstream's own plugin, which it builds at its first use: for pods with

@@ -28,7 +28,7 @@ func (s *spread) defaultSelector(p *v1.Pod) labels.Selector {
 		core.ReplicationControllers().Lister(), apps.ReplicaSets().Lister(), apps.StatefulSets().Lister())
 }
 
-// maySelectPods reports whether Kubernetes' helper uses selectors of the controller's kind.
+// maySelectPods reports whether helper.DefaultSelector of Kubernetes uses selectors of the controller's kind.
 func maySelectPods(controller *metav1.OwnerReference) bool {
 	if controller == nil {
 		return false

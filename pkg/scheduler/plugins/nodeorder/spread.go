@@ -39,15 +39,14 @@ const (
 	zoneScore = 5 - 1
 )
 
-// spread holds the data of a session for scores by topology spread. (Kubernetes: PodTopologySpread, system
-// defaulting.)
+// spread holds the data of a session for scores by topology spread. (Kubernetes: PodTopologySpread, system defaulting.)
 //
 // The default constraints apply to a pod without constraints of its own, if a Service or its ReplicaSet,
 // ReplicationController or StatefulSet selects the pod. For example, each Volcano Job with the svc plugin has such a
 // Service.
 //
-// Upstream scores candidates without their pods, so pods on the same host do not count. A node's score depends only
-// on the pods in its zone, and on whether it has the labels for zone and hostname.
+// Upstream gives Kubernetes' plugin the candidates without the pods on them, so pods on the same host do not count. A
+// node's score depends only on the pods in its zone, and on whether it has the labels for zone and hostname.
 type spread struct {
 	// nodes are the session's nodes, by name.
 	nodes   map[string]fwk.NodeInfo
@@ -117,7 +116,7 @@ func (s *session) classify(p *v1.Pod) podSpread {
 }
 
 // spreadUncacheable reports whether the pod's spread score on a node depends on pods of other nodes. A constraint by
-// hostname does not depend on them, because pods on the same host do not count.
+// hostname does not make it depend on them, because upstream counts no pods for such a constraint.
 func (s *session) spreadUncacheable(p *v1.Pod) bool {
 	switch s.classify(p).kind {
 	case spreadOverZones:

@@ -22,7 +22,7 @@ type tally struct {
 
 	nodes map[string]int64
 	zones map[string]int64 // number of pods by zone; "" for nodes without a zone
-	// seen is how many entries of spread.changed this tally already includes.
+	// seen is how many entries of spread.changed (the nodes whose pods have changed) this tally already includes.
 	seen int
 }
 
