@@ -34,13 +34,13 @@ type likeMembers struct {
 func membersOf(l *admissionDeadline, looks *int) (kinds []likeMembers, enough bool) {
 	var tasks []*api.TaskInfo
 	for _, g := range l.gangs {
-		pending := len(g.TaskStatusIndex[api.Pending])
-		*looks += pending
-		if pending < int(g.MinAvailable) {
+		*looks += len(g.TaskStatusIndex[api.Pending])
+		members := needed(g.JobInfo)
+		if len(members) < int(g.MinAvailable) {
 			return nil, false
 		}
 		if g.MinAvailable > 0 {
-			tasks = append(tasks, needed(g.JobInfo)...)
+			tasks = append(tasks, members...)
 		}
 	}
 	slices.SortStableFunc(tasks, func(a, b *api.TaskInfo) int { return compareSizes(b.InitResreq, a.InitResreq) })
@@ -65,6 +65,9 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	for _, node := range s.ssn.Nodes {
 		if len(kinds) == 0 {
 			break
+		}
+		if !healthy(node) {
+			continue
 		}
 		idle := node.Idle.Clone()
 		for i := range kinds {
