@@ -20,9 +20,10 @@ import (
 // relies on the refusal would wrongly exclude the node.
 type reserves struct {
 	ssn *framework.Session
-	// of are the scarce resources; empty if nothing is reserved.
+	// The field of has the scarce resources; it is empty if nothing is reserved.
 	of []v1.ResourceName
-	// shrink reports, by job, whether a pending task requests a scarce resource.
+	// shrink reports, by job, whether a pending task of the job requests a scarce resource, so that placing it shrinks
+	// the reserves.
 	shrink map[api.JobID]bool
 }
 
