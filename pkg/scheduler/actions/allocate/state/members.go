@@ -13,11 +13,12 @@ type MemberNodes struct {
 	// Nodes are in the order in which members were placed, without duplicates.
 	Nodes []int32
 	Known map[int32]bool
-	// sets caches the results of In.
+	// sets caches, for each set of nodes, whether a member is on one of its nodes (method In).
 	sets map[*nodeset.Set]presence
 }
 
-// presence caches whether one of the first nodes of MemberNodes.Nodes is in a set. asked is the number of these nodes.
+// presence caches whether a member is on a node of a set. asked is how many entries of MemberNodes.Nodes, from the
+// first on, were looked up in the set.
 type presence struct {
 	asked int
 	some  bool
