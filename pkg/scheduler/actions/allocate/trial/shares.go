@@ -49,8 +49,8 @@ func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (Part
 	return p.end(stillPending(s.attempt.Pending.Tasks[s.SubJob.UID])), SharesShortfall{}
 }
 
-// CountOnNode returns how many of the tasks the node takes, at most most. It places them and takes them back, because some
-// plugins' filter results depend on the other tasks of the node.
+// CountOnNode returns how many of the tasks the node takes, but not more than the parameter most. It places them and
+// takes them back, because some plugins' filter results depend on the other tasks of the node.
 func CountOnNode(s *Part, node int32, most int) int {
 	p := newPlacer(s)
 	left, _ := p.fillNode(s.Tasks, node, most)
@@ -58,8 +58,8 @@ func CountOnNode(s *Part, node int32, most int) int {
 	return len(s.Tasks) - len(left)
 }
 
-// fillNode places up to most of the tasks on the node, and returns the tasks that it did not place. It stops at a task
-// that the queue refuses.
+// fillNode places tasks on the node, but not more than the parameter most, and returns the tasks that it did not place.
+// It stops at a task that the queue refuses.
 func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo, queueRefused bool) {
 	refused := map[*feasible.TaskClass]bool{}
 	for i, task := range tasks {
