@@ -14,11 +14,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// rooms holds the rooms of gangs that wait for their victims to terminate. The room of a gang is the part of its
-// queue's resources that its victims still use. The gang may be placed in its room, so that it need not wait for the
-// last victim. For all other gangs, queues count the larger of two amounts: the resources that the victims use, and
-// the resources that the gang already holds. Otherwise a tenant could run any number of pods in its queue by evicting
-// each pod with the next pod.
+// rooms holds the rooms of gangs that wait for their victims to terminate. The room of a gang is the amount of
+// resources that its victims still use in their queues. The gang may be placed in its room, so that it need not wait
+// for the last victim. For all other gangs, queues count the larger of two amounts: the resources that the victims use,
+// and the resources that the gang already holds. Otherwise a tenant could run any number of pods in its queue by
+// evicting each pod with the next pod.
 //
 // The gang is bound while its victims still run only if the capability of its queue suffices for both.
 type rooms struct {
@@ -29,13 +29,13 @@ type rooms struct {
 	// taken is, for each queue, how much the victims of all rooms use beyond the resources that the gangs of the
 	// rooms hold.
 	taken map[api.QueueID]*api.Resource
-	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set
-	// while allocatable or ready calls these plugins. The nested call of allocatable then returns at once, which ends
-	// the recursion.
+	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set while
+	// the method allocatable or the method ready calls these plugins. The nested call of allocatable then returns at
+	// once, which ends the recursion.
 	tiers  []conf.Tier
 	asking bool
-	// binding is set while ready asks the plugins whether a gang may be bound. The gang's victims then count, because
-	// they have not terminated.
+	// binding is set while the method ready asks the plugins whether a gang may be bound. The gang's victims then
+	// count, because they have not terminated.
 	binding bool
 }
 
@@ -118,8 +118,8 @@ func newRoom() *room {
 	return &room{victims: map[api.QueueID]*api.Resource{}, held: map[api.QueueID]*api.Resource{}, taken: map[api.QueueID]*api.Resource{}}
 }
 
-// fill adds to own the victims of the gang, and the gang's nominees that already hold nodes. own is the room of the
-// gang. A victim of several gangs is counted only for the gang that countedFor names.
+// fill adds to own, the room of the gang, the victims of the gang, and the gang's nominees that already hold nodes. A
+// victim of several gangs is counted only for the gang that countedFor names.
 func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.TaskID]api.JobID) {
 	for pod, of := range c.victims {
 		if countedFor[pod] != gang.UID {
@@ -138,8 +138,8 @@ func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.
 	}
 }
 
-// count changes the sums of all queues that count tasks of the given queue. change adds the task's request to a sum
-// or subtracts it.
+// count changes the sums of requests of all queues that count tasks of the given queue: the queue and its ancestors.
+// change adds the task's request to a sum or subtracts it.
 func (r *rooms) count(sums map[api.QueueID]*api.Resource, queue api.QueueID, task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	for _, id := range r.ssn.QueueUse.Levels(queue) {
 		change(sumOf(sums, id), task.Resreq)
@@ -223,7 +223,8 @@ func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	asking := r.asking
 	r.asking, r.binding = true, true
 	defer func() { r.asking, r.binding = asking, false }()
-	// Exceeds compares only requests with the capability. Plugins may also limit other amounts, such as devices.
+	// The method Exceeds compares only requests with the capability. Plugins may also limit other amounts, such as
+	// devices, so they are asked, too.
 	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) })
 	return admits
 }
@@ -240,7 +241,7 @@ func (r *rooms) own(job *api.JobInfo) (own []*room) {
 }
 
 // leaving returns the victims of the task's gang and of the gangs that are placed together with it. It returns none
-// while ready asks the plugins, because the victims still use their resources.
+// while the method ready asks the plugins, because the victims still use their resources.
 func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
 	if job := r.ssn.Jobs[task.Job]; job != nil && !r.binding {
 		for _, room := range r.own(job) {
