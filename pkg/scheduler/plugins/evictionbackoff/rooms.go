@@ -24,10 +24,11 @@ import (
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room
-	// nominees are the nominees (claim.nominees) of all gangs with a room.
+	// nominees are the nominees of all gangs with a room: the tasks to be placed once the victims have terminated
+	// (claim.nominees).
 	nominees map[api.TaskID]bool
-	// taken is, for each queue, how much the victims of all rooms use beyond the resources that the gangs of the
-	// rooms hold.
+	// taken is, for each queue, how much the victims of all gangs with a room use beyond the resources that these gangs
+	// hold.
 	taken map[api.QueueID]*api.Resource
 	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set while
 	// the method allocatable or the method ready calls these plugins. The nested call of allocatable then returns at
@@ -39,8 +40,8 @@ type rooms struct {
 	binding bool
 }
 
-// room has the amounts of resources for one gang, or for all gangs that have a victim in common. Each amount is kept
-// for each queue that counts it: the queue of the pods and its ancestors.
+// room counts the resources of the victims of one gang, or of all gangs that have a victim in common. Each amount is
+// kept for each queue that counts it: the queue of the pods and its ancestors.
 type room struct {
 	// victims are the resources that the victims use. held are the resources that the gangs' nominees already hold.
 	// taken is by how much victims exceeds held.
@@ -49,8 +50,8 @@ type room struct {
 	leaving []*api.TaskInfo
 }
 
-// openRooms makes a room for each gang whose claim has not expired. In this session, queues then no longer count the
-// victims of these gangs. For other gangs, the rooms count instead.
+// openRooms makes a room for each gang whose claim on its victims' resources has not expired. In this session, queues
+// then no longer count the victims of these gangs. For other gangs, the rooms count instead.
 func (p *plugin) openRooms(ssn *framework.Session) {
 	r := &rooms{ssn: ssn, of: map[api.JobID]*room{}, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{}, tiers: ssn.Tiers}
 	now, shared := time.Now(), sharers{}
@@ -84,7 +85,8 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 	})
 }
 
-// sharers groups gangs with claims. Gangs that have a victim in common share a room.
+// sharers groups gangs with claims. Gangs that have a victim in common share a room: each may use the resources of that
+// victim.
 type sharers struct {
 	// with is, for each gang, another gang with which it shares a room, or the gang itself. of is, for each victim, a
 	// gang that evicted it.
@@ -202,9 +204,9 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	return admits
 }
 
-// ready reports whether the job's placed tasks fit into the capability of the queue together with the job's own
-// victims and the rooms of other gangs. Without this check, a tenant could run a gang on other nodes while its
-// victims still run, and use up to twice the capability.
+// ready reports whether the job's placed tasks fit into the capability of the queue, together with the job's own
+// victims and the rooms of other gangs: the resources of their victims that the gangs do not hold yet. Without this
+// check, a tenant could run a gang on other nodes while its victims still run, and use up to twice the capability.
 func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	queue, own, placed := r.ssn.Queues[job.Queue], r.own(job), slices.Collect(maps.Values(job.TaskStatusIndex[api.Allocated]))
 	if len(own) == 0 || len(placed) == 0 || queue == nil {
@@ -229,7 +231,8 @@ func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	return admits
 }
 
-// own returns the rooms of the job and of the gangs that are placed together with it.
+// own returns the rooms of the job and of the gangs that are placed together with it. A room counts the resources of a
+// gang's victims.
 func (r *rooms) own(job *api.JobInfo) (own []*room) {
 	companions, _ := framework.Companions(r.ssn.Jobs, r.ssn.Placements.GangGroup(job))
 	for _, gang := range append(companions, job) {
@@ -251,8 +254,8 @@ func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
 	return victims
 }
 
-// others returns, for each queue that counts tasks of the given queue, the resources that the rooms of other gangs
-// add. Gangs that are placed together with the job are not included.
+// others returns, for each queue that counts tasks of the given queue, the rooms of other gangs: the resources of their
+// victims that the gangs do not hold yet. Gangs that are placed together with the job are not included.
 func (r *rooms) others(queue *api.QueueInfo, job *api.JobInfo) map[api.QueueID]*api.Resource {
 	own, others := r.own(job), map[api.QueueID]*api.Resource{}
 	for _, id := range r.ssn.QueueUse.Levels(queue.UID) {
