@@ -75,16 +75,16 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is the task that is passed to plugins with PerJob filter results. The results for it apply to all
-// tasks of its class in jobs with the same key.
+// representative is the task that is passed to plugins whose results apply to some jobs only (PerJob). The results for
+// it apply to all tasks of its class in jobs that share these results.
 type representative struct {
 	task *api.TaskInfo
 	// err is the error of the task's pre-predicate.
 	err error
 }
 
-// representativeOf returns the representative of the task's class for jobs with this key. On the first call for the key,
-// the task becomes the representative.
+// representativeOf returns the representative of the task's class for the jobs that share PerJob results under this
+// key. On the first call for the key, the task becomes the representative.
 func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *representative {
 	if r, ok := c.representatives[jobKey]; ok {
 		return r

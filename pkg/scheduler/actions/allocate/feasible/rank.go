@@ -59,7 +59,7 @@ type rankHeap struct {
 	// set's Nodes, its index in places; -1 if the node is not in the heap.
 	places []int32
 	entry  []int32
-	// rank is the rank of each node, by its index in the set's Nodes.
+	// rank is the sort key of each node (type rank), by the node's index in the set's Nodes.
 	rank []rank
 }
 

@@ -124,7 +124,7 @@ func (x *Index) Releases(s *Set) bool {
 	return false
 }
 
-// LargestNode returns, for each resource, the largest amount that a node has.
+// LargestNode returns, for each resource, the largest allocatable amount of a node.
 func (x *Index) LargestNode() *api.Resource {
 	if x.largest == nil {
 		x.largest = api.EmptyResource()

@@ -10,7 +10,7 @@ import (
 
 // MemberNodes are the nodes that have members of a job.
 type MemberNodes struct {
-	// Nodes are in the order in which members were placed, without duplicates.
+	// Nodes are the nodes with members, without duplicates. Nodes of members that are placed later are appended.
 	Nodes []int32
 	Known map[int32]bool
 	// sets caches, for each set of nodes, whether a member is on one of its nodes (method In).

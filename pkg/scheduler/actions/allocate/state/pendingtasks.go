@@ -156,8 +156,8 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 }
 
 // sortTasks sorts tasks by the session's task order. The fallback of this order in upstream is slow for each pair of
-// tasks, and inconsistent if only some names end in a number. So tasks are first sorted by priority, number and
-// creation time, and then by the session only if its order differs.
+// tasks, and inconsistent if only some names end in a number. So tasks are first sorted by priority, the number at the
+// end of their name, and creation time. They are then sorted by the session only if its order differs.
 func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return

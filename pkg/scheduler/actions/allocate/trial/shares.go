@@ -9,7 +9,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// SharesShortfall says how far a trial came that failed to place all tasks by a plan of shares (TryShares).
+// SharesShortfall says how far a trial came that failed to place all tasks by a plan of how many tasks each node takes
+// (TryShares).
 type SharesShortfall struct {
 	// Took is, for each node that took fewer tasks than planned, how many it took.
 	Took map[string]int
