@@ -15,8 +15,8 @@ import (
 // Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
 // need not be computed again.
 type Nodes struct {
-	// nodes are the records of the session's nodes, by node number: the node's position in the order of names. former
-	// are the records of the last session.
+	// nodes have the data kept about the session's nodes, by node number: the node's position in the order of names.
+	// former have the data of the last session.
 	nodes, former []nodeRecord
 	// infos are the NodeInfos of the records, in the same order.
 	infos []*api.NodeInfo

@@ -48,7 +48,7 @@ type layers struct {
 	overNetwork bool
 	// ownFilters are the plugins of this project with a predicate of their own for the tasks of the class.
 	ownFilters []string
-	// perJobPlugins are the plugins of cachedPerJob.
+	// perJobPlugins are the plugins whose results apply to some jobs only (cachedPerJob).
 	perJobPlugins []string
 	// signature identifies the layers: it has one letter for the layer of each plugin in layering.plugins, in conf
 	// order.
