@@ -15,8 +15,8 @@ import (
 type jobQueue struct {
 	// first is the plugins' job order: it reports whether the left job goes before the right one.
 	first func(l, r any) bool
-	// ask calls sort, which sorts the jobs by the function first. While sort runs, ask may disable plugins that treat
-	// all of the jobs as equal, because their comparisons are slow.
+	// ask calls sort, which sorts the jobs in the order of the field first. While sort runs, ask may disable plugins
+	// that treat all of the jobs as equal, because their comparisons are slow.
 	ask func(jobs []*api.JobInfo, sort func())
 	// jobs are the queue's jobs. The first call of pop sorts them and sets sorted.
 	jobs   []*api.JobInfo

@@ -16,7 +16,7 @@ func (s *scheduler) placeJobs() {
 	q := s.waiting
 	for _, job := range q.first {
 		if s.run.Session.Overused(s.run.Session.Queues[job.Queue]) {
-			q.jobs[job.Queue].push(job.JobInfo) // explainOverused then records why the job waits
+			q.jobs[job.Queue].push(job.JobInfo) // the job stays in its queue, where explainOverused records why it waits
 			continue
 		}
 		s.run.Session.SetCurrentJob(job.UID)

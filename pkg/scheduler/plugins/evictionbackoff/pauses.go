@@ -10,11 +10,11 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// pauses keeps preempt and reclaim from nodes where resources are being released, for paused gangs. allocate places a
-// paused gang on idle resources only (framework.Pauses), so it would not place the gang's members on such nodes.
-// Other gangs would then get the resources of pods that were evicted for members on other nodes. And a member that
-// evicted a pod on such a node would hold other released resources until that pod has terminated. Nodes of the gang's
-// own victims are still allowed.
+// pauses keeps preempt and reclaim from nodes where resources are being released, for paused gangs: gangs whose
+// namespaces have held idle resources for too long (framework.Pauses). allocate places a paused gang on idle resources
+// only, so it would not place the gang's members on such nodes. Other gangs would then get the resources of pods that
+// were evicted for members on other nodes. And a member that evicted a pod on such a node would hold other released
+// resources until that pod has terminated. Nodes of the gang's own victims are still allowed.
 type pauses struct {
 	ssn *framework.Session
 	of  *plugin

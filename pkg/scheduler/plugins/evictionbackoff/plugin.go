@@ -10,10 +10,11 @@
 //     should have terminated.
 //   - A gang that evicted pods pauses before it evicts again, twice as long each time, until it is placed.
 //   - A queue that lost pods pauses in the same way before it reclaims from other queues.
-//   - The evictions for a gang are cancelled if its gang group would still not fit, or if the gang is paused and would hold
-//     idle resources. The gang then pauses in the same way.
+//   - The evictions for a gang are cancelled if its gang group would still not fit, or if the gang would hold idle resources
+//     although its namespace has held some for too long (framework.Pauses). The gang then pauses in the same way.
 //   - For all gangs except the one that evicted them, victims count in their queue until they have terminated: see [rooms].
-//   - A paused gang uses no node where resources are being released, except the nodes of its own victims: see [pauses].
+//   - A gang whose namespace has held idle resources for too long uses no node where resources are being released, except
+//     the nodes of its own victims: see [pauses].
 //
 // In a cycle, an action searches for victims for the gangs of one namespace for at most a tenth of a second, plus one
 // gang's search. The gangs of a namespace take turns: see [turns].
@@ -152,8 +153,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	})
 }
 
-// OnSessionClose starts a pause for each gang whose evictions were cancelled. The evictions would not have let the
-// gang be placed, or the gang would have held idle resources.
+// OnSessionClose starts a pause for each gang whose evictions were cancelled. The evictions would not have let the gang
+// be placed, or the gang would have held idle resources, which its namespace has done for too long.
 func (p *plugin) OnSessionClose(ssn *framework.Session) {
 	p.searches.end()
 	p.ssn = nil

@@ -14,33 +14,34 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// rooms holds the rooms of gangs that wait for their victims to terminate. The room of a gang is the part of its
-// queue's resources that its victims still use. The gang may be placed in its room, so that it need not wait for the
-// last victim. For all other gangs, queues count the larger of two amounts: the resources that the victims use, and
-// the resources that the gang already holds. Otherwise a tenant could run any number of pods in its queue by evicting
-// each pod with the next pod.
+// rooms holds the rooms of gangs that wait for their victims to terminate. The room of a gang is the amount of
+// resources that its victims still use in their queues. The gang may be placed in its room, so that it need not wait
+// for the last victim. For all other gangs, queues count the larger of two amounts: the resources that the victims use,
+// and the resources that the gang already holds. Otherwise a tenant could run any number of pods in its queue by
+// evicting each pod with the next pod.
 //
 // The gang is bound while its victims still run only if the capability of its queue suffices for both.
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room
-	// nominees are the nominees (claim.nominees) of all gangs with a room.
+	// nominees are the nominees of all gangs with a room: the tasks to be placed once the victims have terminated
+	// (claim.nominees).
 	nominees map[api.TaskID]bool
-	// taken is, for each queue, how much the victims of all rooms use beyond the resources that the gangs of the
-	// rooms hold.
+	// taken is, for each queue, how much the victims of all gangs with a room use beyond the resources that these gangs
+	// hold.
 	taken map[api.QueueID]*api.Resource
-	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set
-	// while allocatable or ready calls these plugins. The nested call of allocatable then returns at once, which ends
-	// the recursion.
+	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set while
+	// the method allocatable or the method ready calls these plugins. The nested call of allocatable then returns at
+	// once, which ends the recursion.
 	tiers  []conf.Tier
 	asking bool
-	// binding is set while ready asks the plugins whether a gang may be bound. The gang's victims then count, because
-	// they have not terminated.
+	// binding is set while the method ready asks the plugins whether a gang may be bound. The gang's victims then
+	// count, because they have not terminated.
 	binding bool
 }
 
-// room has the amounts of resources for one gang, or for all gangs that have a victim in common. Each amount is kept
-// for each queue that counts it: the queue of the pods and its ancestors.
+// room counts the resources of the victims of one gang, or of all gangs that have a victim in common. Each amount is
+// kept for each queue that counts it: the queue of the pods and its ancestors.
 type room struct {
 	// victims are the resources that the victims use. held are the resources that the gangs' nominees already hold.
 	// taken is by how much victims exceeds held.
@@ -49,8 +50,8 @@ type room struct {
 	leaving []*api.TaskInfo
 }
 
-// openRooms makes a room for each gang whose claim has not expired. In this session, queues then no longer count the
-// victims of these gangs. For other gangs, the rooms count instead.
+// openRooms makes a room for each gang whose claim on its victims' resources has not expired. In this session, queues
+// then no longer count the victims of these gangs. For other gangs, the rooms count instead.
 func (p *plugin) openRooms(ssn *framework.Session) {
 	r := &rooms{ssn: ssn, of: map[api.JobID]*room{}, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{}, tiers: ssn.Tiers}
 	now, shared := time.Now(), sharers{}
@@ -84,7 +85,8 @@ func (p *plugin) openRooms(ssn *framework.Session) {
 	})
 }
 
-// sharers groups gangs with claims. Gangs that have a victim in common share a room.
+// sharers groups gangs with claims. Gangs that have a victim in common share a room: each may use the resources of that
+// victim.
 type sharers struct {
 	// with is, for each gang, another gang with which it shares a room, or the gang itself. of is, for each victim, a
 	// gang that evicted it.
@@ -118,8 +120,8 @@ func newRoom() *room {
 	return &room{victims: map[api.QueueID]*api.Resource{}, held: map[api.QueueID]*api.Resource{}, taken: map[api.QueueID]*api.Resource{}}
 }
 
-// fill adds to own the victims of the gang, and the gang's nominees that already hold nodes. own is the room of the
-// gang. A victim of several gangs is counted only for the gang that countedFor names.
+// fill adds to own, the room of the gang, the victims of the gang, and the gang's nominees that already hold nodes. A
+// victim of several gangs is counted only for the gang that countedFor names.
 func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.TaskID]api.JobID) {
 	for pod, of := range c.victims {
 		if countedFor[pod] != gang.UID {
@@ -138,8 +140,8 @@ func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.
 	}
 }
 
-// count changes the sums of all queues that count tasks of the given queue. change adds the task's request to a sum
-// or subtracts it.
+// count changes the sums of requests of all queues that count tasks of the given queue: the queue and its ancestors.
+// change adds the task's request to a sum or subtracts it.
 func (r *rooms) count(sums map[api.QueueID]*api.Resource, queue api.QueueID, task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	for _, id := range r.ssn.QueueUse.Levels(queue) {
 		change(sumOf(sums, id), task.Resreq)
@@ -202,9 +204,9 @@ func (r *rooms) allocatable(queue *api.QueueInfo, task *api.TaskInfo) bool {
 	return admits
 }
 
-// ready reports whether the job's placed tasks fit into the capability of the queue together with the job's own
-// victims and the rooms of other gangs. Without this check, a tenant could run a gang on other nodes while its
-// victims still run, and use up to twice the capability.
+// ready reports whether the job's placed tasks fit into the capability of the queue, together with the job's own
+// victims and the rooms of other gangs: the resources of their victims that the gangs do not hold yet. Without this
+// check, a tenant could run a gang on other nodes while its victims still run, and use up to twice the capability.
 func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	queue, own, placed := r.ssn.Queues[job.Queue], r.own(job), slices.Collect(maps.Values(job.TaskStatusIndex[api.Allocated]))
 	if len(own) == 0 || len(placed) == 0 || queue == nil {
@@ -223,12 +225,14 @@ func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	asking := r.asking
 	r.asking, r.binding = true, true
 	defer func() { r.asking, r.binding = asking, false }()
-	// Exceeds compares only requests with the capability. Plugins may also limit other amounts, such as devices.
+	// The method Exceeds compares only requests with the capability. Plugins may also limit other amounts, such as
+	// devices, so they are asked, too.
 	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) })
 	return admits
 }
 
-// own returns the rooms of the job and of the gangs that are placed together with it.
+// own returns the rooms of the job and of the gangs that are placed together with it. A room counts the resources of a
+// gang's victims.
 func (r *rooms) own(job *api.JobInfo) (own []*room) {
 	companions, _ := framework.Companions(r.ssn.Jobs, r.ssn.Placements.GangGroup(job))
 	for _, gang := range append(companions, job) {
@@ -240,7 +244,7 @@ func (r *rooms) own(job *api.JobInfo) (own []*room) {
 }
 
 // leaving returns the victims of the task's gang and of the gangs that are placed together with it. It returns none
-// while ready asks the plugins, because the victims still use their resources.
+// while the method ready asks the plugins, because the victims still use their resources.
 func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
 	if job := r.ssn.Jobs[task.Job]; job != nil && !r.binding {
 		for _, room := range r.own(job) {
@@ -250,8 +254,8 @@ func (r *rooms) leaving(task *api.TaskInfo) (victims []*api.TaskInfo) {
 	return victims
 }
 
-// others returns, for each queue that counts tasks of the given queue, the resources that the rooms of other gangs
-// add. Gangs that are placed together with the job are not included.
+// others returns, for each queue that counts tasks of the given queue, the rooms of other gangs: the resources of their
+// victims that the gangs do not hold yet. Gangs that are placed together with the job are not included.
 func (r *rooms) others(queue *api.QueueInfo, job *api.JobInfo) map[api.QueueID]*api.Resource {
 	own, others := r.own(job), map[api.QueueID]*api.Resource{}
 	for _, id := range r.ssn.QueueUse.Levels(queue.UID) {

@@ -25,7 +25,7 @@ var errWaitsForTurn = errors.New("the time of this cycle to search for pods to e
 type round struct{ action, namespace string }
 
 // turns lets the gangs of a namespace take turns. A gang whose search was postponed to the next cycle searches before
-// gangs that have already had their search in the same round.
+// gangs that have already had their search in the same round, which has one search for each gang.
 type turns struct {
 	// searched has, for each unfinished round, the keys (searchKey) of the gangs that have had their search for
 	// victims.

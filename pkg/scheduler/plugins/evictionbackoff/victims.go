@@ -16,8 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// perRank is the difference in score between two nodes that differ by one rank in their cost of preemption. It
-// exceeds the sum of all other scores of a node, so that the cost decides.
+// perRank is the difference in score between two nodes whose costs of preemption (number and priority of victims) are
+// neighbors in the order of costs. It exceeds the sum of all other scores of a node, so that the cost decides.
 const perRank = 1e6
 
 // victims makes preempt and reclaim evict as few pods as possible. Upstream evicts tasks of a node, from the lowest

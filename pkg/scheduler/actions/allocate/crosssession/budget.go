@@ -57,22 +57,22 @@ type Budget struct {
 	// gets its turn.
 	gangGroups map[string]*waitingGangGroup
 	asked      int
-	// served is when each namespace with waiting gang groups had its last turn, by the clock asked. For a namespace
-	// that had no turn yet, it is when the namespace began to wait. A namespace without waiting gang groups is dropped,
-	// so it is behind all others when it waits again.
+	// served is when each namespace with waiting gang groups had its last turn, in the logical time asked. For a
+	// namespace that had no turn yet, it is when the namespace began to wait. A namespace without waiting gang groups
+	// is dropped, so it is behind all others when it waits again.
 	served map[string]int
 }
 
 // waitingGangGroup is a gang group, or a gang without a gang group, that waits for a turn. since is when it began to
-// wait or had its last turn, by the clock Budget.asked.
+// wait or had its last turn, in the logical time Budget.asked.
 type waitingGangGroup struct {
 	since     int
 	namespace string
 	searches  map[Search]*waitingSearch
 }
 
-// waitingSearch is a search that waits for a turn. since is when the search began to wait, by the clock Budget.asked.
-// asked is the session in which the search last asked for steps.
+// waitingSearch is a search that waits for a turn. since is when the search began to wait, in the logical time
+// Budget.asked. asked is the session in which the search last asked for steps.
 type waitingSearch struct{ since, asked int }
 
 // beginSession starts a session with the given number of steps, and chooses the search whose turn it is. That search no
@@ -131,7 +131,7 @@ func (b *Budget) fairShare(of Search, searches int) int {
 	return max(0, min(maxPackingSteps, left/max(searches, 1)))
 }
 
-// Open reports whether AcquireAll would give steps to the search.
+// Open reports whether the search may take steps now: steps remain in the session, or it is the search's turn.
 func (b *Budget) Open(of Search) bool { return b.Left > 0 || b.Next != nil && *b.Next == of }
 
 // AcquireAll takes the steps from the budget for a search that cannot be made with fewer steps. It succeeds while any

@@ -20,8 +20,9 @@ type Cache struct {
 	Seed maphash.Seed
 	// Tasks caches data about tasks, such as class keys, for package feasible.
 	Tasks *feasible.FactCache
-	// solutions are the answers to packing problems, by a hash of the problem's numbers, and the records of
-	// RecordFailed. They were found or used in this session. former are the solutions of the last session.
+	// solutions are the answers to packing problems, by a hash of the problem's numbers. They also have an entry
+	// without an answer for each failed way to place tasks (RecordFailed). All were found or used in this session.
+	// former are the solutions of the last session.
 	solutions, former map[uint64]Solution
 	// Packing is the budget of searches for packing plans. Orders is the budget of further trials after a first trial of
 	// a gang has failed, such as trials of other orders of its tasks.
@@ -96,7 +97,8 @@ type Solution struct {
 	steps int
 }
 
-// lookup returns the solution with the key, from this session or the last one.
+// lookup returns the solution with the key, from this session or the last one. The key is a hash of a packing problem,
+// or of a failed way to place tasks.
 func (m *Cache) lookup(key uint64) (Solution, bool) {
 	found, ok := m.solutions[key]
 	if !ok {
@@ -119,10 +121,10 @@ func (m *Cache) Refute(problem *packing.Problem) packing.Answer {
 	return found.Answer
 }
 
-// Solve looks for a packing plan for the problem, first in the cache. of identifies the search. The remaining steps are
-// divided among the job's remaining searches; searches is their number. The problem's nodes must be in the order of
-// their keys, so that a plan is valid for each problem with the same key. Solve returns false if the session's steps
-// did not suffice for a complete search.
+// Solve looks for a packing plan for the problem, first in the cache. The parameter of identifies the search. The
+// remaining steps are divided among the job's remaining searches; searches is their number. The problem's nodes must be
+// sorted by packing.Node.Key. A plan is then valid for each problem that differs only in the order of its nodes. Solve
+// returns false if the session's steps did not suffice for a complete search.
 func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Solution, bool) {
 	key := maphash.String(m.Seed, "solve "+problem.Key())
 	found, ok := m.lookup(key)
@@ -153,7 +155,8 @@ const (
 	AnyWay      Way = "any"
 )
 
-// HasFailed reports whether RecordFailed was called for the way and the key, in this session or in the last one.
+// HasFailed reports whether RecordFailed recorded, in this session or the last one, that the way fails for the tasks
+// and nodes that the key describes.
 func (m *Cache) HasFailed(in Way, key string) bool {
 	_, useless := m.lookup(m.failureKey(in, key))
 	return useless

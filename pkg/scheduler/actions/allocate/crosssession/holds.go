@@ -20,7 +20,8 @@ import (
 // resources without limit, by evicting a pod of its own for one gang after the other.
 const (
 	holdsFor = 5 * time.Minute
-	// drainsIn is the ratio of the time that the bucket takes to drain to the time that filled it.
+	// drainsIn is the ratio of the time in which a namespace's leaky bucket (see above) drains to the time that filled
+	// it.
 	drainsIn = 4
 	pause    = drainsIn * holdsFor
 )
@@ -34,19 +35,22 @@ type Holds struct {
 }
 
 type hold struct {
-	// held is the time in the bucket, at most holdsFor, at the last call of Note. session and at are the session and the
-	// time of that call.
+	// held is the content of the namespace's leaky bucket at the last call of Note: the time in which its gangs held
+	// idle resources, minus the time that has drained, at most holdsFor. session and at are the session and the time of
+	// that call.
 	held    time.Duration
 	session uint64
 	at      time.Time
-	// passed is the time that calls of Note have counted in the session. added is the part of it that they added to the
-	// bucket.
+	// passed is the time in which gangs of the namespace held idle resources, as counted by calls of Note in the
+	// session. added is the part of it that these calls added to the leaky bucket (held).
 	passed, added time.Duration
-	// until is the end of the last pause, which may be over.
+	// until is the end of the namespace's last pause, which may be over. In a pause, gangs are placed on idle resources
+	// only.
 	until time.Time
 }
 
-// beginSession starts a session. It drops namespaces whose buckets are empty.
+// beginSession starts a session. It drops a namespace if its gangs have held no idle resources for so long that its
+// leaky bucket is certainly empty.
 func (h *Holds) beginSession(now time.Time) {
 	h.session++
 	maps.DeleteFunc(h.of, func(_ string, of *hold) bool { return now.Sub(of.at) > pause })

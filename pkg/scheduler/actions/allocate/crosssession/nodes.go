@@ -15,8 +15,8 @@ import (
 // Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
 // need not be computed again.
 type Nodes struct {
-	// nodes are the records of the session's nodes, by node number: the node's position in the order of names. former
-	// are the records of the last session.
+	// nodes have the data kept about the session's nodes, by node number: the node's position in the order of names.
+	// former have the data of the last session.
 	nodes, former []nodeRecord
 	// infos are the NodeInfos of the records, in the same order.
 	infos []*api.NodeInfo
@@ -94,8 +94,9 @@ func (m *Nodes) recordOf(node int32, all []*api.NodeInfo) *nodeRecord {
 // stays the same as long as each session has the object. No two objects share a number.
 func (m *Nodes) NumberOf(node int32, all []*api.NodeInfo) uint64 { return m.recordOf(node, all).number }
 
-// formerPlace returns the named node's index in former; false if the last session did not have it. now is the node's
-// current index, which is tried first, because most nodes keep their index.
+// formerPlace returns the named node's index in former, the records of the last session; false if the last session did
+// not have the node. The parameter now is the node's current index, which is tried first, because most nodes keep their
+// index.
 func (m *Nodes) formerPlace(name string, now int) (int, bool) {
 	if now < len(m.former) && m.former[now].name == name {
 		return now, true
@@ -151,7 +152,7 @@ func stateOf(info *api.NodeInfo, other *nodeState) nodeState {
 	}
 }
 
-// is reports whether the node is still in this state.
+// The method is reports whether the node still has the state s, from which its fingerprint was computed.
 func (s *nodeState) is(info *api.NodeInfo) bool {
 	return s.info == info && s.tasks == len(info.Tasks) && s.usage == info.ResourceUsage && s.measured == measuredAt(info) &&
 		s.oversubscribed == info.OversubscriptionNode && s.jobsEvicting == info.OfflineJobEvicting &&

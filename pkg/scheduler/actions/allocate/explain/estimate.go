@@ -125,8 +125,9 @@ func (e *estimate) refusals(class int, already *state.MemberNodes) *feasible.Ref
 	})
 }
 
-// short returns the names of the resources of which the node at index place has too little left for the request. If the
-// node has enough of all resources, short returns "host ports", because only these can be missing.
+// short returns the names of the resources of which a node has too little left for the request. place is the node's
+// index in the set. If the node has enough of all resources, short returns "host ports", because only these can be
+// missing.
 func (e *estimate) short(request []float64, place int) []string {
 	var out []string
 	for r, value := range request {

@@ -29,9 +29,9 @@ type sessionAntiAffinity struct {
 	terms   map[string]*antiAffinityTerm
 	// held are the terms of each placed task, with its node's value of the topology label.
 	held map[api.TaskID][]heldTerm
-	// version counts the terms that were added so far. matched caches the last result of method matching, because the
-	// same task is checked for many nodes in a row. The cached terms are valid while version is the same. A term that
-	// was removed since has no holders, and so refuses no node.
+	// version counts the terms that were added so far. matched caches the terms that match the task that was checked
+	// last, because the same task is checked for many nodes in a row. The cached terms are valid while version is the
+	// same. A term that was removed since has no holders, and so refuses no node.
 	version int
 	matched struct {
 		task    *api.TaskInfo

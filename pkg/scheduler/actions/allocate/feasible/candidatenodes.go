@@ -22,8 +22,8 @@ var errOtherShard = errors.New("node isn't in scheduler node shard")
 // candidatesKey identifies the CandidateNodes of a class for a set of nodes, and for jobs with equal filter results.
 type candidatesKey struct {
 	set *nodeset.Set
-	// job is the key of the jobs to which filter results of scope framework.PerJob apply; empty if the results apply to
-	// all jobs.
+	// job is the key of the jobs that share the results of plugins with scope framework.PerJob, whose results apply to
+	// some jobs only. It is empty if all results apply to all jobs.
 	job string
 }
 
@@ -36,8 +36,8 @@ type CandidateNodes struct {
 	set    *nodeset.Set
 	// ranking has the nodes that fit. A node is given by its place: its index in set.Nodes.
 	ranking rankHeap
-	// perJob are the plugins of layer cachedPerJob. They are called for these nodes with the task in representative,
-	// which is nil if there are no such plugins.
+	// perJob are the plugins whose results apply to some jobs only (layer cachedPerJob). They are called for these
+	// nodes with the task in representative, which is nil if there are no such plugins.
 	perJob         []conf.Tier
 	representative *representative
 	// together are, by node name, the scores of plugins that score several nodes in one call. scored marks the nodes
@@ -48,17 +48,19 @@ type CandidateNodes struct {
 	newcomer bool
 	// keptAway are the nodes that required anti-affinity excludes, with the filter result. The anti-affinity is that of
 	// the class's tasks, or of placed pods against these tasks. Placing more pods only excludes more nodes, so an entry
-	// stays valid until a task is taken back. keptAwayOf is the value of Finder.takenBack when the entries were made.
+	// stays valid until a task is taken back. keptAwayOf is the number of tasks taken back (Finder.takenBack) when the
+	// entries were made.
 	keptAway   map[int32]error
 	keptAwayOf int
-	// state is the state of the index (nodeset.Index.State) up to which changes of nodes were processed.
+	// state is the number of changes of nodes (nodeset.Index.State) that were processed so far.
 	state int
 	// lookedAt is how many of the set's nodes have been checked. step is the distance between two checked nodes, and
-	// enough is how many feasible nodes are wanted (sampling.go). looked marks the places of checked nodes.
+	// enough is how many feasible nodes are wanted (sampling.go). looked marks the checked nodes, by their index in
+	// set.Nodes.
 	lookedAt, step, enough int
 	looked                 []bool
-	// errors are the filter results on all nodes of the set if none fits. errorsState is the state of the index when
-	// errors was made.
+	// errors are the filter results on all nodes of the set if none fits. errorsState is the value of the field state
+	// when errors was made.
 	errors      *api.FitErrors
 	errorsState int
 }
@@ -73,16 +75,16 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is the task that is passed to plugins with PerJob filter results. The results for it apply to all
-// tasks of its class in jobs with the same key.
+// representative is the task that is passed to plugins whose results apply to some jobs only (PerJob). The results for
+// it apply to all tasks of its class in jobs that share these results.
 type representative struct {
 	task *api.TaskInfo
 	// err is the error of the task's pre-predicate.
 	err error
 }
 
-// representativeOf returns the representative of the task's class for jobs with this key. On the first call for the key,
-// the task becomes the representative.
+// representativeOf returns the representative of the task's class for the jobs that share PerJob results under this
+// key. On the first call for the key, the task becomes the representative.
 func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *representative {
 	if r, ok := c.representatives[jobKey]; ok {
 		return r
@@ -145,8 +147,8 @@ func (n *CandidateNodes) lookFurther() {
 	}
 }
 
-// updatePlace updates the ranking for the node at the place: the node gets its current rank, or is removed if it is
-// refused.
+// updatePlace updates the ranking for one node: the node gets its current position, or is removed if it is refused.
+// place is the node's index in set.Nodes.
 func (n *CandidateNodes) updatePlace(place int32) {
 	node := n.set.Nodes[place]
 	if n.filterResult(node) != nil {
@@ -198,7 +200,7 @@ func (n *CandidateNodes) perJobFilterResult(node *api.NodeInfo) error {
 	}
 }
 
-// best returns the place of the best node. At least one node must fit.
+// best returns the index in set.Nodes of the best node. At least one node must fit.
 func (n *CandidateNodes) best() int32 { return n.ranking.places[0] }
 
 // Full reports whether no node takes a task of the class by cached filter results. With idleOnly, only idle resources
@@ -219,14 +221,15 @@ func (n *CandidateNodes) Full(idleOnly bool) (bool, *api.FitErrors) {
 	}
 }
 
-// holds reports whether, by cached filter results, a task of the class may be placed on the node at the place.
+// The method holds reports whether, by cached filter results, a task of the class may be placed on a node. place is the
+// node's index in set.Nodes. With idleOnly, only idle resources count.
 func (n *CandidateNodes) holds(place int32, idleOnly bool) bool {
 	return n.ranking.has(place) && (!idleOnly || n.ranking.rank[place].class.idle())
 }
 
-// Packs reports whether a packing plan may put a task of the class on the node at the place, by cached filter results.
-// Anti-affinity that currently excludes the node (keptAway) is ignored, because the plan may put other members on other
-// nodes.
+// Packs reports whether a packing plan may put a task of the class on a node, by cached filter results. place is the
+// node's index in set.Nodes. Anti-affinity that currently excludes the node (keptAway) is ignored, because the plan may
+// put other members on other nodes.
 func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	n.lookEverywhere()
 	if node := n.set.Nodes[place]; n.keptAway[node] != nil {
@@ -243,8 +246,9 @@ func (n *CandidateNodes) Packs(place int, idleOnly bool) bool {
 	return n.cache.refusedForGood[node] == nil && n.finder.predicate(n.cache.layers.cached, n.cache.task, info) == nil && n.perJobFilterResult(info) == nil
 }
 
-// Admits reports whether the uncached plugins, too, accept the node at the place for the task. The task's pre-predicate
-// must have run. If one of these plugins makes network calls, no plugin is called, and the node counts as accepted.
+// Admits reports whether the uncached plugins, too, accept a node for the task. place is the node's index in set.Nodes.
+// The task's pre-predicate must have run. If one of these plugins makes network calls, no plugin is called, and the
+// node counts as accepted.
 func (n *CandidateNodes) Admits(task *api.TaskInfo, place int) bool {
 	if !n.cache.OneByOne() || !n.cache.layers.uncachedFilterResults || n.cache.layers.overNetwork {
 		return true

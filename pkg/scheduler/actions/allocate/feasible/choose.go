@@ -13,8 +13,8 @@ import (
 // Where says in which set of nodes a node is searched for a task.
 type Where struct {
 	Set *nodeset.Set
-	// ChosenBy is the plugin that named the set's node group, if any. Its PerJob filter result is not requested,
-	// because the plugin accepts all nodes of a group that it names.
+	// ChosenBy is the plugin that named the set's node group, if any. If its filter result applies to some jobs only
+	// (PerJob), the result is not requested, because the plugin accepts all nodes of a group that it names.
 	ChosenBy string
 }
 
@@ -59,14 +59,15 @@ func (f *Finder) Accepts(task *api.TaskInfo, c *ClassCache, where Where, node in
 	return n.choice(place), true
 }
 
-// choice returns the node at the place as a Choice, with the kind of room that the node has for tasks of the class.
+// choice returns a node as a Choice, with the kind of room that the node has for tasks of the class. place is the
+// node's index in set.Nodes.
 func (n *CandidateNodes) choice(place int32) Choice {
 	return Choice{n.set.Nodes[place], n.ranking.rank[place].class}
 }
 
-// nominated returns the place of the task's nominated node; false if the node is not in the set, or does not take the
-// task. The nominated node is chosen before all others. Otherwise other tasks would get the resources that preemption
-// freed for this task.
+// nominated returns the index in the set's Nodes of the task's nominated node; false if the node is not in the set, or
+// does not take the task. The nominated node is chosen before all others. Otherwise other tasks would get the resources
+// that preemption freed for this task.
 func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) {
 	name := task.Pod.Status.NominatedNodeName
 	if name == "" {
@@ -81,8 +82,8 @@ func (f *Finder) nominated(task *api.TaskInfo, n *CandidateNodes) (int32, bool) 
 	return place, n.ranking.has(place) && f.uncachedFilterResult(task, n.cache, node) == nil
 }
 
-// chooseByRank returns the first node in rank order that the uncached plugins accept. That node is the best one if
-// these plugins do not score nodes.
+// chooseByRank checks the candidates, the best first (type rank), and returns the first node that the uncached plugins
+// accept. That node is the best one if these plugins do not score nodes.
 func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	refused := map[int32]error{}
 	var best Choice
@@ -114,7 +115,7 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 // chooseByScore stops when as many nodes are accepted as upstream samples.
 func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	open := slices.Clone(n.ranking.places)
-	if n.cache.layers.overNetwork { // with network calls, nodes are checked in rank order
+	if n.cache.layers.overNetwork { // the calls stop once enough nodes are accepted, so the best nodes come first
 		open = slices.Collect(n.ranking.byRank())
 	}
 	open = slices.DeleteFunc(open, func(place int32) bool { return !n.holds(place, idleOnly) || skip[n.set.Nodes[place]] })

@@ -32,7 +32,8 @@ type ClassCache struct {
 	reached    []bool
 	unreached  *NodeFilterResult
 	candidates map[candidatesKey]*CandidateNodes
-	// representatives are the tasks that are passed to plugins with PerJob filter results, by job key.
+	// representatives are the tasks that are passed to plugins whose results apply to some jobs only (PerJob), by the
+	// key of the jobs that share these results.
 	representatives map[string]*representative
 	// refusedForGood are the nodes that an uncached plugin refuses to all tasks of the class, regardless of placements.
 	refusedForGood map[int32]error
@@ -71,8 +72,8 @@ func (c *ClassCache) OneByOne() bool { return c.layers.oneByOne }
 
 // NodeFilterResult is the result of the cached plugins for a task of the class on one node.
 type NodeFilterResult struct {
-	// version is 1 + the node's version in the index when the filter result was requested; 0 if it was not requested.
-	// scored is the version for which the score was computed.
+	// version is 1 + the number of changes of the node (nodeset.Index.Version) when the filter result was requested; 0
+	// if it was not requested. scored is the value of version for which the score was computed.
 	version, scored uint32
 	// Copies is how many tasks of the class fit into the node's idle resources, 0 if a predicate refuses the node.
 	Copies int32
@@ -155,7 +156,7 @@ type Room struct {
 	Total int
 	// Copies is how many tasks each node takes, by the node's index in Set.Nodes.
 	Copies []int32
-	// state is the state of the index (nodeset.Index.State) when the tasks were counted.
+	// state is the number of changes of nodes (nodeset.Index.State) when the tasks were counted.
 	state int
 	// refusals counts the nodes by the reason that stops the next task of the class; nil before the first use.
 	refusals *Refusals

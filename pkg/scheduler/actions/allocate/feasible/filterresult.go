@@ -60,8 +60,8 @@ func (f *Finder) lastingReason(pod *v1.Pod, node *v1.Node, fit *api.FitError) st
 	return fit.Status[lasting].Reason
 }
 
-// mayLast names the pod's rules that may be the reason for a refusal of the node that no eviction resolves. Rules that
-// lastingReason checks itself are left out.
+// mayLast names the pod's rules that may be the reason for a refusal of the node that no eviction resolves. Cordoned
+// nodes, taints, the node selector and node affinity are left out, because lastingReason checks them itself.
 func mayLast(pod *v1.Pod, node *v1.Node) []string {
 	var rules []string
 	if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 {

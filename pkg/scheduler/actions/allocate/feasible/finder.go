@@ -52,7 +52,8 @@ type Finder struct {
 
 	// sampled reports whether flags that the user has set leave nodes unchecked (sampling.go).
 	sampled bool
-	// rareLooks counts the checks of nodes for tasks of rare classes (enough). maxRareLooks bounds it.
+	// rareLooks counts the checks of nodes for tasks of rare classes: classes with few tasks (see enough). maxRareLooks
+	// bounds it.
 	rareLooks   int
 	checks      checks
 	selection   selection
@@ -132,14 +133,15 @@ func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) e
 }
 
 // DecidedByNumbers reports whether only resources and cached filter results decide which nodes take the task:
-// DecidedByClass holds, and no plugin of this project refuses nodes to the task by a predicate of its own.
+// DecidedByClass returns true, and no plugin of this project refuses nodes to the task by a predicate of its own.
+// chosenBy is the plugin that named the nodes, if any.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	return len(f.OwnFilters(task)) == 0 && f.DecidedByClass(task, chosenBy)
 }
 
 // DecidedByClass reports whether only cached filter results decide which nodes take the task. That is so if no plugin
-// that may refuse nodes is called for each task, no plugin except chosenBy has filter results for this job only, and no
-// pod placed in the session keeps the task away by anti-affinity.
+// that may refuse nodes is called for each task, no plugin has filter results for this job only, and no pod placed in
+// the session keeps the task away by anti-affinity. Plugin chosenBy does not count, because it named the nodes.
 func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	if f.layering.readsAnything || f.layering.nothingCached || f.layering.onTheClock {
 		return false

@@ -36,8 +36,8 @@ type layers struct {
 	// oneByOne reports whether the results of some plugin cannot be cached for these tasks, regardless of whether the
 	// conf disables caching.
 	oneByOne bool
-	// cachedScores is the layer cached without the predicates plugin, for pods without claims. The predicates plugin
-	// scores nodes only by a pod's claims, and is slow to find that a pod has none.
+	// cachedScores has the plugins of the field cached without the predicates plugin. It is used for pods without
+	// claims: the predicates plugin scores nodes only by a pod's claims, and is slow to find that a pod has none.
 	cachedScores []vcconf.Tier
 	// uncachedScores reports whether uncached has plugins that may affect which feasible node is best. The predicates plugin
 	// is not counted here, because it scores nodes only for some pods (volumesScored).
@@ -48,9 +48,10 @@ type layers struct {
 	overNetwork bool
 	// ownFilters are the plugins of this project with a predicate of their own for the tasks of the class.
 	ownFilters []string
-	// perJobPlugins are the plugins of cachedPerJob.
+	// perJobPlugins are the plugins whose results apply to some jobs only (cachedPerJob).
 	perJobPlugins []string
-	// signature identifies the layers: it has the layer of each plugin in layering.plugins, in conf order.
+	// signature identifies the layers: it has one letter for the layer of each plugin in layering.plugins, in conf
+	// order.
 	signature string
 }
 
@@ -60,8 +61,8 @@ type layering struct {
 	// nothingCached reports whether every plugin is called for every task. The argument predicateErrorCacheEnable:
 	// false of action allocate requests that.
 	nothingCached bool
-	// plugins are the plugins that take part (takesPart), in conf order. scopes are the cache scopes of their filter
-	// results, for plugins whose scope is the same for all tasks.
+	// plugins are the plugins that filter nodes, score nodes or choose among scored nodes (takesPart), in conf order.
+	// scopes are the cache scopes of their filter results, for plugins whose scope is the same for all tasks.
 	plugins []string
 	scopes  []fixedScope
 	// readsAnything reports whether one of the plugins may read any property of a task.
@@ -106,7 +107,8 @@ func takesPart(option vcconf.PluginOption) bool {
 	return on(option.EnabledPredicate) || on(option.EnabledNodeOrder) || on(option.EnabledBestNode)
 }
 
-// of returns the layers of the task. plain reports whether the task's pod is plain (taskFacts).
+// The method of returns the layers of the task: how long each plugin's results for it are cached. plain reports whether
+// the pod has no affinity, topology spread, claims, or volumes that exist on some nodes only (taskFacts.plain).
 func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
 	dependent := !plain && dependsOnOtherNodes(l.ssn, task.Pod) || asksFor(task.Pod, l.deviceClasses)
 	preferring := !plain && prefersByOtherNodes(task.Pod)
@@ -138,7 +140,7 @@ func (l *layering) of(task *vcapi.TaskInfo, plain bool) *layers {
 	return made
 }
 
-// make builds the layers from the signature.
+// The method make builds the layers from the signature, which has one letter for the layer of each plugin.
 func (l *layering) make(signature string) *layers {
 	made := &layers{signature: signature, oneByOne: strings.ContainsAny(signature, string([]layer{uncached, scoreCached}))}
 	for _, tier := range l.ssn.Tiers {
@@ -181,7 +183,7 @@ func (l *layering) make(signature string) *layers {
 	return made
 }
 
-// noteUncached records in the layers which extension points the uncached plugin has.
+// noteUncached records in made whether the uncached plugin scores nodes, filters nodes or makes network calls.
 func (l *layering) noteUncached(made *layers, plugin string) {
 	made.uncachedScores = made.uncachedScores || plugin != predicates.PluginName && l.ssn.Signers.HasScore(plugin)
 	made.uncachedFilterResults = made.uncachedFilterResults || l.ssn.Signers.HasFilter(plugin)

@@ -10,7 +10,8 @@ import (
 	vcutil "volcano.sh/volcano/pkg/util"
 )
 
-// rank is a node's position in the order of candidates: a lower class first, then the higher score, then the first name.
+// rank decides a node's position among the candidates: the lower roomClass comes first, then the higher score, then the
+// first name.
 type rank struct {
 	class roomClass
 	score float64
@@ -54,10 +55,11 @@ func (f *Finder) roomClassOf(task *api.TaskInfo, node *api.NodeInfo) roomClass {
 
 // rankHeap is a heap of nodes of a set, the best first. A node is given by its place: its index in the set's Nodes.
 type rankHeap struct {
-	// places are the heap's entries. entry is, for each place, its index in places; -1 if the place is not in the heap.
+	// places are the heap's entries: each is the index of a node in the set's Nodes. entry is, for each index in the
+	// set's Nodes, its index in places; -1 if the node is not in the heap.
 	places []int32
 	entry  []int32
-	// rank is the rank of each place.
+	// rank is the sort key of each node (type rank), by the node's index in the set's Nodes.
 	rank []rank
 }
 
@@ -85,13 +87,13 @@ func (h *rankHeap) Swap(i, j int) {
 	h.entry[h.places[i]], h.entry[h.places[j]] = int32(i), int32(j)
 }
 
-// Push implements heap.Interface. Callers use set instead.
+// Push implements heap.Interface. Callers use the method set instead, because the heap may already have the node.
 func (h *rankHeap) Push(x any) {
 	h.entry[x.(int32)] = int32(len(h.places))
 	h.places = append(h.places, x.(int32))
 }
 
-// Pop implements heap.Interface. Callers use drop instead.
+// Pop implements heap.Interface. Callers use the method drop instead, which removes any node.
 func (h *rankHeap) Pop() any {
 	last := h.places[len(h.places)-1]
 	h.places = h.places[:len(h.places)-1]
@@ -99,10 +101,11 @@ func (h *rankHeap) Pop() any {
 	return last
 }
 
-// has reports whether the place is in the heap.
+// has reports whether a node is in the heap. place is the node's index in the set's Nodes.
 func (h *rankHeap) has(place int32) bool { return h.entry[place] >= 0 }
 
-// set adds the place with the rank to the heap, or moves it if the heap has it.
+// The method set adds a node with its rank to the heap, or moves the node if the heap has it. place is the node's index
+// in the set's Nodes.
 func (h *rankHeap) set(place int32, r rank) {
 	h.rank[place] = r
 	if h.has(place) {
@@ -112,7 +115,7 @@ func (h *rankHeap) set(place int32, r rank) {
 	}
 }
 
-// drop removes the place, if it is in the heap.
+// drop removes a node from the heap, if the heap has it. place is the node's index in the set's Nodes.
 func (h *rankHeap) drop(place int32) {
 	if h.has(place) {
 		heap.Remove(h, int(h.entry[place]))

@@ -7,11 +7,11 @@ import (
 	"iter"
 )
 
-// byRank yields the places in the heap, the best first. It sorts only as many places as the caller consumes. The heap
-// must not change during the iteration.
+// byRank yields the nodes in the heap, by their indexes in the set's Nodes, the best first. It sorts only as many nodes
+// as the caller consumes. The heap must not change during the iteration.
 func (h *rankHeap) byRank() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
-		if len(h.places) == 0 || !yield(h.places[0]) { // most callers consume only the first place
+		if len(h.places) == 0 || !yield(h.places[0]) { // most callers consume only the first node
 			return
 		}
 		next := &rankIterator{of: h}
@@ -34,7 +34,7 @@ type rankIterator struct {
 
 var _ heap.Interface = (*rankIterator)(nil)
 
-// addBelow adds the children of a consumed entry, which may be next.
+// addBelow adds the children of a consumed entry of the heap, because one of them may be next.
 func (n *rankIterator) addBelow(parent int) {
 	for child := 2*parent + 1; child <= 2*parent+2 && child < len(n.of.places); child++ {
 		heap.Push(n, child)

@@ -16,13 +16,14 @@ import (
 
 // reserves are the cpu and memory that resource-strategy-fit keeps free on each node for tasks that request a scarce
 // resource of the node, in proportion to the idle amount of that resource. The reserves shrink when such tasks are
-// placed. So a node that refuses a task may accept it after other members of its gang were placed there. A bound that
-// relies on the refusal would wrongly exclude the node.
+// placed. So a node that refuses a task may accept it after other members of its gang were placed there. If the refusal
+// were cached, an upper bound of how many members fit would wrongly exclude the node.
 type reserves struct {
 	ssn *framework.Session
-	// of are the scarce resources; empty if nothing is reserved.
+	// The field of has the scarce resources; it is empty if nothing is reserved.
 	of []v1.ResourceName
-	// shrink reports, by job, whether a pending task requests a scarce resource.
+	// shrink reports, by job, whether a pending task of the job requests a scarce resource, so that placing it shrinks
+	// the reserves.
 	shrink map[api.JobID]bool
 }
 

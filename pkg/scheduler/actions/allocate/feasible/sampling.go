@@ -11,8 +11,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxRareLooks bounds how many checks of nodes one session spends on tasks of rare classes (enough). It suffices for 50
-// classes on 1,000 nodes, which takes about 0.2 s.
+// maxRareLooks bounds how many checks of nodes one session spends on tasks of rare classes: classes with few tasks (see
+// enough). It suffices for 50 classes on 1,000 nodes, which takes about 0.2 s.
 const maxRareLooks = 50_000
 
 // enough returns how many feasible nodes of the set to look for, for tasks of the class. It returns all, unless

@@ -23,9 +23,9 @@ type networkRefusals struct {
 	refused map[int32]error
 }
 
-// uncachedFilterResults calls the uncached plugins for the nodes at the places, in order, and returns their filter
-// results, nil for accepted nodes. If plugins make network calls, it stops when as many nodes as upstream samples are
-// accepted, and returns no results for the other nodes.
+// uncachedFilterResults calls the uncached plugins for nodes, in the order of places, and returns their filter results,
+// nil for accepted nodes. places are the nodes' indexes in the set's Nodes. If plugins make network calls, it stops
+// when as many nodes as upstream samples are accepted, and returns no results for the other nodes.
 func (f *Finder) uncachedFilterResults(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	out := make([]error, 0, len(places))
 	if !n.cache.layers.overNetwork {
@@ -52,8 +52,8 @@ func (f *Finder) uncachedFilterResults(task *api.TaskInfo, n *CandidateNodes, pl
 	return out
 }
 
-// askConcurrently calls the uncached plugins for the nodes at the places concurrently, as upstream does with all
-// predicates.
+// askConcurrently calls the uncached plugins for several nodes concurrently, as upstream does with all predicates.
+// places are the nodes' indexes in the set's Nodes.
 func (f *Finder) askConcurrently(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	errs := make([]error, len(places))
 	for i, place := range places {
@@ -69,8 +69,9 @@ func (f *Finder) askConcurrently(task *api.TaskInfo, n *CandidateNodes, places [
 	return errs
 }
 
-// bestByScore returns the place whose node has the highest score: the cached score plus the scores of uncached plugins.
-// Ties go to the first node by name. A plugin with a BestNodeFn may choose another of these nodes.
+// bestByScore returns the node with the highest score: the cached score plus the scores of uncached plugins. Ties go to
+// the first node by name. A plugin with a BestNodeFn may choose another of these nodes. Nodes are given by their
+// indexes in the set's Nodes.
 func (f *Finder) bestByScore(task *api.TaskInfo, n *CandidateNodes, places []int32) int32 {
 	if len(places) == 1 {
 		return places[0]
@@ -131,7 +132,8 @@ func (f *Finder) addScores(task *api.TaskInfo, nodes []*api.NodeInfo, total []fl
 	}
 }
 
-// pluginsChoice returns the place that a plugin with a BestNodeFn chooses among the scored places; -1 if none chooses.
+// pluginsChoice returns the node that a plugin with a BestNodeFn chooses among the scored nodes; -1 if none chooses.
+// Nodes are given by their indexes in the set's Nodes.
 func (f *Finder) pluginsChoice(task *api.TaskInfo, n *CandidateNodes, places []int32, total []float64) int32 {
 	byScore := map[float64][]*api.NodeInfo{}
 	for i, place := range places {

@@ -108,8 +108,8 @@ func (x *Index) Version(node int32) uint32 { return x.versions[node] }
 // State returns the number of changes of all nodes so far.
 func (x *Index) State() int { return len(x.changes) }
 
-// Changed lists the nodes that changed since the call of State that returned after. A node that changed several times
-// is listed several times.
+// Changed lists the nodes that changed since an earlier call of State. The parameter after is the result of that call.
+// A node that changed several times is listed several times.
 func (x *Index) Changed(after int) []int32 { return x.changes[after:] }
 
 // Releases reports whether resources are being released on a node of the set, so that waiting for them may be
@@ -124,7 +124,7 @@ func (x *Index) Releases(s *Set) bool {
 	return false
 }
 
-// LargestNode returns, for each resource, the largest amount that a node has.
+// LargestNode returns, for each resource, the largest allocatable amount of a node.
 func (x *Index) LargestNode() *api.Resource {
 	if x.largest == nil {
 		x.largest = api.EmptyResource()

@@ -21,7 +21,7 @@ func (p *Problem) newLoading(node *Node, left []int) loading {
 		slots: min(node.Slots, p.Tasks()), ports: map[string]bool{}}
 }
 
-// most returns how many more tasks of class k fit on the node.
+// The method most returns how many more tasks of class k fit on the node.
 func (l *loading) most(k int) int {
 	class := &l.Classes[k]
 	most := min(l.left[k]-l.taken[k], l.slots)

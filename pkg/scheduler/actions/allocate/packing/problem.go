@@ -217,7 +217,8 @@ func (p *Problem) scale() []float64 {
 	return sum
 }
 
-// size returns the largest ratio of an amount to the scale of its resource.
+// size returns the largest ratio of an amount to the total of its resource over all nodes. scale has these totals, as
+// the method scale returns them.
 func size(amounts, scale []float64) (part float64) {
 	for r, value := range amounts {
 		part = max(part, value/scale[r])

@@ -78,7 +78,8 @@ func (p *Problem) newSearch(st strategy, steps int) *search {
 	return s
 }
 
-// orderNodes orders nodes by their amount of scarce resources; equal nodes are adjacent.
+// orderNodes orders nodes by their amount of scarce resources, the smallest first, or the largest first with strategy
+// largestNodes. Equal nodes are adjacent.
 func (s *search) orderNodes() {
 	sizes, keys := make([]float64, len(s.Nodes)), make([]string, len(s.Nodes))
 	for n := range s.Nodes {
@@ -117,8 +118,8 @@ func (s *search) sumUp() {
 	}
 }
 
-// from fills the nodes from the i-th on, and reports whether the plan is complete. placed is the number of tasks on the
-// nodes before the i-th.
+// The method from fills the nodes from the i-th on, and reports whether the plan is complete. placed is the number of
+// tasks on the nodes before the i-th.
 func (s *search) from(i, placed int) bool {
 	if placed >= s.Wanted && s.rolesMet() {
 		return true
@@ -258,7 +259,7 @@ func (e *enumeration) from(i int) {
 	k := e.s.classes[i]
 	most, least := e.most(k), 0
 	if i == len(e.s.classes)-1 {
-		least = most // with fewer tasks, another one would fit
+		least = most // fewer tasks of the last class would leave room for another task of it, and the node must be full
 	}
 	for count := most; count >= least; count-- {
 		e.place(k, count)

@@ -13,10 +13,10 @@ const (
 	// searches is the number of long searches after repacking, one for each strategy. They share the remaining steps.
 	searches = 3
 	// firstSteps bounds the first search for a plan, which suffices to try all plans of a small problem. coarseSteps
-	// bounds a search of a coarser problem (coarser).
+	// bounds a search of a coarser problem: an easier problem with merged classes (coarser).
 	firstSteps  = 20_000
 	coarseSteps = 4_000
-	// mostCoarse bounds the number of classes of coarser problems (coarser).
+	// mostCoarse bounds the number of classes of a coarser problem: an easier problem with merged classes (coarser).
 	mostCoarse = 4
 )
 
@@ -75,7 +75,8 @@ func (p *Problem) searched(st strategy, steps int, left *int) (Plan, Answer) {
 	}
 }
 
-// choose returns the problem reduced to the wanted number of tasks, the smallest ones that satisfy the roles.
+// choose returns the problem reduced to the wanted number of tasks: the smallest tasks that meet the minima of the
+// roles, and then the smallest other tasks.
 func (p *Problem) choose() *Problem {
 	order := p.largestFirst()
 	slices.Reverse(order)

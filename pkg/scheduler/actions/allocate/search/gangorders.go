@@ -97,7 +97,8 @@ func orderKey(order []*api.JobInfo) string {
 	return key
 }
 
-// largestFirst sorts the gangs by the total request of the tasks that their minima lack, the largest first.
+// largestFirst sorts the gangs by the estimated request of the tasks that their minima lack, the largest first. The
+// estimate is the dominant share of the gang's first pending task, times the number of tasks that its minimum lacks.
 func (u *GroupSearch) largestFirst() []*api.JobInfo {
 	order := slices.Clone(u.Gangs)
 	shares := map[api.JobID]float64{}

@@ -129,7 +129,7 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
 		})
 		if result.Outcome == trial.NotPlaced {
-			u.cut = true // resources allow a plan, so something outside of the fingerprint refused it
+			u.cut = true // the plan fits the resources, so the refusal has a reason that the fingerprint does not cover
 			placed.discard()
 			return nil
 		}

@@ -23,7 +23,8 @@ type GroupSearch struct {
 	Gangs []*api.JobInfo
 	// idleOnly reports whether only idle resources count, and not resources being released.
 	idleOnly bool
-	// idleOnlyUntil is the end of the pause of one of the gangs (state.Attempt.IdleOnlyUntil); zero for none.
+	// idleOnlyUntil is the end of the pause in which the gangs are placed on idle resources only
+	// (state.Attempt.IdleOnlyUntil); zero for none.
 	idleOnlyUntil time.Time
 	// fingerprint is a hash of everything that the result depends on; 0 if a part of it cannot be compared between
 	// sessions. cut reports whether the search was incomplete: the session had too few steps, or something outside of

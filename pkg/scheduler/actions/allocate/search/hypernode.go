@@ -31,9 +31,10 @@ func placeRequests(r *state.Attempt, scope state.Scope, opts state.Options) tria
 	return trial.ResultOf(subJob, placeSubJob(r, subJob, r.Pending.Tasks[subJob.UID], scope, opts))
 }
 
-// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient. It takes the best
-// HyperNode of the first gradient in which a trial succeeds: a ready result before a waiting one, then the highest
-// score, then the first name. All trials are taken back, so the best trial is made again.
+// placeInHyperNodes tries the job in the HyperNodes that the plugins allow, gradient by gradient. A gradient is a list
+// of HyperNodes; the plugins prefer earlier lists. placeInHyperNodes takes the best HyperNode of the first gradient in
+// which a trial succeeds: a ready result before a waiting one, then the highest score, then the first name. If a
+// gradient has several HyperNodes, all trials are taken back, so the best trial is made again.
 func placeInHyperNodes(r *state.Attempt, scope state.Scope, opts state.Options) trial.Result {
 	top := r.Run.Session.HyperNodes[vcframework.ClusterTopHyperNode]
 	for _, gradient := range r.Run.Session.HyperNodeGradientForJobFn(r.Job, top) {
@@ -94,8 +95,8 @@ func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts stat
 	return r.Run.CrossSession.Orders.AcquireAll(r.Run.SearchOf(r.Job, hyperNode.Name, opts.IdleOnly), tried*classes)
 }
 
-// trySubJobs tries the sub-jobs in order. Sub-jobs in first come before the others, the highest number first.
-// trySubJobs also returns the first sub-job that found no room.
+// trySubJobs tries the sub-jobs in order. Sub-jobs in the map first come before the others, the highest number first.
+// trySubJobs also returns blocked, the first sub-job that found no room and is not in the map.
 func trySubJobs(r *state.Attempt, first map[api.SubJobID]int, hyperNode *api.HyperNodeInfo, scope state.Scope, opts state.Options) (result trial.Result, blocked api.SubJobID) {
 	r.Job.ResetFitErr()
 	result = trial.Result{Rest: map[api.SubJobID][]*api.TaskInfo{}, HyperNode: hyperNode.Name, SubJobs: map[api.SubJobID]string{}, Former: map[api.SubJobID]string{}}

@@ -18,8 +18,9 @@ const (
 	planLooks = 4
 )
 
-// tryPacked looks for a packing plan for a number of tasks (wanted), which are chosen from the first tasks of the part
-// (first is their number). It places the tasks by the plan if every plugin accepts the plan.
+// tryPacked looks for a packing plan for some of the search's tasks; wanted is their number. They are chosen from the
+// first tasks in task order; first is the number of these. tryPacked places the tasks by the plan if every plugin
+// accepts the plan.
 func (s *partSearch) tryPacked(first, wanted int) trial.PartResult {
 	in := s.attempt.NewPackingInput(s.part.Tasks[:first], wanted, s.part.NeededByRole())
 	if in == nil || in.FillCaches() != nil {

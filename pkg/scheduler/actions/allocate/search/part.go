@@ -25,8 +25,8 @@ type partSearch struct {
 	// refused is how many trials of the attempt failed before this search because a plugin or the queue refused tasks
 	// that had room (state.Findings.Refused).
 	refused int
-	// key is a text of everything that decides whether the part can be placed; empty if something of that cannot be
-	// compared between sessions. keyed is set once the key is made.
+	// key is a text of everything that decides whether the part's tasks can be placed in its scope; empty if something
+	// of that cannot be compared between sessions. keyed is set once key was computed.
 	key   string
 	keyed bool
 }
@@ -36,13 +36,15 @@ func (s *partSearch) orderSearch() crosssession.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
-// hasFailed reports whether this way to place the part has already failed for an equal part on equal nodes.
+// hasFailed reports whether this way to place the part's tasks has already failed, and nothing has changed since that
+// decides whether they can be placed (failureKey).
 func (s *partSearch) hasFailed(in crosssession.Way) bool {
 	key, known := s.failureKey()
 	return known && s.run.CrossSession.HasFailed(in, key)
 }
 
-// recordFailed records that this way to place the part fails.
+// recordFailed records that this way to place the part's tasks fails, as long as nothing changes that decides whether
+// they can be placed (failureKey).
 func (s *partSearch) recordFailed(in crosssession.Way) {
 	if key, known := s.failureKey(); known {
 		s.run.CrossSession.RecordFailed(in, key)
@@ -51,8 +53,9 @@ func (s *partSearch) recordFailed(in crosssession.Way) {
 
 // failureKey returns a text of everything that decides whether the tasks can be placed in the scope: the job and its
 // needs, the numbers of the packing problem, which include the free resources of nodes, and the inputs of filter
-// results on any node. It returns false if one of these cannot be compared between sessions. The key is valid while no
-// task of the sub-job is placed. Jobs with sub-groups have no key, because the numbers cover only the whole job.
+// results on any node. It returns false if one of these cannot be compared between sessions, or if a plugin or the
+// queue refused tasks that had room in this search. The key is valid while no task of the sub-job is placed. Jobs with
+// sub-groups have no key, because the numbers cover only the whole job.
 func (s *partSearch) failureKey() (string, bool) {
 	if !s.keyed {
 		s.keyed, s.key = true, s.makeFailureKey()

@@ -29,11 +29,11 @@ func placeSubJob(r *state.Attempt, subJob *api.SubJobInfo, tasks []*api.TaskInfo
 func (s *partSearch) place() trial.PartResult {
 	failed := trial.PartResult{Rest: s.part.Tasks}
 	unfinished := s.attempt.Found.Unfinished
-	if s.ruledOut() { // explain.RecordUnplaced finds the reason
+	if s.ruledOut() { // no trial is needed: explain.RecordUnplaced finds the reason later
 		return failed
 	}
 	known := s.gangName()
-	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // explain.RecordUnplaced finds the reason
+	if s.run.Failed.Has(known) && s.part.Scope.ChosenBy != "" { // explain.RecordUnplaced finds the reason later
 		return failed
 	}
 	if s.attempt.Packing != nil && s.hasFailed(crosssession.FirstOrders) && !s.run.CrossSession.Orders.Open(s.orderSearch()) {
@@ -62,8 +62,8 @@ func (s *partSearch) place() trial.PartResult {
 	return failed
 }
 
-// tryFirstOrders tries the tasks of the part by rank, if a plugin knows their ranks, and then the largest tasks first.
-// It also returns the task classes that found no room.
+// tryFirstOrders tries to place the tasks by rank, if a plugin knows their ranks, and then the largest tasks first. It
+// also returns the task classes that found no room.
 func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) {
 	if first := min(s.part.Needed, len(s.part.Tasks)); s.attempt.Compare != nil && s.run.SameClass(s.part.Tasks[:first]) < first {
 		if result, _ := trial.Try(s.part, first, trial.Arrangement{ByRank: true}); result.Outcome != trial.NotPlaced {
@@ -73,7 +73,7 @@ func (s *partSearch) tryFirstOrders() (trial.PartResult, []*feasible.TaskClass) 
 	return trial.Try(s.part, s.part.Needed, trial.Arrangement{Order: trial.LargestFirst})
 }
 
-// ruledOut reports whether it is known without a trial that the part has no room in its scope.
+// ruledOut reports whether it is known without a trial that the search's tasks have no room in its scope.
 func (s *partSearch) ruledOut() bool {
 	switch {
 	case s.firstTaskFitsNowhere():

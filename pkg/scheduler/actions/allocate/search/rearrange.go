@@ -61,9 +61,10 @@ func (s *partSearch) retryRearranged(blocked []*feasible.TaskClass) trial.PartRe
 	return trial.PartResult{}
 }
 
-// tryOrders tries orders in which the class that found no room comes first, as long as another class finds no room each
-// time. orders bounds their number. Then it tries task order. If the minimum does not need all tasks, it also tries
-// first the tasks that roles need, and then the smallest tasks first. most bounds the number of all trials.
+// tryOrders tries orders in which a class that found no room comes first, as long as another class finds no room each
+// time. blocked are the classes that found no room before. orders bounds the number of these orders. Then it tries task
+// order. If the minimum (its number of tasks) does not need all tasks, tryOrders also tries first the tasks that roles
+// need, and then the smallest tasks first. most bounds the number of all trials.
 func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, orders int) trial.PartResult {
 	again := func() bool { most--; return most >= 0 }
 	first := map[*feasible.TaskClass]int{}

@@ -43,7 +43,7 @@ type planRun struct {
 	atOnce int
 	// queueRefused reports whether the queue had no room for a task of a trial.
 	queueRefused bool
-	// may reports whether the session has given the job steps for probes, and for trials beyond the first.
+	// may is set once the session has given the job steps for probes, and for trials beyond the first.
 	may bool
 	// tried counts the tasks that were placed and taken back.
 	tried int
@@ -96,8 +96,8 @@ func placeByTopologyIn(r *state.Attempt, scope state.Scope, opts state.Options) 
 	})
 }
 
-// place tries plans until one succeeds. After each failure, the slots of nodes that took fewer tasks than planned are
-// set to the number of tasks that they took.
+// place tries plans until one succeeds. Plans are based on slots: how many tasks each node takes. After each failure,
+// the slots of nodes that took fewer tasks than planned are set to the number of tasks that they took.
 func (g *planRun) place() trial.PartResult {
 	failed := trial.PartResult{Rest: g.part.Tasks}
 	if len(g.part.Tasks) == 0 || len(g.part.Scope.Set.Nodes) == 0 {
@@ -112,7 +112,7 @@ func (g *planRun) place() trial.PartResult {
 	slots := g.slots(classes)
 	plans := g.attempt.Planner.On(slots, len(g.part.Tasks))
 	tasks, plan := g.nextPlan(plans)
-	if plan != nil && !exact && g.acquirePlans() { // slots are upper bounds, so without a plan here, none exists
+	if plan != nil && !exact && g.acquirePlans() { // slots are upper bounds: if they allow no plan, none exists
 		g.probe(slots)
 		plans = g.attempt.Planner.On(slots, len(g.part.Tasks))
 		tasks, plan = g.nextPlan(plans)
@@ -168,8 +168,8 @@ func (g *planRun) charge(tasks int) {
 	g.run.CrossSession.Orders.Left -= tasks * planLooks
 }
 
-// lower sets the slots of nodes to the number of tasks that they took. took has only nodes that took fewer than
-// planned; lower returns false if took is empty.
+// lower sets slots, how many tasks each node takes, to the number of tasks that the nodes took in a trial. took has
+// only nodes that took fewer than planned; lower returns false if took is empty.
 func lower(slots, took map[string]int) bool {
 	maps.Copy(slots, took)
 	return len(took) > 0
@@ -278,8 +278,8 @@ func (g *planRun) slots(classes []*plannedClass) map[string]int {
 	return slots
 }
 
-// probe places tasks on each node and takes them back, to find out how many tasks the node takes, and corrects the
-// slots. It is called if that number cannot be computed from resources.
+// probe corrects slots, how many tasks each node takes, if that cannot be computed from resources. It places tasks on
+// each node that has more than one slot, and takes them back. maxPlanProbes bounds the number of tasks.
 func (g *planRun) probe(slots map[string]int) {
 	for _, node := range g.part.Scope.Set.Nodes {
 		name := g.run.Index.Nodes[node].Name
@@ -316,7 +316,7 @@ func (g *planRun) slotsByNumbers(classes []*plannedClass, place int) (n int) {
 	return n
 }
 
-// copiesIn returns how many times the request fits into the free resources, at most most.
+// copiesIn returns how many times the request fits into the free resources, but not more than the parameter most.
 func copiesIn(request, free *api.Resource, most int) int {
 	n := float64(most)
 	bound := func(request, free float64) {

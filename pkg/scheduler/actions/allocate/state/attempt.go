@@ -31,7 +31,8 @@ type Attempt struct {
 	// Packing is the job's demand as the input of packing problems; nil if the attempt makes no packing plans, or if
 	// the demand cannot be described as a packing problem.
 	Packing *PackingInput
-	// Phases are the values of Options.IdleOnly to try, in order.
+	// Phases are the values of Options.IdleOnly to try, in order: with true, the job is tried on idle resources only,
+	// with false also on resources being released.
 	Phases []bool
 	// IdleOnlyUntil is the end of the pause in which only idle resources count, because gangs held idle resources for too long;
 	// zero for none.

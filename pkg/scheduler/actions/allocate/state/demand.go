@@ -142,7 +142,7 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 // of the class that it takes most of.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
-		return d.Needed // tasks of other classes may be used, or there is only one class
+		return d.Needed // no smaller bound: other tasks may be used, the classes are not nested, or there is only one
 	}
 	most := make([]int32, len(set.Nodes))
 	for _, class := range d.Classes {

@@ -13,7 +13,8 @@ type Failures struct {
 // NotePlaced records that tasks were placed permanently, were placed in a trial of a gang group, or were taken back.
 func (f *Failures) NotePlaced() { f.placed++ }
 
-// Has reports whether Note was called for a gang with the same text, and nothing was placed or taken back since.
+// Has reports whether Note was called with this text of everything that decides whether a gang fits, and nothing was
+// placed or taken back since.
 func (f *Failures) Has(gang string) bool { return gang != "" && f.at[gang] == f.placed+1 }
 
 // Note records that a gang fits nowhere. The gang is given by a text of everything that decides whether it fits.

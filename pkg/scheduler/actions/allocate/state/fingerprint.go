@@ -32,14 +32,16 @@ type Fingerprinter struct {
 	index        *nodeset.Index
 	finder       *feasible.Finder
 	crossSession *crosssession.Cache
-	// nodes are the fingerprints of nodes, by node number. versions are 1 + the node's version in the index when its
-	// fingerprint was computed. Both are nil before the first use.
+	// nodes are the fingerprints of nodes, by node number. versions are 1 + the number of changes of the node
+	// (nodeset.Index.Version) when its fingerprint was computed. Both are nil before the first use.
 	nodes    []uint64
 	versions []uint32
-	// all is the fingerprint of all nodes. allState is the state of the index when it was computed.
+	// all is the fingerprint of all nodes. allState is the number of changes of nodes (nodeset.Index.State) when it was
+	// computed.
 	all      uint64
 	allState int
-	// judged are, by plugin, the fingerprints of the plugin's keys of all nodes (Signer.SignNode).
+	// judged has, by plugin, one fingerprint of the keys that the plugin gives to all nodes. A key covers the inputs of
+	// the plugin's filter results on the node (Signer.SignNode).
 	judged map[string]judgedNodes
 	// session is the fingerprint of the inputs of filter results that do not belong to one node; 0 if a part of them
 	// cannot be compared. known reports whether session was computed.
@@ -72,14 +74,16 @@ func (f *Fingerprinter) ofAll() uint64 {
 	return f.all
 }
 
-// judgedNodes is the fingerprint of a plugin's keys of all nodes, in one state of the index; 0 if the plugin has no keys.
+// judgedNodes is a fingerprint of the keys that a plugin gives to all nodes (Signer.SignNode); 0 if the plugin has no
+// keys. state is the number of changes of nodes (nodeset.Index.State) when it was computed.
 type judgedNodes struct {
 	state       int
 	fingerprint uint64
 }
 
-// appendOwnFilters appends, for each plugin of this project that has a predicate for tasks of these classes, the plugin's
-// keys of all nodes. It returns nil if one of these plugins has no keys.
+// appendOwnFilters appends, for each plugin of this project that has a predicate for tasks of these classes, a
+// fingerprint of the keys that the plugin gives to all nodes (Signer.SignNode). It returns nil if one of these plugins
+// has no keys.
 func (f *Fingerprinter) appendOwnFilters(b []byte, classes [][]*api.TaskInfo) []byte {
 	for _, tasks := range classes {
 		for _, plugin := range f.finder.OwnFilters(tasks[0]) {

@@ -28,7 +28,7 @@ func (r *Attempt) FingerprintOf() uint64 {
 	}
 	if r.Groups == nil || !r.Groups.Required {
 		b = appendNumber(b, r.Run.Prints.ofAll())
-	} else { // the explanation names the largest amounts of all nodes
+	} else { // only the groups' nodes count, but the explanation names the largest amounts of all nodes
 		b = r.Run.Prints.appendResource(b, r.Run.Index.LargestNode())
 	}
 	return max(r.Run.Prints.bytes(b), 1)

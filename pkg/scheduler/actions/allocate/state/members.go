@@ -10,14 +10,15 @@ import (
 
 // MemberNodes are the nodes that have members of a job.
 type MemberNodes struct {
-	// Nodes are in the order in which members were placed, without duplicates.
+	// Nodes are the nodes with members, without duplicates. Nodes of members that are placed later are appended.
 	Nodes []int32
 	Known map[int32]bool
-	// sets caches the results of In.
+	// sets caches, for each set of nodes, whether a member is on one of its nodes (method In).
 	sets map[*nodeset.Set]presence
 }
 
-// presence caches whether one of the first nodes of MemberNodes.Nodes is in a set. asked is the number of these nodes.
+// presence caches whether a member is on a node of a set. asked is how many entries of MemberNodes.Nodes, from the
+// first on, were looked up in the set.
 type presence struct {
 	asked int
 	some  bool

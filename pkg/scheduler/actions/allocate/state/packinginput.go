@@ -42,13 +42,14 @@ const (
 )
 
 // NewPackingInput returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
-// the smallest number of each role. The input is nil if the tasks are of one class, or of too many classes.
+// at least how many of each role. The input is nil if the tasks are of one class, or of too many classes.
 func (r *Attempt) NewPackingInput(tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	return r.PackingInputOf(min(MaxPackingClasses, r.Run.Finder.MaxCaches()), tasks, wanted, minima)
 }
 
 // PackingInputOf returns the input for a packing problem. wanted is how many of the tasks are to be placed, and minima
-// the smallest number of each role. The input is nil if the tasks are of one class, or of more than most classes.
+// at least how many of each role. The input is nil if the tasks are of one class, or of more classes than the parameter
+// most.
 func (r *Attempt) PackingInputOf(most int, tasks []*api.TaskInfo, wanted int, minima map[string]int32) *PackingInput {
 	in := &PackingInput{Run: r.Run, Names: ResourceNames(tasks)}
 	at := map[*feasible.TaskClass]int{}
@@ -112,8 +113,8 @@ type TakesFn func(class int, place int) bool
 // anyNode is a TakesFn that accepts every node.
 func anyNode(int, int) bool { return true }
 
-// ByCachedFilterResults returns a TakesFn for the set that accepts nodes by cached filter results, without results of
-// scope PerJob.
+// ByCachedFilterResults returns a TakesFn for the set that accepts nodes by cached filter results, but ignores results
+// that apply to some jobs only (framework.PerJob).
 func (in *PackingInput) ByCachedFilterResults(set *nodeset.Set) TakesFn {
 	return func(class, place int) bool { return in.Caches[class].FilterResult(set.Nodes[place]).Fits }
 }

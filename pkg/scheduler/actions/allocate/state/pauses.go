@@ -25,9 +25,9 @@ var _ framework.Pauses = Pauses{}
 // NewPauses returns the pauses of the session.
 func NewPauses(ssn *framework.Session, m *crosssession.Cache) Pauses { return Pauses{ssn, &m.Holds} }
 
-// Nominees returns the tasks that may hold idle resources even in a pause. jobs are placed together, and resources are
-// being released for nominees of these jobs. A plugin limits how long. If nominees could not hold idle resources, the
-// evictions would be useless.
+// Nominees returns the tasks that may hold idle resources even in a pause: resources are being released for them,
+// because pods were evicted. jobs are placed together. The plugin that names the nominees (framework.Prioritizer)
+// limits how long tasks are nominees. If nominees could not hold idle resources, the evictions would be useless.
 //
 // Tasks that were added after the evictions are no nominees. Otherwise a gang could evict pods in a pause, and then
 // grow to hold more idle resources.

@@ -88,7 +88,8 @@ func (p *Pending) RestoreFitErrors(job *api.JobInfo) {
 	}
 }
 
-// KeepOnly sets the tasks that remain to be placed, for the sub-jobs in rest.
+// KeepOnly replaces the tasks to be placed of each sub-job in rest by the tasks given there. Other sub-jobs keep their
+// tasks.
 func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	done := false
 	for uid, tasks := range rest {
@@ -104,8 +105,8 @@ func (p *Pending) KeepOnly(rest map[api.SubJobID][]*api.TaskInfo) {
 	}
 }
 
-// SetAside removes all tasks that are not in only, and returns a copy of p with all former tasks for PutBack. It
-// returns nil if no tasks were removed, or if only is nil.
+// SetAside removes all tasks that are not in the given set (only), and returns a copy of p with all former tasks for PutBack.
+// It returns nil if no tasks were removed, or if the set is nil.
 func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	if only == nil {
 		return nil
@@ -123,7 +124,7 @@ func (p *Pending) SetAside(only map[api.TaskID]bool) *Pending {
 	return whole
 }
 
-// PutBack restores the tasks of whole, which SetAside returned, if they are still pending.
+// PutBack restores the tasks of the parameter whole, which SetAside returned, if they are still pending.
 func (p *Pending) PutBack(whole *Pending) {
 	p.SubJobs, p.Tasks = whole.SubJobs, whole.Tasks
 	rest := map[api.SubJobID][]*api.TaskInfo{}
@@ -155,8 +156,8 @@ func NewPendingTasks(s *Progress, job *api.JobInfo) *Pending {
 }
 
 // sortTasks sorts tasks by the session's task order. The fallback of this order in upstream is slow for each pair of
-// tasks, and inconsistent if only some names end in a number. So tasks are first sorted by priority, number and
-// creation time, and then by the session only if its order differs.
+// tasks, and inconsistent if only some names end in a number. So tasks are first sorted by priority, the number at the
+// end of their name, and creation time. They are then sorted by the session only if its order differs.
 func (p *Progress) sortTasks(tasks []*api.TaskInfo) {
 	if len(tasks) < 2 {
 		return
@@ -240,8 +241,9 @@ func (p *Progress) readySubJobs(job *api.JobInfo) map[api.SubJobGID]int32 {
 	return ready
 }
 
-// SubJobQueue returns the sub-jobs in order of placement: by their number in first, the highest first, then sub-jobs that the
-// minimum needs, then in the session's order. The session's order changes for a sub-job when tasks of it are placed.
+// SubJobQueue returns the sub-jobs in order of placement: by their number in the map first, the highest number first,
+// then sub-jobs that the minimum needs, then in the session's order. The session's order changes for a sub-job when
+// tasks of it are placed.
 func SubJobQueue(ssn *framework.Session, p *Pending, first map[api.SubJobID]int) *util.PriorityQueue {
 	queue := util.NewPriorityQueue(func(l, r any) bool {
 		left, right := l.(*api.SubJobInfo), r.(*api.SubJobInfo)

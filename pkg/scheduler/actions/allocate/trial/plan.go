@@ -16,9 +16,9 @@ import (
 // problem.
 type Refusal struct{ Node, Class int }
 
-// TryPlan places tasks of the part by a packing plan, until the wanted number of tasks is placed. in describes the
-// first tasks of the part, which the plan may use; first is their number. nodes are the nodes of the plan. If a plugin
-// refuses a node, nothing is placed, and the refusal is returned.
+// TryPlan places tasks of the part by a packing plan, until the wanted number of tasks is placed. The parameter in
+// describes the first tasks of the part, which the plan may use; first is their number. nodes are the plan's nodes, by
+// node number. If a plugin refuses a node, nothing is placed, and the refusal is returned.
 func TryPlan(s *Part, plan packing.Plan, in *state.PackingInput, nodes []int32, wanted, first int) (PartResult, *Refusal) {
 	p := newPlacer(s)
 	p.minimum = wanted

@@ -9,7 +9,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// SharesShortfall says how far a trial came that failed to place all tasks by a plan of shares (TryShares).
+// SharesShortfall says how far a trial came that failed to place all tasks by a plan of how many tasks each node takes
+// (TryShares).
 type SharesShortfall struct {
 	// Took is, for each node that took fewer tasks than planned, how many it took.
 	Took map[string]int
@@ -49,8 +50,8 @@ func TryShares(s *Part, tasks []*api.TaskInfo, plan []framework.NodeShare) (Part
 	return p.end(stillPending(s.attempt.Pending.Tasks[s.SubJob.UID])), SharesShortfall{}
 }
 
-// CountOnNode returns how many of the tasks the node takes, at most most. It places them and takes them back, because some
-// plugins' filter results depend on the other tasks of the node.
+// CountOnNode returns how many of the tasks the node takes, but not more than the parameter most. It places them and
+// takes them back, because some plugins' filter results depend on the other tasks of the node.
 func CountOnNode(s *Part, node int32, most int) int {
 	p := newPlacer(s)
 	left, _ := p.fillNode(s.Tasks, node, most)
@@ -58,8 +59,8 @@ func CountOnNode(s *Part, node int32, most int) int {
 	return len(s.Tasks) - len(left)
 }
 
-// fillNode places up to most of the tasks on the node, and returns the tasks that it did not place. It stops at a task
-// that the queue refuses.
+// fillNode places tasks on the node, but not more than the parameter most, and returns the tasks that it did not place.
+// It stops at a task that the queue refuses.
 func (p *placer) fillNode(tasks []*api.TaskInfo, node int32, most int) (left []*api.TaskInfo, queueRefused bool) {
 	refused := map[*feasible.TaskClass]bool{}
 	for i, task := range tasks {

@@ -82,8 +82,8 @@ func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) 
 	found.Reason, found.Queue, found.Refusals, found.BeyondNumbers = reason.Message, reason.Reason, nil, true
 }
 
-// firstOf returns the first, by name, of the job's tasks for whose ID the function such returns true; nil if no task
-// matches.
+// firstOf returns the first, by name, of the job's tasks for whose ID the parameter such, a function, returns true; nil
+// if no task matches.
 func (p *placer) firstOf(such func(api.TaskID) bool) *api.TaskInfo {
 	var first *api.TaskInfo
 	for uid, task := range p.job.Tasks {
