@@ -166,7 +166,7 @@ func (c *ClassCache) Refusals(set *nodeset.Set, members map[int32]bool) *Refusal
 	if shared {
 		r.refusals = counted
 	}
-	return counted.addFragmentation(c.task.InitResreq, c.finder.index)
+	return counted
 }
 
 // RefusalsBeside counts the nodes of the set by the reason that stops the next task of the class, while members of its
