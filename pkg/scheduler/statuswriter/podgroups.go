@@ -21,7 +21,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
 )
 
-// desiredPodGroup is the status that a session or a report decided for a PodGroup.
+// desiredPodGroup is the status that the scheduler wants to write to a PodGroup, and the HyperNode for its annotation.
 type desiredPodGroup struct {
 	uid       types.UID
 	status    scheduling.PodGroupStatus
@@ -74,7 +74,8 @@ func (w *Writer) LastKnown(pg *api.PodGroup) (scheduling.PodGroupStatus, bool) {
 	return last.status, known
 }
 
-// lastKnown does the same as LastKnown, and also returns the desired HyperNode of the PodGroup.
+// lastKnown does the same as LastKnown, and also returns the HyperNode in the PodGroup's annotation, as last submitted
+// or as the informer shows it.
 func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bool) {
 	w.mu.Lock()
 	desired, ok := w.podGroups[key]
@@ -180,7 +181,8 @@ func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.Po
 }
 
 // writtenByOthers reports whether another client wrote the PodGroup's status after the desired status was decided. That
-// is so if the object is newer than base, and its status is not the last status that this writer wrote.
+// is so if the object is newer than desired.base, and its status is not the status that this Writer wrote last. It
+// returns false if this Writer has not written a status of the PodGroup.
 func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desired *desiredPodGroup) (bool, error) {
 	if !apiwrite.OlderVersion(desired.base, current.ResourceVersion) {
 		return false, nil
