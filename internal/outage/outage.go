@@ -81,8 +81,8 @@ type Outage struct {
 type failure struct {
 	since  time.Time
 	reason string
-	// passing reports whether the API server was unreachable or could not answer. It is false if the API server refused the
-	// request.
+	// passing reports whether the API server was unreachable or could not answer. It is false if the API server refused
+	// the request, or if the client gave up the request.
 	passing bool
 	// alone is when the API server first responded to a request for another path while requests for this path failed;
 	// zero if it has not. own reports whether alone is so long ago that the failure does not count as an outage.

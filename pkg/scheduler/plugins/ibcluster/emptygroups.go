@@ -115,7 +115,8 @@ func (e *emptyGroups) vote(key []byte, find func() string) string {
 	return message
 }
 
-// of returns the node group as if no pods ran on its nodes. Node groups with equal nodes share one result.
+// of returns the node group as if no pods ran on its nodes. Node groups with equally many nodes of the same resources
+// share one result.
 func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	if known, ok := e.known[group]; ok {
 		return known
@@ -149,7 +150,7 @@ func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	return g
 }
 
-// appendAmounts appends the amount of each resource in e.names.
+// appendAmounts appends, for each resource in e.names, its amount in a Resource (the parameter of) to the list to.
 func (e *emptyGroups) appendAmounts(to []float64, of *api.Resource) []float64 {
 	for _, name := range e.names {
 		to = append(to, of.Get(name))

@@ -169,7 +169,8 @@ func (p *gangScope) count(narrowest *topology.Group) {
 	}
 }
 
-// most returns the group with the highest count. Of groups with equal counts, it returns the first by path.
+// most returns the group with the highest count; nil if all counts are 0. Of groups with equal counts, it returns the
+// first by path.
 func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topology.Group) {
 	for _, g := range groups {
 		if counts[g] > 0 && (best == nil || counts[g] > counts[best]) {
