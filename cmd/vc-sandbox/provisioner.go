@@ -27,7 +27,7 @@ const diskClass = "demo-disks"
 type provisioner struct {
 	kube kubernetes.Interface
 	full string
-	// slow are the nodes on which the provisioner never creates volumes.
+	// slow are the nodes on which the provisioner does not answer: it neither creates volumes nor asks for another node.
 	slow map[string]bool
 
 	mu sync.Mutex

@@ -68,8 +68,8 @@ func (s *story) withVolumes(ctx context.Context) (err error) {
 	return nil
 }
 
-// freeClusters returns two clusters without pods. The scheduler prefers first for a gang with one member for each node
-// of first.
+// freeClusters returns two clusters without pods: the result first is the cluster in which the scheduler places a gang
+// with one member for each node of that cluster, if it can; the result other is another cluster.
 func (s *story) freeClusters() (first, other ibCluster) {
 	first, other = s.clusters[0], s.clusters[2]
 	if len(other.nodes) < len(first.nodes) { // the scheduler prefers the smaller cluster

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 )
 
-// MergePatch returns a JSON merge patch from one object to another; nil if the objects are equal. The patch contains
-// the preconditions, such as the resource version, in its metadata.
+// MergePatch returns a JSON merge patch with the difference between two objects; nil if the objects are equal. The patch
+// also sets the preconditions in the metadata, such as the only resource version that may be patched.
 func MergePatch(from, to metav1.Object, preconditions map[string]any) ([]byte, error) {
 	before, err := json.Marshal(from)
 	if err != nil {

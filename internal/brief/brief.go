@@ -69,8 +69,8 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// List collects items, but stores only the first few of them in sorted order. So its size and the cost of Add are
-// bounded.
+// List collects items, but stores only the few that come first in alphabetical order. So its size and the cost of Add
+// are bounded.
 type List struct {
 	// First is the maximum number of items that the list stores.
 	First int

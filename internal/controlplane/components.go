@@ -162,7 +162,7 @@ func (l *layout) addAPIServer(etcdPort, port int) error {
 	}, args...)
 }
 
-// addAdmin creates the admin's certificate and writes the admin's configuration.
+// addAdmin creates the cluster admin's certificate and writes the cluster admin's kubeconfig.
 func (l *layout) addAdmin() error {
 	pair, err := l.ca.client("volcano-prebind-admin", "system:masters")
 	if err != nil {
@@ -210,8 +210,8 @@ func (l *layout) addControllerManager(port int) error {
 		if err := healthy(ctx); err != nil {
 			return err
 		}
-		// Without its default service account, no pod can be created in namespace default. So the component is ready
-		// only when the account exists.
+		// No pod can be created in namespace default before kube-controller-manager has created the namespace's
+		// default service account. So kube-controller-manager counts as ready only when this account exists.
 		client, err := kubernetes.NewForConfig(l.admin)
 		if err != nil {
 			return err

@@ -12,7 +12,8 @@ import (
 type confFile struct {
 	dir, name string
 	layout    ConfLayout
-	// version is the number of the last directory that swap created, for layout ConfMount.
+	// version is the number of the newest directory ..version_N with the file, for a file in the layout of a
+	// mounted ConfigMap (ConfMount). The method swap increments it.
 	version int
 }
 

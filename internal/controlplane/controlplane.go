@@ -188,8 +188,8 @@ func (cp *ControlPlane) Stop() error {
 		errs = append(errs, c.Close())
 	}
 	errs = append(errs, stopAll(children))
-	// The processes in order are killed, because their last writes are not needed, and kube-apiserver is slow to handle
-	// SIGTERM.
+	// The components, such as etcd and kube-apiserver, get SIGKILL: their last writes are not needed, and
+	// kube-apiserver is slow to handle SIGTERM.
 	for _, p := range order {
 		errs = append(errs, p.Resume(), p.Kill9())
 	}

@@ -155,7 +155,7 @@ func parse(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// applyAll applies the objects: all in parallel, or one after the other.
+// applyAll applies the objects with server-side apply: all at once if parallel is true, else one after the other.
 func applyAll(ctx context.Context, config *rest.Config, objects []*unstructured.Unstructured, parallel bool) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {

@@ -117,7 +117,8 @@ type SchedulerOptions struct {
 	// Args are appended to the flags, and Env ("K=V") to the environment.
 	Args []string
 	Env  []string
-	// ReadyTimeout limits how long StartScheduler waits until the health endpoint responds. The default is a minute.
+	// ReadyTimeout limits how long StartScheduler waits until the health endpoint responds. The default is
+	// Options.ReadyTimeout.
 	ReadyTimeout time.Duration
 	// NoWait makes StartScheduler return without waiting for the health endpoint, for a start that is expected to fail.
 	NoWait bool
@@ -125,13 +126,14 @@ type SchedulerOptions struct {
 
 // ManagerOptions configure the controller manager or the webhook manager.
 type ManagerOptions struct {
-	// Name and Binary have the same meaning as the fields of SchedulerOptions.
+	// Name is the name of the process and of its log and files. Binary is the path of its binary. The defaults are
+	// the name of the manager's command, and that command in Options.BinDir.
 	Name   string
 	Binary string
 	Server string
 	Admin  bool
 	Args   []string
 	Env    []string
-	// ReadyTimeout limits how long the start waits until the process is ready. The default is a minute.
+	// ReadyTimeout limits how long the start waits until the process is ready. The default is Options.ReadyTimeout.
 	ReadyTimeout time.Duration
 }

@@ -67,10 +67,11 @@ type Outage struct {
 
 	mu      sync.Mutex
 	failing map[string]failure
-	// began is when the last outage began. back is when the API server first responded to a failing request after
-	// began. back becomes zero when requests for a path that did not fail before begin to fail.
+	// began is when the last outage began. back is when the API server first responded again after that; zero if it
+	// has not. back becomes zero again when requests for a further path begin to fail.
 	began, back time.Time
-	// over is called at the end of an outage that lasted long enough for gangs to fail several times.
+	// over is the function that WhenOver sets. It is called at the end of an outage of at least watchExpiry. Gangs may
+	// have failed several times in an outage of that length.
 	over func()
 	// answer is closed, and replaced by a new channel, when the API server responds to a request for a failing path.
 	answer chan struct{}
@@ -80,8 +81,8 @@ type Outage struct {
 type failure struct {
 	since  time.Time
 	reason string
-	// passing reports whether the API server was unreachable or could not answer. It is false if the API server refused the
-	// request.
+	// passing reports whether the API server was unreachable or could not answer. It is false if the API server refused
+	// the request, or if the client gave up the request.
 	passing bool
 	// alone is when the API server first responded to a request for another path while requests for this path failed;
 	// zero if it has not. own reports whether alone is so long ago that the failure does not count as an outage.
@@ -94,9 +95,9 @@ func New(life context.Context) *Outage {
 	return &Outage{life: life, failing: map[string]failure{}, over: func() {}, answer: make(chan struct{})}
 }
 
-// WhenOver sets the function f, which is called after an outage when the API server has responded to all informers.
-// Informers whose failures do not count as an outage are ignored. f is called on a goroutine of an informer and must
-// not block.
+// WhenOver sets the function f, which is called after an outage of at least watchExpiry, when the API server has
+// responded to all informers. Informers whose failures do not count as an outage are ignored. f is called on a goroutine
+// of an informer and must not block.
 func (o *Outage) WhenOver(f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,8 +154,8 @@ func (o *Outage) record(path string, f *failure) {
 	}
 }
 
-// put updates the state for record. If an outage ends that was long enough, put returns the function that record must
-// call without the lock; otherwise nil.
+// put records the failure f, or a success if f is nil. If this ends an outage of at least watchExpiry, put returns the
+// function that WhenOver set, for the caller to call without the lock; otherwise nil.
 func (o *Outage) put(path string, f *failure) (over func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -188,8 +189,8 @@ func (o *Outage) put(path string, f *failure) (over func()) {
 	return nil
 }
 
-// after returns the failure f with the times of the former failure of the same path. former is zero if the path did not
-// fail before.
+// after returns the failure f with the fields since and alone taken over from former, the last failure of the same path.
+// former is zero if requests for the path did not fail before.
 func (f failure) after(former failure) failure {
 	if !former.since.IsZero() {
 		f.since = former.since

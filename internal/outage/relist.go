@@ -27,8 +27,8 @@ const (
 // RelistSoon makes informers list again soon after a failure. The informers must not have been started. All informers
 // fail when the API server restarts and no longer has the version of their watches. Client-go's pauses after failures
 // double up to a minute, and are short again only after two minutes without a failure; no option changes that. So after
-// two restarts in a minute, the process would see no changes for longer than the outage. After its first failure, an
-// informer uses only the pauses of Relist.
+// two restarts in a minute, the process would see no changes for longer than the outage. RelistSoon installs the handler
+// of Relist: after its first failure, an informer pauses for firstRelist to lastRelist instead.
 func RelistSoon(informers ...cache.SharedIndexInformer) error {
 	for _, informer := range informers {
 		if err := informer.SetWatchErrorHandlerWithContext(Relist(nil)); err != nil {

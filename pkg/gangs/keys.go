@@ -42,7 +42,8 @@ const (
 	BindGroupAnnotation    = "internal.scheduling.koordinator.sh/bind-gang-group-id"
 	BindMembersAnnotation  = "internal.scheduling.koordinator.sh/bind-gang-member-count"
 	OldBindGroupAnnotation = "scheduling.koordinator.sh/bind-gang-group-id"
-	// OldBindMembersAnnotation lacks the "internal" prefix. Former releases of Koordinator wrote it.
+	// OldBindMembersAnnotation is the name of BindMembersAnnotation in former releases of Koordinator, without the
+	// prefix "internal.".
 	OldBindMembersAnnotation = "scheduling.koordinator.sh/bind-gang-member-count"
 )
 

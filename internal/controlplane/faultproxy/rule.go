@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Request is the part of a request that Rule.Match gets.
+// Request holds the data of an HTTP request that the proxy passes to Rule.Match.
 type Request struct {
 	Method string
 	// Path is the URL's path, Query its raw query.
@@ -165,7 +165,8 @@ func (r *ActiveRule) applies(req Request, chance func() float64) bool {
 	return true
 }
 
-// wait waits until the channel is ready. If the client gives up the request first, wait aborts the request's handler.
+// wait waits until the channel ch delivers a value or is closed. If the client gives up the request first, wait marks
+// the rule as abandoned and panics with http.ErrAbortHandler, which ends the request.
 func wait[T any](ctx context.Context, r *ActiveRule, ch <-chan T) {
 	select {
 	case <-ch:

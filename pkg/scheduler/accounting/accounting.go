@@ -5,9 +5,9 @@
 // releasing resources of nodes, resources of victims, and shares of queues.
 //
 // Sufficient sums are required for a placement, but the plugin's own filter makes the final decision. So the sums must
-// never be lower than the plugin's real capacity. A pod counts for the requests of its containers, which Count sets
-// when an informer receives the pod. A node counts for the amounts that its ResourceCounter returns, not for the
-// amounts in its Node object: see NodeCapacityOverride.
+// never be lower than the plugin's real capacity. A pod counts for the requests of its containers, which the method
+// Count sets when an informer receives the pod. A node counts for the amounts that the plugin's ResourceCounter returns,
+// not for the amounts in its Node object: see NodeCapacityOverride.
 package accounting
 
 import (
@@ -37,7 +37,8 @@ type ResourceCounter interface {
 	ChangedNodes() []string
 }
 
-// NodeCapacityOverride applies a ResourceCounter, if one is set, to the books of a cache.
+// NodeCapacityOverride sets the amounts of a plugin's ResourceCounter in the pods and nodes of a cache. It does nothing
+// if no ResourceCounter is set.
 type NodeCapacityOverride struct {
 	counter atomic.Pointer[ResourceCounter]
 	// given are the Node objects with the amounts that were last computed, by node. inconsistent are the nodes where
@@ -51,8 +52,8 @@ type NodeCapacityOverride struct {
 func (b *NodeCapacityOverride) Use(counter ResourceCounter) { b.counter.Store(&counter) }
 
 // Count changes a pod or node when an informer receives it. It sets a pod's requests to the amounts that the pod counts
-// for, and a node's resources to its amounts without any pods. Mostly these amounts are final, and Node corrects
-// nothing.
+// for, and a node's resources to its amounts without any pods. Mostly these amounts are right, so the method Node has
+// nothing to correct later.
 func (b *NodeCapacityOverride) Count(object any) {
 	counter := b.counter.Load()
 	if counter == nil {
@@ -67,8 +68,8 @@ func (b *NodeCapacityOverride) Count(object any) {
 	}
 }
 
-// Changed removes computed amounts, so that Node computes them again: for nodes that the ResourceCounter reports as
-// changed, and for nodes that no longer exist. The caller holds the cache's mutex.
+// Changed removes the stored amounts of nodes that the ResourceCounter reports as changed, so that the method Node
+// computes them again. It also removes the amounts of nodes that no longer exist. The caller holds the cache's mutex.
 func (b *NodeCapacityOverride) Changed(exists func(node string) bool) {
 	counter := b.counter.Load()
 	if counter == nil {

@@ -64,7 +64,7 @@ func stateOf(job *api.JobInfo, timedOut bool) State {
 	}
 }
 
-// has reports whether enough members for the gang's minimum are accepted by the function counts.
+// has reports whether the gang's minimum is reached by the members for which the function counts returns true.
 func has(job *api.JobInfo, counts func(*api.TaskInfo) bool) bool {
 	return binding.ShortOf(job, &job.PodGroup.Spec, counts) == nil
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/metrics"
 )
 
-// Gangs are the gangs in the scheduler's books. View calls see with the books locked.
+// Gangs are the gangs in the scheduler's books. The method View locks the books and calls the function see for each of
+// the gangs.
 type Gangs interface {
 	IDs() []api.JobID
 	View(ids []api.JobID, see func(*api.JobInfo))

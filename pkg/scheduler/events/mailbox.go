@@ -129,7 +129,8 @@ func (m *mailbox) next(ctx context.Context) *queuedEvent {
 	return l
 }
 
-// written records that the event is no longer being written, so that next may return the next event of its namespace.
+// written records that the event is no longer being written. The method next may then return the next event of the
+// event's namespace.
 func (m *mailbox) written(l *queuedEvent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

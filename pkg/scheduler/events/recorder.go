@@ -41,8 +41,8 @@ type Recorder struct {
 
 // Outlet delivers the events that a Recorder passes on.
 type Outlet interface {
-	// Send accepts the event without blocking. It calls done once, possibly before it returns. It passes false to done if
-	// the event was lost and a retry may succeed.
+	// Send accepts the event without blocking. It calls the function done once, possibly before it returns. The
+	// argument there is false if the event was lost and a retry may succeed, else true.
 	Send(e Notice, done func(there bool))
 }
 
@@ -94,8 +94,8 @@ func (r *Recorder) record(e Notice) {
 	r.out.Send(e, func(there bool) { r.recordDelivery(key, message, there) })
 }
 
-// isNews reports whether the message differs from the last message of the key, or the last message is older than
-// Lifetime. If so, it records the message as the last message of the key.
+// isNews reports whether an event with this key (object, type and reason) is new: its message differs from the last
+// message of the key, or the last message is older than Lifetime. If so, isNews records the message as the last one.
 func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	now := time.Now()
 	r.mu.Lock()
@@ -109,8 +109,8 @@ func (r *Recorder) isNews(key eventKey, message uint64) bool {
 	return true
 }
 
-// recordDelivery records whether the event with this message was delivered. It does nothing if a newer event of the key
-// has replaced the event.
+// recordDelivery records whether the event with this message was delivered (there is true) or lost. It does nothing if
+// a newer event of the same object, type and reason has replaced the event.
 func (r *Recorder) recordDelivery(key eventKey, message uint64, there bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -76,7 +76,7 @@ type Writer struct {
 	workers sync.WaitGroup
 
 	mu sync.Mutex
-	// budgets has, by subject, how many further events of an object may be written.
+	// budgets has, by object, how many further events of the object are accepted. Values are of type budget.
 	budgets *lru.Cache
 	// stamp is the time, in nanoseconds, that the name of the last event contains.
 	stamp int64
@@ -84,7 +84,8 @@ type Writer struct {
 	again chan struct{}
 }
 
-// budget is how many events of an object may still be written (left), computed at the time at.
+// budget is the number of further events of an object that are accepted. The field left has this number at the time in
+// the field at; after that time, it grows by 1 for each objectRefill.
 type budget struct {
 	left float64
 	at   time.Time
@@ -214,8 +215,8 @@ func (w *Writer) nextRetry() <-chan struct{} {
 	return w.again
 }
 
-// endDelivery reports the result of the event to observe and to the event's recorder. An event that the API server
-// permanently refused counts as delivered, so that it is not recorded again.
+// endDelivery reports the result of the event to the function observe, for metrics, and to the event's recorder. An
+// event that the API server permanently refused counts as delivered, so that it is not recorded again.
 func (w *Writer) endDelivery(l *queuedEvent, result string, err error) {
 	if err != nil {
 		klog.Background().WithName("events").Error(err, "Dropped an event", "kind", l.about.Kind, "object", klog.KRef(l.about.Namespace, l.about.Name),

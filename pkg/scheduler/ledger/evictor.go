@@ -24,7 +24,8 @@ import (
 const evictTimeout = 15 * time.Second
 
 // Evictor evicts pods: it writes the cause into the pod's status, and deletes the pod. From before the first write
-// until the watch shows the pod's end, the books count the pod as leaving, whatever other changes the watch shows.
+// until the watch shows the pod's end, the pod's task has status Releasing in the books. Other changes that the watch
+// shows do not alter this status.
 type Evictor struct {
 	kube    kubernetes.Interface
 	books   *books.Books
@@ -36,8 +37,8 @@ func NewEvictor(kube kubernetes.Interface, books *books.Books, reports *report.R
 	return &Evictor{kube: kube, books: books, reports: reports}
 }
 
-// Evict marks the task as leaving in the books, and deletes its pod on another goroutine. If the pod cannot be deleted,
-// the mark is removed.
+// Evict sets the task's status in the books to Releasing, and deletes its pod on another goroutine. If the pod cannot be
+// deleted, the task gets its former status again.
 func (e *Evictor) Evict(task *api.TaskInfo, reason string) error {
 	pod, group, err := e.books.Pods.Evict(task)
 	if err != nil {

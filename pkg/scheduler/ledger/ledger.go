@@ -62,7 +62,8 @@ type Ledger struct {
 	wakeNow, wakeSoon func()
 
 	open openTransactions
-	// handover is held while a transaction is handed to the engine, and while the Cancel methods fail members.
+	// handover is held while a transaction is handed to the engine, and while the methods CancelPod, CancelGang and
+	// CancelNode fail members of deleted objects.
 	handover sync.Mutex
 	// serverBack is when the last outage of the API server ended, in nanoseconds since 1970.
 	serverBack atomic.Int64
@@ -91,8 +92,8 @@ func (l *Ledger) InFlight(gang api.JobID) bool {
 	return !l.open.isIncomplete(gang) && l.engine.InFlight(gang)
 }
 
-// Failing reports whether the gang has a transaction that has not ended and has failed members. It returns false if the
-// session has released that transaction as incomplete (ReleaseIncomplete).
+// Failing reports whether the gang has a transaction that has not ended and has failed members. It returns false if
+// ReleaseIncomplete has released that transaction, because the session placed too few members for the gang's minimum.
 func (l *Ledger) Failing(gang api.JobID) bool {
 	return l.engine.Failing(gang) && !l.open.isIncomplete(gang)
 }
@@ -185,7 +186,7 @@ func (l *Ledger) gangFailed(gang api.JobID, r binding.Result, failed []binding.F
 	failure := l.reports.Failed(gang, r, failed)
 	nodes := failure.Nodes
 	if l.triedInOutage(r) {
-		nodes = nil // failures during an outage do not concern the nodes
+		nodes = nil // the outage may have caused the failures, so the gang need not avoid their nodes
 	}
 	until := l.backoff.Failed(gang, failure.Reason+": "+failure.Message, nodes...)
 	if l.triedInOutage(r) { // checked again, because ServerBack ended only waits that had begun at that time

@@ -22,8 +22,8 @@ type openTransactions struct {
 	// last is the gang of the last added member, or the first gang of that gang's gang group. A session adds the members
 	// of a gang or gang group one after the other.
 	last api.JobID
-	// incomplete are the gangs whose transactions were released as incomplete when the session closed, before any step
-	// began.
+	// incomplete are the gangs whose transactions were released when the session closed, before any step began, because
+	// they had too few members for the gang's minimum.
 	incomplete map[api.JobID]bool
 }
 
@@ -31,9 +31,10 @@ func newOpenTransactions() openTransactions {
 	return openTransactions{byGang: map[api.JobID]*binding.Transaction{}, incomplete: map[api.JobID]bool{}}
 }
 
-// add adds the member to the open transaction of its gang, or of its gang group if it has one. If the previous member
-// belongs to another transaction, add removes that transaction and returns it. But a transaction with a gang that has
-// CountNone stays open, because members of a later transaction would not count for that gang's minimum.
+// add adds the member to the open transaction of its gang, or of its gang group if it has one. If the
+// previously added member belongs to another transaction, add removes that transaction and returns it, for the caller to
+// submit. But a transaction stays open if one of its gangs needs its whole minimum in one transaction (CountNone): later
+// members of that gang may still join it.
 func (o *openTransactions) add(member *binding.Member, gangGroup *binding.GangGroup) (former *binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +75,7 @@ func (o *openTransactions) listLocked() []*binding.Transaction {
 	return slices.DeleteFunc(slices.Clone(o.inOrder), func(tx *binding.Transaction) bool { return o.byGang[tx.Gang] != tx })
 }
 
-// remove removes the given transactions from the open transactions.
+// remove removes the transactions in the parameter those from the open transactions.
 func (o *openTransactions) remove(those []*binding.Transaction) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,8 +84,9 @@ func (o *openTransactions) remove(those []*binding.Transaction) {
 	}
 }
 
-// takeWhole removes and returns, in order, the open transactions without a gang that has CountNone. Such transactions
-// can be submitted early: if members of their gangs follow in a later transaction, the earlier members still count.
+// takeWhole removes and returns, in order, the open transactions that can be submitted early: no gang of them needs its
+// whole minimum in one transaction (CountNone). If members of their gangs follow in a later transaction, the earlier
+// members count for the minimum there.
 func (o *openTransactions) takeWhole() []*binding.Transaction {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -112,8 +114,8 @@ func (o *openTransactions) markIncomplete(tx *binding.Transaction) {
 	}
 }
 
-// isIncomplete reports whether the gang's transaction was released as incomplete when the session closed. The PodGroup
-// of such a gang must show the session's verdict.
+// isIncomplete reports whether the gang's transaction was released when the session closed, because it had too few
+// members for the gang's minimum. The PodGroup of such a gang must show the session's verdict.
 func (o *openTransactions) isIncomplete(gang api.JobID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

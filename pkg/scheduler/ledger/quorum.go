@@ -26,7 +26,9 @@ type quorum struct {
 
 var _ binding.Gatekeeper = (*quorum)(nil)
 
-// Quorum returns nil if the gang reaches its minimum with the passed members and the members already bound or running.
+// Quorum returns nil if each gang of the transaction reaches its minimum with the members that passed their pre-bind
+// steps, and with its bound and running members if these count. It returns an error if not all members of a strict gang
+// passed.
 //
 // The minimum is read from the API server, because the watch may be late: if a user raised minMember of a PodGroup and
 // added pods, the old minimum must not let some of the pods be bound. The PodGroup of a single pod without a controller
@@ -44,7 +46,8 @@ func (q *quorum) Quorum(ctx context.Context, tx *binding.Transaction, passed []*
 	return nil
 }
 
-// enoughOf returns nil if the gang has enough members in the transaction for its minimum and its other terms.
+// enoughOf returns nil if the gang reaches its minimum with the passed members, and with the bound and running members
+// that count for it by the gang's match policy. Otherwise the error says what is missing.
 func (q *quorum) enoughOf(ctx context.Context, gang api.JobID, tx *binding.Transaction, passed []*binding.Member) error {
 	live, err := q.liveSpec(ctx, gang)
 	if apierrors.IsNotFound(err) {

@@ -19,9 +19,9 @@ import (
 var errIncomplete = errors.New("the rest of the gang's minimum could not be placed")
 
 // Add reserves the task's resources on its node and adds the task to the open transaction of its gang, or of the gang
-// group. decided are the annotations that the session set on the task. A gang group has one transaction in a session.
-// When the session places another gang or gang group, the transaction is sealed if its members are enough. Otherwise it
-// is sealed after the session's last action.
+// group, whose gangs share one transaction. decided are the annotations that the session set on the task. When the
+// session places another gang or gang group, the transaction is handed to the engine if its members reach the minima.
+// Otherwise it stays open for members that later actions place.
 func (l *Ledger) Add(task *api.TaskInfo, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	member, err := l.Reserve(task, decided, steps)
 	if err != nil {
@@ -51,8 +51,8 @@ func (l *Ledger) Reserve(wanted *api.TaskInfo, decided map[string]string, steps 
 	return member, err
 }
 
-// stageDecisions copies the session's decisions to the member: node, NUMA resources and error handler. It stages the
-// annotations that the session set on its own copy of the task.
+// stageDecisions copies the session's decisions from the session's copy of the task (wanted) to the member: node, NUMA
+// resources and error handler. It stages the annotations in decided, so that they are written with the Binding.
 func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[string]string) {
 	task := member.Task
 	task.NodeName = member.Node
@@ -64,7 +64,8 @@ func stageDecisions(member *binding.Member, wanted *api.TaskInfo, decided map[st
 	}
 }
 
-// SessionOpens forgets the incomplete gangs of the last session. It is called when a session gets its snapshot.
+// SessionOpens is called when a session gets its snapshot. It forgets for which gangs the last session placed too few
+// members for their minimum.
 func (l *Ledger) SessionOpens() { l.open.forgetIncomplete() }
 
 // submitIfEnough submits the transaction when its members are enough for the gangs' minima. Otherwise the transaction stays open:
@@ -77,9 +78,9 @@ func (l *Ledger) submitIfEnough(tx *binding.Transaction) {
 	l.open.putBack(tx)
 }
 
-// SubmitWhole hands the open transactions with enough members to the engine. It is called before an action, because
-// that action may take minutes. A transaction with a gang that has CountNone stays open, because members of a later
-// transaction would not count for that gang's minimum.
+// SubmitWhole hands the open transactions whose gangs reach their minima to the engine. It is called after each action,
+// because the next action may take minutes. A transaction stays open if one of its gangs needs its whole minimum in one
+// transaction (CountNone): later members of that gang may still join it.
 func (l *Ledger) SubmitWhole() {
 	for _, tx := range l.open.takeWhole() {
 		l.submitIfEnough(tx)
@@ -117,13 +118,14 @@ func (l *Ledger) ReleaseIncomplete() map[api.JobID][]api.TaskID {
 	return released
 }
 
-// wasIncomplete reports whether the ended transaction was released as incomplete.
+// wasIncomplete reports whether ReleaseIncomplete has released the ended transaction, because the session placed too few
+// members for its gang's minimum.
 func wasIncomplete(r binding.Result) bool {
 	return slices.ContainsFunc(r.Failed, func(f binding.Failure) bool { return errors.Is(f.Err, errIncomplete) })
 }
 
-// shortOf returns an error that says what the gangs lack with the transaction's members; nil if they lack nothing.
-// there reports whether the PodGroups of all gangs exist.
+// shortOf returns an error that says what the transaction's gangs lack to their minima if all its members are bound; nil
+// if they lack nothing. The result there reports whether the PodGroups of all gangs exist.
 func (l *Ledger) shortOf(tx *binding.Transaction) (there bool, short error) {
 	l.books.Lock()
 	defer l.books.Unlock()
@@ -181,9 +183,9 @@ func (l *Ledger) recordMinima(tx *binding.Transaction) (versions map[api.JobID]s
 	return versions
 }
 
-// handOver checks which objects still exist, and submits the transaction. It holds the mutex handover all the time,
-// like the Cancel methods. So either this check finds a deletion, or the Cancel method runs when the engine already
-// knows the transaction.
+// handOver checks which pods, nodes and PodGroups of the transaction still exist, and submits it to the engine. It holds
+// the mutex handover all the time, like the methods CancelPod, CancelGang and CancelNode. So either this check finds a
+// deletion, or one of these methods fails the member when the engine already knows the transaction.
 func (l *Ledger) handOver(tx *binding.Transaction, versions map[api.JobID]string, givenUp error) error {
 	l.handover.Lock()
 	defer l.handover.Unlock()

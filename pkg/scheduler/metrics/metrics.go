@@ -106,7 +106,7 @@ func (m *Metrics) RollbackDone(plugin string, err error) {
 	m.rollbacks.WithLabelValues(plugin, result(err)).Inc()
 }
 
-// Delayed counts a task whose rollback keeps failing, or cannot begin.
+// Delayed counts a task whose rollback keeps failing or does not return, or cannot begin because a step has not returned.
 func (m *Metrics) Delayed(_ *binding.Member, d binding.Delay) {
 	if d.Kind == binding.PreBindTimedOut || d.Kind == binding.RollbackStuck {
 		m.stuck.WithLabelValues(d.Plugin).Inc()

@@ -21,7 +21,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/podgroup"
 )
 
-// desiredPodGroup is the status that a session or a report decided for a PodGroup.
+// desiredPodGroup is the status that the scheduler wants to write to a PodGroup, and the HyperNode for its annotation.
 type desiredPodGroup struct {
 	uid       types.UID
 	status    scheduling.PodGroupStatus
@@ -41,9 +41,9 @@ type writtenStatus struct {
 	at      time.Time
 }
 
-// PutPodGroup submits the PodGroup's status. It does nothing if the PodGroup has that status, or if the same status was
-// submitted before. If only counters change, the write is delayed by Settle. A change of the phase to Inqueue is also
-// delayed while the gang is being bound, because the phase is about to change again.
+// PutPodGroup submits the PodGroup's status to be written. It does nothing if that status was submitted last or, if none
+// was submitted, if the PodGroup has it. If only counters change, the write is delayed by the duration Settle. A change
+// of the phase to Inqueue is also delayed while the gang is being bound, because the phase is about to change again.
 func (w *Writer) PutPodGroup(pg *api.PodGroup, beingBound bool) {
 	key := objectKey{podGroupKind, pg.Namespace, pg.Name}
 	desired := &desiredPodGroup{uid: pg.UID, base: pg.ResourceVersion, status: *pg.Status.DeepCopy(), hyperNode: pg.Annotations[api.JobAllocatedHyperNode]}
@@ -74,7 +74,8 @@ func (w *Writer) LastKnown(pg *api.PodGroup) (scheduling.PodGroupStatus, bool) {
 	return last.status, known
 }
 
-// lastKnown does the same as LastKnown, and also returns the desired HyperNode of the PodGroup.
+// lastKnown does the same as LastKnown, and also returns the HyperNode in the PodGroup's annotation, as last submitted
+// or as the informer shows it.
 func (w *Writer) lastKnown(key objectKey, pg *api.PodGroup) (desiredPodGroup, bool) {
 	w.mu.Lock()
 	desired, ok := w.podGroups[key]
@@ -180,7 +181,8 @@ func (w *Writer) patchPodGroup(ctx context.Context, current, updated *v1beta1.Po
 }
 
 // writtenByOthers reports whether another client wrote the PodGroup's status after the desired status was decided. That
-// is so if the object is newer than base, and its status is not the last status that this writer wrote.
+// is so if the object is newer than desired.base, and its status is not the status that this Writer wrote last. It
+// returns false if this Writer has not written a status of the PodGroup.
 func (w *Writer) writtenByOthers(key objectKey, current *v1beta1.PodGroup, desired *desiredPodGroup) (bool, error) {
 	if !apiwrite.OlderVersion(desired.base, current.ResourceVersion) {
 		return false, nil

@@ -44,8 +44,8 @@ func newRefusals() *refusals {
 	return &refusals{last: lru.New(rememberedRefusals), forbidden: lru.New(rememberedRefusals)}
 }
 
-// before reports whether the API server has refused to write the same status to the same version of the object. wanted
-// is the digest of the status.
+// before reports whether the API server has refused, at most refusedFor ago, the same status for the same version of the
+// object. The parameter wanted is the digest of the status.
 func (r *refusals) before(key objectKey, current metav1.Object, wanted uint64) bool {
 	last, ok := r.last.Get(key)
 	if !ok {

@@ -182,7 +182,8 @@ func (w *Writer) RetryNow() {
 	}
 }
 
-// Abort makes Stop wait only for the writes that have already begun.
+// Abort drops the writes that are delayed and the retries that wait. Stop then waits only for the writes that have begun
+// or are due.
 func (w *Writer) Abort() { w.queue.ShutDown() }
 
 func (w *Writer) next(ctx context.Context) bool {

@@ -77,8 +77,8 @@ func (f *Forest) Of(node string, level int) *Group { return f.ofNode[node].At(le
 // Problems lists the misconfigurations that were found.
 func (f *Forest) Problems() []Problem { return f.problems }
 
-// buildForest makes a forest of groups that have names, levels and parents, and of the narrowest group of each node.
-// Groups without nodes are left out.
+// buildForest makes a forest from ofNode, the narrowest group of each node. The caller has set the names, levels and
+// parents of the groups; buildForest sets their nodes and children. Groups without nodes are left out.
 func buildForest(levels []Level, ofNode map[string]*Group) *Forest {
 	f := &Forest{levels: levels, byLevel: make([][]*Group, len(levels)), byPath: map[string]*Group{}, ofNode: ofNode}
 	type entry struct {

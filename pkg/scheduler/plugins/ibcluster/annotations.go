@@ -54,8 +54,8 @@ const (
 	maxClusters = 1000
 )
 
-// requestOf parses the annotations that apply to the job (said). An error names the malformed annotation and valid
-// values. A job without annotations gets the default mode.
+// requestOf parses the plugin's annotations that apply to the job. They are in the parameter said. An error names the
+// malformed annotation and valid values. A job without annotations gets the default mode.
 func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.Forest) (request, error) {
 	w := request{mode: s.defaultModeOf(job)}
 	var mistakes []error
@@ -79,7 +79,7 @@ func (s *settings) requestOf(job *api.JobInfo, said saying, forest *topology.For
 		return request{}, fmt.Errorf("annotation %s%s: found %q beside other annotations of ibcluster, want %q or %q with them",
 			ModeAnnotation, said.on(), modeNone, modeRequired, modePreferred)
 	case w.group != "", !explicit && w.mode == modeNone && len(said.annotations) > 0:
-		w.mode = modeRequired // affinity groups always require one cluster; other annotations do if no default is set
+		w.mode = modeRequired // an affinity group requires one cluster; so do other annotations if the default mode is none
 	}
 	return w, nil
 }

@@ -20,9 +20,9 @@ import (
 // than the smallest amount that can be requested.
 const roundingSlack = 0.5
 
-// emptyGroups holds the node groups as if no pods ran on their nodes, and caches which resources gangs would still
-// lack in these node groups. The plugin keeps the emptyGroups as long as node groups and nodes do not change. Each
-// node group is computed at its first use.
+// emptyGroups holds the node groups as if no pods ran on their nodes, and caches messages that say why none of them
+// could hold a gang. The plugin keeps the emptyGroups as long as node groups and nodes do not change. Each node group
+// is computed at its first use.
 type emptyGroups struct {
 	forest *topology.Forest
 	// names are the resources that at least one node has, including pod slots. Other resources, such as limits.cpu,
@@ -31,12 +31,12 @@ type emptyGroups struct {
 	nodes []emptyNode
 	at    map[string]int
 	known map[*topology.Group]*emptyGroup
-	// equivalent has one emptyGroup for all node groups whose nodes have equal resources. The key is made of these
-	// resources.
+	// equivalent has one emptyGroup for all node groups with equally many nodes of the same resources. The key
+	// consists of these resources and numbers of nodes.
 	equivalent map[string]*emptyGroup
 	classes    map[string]*taskClass
-	// votes caches the results of vote in this session, by the gang's request and node groups. lastVotes are the
-	// votes of the previous session.
+	// votes has the messages that the method vote has returned in this session, by the gang's request and node groups.
+	// lastVotes has those of the previous session.
 	votes, lastVotes map[string]string
 }
 
@@ -115,7 +115,8 @@ func (e *emptyGroups) vote(key []byte, find func() string) string {
 	return message
 }
 
-// of returns the node group as if no pods ran on its nodes. Node groups with equal nodes share one result.
+// of returns the node group as if no pods ran on its nodes. Node groups with equally many nodes of the same resources
+// share one result.
 func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	if known, ok := e.known[group]; ok {
 		return known
@@ -149,7 +150,7 @@ func (e *emptyGroups) of(group *topology.Group) *emptyGroup {
 	return g
 }
 
-// appendAmounts appends the amount of each resource in e.names.
+// appendAmounts appends, for each resource in e.names, its amount in a Resource (the parameter of) to the list to.
 func (e *emptyGroups) appendAmounts(to []float64, of *api.Resource) []float64 {
 	for _, name := range e.names {
 		to = append(to, of.Get(name))
@@ -185,8 +186,8 @@ func appendKey(to []byte, amounts []float64) []byte {
 type emptyGroup struct {
 	total *api.Resource
 	nodes []alikeNodes
-	// copiesOf caches the results of copies, by the number of the task class. An entry is the result plus one; 0
-	// means that the result was not computed yet.
+	// copiesOf caches how many members of each task class fit on the group's nodes, by the class's number. An entry
+	// is this number of members plus one; 0 means that it was not computed yet.
 	copiesOf []int
 }
 

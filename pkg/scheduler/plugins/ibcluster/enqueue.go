@@ -60,8 +60,8 @@ func (s *session) groupsFor(w *request) []*topology.Group {
 	return groups
 }
 
-// key returns the start of a cache key for a vote. It consists of the subject of the vote (on) and the parts of the
-// request that decide in which node groups the gang may be placed.
+// key returns the start of the key under which a vote on admission is cached. It consists of what the vote compares
+// with the node groups (the parameter on: "minResources" or "members"), and of the gang's level and allowed clusters.
 func (w *request) key(on string) []byte {
 	return fmt.Appendf(nil, "%s %d %q ", on, w.level, w.clusters)
 }

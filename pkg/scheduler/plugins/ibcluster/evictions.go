@@ -108,9 +108,9 @@ type evictableNode struct {
 	idle *api.Resource
 	// victims are the pods that may still be evicted, in the order of eviction.
 	victims []*api.TaskInfo
-	// least is the smallest number of pods that the action evicts on any node on which it places a member.
+	// least is the smallest number of pods that the action evicts on a node for a member: 1 for reclaim, 0 for preempt.
 	least int
-	// evictions is how many victims must be evicted on the node for the next member.
+	// evictions is how many victims must be evicted on the node for the next member, as computeCost sets it.
 	evictions int
 }
 

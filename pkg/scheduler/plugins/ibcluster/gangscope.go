@@ -33,15 +33,16 @@ type gangScope struct {
 	// settled reports whether a member was placed before this session or is handed over to be bound. currentGroup can
 	// then no longer change.
 	settled bool
-	// members counts the placed members in each node group of every level. nominated counts the members with a
-	// nominated node.
+	// members counts the placed members in each node group of every level. nominated counts, in each node group, the
+	// pending members that have a nominated node there.
 	members, nominated map[*topology.Group]int
 	// action is the evicting action that the scope is for. It is empty for a scope that is valid in all other
 	// actions.
 	action string
 	// verdict is the predicate's result for nodes outside of the candidates.
 	verdict []*api.Status
-	// key identifies the predicate's results. Scopes of a job with equal keys have the same result on every node.
+	// key identifies the filter results of the plugin for the job. Two scopes of a job with equal keys give the same
+	// filter result for every node.
 	key string
 }
 
@@ -57,7 +58,8 @@ type refusal struct {
 // deleted does not count, because its replacement may be placed in another node group with the gang.
 var placed = []api.TaskStatus{api.Allocated, api.Pipelined, api.Binding, api.Bound, api.Running}
 
-// scopeOf returns the job's gangScope for the running action. The job must have an entry in requests.
+// scopeOf returns the node groups in which the running action may place the job's members. The job's annotations must
+// have been parsed: it needs an entry in the map requests.
 func (s *session) scopeOf(job *api.JobInfo) *gangScope {
 	action := ""
 	if evicts(s.ssn.Action) {
@@ -105,7 +107,7 @@ func (s *session) newScope(job *api.JobInfo, action string) *gangScope {
 	return p
 }
 
-// keyFor returns a key of everything that decides the predicate's results for the job.
+// keyFor returns a key that contains everything that decides the plugin's filter results for the job.
 func (p *gangScope) keyFor(job *api.JobInfo) string {
 	var key strings.Builder
 	fmt.Fprintf(&key, "%s %d %s", job.UID, p.verdict[0].Code, p.verdict[0].Reason)
@@ -167,7 +169,8 @@ func (p *gangScope) count(narrowest *topology.Group) {
 	}
 }
 
-// most returns the group with the highest count. Of groups with equal counts, it returns the first by path.
+// most returns the group with the highest count; nil if all counts are 0. Of groups with equal counts, it returns the
+// first by path.
 func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topology.Group) {
 	for _, g := range groups {
 		if counts[g] > 0 && (best == nil || counts[g] > counts[best]) {

@@ -45,7 +45,8 @@ func (p *plugin) Infeasible(ssn *framework.Session, job *api.JobInfo) bool {
 	return true
 }
 
-// forgetHoldable removes the entries of holdable for gangs that no longer exist.
+// forgetHoldable removes gangs that no longer exist from the map holdable, which has the last time when some node
+// group could hold a gang.
 func (p *plugin) forgetHoldable(ssn *framework.Session) {
 	for uid := range p.holdable {
 		if ssn.Jobs[uid] == nil {

@@ -63,7 +63,8 @@ type plugin struct {
 	// they do not change.
 	labels     *topology.Labels
 	hyperNodes *topology.HyperNodes
-	// present returns the current groups of nodes, for pre-bind steps.
+	// present reads the current node groups from informers. Pre-bind steps use it, because they may run after the
+	// session.
 	present *presentGroups
 	// reported has the problems of node groups that were reported, and when each was reported.
 	reported map[string]time.Time

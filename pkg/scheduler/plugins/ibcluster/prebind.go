@@ -40,8 +40,8 @@ func (s *session) addPreBind() {
 	}
 }
 
-// preBind refuses a node that has left its node group, or the clusters allowed for the gang, since the gang was
-// placed.
+// preBind returns an error if, since the gang was placed, the node has left its node group or the clusters that are
+// allowed for the gang.
 func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 	w := p.requests[task.Job]
 	if w == nil || !w.binds() {
@@ -74,8 +74,9 @@ func (p *placedIn) preBind(task *api.TaskInfo, node string) error {
 
 const mustLieTogether = "the gang must be in one node group"
 
-// levelNow returns the index, among the current levels, of a level of the session (then). The index may differ if
-// tiers of HyperNodes were added or removed. It is -1 if the level no longer exists.
+// levelNow returns the index of a level in now, the current levels. The parameter level is its index in then, the
+// levels of the session. The two indexes differ if tiers of HyperNodes were added or removed. levelNow returns -1 if
+// the level no longer exists.
 func levelNow(then []topology.Level, level int, now []topology.Level) int {
 	if level >= len(then) {
 		return -1

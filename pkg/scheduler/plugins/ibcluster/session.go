@@ -24,15 +24,16 @@ type session struct {
 	// unread is the reason why the node groups could not be read; empty if they could be read.
 	unread string
 	// requests has the parsed annotations of jobs with pending tasks, except jobs with mode none. malformed has the
-	// errors in the annotations of jobs whose annotations cannot be parsed. Both do not change after open has
-	// returned.
+	// errors in the annotations of jobs whose annotations cannot be parsed. Both do not change once the method open
+	// has created the session.
 	requests  map[api.JobID]*request
 	malformed map[api.JobID]string
 	// affinityGroups has the jobs of each affinity group, by "namespace/name". groupOf has the affinity group of each
 	// job. Both cover only namespaces with a pending job in an affinity group.
 	affinityGroups map[string][]*api.JobInfo
 	groupOf        map[api.JobID]string
-	// groupsRead reports whether plugin.empty was brought up to date in this session.
+	// groupsRead reports whether plugin.empty, the node groups as if no pods ran, was brought up to date in this
+	// session.
 	groupsRead bool
 	// votes reports whether the configuration enables the plugin's votes on admission.
 	votes bool
@@ -67,7 +68,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, neverFits: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
-	option, _ := ssn.PluginOption(Name) // read now, because PredicateFirst moves the plugin to another tier
+	option, _ := ssn.PluginOption(Name) // read now: ssn.PredicateFirst adds an entry of the plugin before this one
 	s.votes = option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}
@@ -138,8 +139,8 @@ func (s *session) readJob(job *api.JobInfo) {
 	}
 }
 
-// readCompany records the affinity group of the job. It does so even if other annotations of the job are invalid,
-// because the job's placed members restrict other jobs of the affinity group.
+// readCompany records to which affinity group the job belongs. It does so even if other annotations of the job are
+// invalid, because the job's placed members restrict other jobs of the affinity group.
 func (s *session) readCompany(job *api.JobInfo) {
 	name := groupNameOf(job)
 	if w := s.requests[job.UID]; w != nil {
@@ -187,9 +188,9 @@ func (s *session) eventHandler() *vcframework.EventHandler {
 	}
 }
 
-// changed removes the cached scopes that may change because the task was placed (by is 1) or removed (by is -1). If a
-// placed task does not restrict its gang, or is in the gang's current node group, only the scope's count of members
-// changes.
+// changed updates the cached scopes after the task was placed (the parameter by is 1) or removed (-1). If the task was
+// placed in the gang's current node group, or does not restrict the gang, it is only counted in the gang's scope.
+// Otherwise changed removes the scopes of the gang and of the jobs in its affinity group.
 func (s *session) changed(task *api.TaskInfo, by int) {
 	related := s.groupOf[task.Job]
 	if s.requests[task.Job] == nil && related == "" {

@@ -51,8 +51,8 @@ func (s *session) pickTarget(p *gangScope, job *api.JobInfo) *topology.Group {
 	})
 }
 
-// rememberTried records, in tried, the chosen node groups in which no member was placed. It removes the records of
-// gangs with placed members, and of gangs that no longer exist.
+// rememberTried records, in the map tried, the node groups that were chosen in session s for preempt or reclaim and in
+// which no member was placed. It removes the records of gangs with placed members and of deleted gangs.
 func (p *plugin) rememberTried(s *session) {
 	for key := range p.tried {
 		if s.ssn.Jobs[key.job] == nil {

@@ -29,7 +29,7 @@ const (
 
 // taskClass is a set of members with equal requests.
 type taskClass struct {
-	// number identifies the class in an emptyGroups.
+	// number is the index of the class in emptyGroup.copiesOf, and a part of the keys of cached votes.
 	number int
 	// request is the requested amount of each resource in emptyGroups.names.
 	request []float64
@@ -189,7 +189,7 @@ func (counts classCounts) leastFirst(classes []*taskClass, r int) (l leastFirst)
 	return l
 }
 
-// asksForAll reports whether request is at least as large as other in every resource.
+// asksForAll reports whether request has at least the amount in other of every resource.
 func asksForAll(request, other []float64) bool {
 	for r, amount := range other {
 		if request[r] < amount {
@@ -208,9 +208,9 @@ type roomFor struct {
 	orLarger        bool
 }
 
-// roomIn returns an upper bound of the number of members that the empty group takes. Each limit considers only a part
-// of the members' requirements, so the bound is never too small. Only allocate checks whether members of several
-// classes fit on the nodes together.
+// roomIn returns an upper bound of the number of members that the empty group takes, but at most the needed number.
+// Each limit considers only a part of the members' requirements, so the bound is never too small. Only allocate checks
+// whether members of several classes fit on the nodes together.
 func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	room := roomFor{members: w.needed, class: -1, resource: -1}
 	for r := range w.ascending {
@@ -237,8 +237,8 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 		for _, o := range class.larger {
 			others -= takes[o]
 		}
-		// Members of larger classes need at least as much as a member of this class. So a node takes at most as many
-		// of them as of this class.
+		// A member of a larger class requests at least as much of every resource as a member of this class. So the
+		// group takes at most copies members of this and all larger classes together.
 		if bound := others + copies; bound < room.members {
 			room = roomFor{members: bound, class: k, resource: -1, orLarger: true}
 		}

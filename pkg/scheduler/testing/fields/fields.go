@@ -7,9 +7,9 @@ import "reflect"
 
 // Walk defines how the fields of objects are filled and changed.
 type Walk struct {
-	// Whole has the types whose fields are not walked into, with some values of each type. Fill sets a field of such a
-	// type to the first value, and Each changes it to each of the other values. If a type has no values here, its
-	// fields are left unchanged.
+	// Whole has the types whose values are changed as a whole, not field by field, with some values of each type. Fill
+	// sets a field of such a type to the first value, and Each changes it to each of the other values. Fields of a type
+	// with an empty list of values are left unchanged.
 	Whole map[reflect.Type][]Value
 }
 
@@ -22,9 +22,9 @@ type Value struct {
 // Fill sets all settable fields of the struct that pointer points to. Pointers, slices and maps become non-nil.
 func (w Walk) Fill(pointer any) { w.fill(reflect.ValueOf(pointer).Elem()) }
 
-// Each calls the function with for each possible change of a field: to another value or to the zero value. Fill must
-// have filled the struct that pointer points to. path names the field and begins with a dot; do makes the change and
-// undo reverts it.
+// Each makes one call of the function in the parameter with for each possible change of a field: to another value or to
+// the zero value. Fill must have filled the struct that pointer points to. path names the field and begins with a dot.
+// The function do makes the change, and undo reverts it.
 func (w Walk) Each(pointer any, with func(path string, do, undo func())) {
 	w.change(reflect.ValueOf(pointer).Elem(), "", with)
 }

@@ -73,5 +73,6 @@ func (c onBooks) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	return given, c.books.Copies().NodeMap()
 }
 
-// TrustSession lets the next snapshot skip most comparisons of reused objects with the originals.
+// TrustSession lets the next snapshot reuse nodes and jobs of the last one with fewer checks that the last session has
+// left them unchanged.
 func (c onBooks) TrustSession() { c.books.Copies().Trust() }

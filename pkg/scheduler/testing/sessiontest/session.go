@@ -136,7 +136,7 @@ func (c *Cluster) fill(w ClusterSpec) {
 		options.ServerOpts.ShardingMode = w.Shard.Mode
 		cache.InUseNodesInShard.Insert(w.Shard.Nodes...)
 	}
-	var listed []any // the node informer's store, where HyperNodes look up their members
+	var listed []any // the content of the node informer's store, in which HyperNodes look up their members
 	for _, node := range w.Nodes {
 		listed = append(listed, node)
 	}
