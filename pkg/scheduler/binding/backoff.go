@@ -205,7 +205,9 @@ func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	}
 }
 
-// soon shortens the waits of the gangs that match accepts to gangWait.early.
+// soon shortens the waits of the gangs that the function match accepts to gangWait.early, the shortest wait that
+// RetrySoon allows. For a gang whose wait is over, it records the request for the gang's next failure
+// (gangWait.touched).
 func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -83,7 +83,8 @@ func ShortOfPlaced(job *api.JobInfo) error {
 	return nil
 }
 
-// shortOfMembers returns how many members a gang with total members lacks for minMember; empty when it has enough.
+// shortOfMembers returns how many of minMember a gang with total members has, such as "3 of minMember 5"; empty when it
+// has enough.
 func shortOfMembers(total int32, spec *scheduling.PodGroupSpec) string {
 	if total >= spec.MinMember {
 		return ""

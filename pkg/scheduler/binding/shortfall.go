@@ -18,7 +18,8 @@ type shortfall struct {
 	parts []string
 }
 
-// addAll adds one text for each name in short, as returned by say, and how many names the list leaves out.
+// addAll adds the text that the function say returns for each name in short. If short leaves out names, it adds their
+// number to the last text.
 func (s *shortfall) addAll(short brief.List, say func(name string) string) {
 	for _, name := range short.Items() {
 		s.parts = append(s.parts, say(name))
