@@ -210,8 +210,8 @@ func (s *podSize) addTerms(required []v1.PodAffinityTerm, preferred []v1.Weighte
 	}
 }
 
-// addTerm adds a pod affinity term to over, because it is matched against other pods. It also adds the term's
-// requirements and values.
+// addTerm counts a pod affinity term in the field over, because it is matched against other pods. It also counts the
+// term's requirements and values.
 func (s *podSize) addTerm(term *v1.PodAffinityTerm) {
 	s.over++
 	s.addSelector(term.LabelSelector)
