@@ -149,7 +149,7 @@ func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnn
 	if reason, ok := c.session.pendingReasons[job.UID]; ok {
 		reason.show(job, string(c.session.UID))
 	}
-	if c.staging == nil { // with staging, upstream still reads the devices of each task, so the job must not become a summary
+	if c.staging == nil { // otherwise upstream still reads the devices of each task, so one task with the sum of requests must not replace them
 		defer c.closing.written(job)
 	}
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)

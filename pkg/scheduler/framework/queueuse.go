@@ -26,11 +26,11 @@ type QueueUse struct {
 	promised *api.Resource
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
-	// asked is the QueueAsk for which Admits currently calls plugins, and askedBy is the task that Admits passes to
-	// them. Both are nil outside of Admits.
+	// asked is the QueueAsk for which Admits currently calls plugins, and askedBy is the task with which it calls them.
+	// Both are nil outside of Admits.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
-	// leaving is the function set by LeaveFor; nil without it.
+	// leaving returns the tasks that give way to the gang of a given task; nil until LeaveFor sets it.
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }
 
