@@ -37,7 +37,7 @@ func (s *shortfall) err() error {
 	return errors.New(strings.Join(s.parts, ", "))
 }
 
-// lacking lists the names whose number in have is below their minimum.
+// lacking lists the names (of roles or sub-group policies) whose number in the map have is below their minimum.
 func lacking[K ~string](minima, have map[K]int32) brief.List {
 	list := brief.List{First: maxListed}
 	for name, least := range minima {
