@@ -134,8 +134,8 @@ func entries(index map[api.TaskStatus]api.TasksMap) int {
 	return n
 }
 
-// equalSubJobs reports whether the copy's sub-jobs have their original fields. The caller has already found all
-// original tasks in the copy, so equalSubJobs only counts tasks, to detect additional ones.
+// equalSubJobs reports whether the copy's sub-jobs have their original fields, and as many tasks in total as the job
+// had. pristineTasks compares the tasks themselves.
 func (j *jobClone) equalSubJobs() bool {
 	if len(j.clone.SubJobs) != len(j.subs) {
 		return false

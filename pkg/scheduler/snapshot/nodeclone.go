@@ -56,7 +56,7 @@ func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 const firstFixed = 4
 
 // pristine reports whether the session has left the copy unchanged. Unless whole is set, changed tasks are detected
-// only by the sums, and the node's load and images are not compared.
+// only by their number and the sums of their requests, and the node's load and images are not compared.
 func (n *nodeClone) pristine(whole bool) bool {
 	c := n.clone
 	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || !n.equalSums(whole) || c.BindGeneration != n.was.BindGeneration {
