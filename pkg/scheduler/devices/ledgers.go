@@ -117,7 +117,7 @@ const DeviceObjects = "Device objects"
 // arguments of upstream's deviceshare plugin.
 //
 // The kinds cannot change while the process runs. When a node enters the cache, it gets a record of its devices (a
-// ledger) for each kind, and the cache leaves the resources of these kinds out of its sums. Upstream registers the
+// ledger) for each kind. The cache then leaves the resources of these kinds out of its sums. Upstream registers the
 // kinds only once: a kind stays enabled when its argument is removed, and two kinds that exclude each other end the
 // process.
 func Switches(tiers []conf.Tier) []string {

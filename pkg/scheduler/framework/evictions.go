@@ -45,8 +45,8 @@ type evictions struct {
 	// evictions were dropped to its members that would have replaced the victims.
 	deferred  []deferredEviction
 	cancelled map[api.JobID][]*api.TaskInfo
-	// defers reports whether evictions are deferred, because the session has gangs that are placed together, or paused
-	// gangs, which may not hold idle resources for now; nil before the first eviction.
+	// defers reports whether evictions are deferred; nil before the first eviction. They are if the session has gangs
+	// that are placed together, or paused gangs, which may not hold idle resources for now.
 	defers *bool
 }
 
@@ -78,7 +78,7 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 	return nil
 }
 
-// defersAll reports whether all evictions are deferred, because the session has gangs that are placed together, or
+// defersAll reports whether all evictions are deferred. They are if the session has gangs that are placed together, or
 // paused gangs, which may not hold idle resources for now.
 func (e *evictions) defersAll() bool {
 	if e.defers == nil {

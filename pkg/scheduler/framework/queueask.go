@@ -112,8 +112,8 @@ func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	return u.upstream.Allocatable(ask.Queue, &one)
 }
 
-// leastRequest returns, for each requested resource, the sum of the requests of Tasks minus the largest amount that the
-// tasks in Gone free in any of the queues (freedIn).
+// leastRequest returns the smallest request that the queues must admit: the sum of the requests of Tasks minus, for
+// each resource, the largest amount that Gone frees in any of the queues (freedIn).
 func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 	least := ask.request.Clone()
 	for _, name := range least.ResourceNames() {
@@ -163,7 +163,7 @@ func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	if u.asked == nil || u.askedBy != task {
 		return []*api.TaskInfo{task}, gone
 	}
-	for _, of := range u.asked.Gone { // a victim on a node that is reserved for the gang may be in both lists
+	for _, of := range u.asked.Gone { // gone may already have this task: a victim of the gang, on a node that is reserved for it
 		if !slices.ContainsFunc(gone, func(other *api.TaskInfo) bool { return other.UID == of.UID }) {
 			gone = append(gone, of)
 		}

@@ -23,9 +23,9 @@ type TopologyPlanner struct {
 
 // TopologyPlans are the ways to divide a gang's tasks over nodes, each of which can take a known number of tasks.
 type TopologyPlans interface {
-	// Plans yields plans, the best plan first. A plan places as many tasks as the parameter now says, in a domain that
-	// can take as many tasks in total as the parameter wanted says. Neighboring nodes in a plan are close to each
-	// other.
+	// Plans yields plans, the best plan first. A plan places as many tasks as the parameter now says. The domain that
+	// it uses can take as many tasks in total as the parameter wanted says. Neighboring nodes in a plan are close to
+	// each other.
 	Plans(wanted, now int) iter.Seq[[]NodeShare]
 	// Least and Most return the smallest and the largest number of tasks, from least to most, for which a plan exists;
 	// 0 if no plan exists.
