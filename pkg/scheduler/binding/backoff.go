@@ -182,7 +182,8 @@ func (b *Backoff) Stop() {
 	defer b.waking.Unlock()
 }
 
-// retry ends the waits of the gangs that match accepts. It also resets how short RetrySoon may make their waits.
+// retry ends the waits of the gangs that the function match accepts. It also resets how short RetrySoon may make their
+// waits.
 func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	ended := false
@@ -205,7 +206,9 @@ func (b *Backoff) retry(match func(api.JobID, *gangWait) bool) {
 	}
 }
 
-// soon shortens the waits of the gangs that match accepts to gangWait.early.
+// soon shortens the waits of the gangs that the function match accepts to gangWait.early, the shortest wait that
+// RetrySoon allows. For a gang whose wait is over, it records the request for the gang's next failure
+// (gangWait.touched).
 func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

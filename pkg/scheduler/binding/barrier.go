@@ -8,9 +8,9 @@ import (
 	"fmt"
 )
 
-// quorumAttempts bounds how often the engine calls the Gatekeeper for one verdict. While there are members to bind, a
-// call without an answer from the API server does not count. During such an outage no other gang could be bound and no
-// step rolled back, so waiting costs nothing.
+// quorumAttempts bounds how often the engine asks the Gatekeeper whether the members that have not failed are enough
+// for their gangs. While such members exist, a try that the API server does not answer is not counted. During such an
+// outage no other gang could be bound and no step rolled back, so waiting costs nothing.
 const quorumAttempts = 5
 
 // barrier decides the transaction once every member has passed or failed. It returns the members to bind, in state
@@ -22,7 +22,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 		}
 		r.roster.forgetChange()
 		chosen, lost := r.roster.alive()
-		r.startPendingRollbacks() // called after alive, so that every member lost so far gets a rollback
+		r.startPendingRollbacks() // follows the call of alive, so that every member that alive counts as lost is rolled back
 		err := r.quorum(chosen, quorumAttempts)
 		if errors.Is(err, errFewer) {
 			continue
@@ -64,11 +64,12 @@ func (r *run) refuseAll(lack error) {
 	r.roster.failAll(fmt.Errorf("%w: %w", ErrNoQuorum, lack))
 }
 
-// errFewer means that more members were lost while quorum waited for an answer of the Gatekeeper.
+// errFewer is the result of quorum if further members failed while quorum waited for an answer of the Gatekeeper.
 var errFewer = errors.New("members were lost in the meantime")
 
-// quorum calls the Gatekeeper, and retries with backoff after an error that may pass. RetryNow resets the number of
-// attempts.
+// quorum asks the Gatekeeper whether the members are enough for their gangs; nil means that they are. After an error
+// that may pass, it asks again with backoff, until it has asked as often as attempts allows. RetryNow starts this count
+// again. If a member fails in the meantime, quorum returns errFewer.
 func (r *run) quorum(members []*member, attempts int) error {
 	pauses := r.e.pauses(r.e.options.retry)
 	pauses.changed = r.roster.changed

@@ -11,9 +11,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// placeTime is how long a member's running steps count against perGang. A write takes milliseconds; a longer step
-// mostly waits for something else, such as a volume provisioner. If members with long steps kept counting, a large gang
-// would wait for one batch of perGang members after the other.
+// placeTime is how long a member's running steps count against perGang, which limits how many members of a transaction
+// run steps at the same time. A write takes milliseconds; a longer step mostly waits for something else, such as a
+// volume provisioner. If members with long steps kept counting, a large gang would wait for one batch of perGang
+// members after the other.
 const placeTime = 100 * time.Millisecond
 
 // startWaiting starts the chains of waiting members. At most perGang chains of the transaction run at a time.

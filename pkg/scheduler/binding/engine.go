@@ -41,7 +41,8 @@ type Engine struct {
 	// again is closed and replaced to end all current pauses between retries.
 	again chan struct{}
 
-	// gauge serializes reportInFlight, so that the last count that the observer gets is the newest.
+	// gauge serializes calls of reportInFlight, which reports the number of transactions to the observer. So the last
+	// number that the observer gets is the newest.
 	gauge sync.Mutex
 }
 

@@ -40,8 +40,8 @@ func Placed(task *api.TaskInfo) bool {
 	}
 }
 
-// ShortOf returns nil if the tasks that counts accepts reach the gang's minimum, which spec contains. Otherwise it
-// returns an error that says what is missing.
+// ShortOf returns nil if the tasks that the function counts accepts reach the gang's minimum, which spec contains.
+// Otherwise it returns an error that says what is missing.
 func ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, counts func(*api.TaskInfo) bool) error {
 	var total int32
 	roles := map[string]int32{}
@@ -83,7 +83,8 @@ func ShortOfPlaced(job *api.JobInfo) error {
 	return nil
 }
 
-// shortOfMembers returns how many members a gang with total members lacks for minMember; empty when it has enough.
+// shortOfMembers returns how many of minMember a gang with total members has, such as "3 of minMember 5"; empty when it
+// has enough.
 func shortOfMembers(total int32, spec *scheduling.PodGroupSpec) string {
 	if total >= spec.MinMember {
 		return ""
@@ -91,7 +92,8 @@ func shortOfMembers(total int32, spec *scheduling.PodGroupSpec) string {
 	return fmt.Sprintf("%d of minMember %d", total, spec.MinMember)
 }
 
-// WholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size with the tasks that counts accepts.
+// WholeSubGroups counts, for each sub-group policy, the sub-groups that reach their size with the tasks that the
+// function counts accepts.
 func WholeSubGroups(subGroups map[api.SubJobID]*api.SubJobInfo, counts func(*api.TaskInfo) bool) map[api.SubJobGID]int32 {
 	whole := map[api.SubJobGID]int32{}
 	for _, sub := range subGroups {

@@ -89,8 +89,8 @@ func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, p
 	}
 }
 
-// bindable returns an error that says that only the members named in short can be bound, with the gang's name if
-// needed; nil if short is nil.
+// bindable turns short, which lists the minima that the gang does not reach, into an error that says that only these
+// members can be bound. It adds the gang's name if the transaction has several gangs. It returns nil if short is nil.
 func (t *Transaction) bindable(gang api.JobID, short error) error {
 	if short == nil {
 		return nil

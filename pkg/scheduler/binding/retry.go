@@ -107,7 +107,7 @@ type pauses struct {
 	again <-chan struct{}
 	// endedEarly reports whether RetryNow ended the last pause before its time.
 	endedEarly bool
-	// changed is another channel that ends a pause; a nil channel never does.
+	// changed, unless it is nil, is a further channel whose values end a pause, such as roster.changed.
 	changed <-chan struct{}
 }
 

@@ -43,7 +43,8 @@ type prioritySemaphore struct {
 	waiting namespaceHeap
 	// turns is a logical clock. It advances with each released slot and each new namespace.
 	turns int64
-	// passedOver is scratch memory of next, which reuses it to avoid allocations.
+	// passedOver are the namespaces that prioritySemaphore.next has skipped while it runs. The slice is used again by
+	// each call, to avoid allocations.
 	passedOver []*namespaceSlots
 }
 

@@ -18,7 +18,8 @@ type shortfall struct {
 	parts []string
 }
 
-// addAll adds one text for each name in short, as returned by say, and how many names the list leaves out.
+// addAll adds the text that the function say returns for each name in short. If short leaves out names, it adds their
+// number to the last text.
 func (s *shortfall) addAll(short brief.List, say func(name string) string) {
 	for _, name := range short.Items() {
 		s.parts = append(s.parts, say(name))
@@ -36,7 +37,7 @@ func (s *shortfall) err() error {
 	return errors.New(strings.Join(s.parts, ", "))
 }
 
-// lacking lists the names whose number in have is below their minimum.
+// lacking lists the names (of roles or sub-group policies) whose number in the map have is below their minimum.
 func lacking[K ~string](minima, have map[K]int32) brief.List {
 	list := brief.List{First: maxListed}
 	for name, least := range minima {

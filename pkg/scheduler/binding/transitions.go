@@ -84,8 +84,8 @@ func (s *roster) failStaleMembers(early map[*Member]error) {
 	}
 }
 
-// cancel calls fail for all members that match accepts, in one step. So the gang's other members cannot fail for
-// another reason in between.
+// cancel calls fail for all members that the function match accepts, in one step. So the gang's other members cannot
+// fail for another reason in between.
 func (s *roster) cancel(match func(*member) bool, cause error) {
 	var matching []*member
 	s.mu.Lock()
@@ -121,8 +121,9 @@ func (s *roster) alive() (alive []*member, lost int) {
 	return alive, s.lost
 }
 
-// startable moves members from state waiting to state preparing, in order, and returns them. It stops when the number
-// of members in preparing, without slow members, reaches places. A member without steps passes at once.
+// startable moves members from state waiting to state preparing, in order, and returns them. It stops when as many
+// members as the parameter places says are in state preparing. Members with slow steps do not count. A member without
+// steps passes at once.
 func (s *roster) startable(places int) (started []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

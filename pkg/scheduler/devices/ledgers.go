@@ -22,10 +22,12 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/plugins/deviceshare"
 )
 
-// kind is a kind of devices that upstream shares among pods. Each node has a ledger for each kind in its field Others.
+// kind is a kind of devices that upstream shares among pods. For each kind, a node has a ledger in its field Others:
+// upstream's record of the node's devices and of the pods that have them.
 type kind struct {
 	name string
-	// holds is the annotation that lists the devices of a pod. Ledgers are computed from this annotation only.
+	// holds is the annotation that lists the devices of a pod. The record of a node's devices (the ledger) is computed
+	// only from this annotation of the node's pods.
 	holds string
 	asks  func(pod *v1.Pod) bool
 	// lock is the annotation that locks a node; empty if nodes are not locked. lockStays reports whether a pod needs the
@@ -114,9 +116,10 @@ const DeviceObjects = "Device objects"
 // Switches returns the kinds of devices that a configuration enables. These are DeviceObjects, and the kinds enabled by
 // arguments of upstream's deviceshare plugin.
 //
-// The kinds cannot change while the process runs. A node gets its ledgers when it enters the cache, which then leaves
-// the resources of these kinds out of its sums. Upstream registers the kinds only once: a kind stays enabled when its
-// argument is removed, and two kinds that exclude each other end the process.
+// The kinds cannot change while the process runs. When a node enters the cache, it gets a record of its devices (a
+// ledger) for each kind. The cache then leaves the resources of these kinds out of its sums. Upstream registers the
+// kinds only once: a kind stays enabled when its argument is removed, and two kinds that exclude each other end the
+// process.
 func Switches(tiers []conf.Tier) []string {
 	var on []string
 	for _, tier := range tiers {
@@ -160,7 +163,8 @@ func listed(switches []string) string {
 
 // SwitchOn passes the arguments of upstream's deviceshare plugin to upstream's code when the process starts. Upstream
 // itself reads the arguments when the first session opens. That is too late for nodes that are already in the cache.
-// They would have no ledger until they change, and pods would be bound to them without devices.
+// They would have no record of their devices (ledger) until they change, and pods would be bound to them without
+// devices.
 func SwitchOn(tiers []conf.Tier) {
 	for _, tier := range tiers {
 		for _, option := range tier.Plugins {
@@ -171,10 +175,10 @@ func SwitchOn(tiers []conf.Tier) {
 	}
 }
 
-// Own gives each node of a snapshot its own ledgers. Upstream's copy of a node shares its ledgers with the cache's
-// node. That would have two effects: the cache changes shared ledgers under a lock that sessions do not hold, and
-// changes by a session would stay in the cache. Each new ledger is computed from the pods on the snapshot's node, so it
-// is correct even if the cache's ledger is not.
+// Own gives each node of a snapshot its own ledgers, which record the node's devices and the pods that have them.
+// Upstream's copy of a node shares its ledgers with the cache's node. That would have two effects: the cache changes
+// shared ledgers under a lock that sessions do not hold, and changes by a session would stay in the cache. Each new
+// ledger is computed from the pods on the snapshot's node, so it is correct even if the cache's ledger is not.
 //
 // A Cache calls Own on each snapshot, before the nodes are used in any other way.
 func Own(nodes map[string]*api.NodeInfo) {
@@ -192,8 +196,8 @@ func Own(nodes map[string]*api.NodeInfo) {
 	}
 }
 
-// vacant returns a copy of the node's ledger of the given kind in which no pod has devices; nil if the node has no such
-// ledger. It reads only data of the ledger that never changes.
+// vacant returns a copy of the node's ledger (its record of devices) of the given kind, in which no pod has devices;
+// nil if the node has no such ledger. It reads only data of the ledger that never changes.
 func vacant(node *api.NodeInfo, kind string) api.Devices {
 	switch d := node.Others[kind].(type) {
 	case *gpushare.GPUDevices:
@@ -247,15 +251,16 @@ func vacantVGPU(gpu *vgpu.GPUDevice) *vgpu.GPUDevice {
 	}
 }
 
-// enter adds the devices of the pods to the ledger.
+// enter records in the ledger, a node's record of its devices, the devices that the pods have according to their
+// annotations.
 func enter(ledger api.Devices, pods []*v1.Pod) {
 	for _, pod := range pods {
 		ledger.AddResource(pod)
 	}
 }
 
-// podsWith returns the pods on the node that have the annotation. The pods are sorted by name, because the content of a
-// ledger may depend on the order in which pods are added.
+// podsWith returns the pods on the node that have the annotation. The pods are sorted by name, because the node's
+// record of devices may depend on the order in which pods are added to it.
 func podsWith(node *api.NodeInfo, annotation string) []*v1.Pod {
 	var pods []*v1.Pod
 	for _, task := range node.Tasks {
@@ -272,7 +277,7 @@ func podsWith(node *api.NodeInfo, annotation string) []*v1.Pod {
 	return pods
 }
 
-// chips holds the data of a ledger of MindCluster's NPUs that changes while a session is open.
+// chips holds the data of a node's record of MindCluster NPUs that changes while a session is open.
 type chips struct {
 	chips map[int]*vnpu.VChip
 	users map[string]map[types.UID]struct{}

@@ -67,8 +67,8 @@ func (l *nodeLocks) of(task api.TaskID) []nodeLock {
 	return l.held[task]
 }
 
-// locked reports whether a task needs the lock: the task was placed in this session, or it was placed earlier and is
-// not bound yet.
+// locked reports whether a task already needs the lock. This is a task that the session has placed or is placing now.
+// If the kind has lockStays, it may also be a task that was placed earlier and is not bound yet.
 func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	if slices.Contains(l.taken, lock) {
 		return true

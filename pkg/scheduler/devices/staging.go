@@ -24,8 +24,8 @@ import (
 // the session undoes.
 //
 // Upstream assigns devices to a placed task by writing annotations to the API server, before it is known whether the
-// placement will last. It also adds the devices to the node's ledger at once. If the placement is undone, upstream does not
-// fully undo these changes. Staging changes this as follows:
+// placement will last. It also enters them at once in the node's ledger, its record of the node's devices. If the
+// placement is undone, upstream does not fully undo these changes. Staging changes this as follows:
 //
 //   - The annotations are set on the session's copy of the pod (client.go). They are written with the Binding, like all
 //     annotations that the session sets, and are removed if the placement is undone.
@@ -39,7 +39,8 @@ type Staging struct {
 	locks  *nodeLocks
 	client *client
 	ssn    *vcframework.Session
-	// pending are the tasks that were Pending when the session began. The session has its own copies of their pods.
+	// pending maps the tasks that were Pending when the session began to the annotations of their pods at that time.
+	// The session has its own copies of these pods.
 	pending map[api.TaskID]map[string]string
 	// pods are the pods of the session by name, because upstream's device code writes to a pod by its name.
 	pods map[types.NamespacedName]*v1.Pod
@@ -73,8 +74,9 @@ func (s *Staging) Client() kubernetes.Interface { return s.client }
 // Close ends the staging: all later writes through the client go to the API server.
 func (s *Staging) Close() { s.client.open.Store(nil) }
 
-// Begin sets the pods of the session. It removes devices from the annotations of pending pods: a pending pod has no
-// devices, so such annotations are left over from a placement that was undone.
+// Begin sets the pods of the session. pending maps its pending tasks to the annotations of their pods. Begin removes
+// the annotations that list devices from these pods: a pending pod has no devices, so such annotations are left over
+// from a placement that was undone.
 func (s *Staging) Begin(pending map[api.TaskID]map[string]string, snapshot *api.ClusterInfo) {
 	s.pending, s.pods = pending, map[types.NamespacedName]*v1.Pod{}
 	for _, job := range snapshot.Jobs {
@@ -221,7 +223,8 @@ func (s *Staging) unstage(task *api.TaskInfo) {
 	s.copyAnnotations(task.Pod)
 }
 
-// copyAnnotations copies the annotations of the session's pod to the copy of the pod that the session's plugins get.
+// copyAnnotations copies the annotations of the session's pod to the copy of this pod that the pod lister of the
+// session's plugins returns.
 func (s *Staging) copyAnnotations(pod *v1.Pod) {
 	if given, ok := s.ssn.PodLister.CachedPods[api.TaskID(pod.UID)]; ok {
 		given.Annotations = maps.Clone(pod.Annotations)
@@ -240,7 +243,7 @@ func annotate(pod *v1.Pod, key string, value *string) {
 	}
 }
 
-// book rebuilds the ledgers of the node from the pods on the node.
+// book rebuilds the node's ledgers, which record its devices and the pods that have them, from the pods on the node.
 func (s *Staging) book(node *api.NodeInfo) {
 	for _, kind := range s.kinds {
 		pods := podsWith(node, kind.holds)
@@ -252,7 +255,7 @@ func (s *Staging) book(node *api.NodeInfo) {
 			}
 			now := opened.clone()
 			ledger.Chips, ledger.ConCache = now.chips, now.users
-			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // opened includes pods placed before the session
+			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // the state in opened already includes pods placed before the session
 				_, own := s.pending[api.TaskID(pod.UID)]
 				return !own
 			}))

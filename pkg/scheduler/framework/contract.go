@@ -191,8 +191,8 @@ type GangGrouper interface {
 // reclaim choose their victims by this order. If several plugins select a job, the first in the conf decides.
 type Prioritizer interface {
 	// PlaceFirst reports whether the job holds, or has been promised, resources that are of no use before the job is
-	// placed. only are the tasks to place first; nil stands for all tasks that the job's minimum needs. The job's other
-	// tasks are placed in the usual order of jobs.
+	// placed. The result only has the tasks to place first; nil stands for all tasks that the job's minimum needs. The
+	// job's other tasks are placed in the usual order of jobs.
 	PlaceFirst(job *api.JobInfo) (only map[api.TaskID]bool, first bool)
 }
 

@@ -14,9 +14,9 @@ import (
 
 // Upstream's actions evict pods for one gang at a time. If several gangs must be placed together, evictions for one
 // gang are useless when another gang has no room. So in a session with such gangs, all evictions are deferred until the
-// session closes. An eviction is then sent only if all gangs of the gang group have room. In a session with paused
-// gangs (Session.Pauses), all evictions are deferred, too. Evictions for a paused gang are sent only if the gang holds
-// no idle resources beside the resources of its victims.
+// session closes. An eviction is then sent only if all gangs of the gang group have room. A paused gang may not hold
+// idle resources for now (Session.Pauses). In a session with paused gangs, all evictions are deferred, too. Evictions
+// for a paused gang are sent only if the gang holds no idle resources beside the resources of its victims.
 
 // Eviction is a task that was evicted in the session.
 type Eviction struct {
@@ -36,7 +36,7 @@ type evictions struct {
 	// upstream is upstream's session; nil until it is open. placements returns the gang groups of the session's jobs.
 	upstream   *vcframework.Session
 	placements *Placements
-	// paused reports whether the job is paused: it may hold no idle resources until its victims have terminated.
+	// paused reports whether the job is paused: it may not hold idle resources for now (Session.Pauses).
 	paused    func(job *api.JobInfo) bool
 	observers []ofPlugin[EvictionObserver]
 	// send is the cache's method that evicts a task.
@@ -45,19 +45,20 @@ type evictions struct {
 	// evictions were dropped to its members that would have replaced the victims.
 	deferred  []deferredEviction
 	cancelled map[api.JobID][]*api.TaskInfo
-	// defers reports whether evictions are deferred, because the session has gangs that are placed together, or paused gangs; nil
-	// before the first eviction.
+	// defers reports whether evictions are deferred; nil before the first eviction. They are if the session has gangs
+	// that are placed together, or paused gangs, which may not hold idle resources for now.
 	defers *bool
 }
 
 // CancelledEvictions returns, for each gang whose evictions were dropped, the members that would have replaced the
-// victims. Evictions are dropped if the gang's gang group has no room, or if the paused gang would hold idle resources.
-// The result is complete once the session closes.
+// victims. Evictions are dropped if the gang's gang group has no room, or if the gang would hold idle resources
+// although it is paused (Session.Pauses). The result is complete once the session closes.
 func (ssn *Session) CancelledEvictions() map[api.JobID][]*api.TaskInfo {
 	return ssn.evictions.cancelled
 }
 
-// Evict evicts the task, or defers the eviction if the session has gangs that are placed together, or paused gangs.
+// Evict evicts the task. It defers the eviction if the session has gangs that are placed together, or paused gangs,
+// which may not hold idle resources for now.
 func (c *sessionCache) Evict(task *api.TaskInfo, reason string) error {
 	eviction, e := Eviction{Task: task, Action: c.session.Action}, &c.session.evictions
 	if eviction.Action != "" && e.defersAll() {
@@ -77,8 +78,8 @@ func (e *evictions) evict(eviction Eviction, reason string) error {
 	return nil
 }
 
-// defersAll reports whether the session has gangs that are placed together, or paused gangs, so that all evictions are
-// deferred.
+// defersAll reports whether all evictions are deferred. They are if the session has gangs that are placed together, or
+// paused gangs, which may not hold idle resources for now.
 func (e *evictions) defersAll() bool {
 	if e.defers == nil {
 		found := false
@@ -136,8 +137,8 @@ func (e *evictions) hasRoomFor(task *api.TaskInfo) bool {
 	return node == nil || task.Resreq.LessEqual(node.FutureIdle(), api.Zero)
 }
 
-// cancel resets the pipelined members of some gangs to Pending: gangs whose gang group has no room, and paused gangs
-// that hold idle resources. It returns the nodes on which such members were to replace victims.
+// cancel resets the pipelined members of some gangs to Pending: gangs whose gang group has no room, and gangs that hold
+// idle resources although they are paused. It returns the nodes on which such members were to replace victims.
 func (e *evictions) cancel() map[string]bool {
 	var unsuccessful []*api.TaskInfo
 	for _, job := range e.upstream.Jobs {
@@ -168,8 +169,8 @@ func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 	return all
 }
 
-// holdsInPause reports whether a paused job has evictions that must be dropped. This is so if pods are evicted for the
-// job or a gang of its gang group while one of these gangs holds idle resources.
+// holdsInPause reports whether the job is paused and has evictions that must be dropped. This is so if pods are evicted
+// for the job or a gang of its gang group while one of these gangs holds idle resources.
 func (e *evictions) holdsInPause(job *api.JobInfo) bool {
 	if !e.paused(job) {
 		return false

@@ -149,7 +149,7 @@ func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnn
 	if reason, ok := c.session.pendingReasons[job.UID]; ok {
 		reason.show(job, string(c.session.UID))
 	}
-	if c.staging == nil { // with staging, upstream still reads the devices of each task, so the job must not become a summary
+	if c.staging == nil { // otherwise upstream still reads each task's devices, so no summary (snapshot.Summaries) may replace the tasks
 		defer c.closing.written(job)
 	}
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)
@@ -244,7 +244,7 @@ func (ssn *Session) seal() {
 		delete(ssn.pendingReasons, gang)
 		for _, uid := range tasks {
 			task := job.Tasks[uid]
-			if task == nil || !ssn.committed[uid] { // the task was added by a session that panicked, so its pod in this session is unaffected
+			if task == nil || !ssn.committed[uid] { // a session that panicked handed the task over, so it has no placement in this session
 				continue
 			}
 			if err := job.UpdateTaskStatus(task, api.Pending); err != nil {

@@ -42,10 +42,10 @@ type pause struct {
 	until  time.Time
 }
 
-// pace returns the reason to report for the gang: found, or the last reported reason while a pause of found's reason
-// lasts. The pause doubles each time. A reason that is new, or that follows a change of the gang's own spec or pods, is
-// reported at once. Each reason has its own pause, because in a nearly full cluster a gang's reason may alternate with
-// each pod of other users.
+// pace returns the reason to report for the gang. This is found, the reason of this session, or the last reported
+// reason while a pause lasts for reasons of the same kind as found. The pause doubles each time. A reason that is new,
+// or that follows a change of the gang's own spec or pods, is reported at once. Each kind of reason has its own pause,
+// because in a nearly full cluster a gang's reason may alternate with each pod of other users.
 func (t lastReports) pace(job *api.JobInfo, found PendingReason) PendingReason {
 	last, known := t[job.UID]
 	if known && last.reason == found {

@@ -101,8 +101,9 @@ func countPending(job *api.JobInfo) int {
 	return len(job.TaskStatusIndex[api.Pending]) + len(job.TaskStatusIndex[api.Pipelined])
 }
 
-// pendingReasonOf returns why the gang waits. It looks for causes in this order: the gang is not admitted, it lacks
-// pods, it lacks resources. Admission is first, because the pods of a Volcano Job are created only after admission.
+// pendingReasonOf returns why the gang waits. It looks for causes in this order: a plugin calls the gang invalid
+// (JobValid), the gang is not admitted, it lacks pods, it lacks resources. Admission comes before pods, because the
+// pods of a Volcano Job are created only after admission.
 func pendingReasonOf(ssn *Session, job *api.JobInfo) PendingReason {
 	if verdict := ssn.JobValid(job); verdict != nil && !verdict.Pass &&
 		verdict.Reason != NotEnoughPods && verdict.Reason != NotEnoughPodsOfTask {

@@ -143,7 +143,8 @@ func Companions(jobs map[api.JobID]*api.JobInfo, gangGroup *binding.GangGroup) (
 
 // Precedence is the position of a job among the jobs that allocate places before all others.
 type Precedence struct {
-	// Rank is lower for the jobs of a plugin that comes earlier in the conf.
+	// Rank is the index, in conf order, of the plugin that selects the job among the plugins that are Prioritizers.
+	// Jobs with a lower Rank are placed first.
 	Rank int
 	// Only are the tasks that are placed first; nil for all tasks that the job's minimum needs.
 	Only map[api.TaskID]bool

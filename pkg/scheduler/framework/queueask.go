@@ -15,14 +15,15 @@ import (
 type QueueAsk struct {
 	Queue       *api.QueueInfo
 	Tasks, Gone []*api.TaskInfo
-	// request is the sum of the requests of Tasks. freed is, for each queue, the resources of Gone that the queue
-	// counts. more is, for each queue, the resources that the queue must count in addition (Beside).
+	// request is the sum of the requests of Tasks. freed is, for each queue, the sum of the requests of those tasks in
+	// Gone that the queue counts. more is, for each queue, the resources that the queue counts in addition to its use
+	// (Beside).
 	request     *api.Resource
 	freed, more map[api.QueueID]*api.Resource
 }
 
 // Ask returns a QueueAsk for the queue, without tasks to admit. gone are the tasks that are assumed not to exist. A
-// task of gone that no queue counts (ChargedTo) frees nothing.
+// task in gone that no queue counts (ChargedTo) frees no resources.
 func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 	ask := &QueueAsk{Queue: queue, Gone: gone, request: api.EmptyResource(), freed: map[api.QueueID]*api.Resource{}}
 	for _, task := range gone {
@@ -40,8 +41,8 @@ func (u *QueueUse) Ask(queue *api.QueueInfo, gone []*api.TaskInfo) *QueueAsk {
 	return ask
 }
 
-// AskFor returns the QueueAsk of the current call of Admits if Admits passed this task to a plugin; otherwise a QueueAsk
-// for this task alone.
+// AskFor returns the question that a plugin must answer about the task. While Admits calls plugins with exactly this
+// task, it is the QueueAsk that was passed to Admits. Otherwise it is a QueueAsk for this task alone.
 func (u *QueueUse) AskFor(queue *api.QueueInfo, task *api.TaskInfo) *QueueAsk {
 	if u.asked != nil && u.askedBy == task {
 		return u.asked
@@ -49,7 +50,7 @@ func (u *QueueUse) AskFor(queue *api.QueueInfo, task *api.TaskInfo) *QueueAsk {
 	return u.Ask(queue, nil).With(task)
 }
 
-// With returns the QueueAsk with these tasks added before its other tasks.
+// With returns a copy of the QueueAsk with the given tasks in Tasks, before the tasks that Tasks already has.
 func (a *QueueAsk) With(tasks ...*api.TaskInfo) *QueueAsk {
 	with := *a
 	with.Tasks, with.request = slices.Concat(tasks, a.Tasks), a.request.Clone()
@@ -59,15 +60,16 @@ func (a *QueueAsk) With(tasks ...*api.TaskInfo) *QueueAsk {
 	return &with
 }
 
-// Beside returns a copy of the QueueAsk in which queues count the resources in more in addition.
+// Beside returns a copy of the QueueAsk in which each queue counts, in addition to its use, the resources that the map
+// more has for it.
 func (a *QueueAsk) Beside(more map[api.QueueID]*api.Resource) *QueueAsk {
 	beside := *a
 	beside.more = more
 	return &beside
 }
 
-// freedIn returns by how much the queue's use of the resource would fall without Gone. It is negative if the resources
-// of Beside exceed that amount.
+// freedIn returns by how much the queue's use of the resource would fall if the tasks in Gone did not exist. It
+// subtracts the amount that the queue counts in addition (Beside), so it may be negative.
 func (a *QueueAsk) freedIn(id api.QueueID, name v1.ResourceName) (amount float64) {
 	if freed := a.freed[id]; freed != nil {
 		amount += freed.Get(name)
@@ -92,9 +94,10 @@ func (u *QueueUse) Levels(queue api.QueueID) []api.QueueID {
 }
 
 // Admits reports whether all plugins that limit queues admit the tasks of the QueueAsk, which must have at least one
-// task. The plugins are called with a copy of the first task, whose request is the sum of all requests minus the freed
-// resources. If queues are nested, each queue frees a different amount. The copy then has the smallest request, and
-// Admits itself checks the capability of each queue. Plugins that need the single tasks call Asked.
+// task. The plugins are called with a copy of the first task, whose request is the sum of all requests minus what the
+// tasks in Gone free. If queues are nested, this amount differs from queue to queue. The copy then has the smallest
+// request (leastRequest), and Admits itself checks the capability of each queue. Plugins that need the single tasks
+// call Asked.
 func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	levels := u.Levels(ask.Queue.UID)
 	if u.nested && u.Exceeds(ask) {
@@ -109,8 +112,8 @@ func (u *QueueUse) Admits(ask *QueueAsk) bool {
 	return u.upstream.Allocatable(ask.Queue, &one)
 }
 
-// leastRequest returns the smallest request of the QueueAsk over the queues. For each requested resource, it subtracts
-// the largest amount that is freed in one of the queues.
+// leastRequest returns the smallest request that the queues must admit: the sum of the requests of Tasks minus, for
+// each resource, the largest amount that Gone frees in any of the queues (freedIn).
 func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 	least := ask.request.Clone()
 	for _, name := range least.ResourceNames() {
@@ -130,13 +133,13 @@ func leastRequest(ask *QueueAsk, queues []api.QueueID) *api.Resource {
 	return least
 }
 
-// Exceeds reports whether the queue, or an ancestor that also counts the tasks, would exceed its own capability if it
-// admitted the tasks.
+// Exceeds reports whether the queue of the QueueAsk, or an ancestor that also counts its tasks, would exceed its own
+// capability if it admitted the tasks.
 func (u *QueueUse) Exceeds(ask *QueueAsk) bool {
 	return slices.ContainsFunc(u.Levels(ask.Queue.UID), func(id api.QueueID) bool { return u.exceeds(id, ask) })
 }
 
-// exceeds reports whether the queue's use would exceed its own capability if it admitted the tasks.
+// exceeds reports whether the use of the queue with this ID would exceed its own capability if it admitted the tasks.
 func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 	queue := u.upstream.Queues[id]
 	if queue == nil || len(queue.Queue.Spec.Capability) == 0 {
@@ -151,8 +154,8 @@ func (u *QueueUse) exceeds(id api.QueueID, ask *QueueAsk) bool {
 }
 
 // Asked returns the tasks that a plugin must consider when it is called with the given task. If Admits made the call,
-// tasks are the tasks to admit, and gone are the tasks that are assumed not to exist. Otherwise tasks is only the given
-// task. In both cases gone includes the tasks that leave for the gang of the task (LeaveFor).
+// tasks are the tasks to admit, and gone includes the tasks that are assumed not to exist. Otherwise tasks is only the
+// given task. In both cases gone also includes the tasks that give way to the gang of the given task (LeaveFor).
 func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	if u.leaving != nil {
 		gone = u.leaving(task)
@@ -160,7 +163,7 @@ func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	if u.asked == nil || u.askedBy != task {
 		return []*api.TaskInfo{task}, gone
 	}
-	for _, of := range u.asked.Gone { // gone may already include a victim, if the victim is on a node that is reserved for the gang
+	for _, of := range u.asked.Gone { // gone may already have this task: a victim of the gang, on a node that is reserved for it
 		if !slices.ContainsFunc(gone, func(other *api.TaskInfo) bool { return other.UID == of.UID }) {
 			gone = append(gone, of)
 		}
@@ -168,7 +171,8 @@ func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	return u.asked.Tasks, gone
 }
 
-// LeaveFor sets a function that returns the tasks that leave for the gang of a given task. The session no longer counts
-// the returned tasks in queues (Discharge). A plugin that does not count by requests must leave them out for that gang
-// only. The caller may change the returned slice.
+// LeaveFor sets a function that returns the tasks that give way to the gang of a given task, such as victims of the
+// gang. The session no longer counts these tasks in queues (Discharge). A plugin that counts other amounts than
+// requests must itself leave them out, and only when it is called for that gang. The caller may change the returned
+// slice.
 func (u *QueueUse) LeaveFor(leaving func(task *api.TaskInfo) []*api.TaskInfo) { u.leaving = leaving }

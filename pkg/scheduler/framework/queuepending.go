@@ -17,9 +17,9 @@ import (
 // they may refuse a gang that they admitted before, so other plugins are called first.
 var counting = []string{"capacity", "proportion", "resourcequota"}
 
-// notEnqueued returns the reason why the PodGroup is Pending. It returns false if no plugin refuses to admit the
-// PodGroup. To find the plugin, it repeats the plugins' votes. recorded are the reasons that plugins recorded when they
-// voted.
+// notEnqueued returns the reason why the PodGroup is Pending: its queue is not open, or a plugin refuses to admit it.
+// It returns false if there is no such reason. To find the plugin, it repeats the plugins' votes. recorded are the
+// reasons that plugins recorded when they voted.
 func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingReason) (PendingReason, bool) {
 	queue := u.upstream.Queues[job.Queue]
 	if queue == nil {
@@ -48,8 +48,8 @@ func (u *QueueUse) notEnqueued(job *api.JobInfo, recorded map[api.JobID]PendingR
 		text, amountsOf(u.upstream.TotalResource, request), amountsOf(u.all, request), amountsOf(u.promised, request))}, true
 }
 
-// PendingReason explains why the plugins refused the request of a task in the queue. refused repeats the plugins' vote,
-// and reports whether they refuse.
+// PendingReason explains why the plugins refused the request of a task in the queue. The function refused repeats the
+// plugins' vote, and reports whether they refuse.
 func (u *QueueUse) PendingReason(queue *api.QueueInfo, request *api.Resource, refused func() bool) PendingReason {
 	if reason, closed := notOpen(queue); closed {
 		return reason
@@ -80,9 +80,9 @@ func notOpen(queue *api.QueueInfo) (PendingReason, bool) {
 	return PendingReason{QueueNotOpen, fmt.Sprintf("queue %s is %s and accepts no pods", queue.Name, state)}, true
 }
 
-// refuser returns the first plugin in the conf that refuses when it votes alone; empty if none does. refuses repeats
-// the vote with the plugins of the session's tiers. Plugins that count admitted gangs vote after all others. A plugin
-// that calls a server is not called again; its name is returned only if no other plugin refuses.
+// refuser returns the first plugin in the conf that refuses when it votes alone; empty if none does. The function
+// refuses repeats the vote with the plugins of the session's tiers. Plugins that count admitted gangs vote after all
+// others. A plugin that calls a server is not called again; its name is returned only if no other plugin refuses.
 func (u *QueueUse) refuser(refuses func() bool) string {
 	all := u.upstream.Tiers
 	defer func() { u.upstream.Tiers = all }()

@@ -26,11 +26,11 @@ type QueueUse struct {
 	promised *api.Resource
 	// nested reports whether the limits of a queue also apply to its child queues.
 	nested bool
-	// asked is the QueueAsk for which Admits currently calls plugins, and askedBy is the task that Admits passes to
-	// them. Both are nil outside of Admits.
+	// asked is the QueueAsk for which Admits currently calls plugins, and askedBy is the task with which it calls them.
+	// Both are nil outside of Admits.
 	asked   *QueueAsk
 	askedBy *api.TaskInfo
-	// leaving is the function set by LeaveFor; nil without it.
+	// leaving returns the tasks that give way to the gang of a given task; nil until LeaveFor sets it.
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }
 
@@ -96,9 +96,9 @@ func DeletedJob(gang api.JobID) api.JobID { return gang + deleted }
 // IsDeletedJob reports whether the ID was made by DeletedJob.
 func IsDeletedJob(id api.JobID) bool { return strings.HasSuffix(string(id), deleted) }
 
-// StandFor sets the minResources of a job that only represents pods to all resources that its tasks hold. Otherwise
-// upstream treats the resources beyond the job's minimum as elastic, and admits other gangs to the queue in their
-// place.
+// StandFor sets the minResources of a job that is not a gang, but only represents pods that hold resources, to the
+// resources that its tasks hold. Otherwise upstream treats the resources beyond the job's minimum as elastic, and
+// admits other gangs to the queue in their place.
 func StandFor(job *api.JobInfo) {
 	held := util.ConvertRes2ResList(job.Allocated)
 	job.PodGroup.Spec.MinResources = &held

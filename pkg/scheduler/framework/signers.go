@@ -77,8 +77,8 @@ type Signers struct {
 	explained map[v1.ResourceName]bool
 }
 
-// added records which functions a plugin has added: a predicate, a score, or a choice. A plugin with a choice, or with
-// scaled scores, is called for each task.
+// added records which functions a plugin has added: a predicate, a score, or a choice. A choice selects one of the
+// scored nodes, or scales scores. A plugin with a choice is called for each task.
 type added struct{ predicate, score, choice bool }
 
 func newSigners() Signers { return Signers{ours: map[string]Signer{}, added: map[string]added{}} }
@@ -105,7 +105,7 @@ func (v *Signers) recordAdded(plugin string, one added) {
 // Signs reports whether the plugin is a Signer.
 func (v *Signers) Signs(plugin string) bool { return v.ours[plugin] != nil }
 
-// Scope returns the scope of the plugin's filter results and scores for the task.
+// Scope returns which tasks share the plugin's filter results and scores for the task (CacheScope).
 func (v *Signers) Scope(plugin string, task *api.TaskInfo) CacheScope {
 	scope, fixed := v.FixedScope(plugin)
 	if !fixed {
@@ -114,8 +114,8 @@ func (v *Signers) Scope(plugin string, task *api.TaskInfo) CacheScope {
 	return scope
 }
 
-// FixedScope returns the Scope of the plugin, and true if the Scope is the same for all tasks. Call it after all
-// plugins have opened.
+// FixedScope returns the CacheScope of the plugin's results, and true if it is the same for all tasks. Call it after
+// all plugins have opened.
 func (v *Signers) FixedScope(plugin string) (scope CacheScope, fixed bool) {
 	signer, ours := v.ours[plugin]
 	switch {
@@ -182,7 +182,7 @@ func (v *Signers) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string,
 	return v.firstKey(func(signer Signer) string { return signer.SignClaim(pod, claim) })
 }
 
-// firstKey calls of for each Signer, in conf order, and returns the first key that is not empty.
+// firstKey calls the function of with each Signer, in conf order, and returns the first key that is not empty.
 func (v *Signers) firstKey(of func(Signer) string) (key string, ok bool) {
 	for _, one := range v.signing {
 		if guarded(one.plugin, func() { key = of(one.is) }); key != "" {
@@ -202,8 +202,8 @@ func (v *Signers) Reach(task *api.TaskInfo) (reach *Reach) {
 	return nil
 }
 
-// HasOwnFilter reports whether a plugin written for this framework may refuse nodes for reasons that only the plugin
-// knows. A plugin that is not a Signer may always do so, because only Signers declare whether they have a predicate.
+// HasOwnFilter reports whether the plugin was written for this framework and may refuse nodes. A plugin that is not a
+// Signer may always do so, because only Signers declare whether they have a predicate.
 func (v *Signers) HasOwnFilter(plugin string) bool {
 	signer, ours := v.ours[plugin]
 	return ours && (signer == nil || v.added[plugin].predicate)

@@ -17,15 +17,16 @@ import (
 // placed tasks at that time.
 var addingPlugins = [...]string{"capacity", "drf", "overcommit", "proportion"}
 
-// summedPlugin wraps an upstream plugin. While the plugin opens, it sees summaries of jobs instead of their placed tasks.
-// Functions of the plugin that are called later see the complete jobs.
+// summedPlugin wraps an upstream plugin. While the plugin opens, it sees summaries of jobs (snapshot.Summaries): one
+// task with the sum of requests replaces a job's placed tasks. Functions of the plugin that are called later see the
+// complete jobs.
 type summedPlugin struct{ vcframework.Plugin }
 
 func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 	var summaries snapshot.Summaries
 	defer summaries.Undo()
 	for _, job := range ssn.Jobs {
-		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // with minResources, upstream counts placed tasks
+		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // with minResources, upstream counts placed tasks, so their number stays
 	}
 	p.Plugin.OnSessionOpen(ssn)
 }
@@ -49,9 +50,9 @@ func (r *Registry) sumFor(tiers []conf.Tier) {
 	}
 }
 
-// closingJobs are the jobs of a session that closes. Once a job's status is written, the job is shown as a summary:
-// upstream then only adds up the allocated resources of queues, and reads nothing else of jobs. closingJobs is safe for
-// concurrent use.
+// closingJobs are the jobs of a session that closes. Once a job's status is written, one task with the sum of requests
+// replaces the job's placed tasks (snapshot.Summaries). Upstream then only adds up the allocated resources of queues,
+// and reads nothing else of jobs. closingJobs is safe for concurrent use.
 type closingJobs struct {
 	mu        sync.Mutex
 	summaries snapshot.Summaries

@@ -48,9 +48,9 @@ func undoPlacements(ssn *Session) {
 	}
 }
 
-// takeBackOne undoes the placement of the task. A panic in a plugin becomes an error, so that the other placements are
-// still undone. While undo runs, the pod's node stays as the action set it, because plugins reserved claims for that
-// node. preempt and reclaim set no node when they pipeline a task.
+// takeBackOne undoes the placement of the task with the function undo. A panic in a plugin becomes an error, so that
+// the other placements are still undone. The pod's nodeName is cleared only after undo has run, because plugins
+// reserved claims for the node that the action set there. preempt and reclaim set no node when they pipeline a task.
 func takeBackOne(task *api.TaskInfo, undo func(*api.TaskInfo) error) (err error) {
 	defer func() {
 		task.Pod.Spec.NodeName = ""

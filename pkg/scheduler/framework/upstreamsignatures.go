@@ -11,7 +11,7 @@ import (
 type upstreamSignature struct {
 	scope CacheScope
 	reads PodKeys
-	// ofQueue reports whether the filter results are the same for all jobs of a queue; their scope is then PerJob.
+	// ofQueue reports whether the filter results are the same for all jobs of a queue; the field scope is then PerJob.
 	ofQueue bool
 	// onlyScores reports whether the plugin has no predicate.
 	onlyScores bool

@@ -62,8 +62,8 @@ type bisector struct {
 	others   bool // the search is among queues and nodes, not among gangs
 	hidden   map[object]bool
 	suspects []object
-	// doubted is a single object for which a cycle panicked. It is tried once more before it is quarantined, because a
-	// panic on another goroutine may be reported late, in the wrong cycle.
+	// doubted is the object that was alone in the tried group when a cycle panicked. It is tried once more before it is
+	// quarantined, because a panic on another goroutine may be reported late, in the wrong cycle.
 	doubted object
 	// misled reports whether a suspected gang turned out to be innocent. If so, no further gang is suspected during this
 	// search because it was being scheduled when a cycle panicked.
@@ -85,7 +85,7 @@ func newBisector() *bisector {
 func (h *bisector) searching() bool { return len(h.groups) > 0 }
 
 // leaveOut removes from the snapshot the objects that the next session must not see. It returns the gangs that the
-// session must not place, because the sums of their queue are incomplete.
+// session must not place, because the sums of used resources in their queues lack gangs that a search leaves out.
 func (h *bisector) leaveOut(snapshot *api.ClusterInfo, now time.Time) (paused map[api.JobID]bool) {
 	h.back = nil
 	if len(h.quarantined) > 0 || h.searching() {
@@ -309,7 +309,7 @@ func (h *bisector) inSession(gang api.JobID) bool {
 	return there
 }
 
-// drop removes the objects that held accepts from all groups of the search.
+// drop removes the objects that the function held accepts from all groups of the search.
 func (h *bisector) drop(held func(object) bool) {
 	for i := range h.groups {
 		h.groups[i] = slices.DeleteFunc(slices.Clone(h.groups[i]), held)

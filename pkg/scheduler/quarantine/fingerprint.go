@@ -35,8 +35,9 @@ func hashOf(parts ...any) uint64 {
 	return hash.Sum64()
 }
 
-// topQueue returns the ancestor of the queue that is directly below the root, or the queue itself if it has no such
-// ancestor. Resources held in a queue count against all ancestors of the queue.
+// topQueue returns the ancestor of the queue that is directly below the root, or the queue itself if it has no parent
+// but the root. Resources held in a queue count against all its ancestors. So a gang that a session leaves out makes
+// the sums of all queues below the same top queue incomplete.
 func topQueue(snapshot *api.ClusterInfo, id api.QueueID) string {
 	for range len(snapshot.Queues) {
 		queue, ok := snapshot.Queues[id]

@@ -16,7 +16,8 @@ import (
 const rootQueue = "root"
 
 // checkObjects corrects overflowing amounts in the snapshot, and leaves out gangs that are faulty or too large. A gang
-// that holds resources is not left out. checkObjects returns the verdicts by gang.
+// that holds resources is not left out. checkObjects returns the verdicts by gang. by records which unchanged gangs are
+// known not to be too large; nil if the snapshot is not for a session.
 func checkObjects(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]Verdict {
 	queues := correctQueues(snapshot)
 	gangs := map[api.JobID]Verdict{}
@@ -25,7 +26,7 @@ func checkObjects(snapshot *api.ClusterInfo, by *snapshot.Copies) map[api.JobID]
 			gangs[id] = Verdict{InvalidResources, message}
 		}
 		if by.WithinBounds(id, job) {
-			// The gang is unchanged since a check found it within the bounds.
+			// The gang is unchanged since a check found it not too large.
 		} else if wrong := tooLarge(job); wrong != "" {
 			gangs[id] = Verdict{ObjectTooLarge, brief.Text(wrong)}
 		} else {

@@ -89,8 +89,8 @@ func policySize(selector *metav1.LabelSelector, keys []string) int {
 
 // withinPolicies returns the sub-group policies of a PodGroup, cut at mostOfPolicies, because the books match each
 // version of each pod of the gang against them. One policy without a selector replaces the policies beyond the limit.
-// It has as many keys as they have keys and values, up to ten times the limit, so that tooLarge still finds the gang
-// too large.
+// It has as many keys as the replaced policies have keys and values, up to ten times the limit. So tooLarge still finds
+// the gang too large.
 func withinPolicies(policies []v1beta1.SubGroupPolicySpec) []v1beta1.SubGroupPolicySpec {
 	kept, keptSize, size := len(policies), 0, 0
 	for i := range policies {
@@ -210,8 +210,8 @@ func (s *podSize) addTerms(required []v1.PodAffinityTerm, preferred []v1.Weighte
 	}
 }
 
-// addTerm adds a pod affinity term to over, because it is matched against other pods. It also adds the term's
-// requirements and values.
+// addTerm counts a pod affinity term in the field over, because it is matched against other pods. It also counts the
+// term's requirements and values.
 func (s *podSize) addTerm(term *v1.PodAffinityTerm) {
 	s.over++
 	s.addSelector(term.LabelSelector)

@@ -16,9 +16,9 @@ import (
 // Managed fields are a large part of a pod, and every garbage collection scans them. If the scheduler updates an object
 // without managed fields, the API server keeps its own. The scheduler never writes the requests of pods or the
 // resources of nodes, so a limited value does not reach the API server. It may write the corrected phase of a pod
-// without a node. Pods on nodes lose the fields of dropProcess. Affinity terms of pods on nodes, and annotations and
-// sub-group policies of PodGroups, are cut at limits. Each object is also passed to count, which may change the
-// requests of a pod and the resources of a node.
+// without a node. Pods on nodes lose the fields that only the kubelet needs (dropProcess). Affinity terms of pods on
+// nodes, and annotations and sub-group policies of PodGroups, are cut at limits. Each object is also passed to the
+// function count, which may change the requests of a pod and the resources of a node.
 func Trim(count func(object any), informers ...toolscache.SharedIndexInformer) {
 	trimmed := func(object any) (any, error) {
 		count(object)
@@ -143,7 +143,7 @@ func withinTerms(affinity *v1.Affinity) *v1.Affinity {
 	return &own
 }
 
-// only returns a new slice with the terms that within accepts.
+// only returns a new slice with the terms that the function within accepts.
 func only[T any](terms []T, within func(*T) bool) []T {
 	var kept []T
 	for i := range terms {

@@ -19,8 +19,8 @@ const (
 	mostOfAll  = 8e15
 )
 
-// most returns the limit of one amount of the resource. If parts amounts are within this limit, their sum does not
-// overflow.
+// most returns the largest allowed amount of the resource. It is so small that the sum of as many amounts as parts says
+// does not overflow.
 func most(name v1.ResourceName, parts int) *resource.Quantity {
 	limit := int64(mostOfAll)
 	if name == v1.ResourceMemory {
@@ -51,8 +51,8 @@ func isWithinLimits(lists ...v1.ResourceList) bool {
 	return true
 }
 
-// withinLimits returns the list with each amount limited to between 0 and most. If no amount changes, it returns the
-// list itself. parts is the number of amounts that are added up.
+// withinLimits returns the list with each amount limited to between 0 and the result of the function most. If no amount
+// changes, it returns the list itself. parts is the number of amounts that are added up.
 func withinLimits(list v1.ResourceList, parts int) v1.ResourceList {
 	own := false
 	set := func(name v1.ResourceName, q resource.Quantity) {

@@ -39,7 +39,7 @@ type Quarantine struct {
 // New returns an empty Quarantine.
 func New() *Quarantine { return &Quarantine{bisector: newBisector(), wrong: map[api.JobID]Verdict{}} }
 
-// Why returns the reason and the message of the gang's quarantine. is reports whether the gang is quarantined at all.
+// Why returns the reason and the message of the gang's quarantine, and reports whether the gang is quarantined at all.
 func (a *Quarantine) Why(gang api.JobID) (reason, message string, is bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -68,7 +68,8 @@ func (a *Quarantine) Gangs() map[api.JobID]Verdict {
 	return why
 }
 
-// Readmit returns all objects that are quarantined because of a panic to sessions.
+// Readmit ends the quarantine of all objects that are quarantined because of a panic, and the search for further such
+// objects.
 func (a *Quarantine) Readmit() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,8 +84,9 @@ func (a *Quarantine) IsPaused(gang api.JobID) bool {
 	return a.paused[gang]
 }
 
-// RemoveFrom removes the quarantined objects from the snapshot. It returns, by gang, the verdicts that are new or have
-// changed since the last call. by has the copies of a session's snapshot; nil for any other snapshot.
+// RemoveFrom removes the quarantined objects from the snapshot. It returns, by gang, the verdicts on faulty or too
+// large gangs that are new or have changed since the last call. by has the copies of nodes and jobs in a session's
+// snapshot; nil for any other snapshot.
 func (a *Quarantine) RemoveFrom(snapshot *api.ClusterInfo, by *snapshot.Copies, now time.Time) (news map[api.JobID]Verdict) {
 	wrong := checkObjects(snapshot, by)
 	a.mu.Lock()

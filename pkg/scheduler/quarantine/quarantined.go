@@ -64,8 +64,9 @@ func doubled(first, last time.Duration, times int) time.Duration {
 	return min(first, last)
 }
 
-// quarantine quarantines the object because of the last panic. with is 0 if the object itself made a cycle panic. If
-// the object is quarantined without a trial, with is the number of culprits found in its retry group.
+// quarantine quarantines the object because of the last panic. The parameter with is 0 if the object itself made a
+// cycle panic. If the object is quarantined without a trial, with is the number of culprits found in the object's retry
+// group.
 func (h *bisector) quarantine(it object, now time.Time, with int) {
 	last, again := h.quarantined[it]
 	if !again {

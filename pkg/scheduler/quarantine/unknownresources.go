@@ -21,8 +21,8 @@ import (
 const mostUnknown = 100
 
 // beyondKinds returns a message for each gang that names an unknown kind beyond mostUnknown. So that no namespace can
-// use up this limit, kinds are counted in rounds. In each round, each namespace has its oldest remaining gang counted,
-// and gangs with the fewest kinds come first. Gangs that aside lists as too large do not count.
+// use up this limit, kinds are counted in rounds: in each round, the oldest remaining gang of each namespace. Within a
+// round, gangs that name fewer unknown kinds come first. Gangs that the parameter aside lists as too large are ignored.
 func beyondKinds(snapshot *api.ClusterInfo, aside map[api.JobID]Verdict) map[api.JobID]string {
 	if fewKinds(snapshot, aside) {
 		return nil

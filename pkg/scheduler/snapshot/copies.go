@@ -22,8 +22,9 @@ import (
 //     source, such as the status of a PodGroup, are reset instead.
 //
 // After a session that is known to change tasks and nodes only through methods of jobs and nodes (Trust), less is
-// compared. While a copy's sums and counts are unchanged, its tasks are not compared, and neither are the resources,
-// the load and the images of a node. Exceptions are one copy in wholeEvery, and jobs with pending tasks.
+// compared. The tasks of a copy count as unchanged if their number and the sums of their requests are unchanged. The
+// capacity, the load and the images of a node are not compared. Exceptions: each copy is compared in full in one of
+// wholeEvery sessions, and the tasks of a job with pending tasks are always compared.
 //
 // Objects that a copy shares with its source, such as pods, are read-only for sessions and are not compared.
 //
@@ -46,13 +47,16 @@ type Copies struct {
 const wholeEvery = 16
 
 // Trust records that the last session has ended, and that it has changed placed tasks only through the methods of jobs
-// and nodes. Such changes also change sums and counts, unless they were undone.
+// and nodes. Unless such a change was undone, it also changes the number of tasks or the sums of requests that a copy
+// contains.
 func (c *Copies) Trust() { c.trusted = !devicesOn() }
 
 // Settle ends the effect of Trust. It is called when nodes and jobs have been given to the next session.
 func (c *Copies) Settle() { c.trusted = false }
 
-// compares reports whether a copy of this generation is compared in full in this round.
+// compares reports whether a copy is compared in full: always after a session without Trust, otherwise in one of
+// wholeEvery rounds. generation is the generation of the copy's source, and round counts the calls of Nodes or Jobs.
+// Their sum spreads the full comparisons over the rounds.
 func (c *Copies) compares(generation, round uint64) bool {
 	return !c.trusted || (generation+round)%wholeEvery == 0
 }
@@ -167,7 +171,7 @@ func (c *Copies) WithinBounds(id api.JobID, job *api.JobInfo) bool {
 	return kept != nil && kept.clone == job && kept.withinBounds
 }
 
-// NoteWithinBounds records that neither the job's PodGroup nor its pods exceed the limits on objects.
+// NoteWithinBounds records that package quarantine has found neither the job's PodGroup nor its pods too large.
 func (c *Copies) NoteWithinBounds(id api.JobID, job *api.JobInfo) {
 	if c == nil {
 		return

@@ -37,7 +37,8 @@ type Deferred struct {
 	indexes map[api.JobID]map[api.TaskStatus]api.TasksMap
 }
 
-// Defer removes the deferred parts from the snapshot, and returns them.
+// Defer removes the deferred parts, which are the nodes and the jobs' indexes of tasks, from the snapshot, and returns
+// them. nodeMap has the nodes as Kubernetes' plugins see them.
 func Defer(snapshot *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo) *Deferred {
 	d := &Deferred{
 		nodes: snapshot.Nodes, nodeMap: nodeMap, names: snapshot.NodeList, members: snapshot.RealNodesSet,
@@ -102,7 +103,8 @@ func onePlaced(index map[api.TaskStatus]api.TasksMap) map[api.TaskStatus]api.Tas
 	return nil
 }
 
-// Complete gives the deferred parts to the session, and sets its lister of placed pods.
+// Complete gives the deferred parts, which are the nodes and the jobs' indexes of tasks, to the session. It also sets
+// the session's lister of placed pods.
 func (d *Deferred) Complete(ssn *vcframework.Session, pods *PlacedPods) {
 	for id, index := range d.indexes {
 		ssn.Jobs[id].TaskStatusIndex = index

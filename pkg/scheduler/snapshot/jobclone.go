@@ -17,13 +17,15 @@ type jobClone struct {
 	// source is the job in the books. podGroup is the PodGroup that the source had when the copy was made.
 	source   *api.JobInfo
 	podGroup *api.PodGroup
-	// allocated and total are the sums that the copy had when it was made.
+	// allocated and total are the copy's fields Allocated and TotalRequest when it was made: the sums of the requests
+	// of its placed tasks, and of all its tasks.
 	allocated, total *Amount
 	tasks            []taskClone
 	subs             []subJobClone
 	// statuses is the number of tasks of each status when the copy was made.
 	statuses map[api.TaskStatus]int
-	// withinBounds reports whether neither the PodGroup nor the pods exceed the limits on objects (Copies.WithinBounds).
+	// withinBounds reports whether package quarantine has found neither the PodGroup nor the pods too large
+	// (Copies.WithinBounds).
 	withinBounds bool
 	// version is the generation that the source had when the copy was made.
 	version uint64
@@ -56,9 +58,10 @@ func newJobClone(source, clone *api.JobInfo) *jobClone {
 	return j
 }
 
-// pristine reports whether the session has left the copy unchanged. It first resets the fields that sessions write all
-// the time. Unless whole is set, placed tasks are only counted. Pending tasks are always compared, because plugins
-// write to them.
+// pristine reports whether the session has left the copy unchanged. If so, it resets the fields that sessions write all
+// the time, such as the PodGroup's status. Unless whole is set, the tasks of a job without pending tasks are compared
+// only by their numbers and by the sums of their requests. All tasks of a job with pending tasks are always compared,
+// because plugins write to pending tasks.
 func (j *jobClone) pristine(whole bool) bool {
 	c, source := j.clone, j.source
 	j.allocated.restore(c.Allocated)
@@ -131,8 +134,8 @@ func entries(index map[api.TaskStatus]api.TasksMap) int {
 	return n
 }
 
-// equalSubJobs reports whether the copy's sub-jobs have their original fields. The caller has already found all
-// original tasks in the copy, so equalSubJobs only counts tasks, to detect additional ones.
+// equalSubJobs reports whether the copy's sub-jobs have their original fields, and as many tasks in total as the job
+// had. pristineTasks compares the tasks themselves.
 func (j *jobClone) equalSubJobs() bool {
 	if len(j.clone.SubJobs) != len(j.subs) {
 		return false

@@ -12,8 +12,8 @@ import (
 // nodeClone is a session's copy of a node, with the data that shows whether the session has changed the copy.
 type nodeClone struct {
 	clone *api.NodeInfo
-	// was has the fields of the copy when it was made. sums has the amounts of its resources at that time, in the order
-	// of sumsOf.
+	// was has the fields of the copy when it was made. sums has, in the same order, the amounts of the resources that
+	// sumsOf returned at that time.
 	was   api.NodeInfo
 	sums  [7]*Amount
 	tasks []taskClone
@@ -47,8 +47,8 @@ func newNodeClone(source, clone *api.NodeInfo, former *nodeClone) *nodeClone {
 	return n
 }
 
-// sumsOf returns the node's sums of resources. Adding and removing tasks changes only the first of them, before index
-// firstFixed.
+// sumsOf returns the resources of the node. Adding and removing tasks changes only the idle resources and the sums over
+// tasks, which come before index firstFixed.
 func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 	return [...]*api.Resource{n.Releasing, n.Pipelined, n.Idle, n.Used, n.Allocatable, n.Capacity, n.OversubscriptionResource}
 }
@@ -56,7 +56,7 @@ func sumsOf(n *api.NodeInfo) [7]*api.Resource {
 const firstFixed = 4
 
 // pristine reports whether the session has left the copy unchanged. Unless whole is set, changed tasks are detected
-// only by the sums, and the node's load and images are not compared.
+// only by their number and the sums of their requests, and the node's load and images are not compared.
 func (n *nodeClone) pristine(whole bool) bool {
 	c := n.clone
 	if len(c.Tasks) != len(n.tasks) || c.Tasks == nil || c.Others == nil || !n.equalFields() || !n.equalSums(whole) || c.BindGeneration != n.was.BindGeneration {
@@ -76,8 +76,8 @@ func (n *nodeClone) pristine(whole bool) bool {
 	return true
 }
 
-// equalFields reports whether the copy's other fields, which are compared neither as sums nor with the source, have
-// their original values.
+// equalFields reports whether the copy's name, Node object, state and similar fields have their original values.
+// pristine compares the resources, the tasks, the load and the images separately.
 func (n *nodeClone) equalFields() bool {
 	c, was := n.clone, &n.was
 	return c.Name == was.Name && c.Node == was.Node && c.State == was.State && c.NumaInfo == nil && c.NumaChgFlag == was.NumaChgFlag &&
@@ -85,8 +85,9 @@ func (n *nodeClone) equalFields() bool {
 		c.OfflineJobEvicting == was.OfflineJobEvicting && c.Generation == was.Generation
 }
 
-// equalSums reports whether the copy's resources have their original amounts. Resources from index firstFixed on
-// normally do not change. Unless whole is set, they are compared only if the copy refers to other Resource objects.
+// equalSums reports whether the resources of the copy that sumsOf returns have their original amounts. Those from index
+// firstFixed on normally do not change. Unless whole is set, they are compared only if the copy no longer refers to its
+// original Resource objects.
 func (n *nodeClone) equalSums(whole bool) bool {
 	was := sumsOf(&n.was)
 	for i, r := range sumsOf(n.clone) {

@@ -11,9 +11,9 @@ import (
 )
 
 // PlacedPods are the placed tasks that the pod lister of a session's plugins returns. Most jobs have the same copy as
-// in the last session. The entries of such jobs stay. The zero value is ready for use.
+// in the last session, and the tasks of such a job are not collected again. The zero value is ready for use.
 type PlacedPods struct {
-	// jobs are the copies of jobs whose tasks have entries.
+	// jobs are the copies of the jobs whose placed tasks are in the maps below.
 	jobs map[api.JobID]*api.JobInfo
 	// tasks are all placed tasks. choosy are the placed tasks with pod affinity. unnamed are the placed tasks whose pod
 	// does not yet name its node.
@@ -21,8 +21,8 @@ type PlacedPods struct {
 	kept                   bool
 }
 
-// Keep records that the last session has ended, and that it has added and removed only tasks of its jobs. Without Keep,
-// all entries are rebuilt for the next session.
+// Keep records that the last session has ended, and that it has added and removed only tasks of its own jobs in
+// PlacedPods. Without Keep, PlacedPods is rebuilt for the next session.
 func (p *PlacedPods) Keep() { p.kept = true }
 
 // lister returns the pod lister of the session's plugins. It copies only pods that do not yet name their task's node.
@@ -43,8 +43,8 @@ func (p *PlacedPods) lister(ssn *vcframework.Session) *vcframework.PodLister {
 	return &vcframework.PodLister{Session: ssn, Tasks: p.tasks, TaskWithAffinity: p.choosy, CachedPods: copies}
 }
 
-// follow adds the tasks of the given jobs and removes all other tasks. It returns false if the number of tasks is wrong
-// afterwards. The caller must then rebuild all entries.
+// follow adds the placed tasks of the given jobs and removes all other tasks. It returns false if PlacedPods then has
+// another number of tasks than the jobs have placed tasks. The caller must then rebuild it.
 func (p *PlacedPods) follow(jobs map[api.JobID]*api.JobInfo) bool {
 	for id, job := range p.jobs {
 		if jobs[id] != job {

@@ -13,26 +13,28 @@ import (
 // of jobs. A summary has one placed task that requests the sum. Where upstream also counts placed tasks, the summary
 // has further placed tasks that request nothing.
 
-// fewTasks is the largest number of placed tasks with which a job is not summarized.
+// fewTasks is the largest number of placed tasks with which Show leaves a job unchanged.
 const fewTasks = 3
 
-// Summaries are jobs that are shown as summaries until Undo. The zero value is ready for use.
+// Summaries are jobs in which, until Undo, one task with the sum of their requests replaces the placed tasks (a
+// summary). The zero value is ready for use.
 type Summaries struct {
 	whole []wholeJob
 	// placeholders caches sets of tasks that request nothing, by the number of tasks in a set.
 	placeholders map[int]api.TasksMap
 }
 
-// wholeJob holds the original fields of a summarized job.
+// wholeJob holds the original fields of a job whose placed tasks are replaced by a summary.
 type wholeJob struct {
 	job   *api.JobInfo
 	tasks map[api.TaskID]*api.TaskInfo
 	index map[api.TaskStatus]api.TasksMap
 }
 
-// Show replaces the job's placed tasks by a summary. It does nothing if the job has few placed tasks or a sum with
-// scalars of 0. If counted is set, the number of placed tasks stays the same. Until Undo, the job's Tasks are only the
-// pending tasks, because upstream searches them for gated tasks.
+// Show replaces the job's placed tasks by a summary: one task with the sum of their requests. It does nothing if the
+// job has few placed tasks or a sum with scalars of 0. If counted is set, tasks without requests are added, so that the
+// number of placed tasks stays the same. Until Undo, the job's Tasks are only the pending tasks, because upstream
+// searches them for gated tasks.
 func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	placed := 0
 	for status, tasks := range job.TaskStatusIndex {
@@ -57,7 +59,7 @@ func (s *Summaries) Show(job *api.JobInfo, counted bool) {
 	job.Tasks, job.TaskStatusIndex = shown[api.Pending], shown
 }
 
-// Undo restores all summarized jobs.
+// Undo restores the placed tasks of all jobs that Show has changed.
 func (s *Summaries) Undo() {
 	for _, whole := range s.whole {
 		whole.job.Tasks, whole.job.TaskStatusIndex = whole.tasks, whole.index
@@ -81,7 +83,8 @@ func (s *Summaries) placeholdersOf(count int) api.TasksMap {
 	return tasks
 }
 
-// hasZeros reports whether the sum has scalars of 0. These may remain from tasks that are no longer part of the sum.
+// hasZeros reports whether the sum of a job's requests has scalars of 0. These may remain from tasks that are no longer
+// part of the sum.
 func hasZeros(sum *api.Resource) bool {
 	for _, amount := range sum.ScalarResources {
 		if amount == 0 {

@@ -52,7 +52,7 @@ func (c *caching) SignTask(*api.TaskInfo) framework.CacheScope { return c.scope 
 // PodKeys implements framework.Signer.
 func (c *caching) PodKeys() framework.PodKeys { return c.reads }
 
-// signing is the session's value of a plugin whose results are cached.
+// signing is the plugin's value for one session (framework.SessionScoped) if its results may be cached (WithCaching).
 type signing struct {
 	*session
 	*caching

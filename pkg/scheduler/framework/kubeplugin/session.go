@@ -14,7 +14,7 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// session is the adapted plugin's value for one session.
+// session is the adapted plugin's value for one session (framework.SessionScoped).
 type session struct {
 	*plugin
 	// nodes are the session's nodes as Kubernetes' plugins see them. Upstream's predicates plugin keeps them up to date.
