@@ -109,6 +109,34 @@ func TestReservedNodesAreOpenToOneOfTwoPods(t *testing.T) {
 	})
 }
 
+// TestNodesStayReservedWhileMembersAreBeingBound: others are bound already, and too few for the minimum until the transaction ends.
+func TestNodesStayReservedWhileMembersAreBeingBound(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		for _, step := range []struct {
+			other api.TaskStatus
+			want  int
+		}{{api.Binding, 2}, {api.Bound, 0}} {
+			w.session(func(ssn *sessiontest.Session) {
+				job := ssn.Jobs["ns/big"]
+				status := api.Bound
+				for _, task := range job.Tasks {
+					if err := job.UpdateTaskStatus(task, status); err != nil {
+						t.Fatal(err)
+					}
+					status = step.other
+				}
+				w.plugin.session.reservations.review(w.plugin.reservations.active[schedtest.Queue], time.Now())
+			})
+			if got := w.reserved(); len(got) != step.want {
+				t.Fatalf("with one member bound and the other one %v, %v are reserved, want %d nodes", step.other, got, step.want)
+			}
+		}
+	})
+}
+
 // refuser is a plugin that refuses to reserve for members of gang big.
 // refuser refuses the gang big any room, in its turn.
 type refuser struct{ registry *framework.Registry }
