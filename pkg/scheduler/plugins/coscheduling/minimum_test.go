@@ -318,6 +318,8 @@ func TestWhole(t *testing.T) {
 			map[string]string{"x": "OnlyWaiting", "y": "WaitingAndRunning"}},
 		"one of two":     {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: both("only-waiting")}, {name: "y", minimum: 1, waiting: 1, annotations: both("only-waiting")}}, map[string]string{}},
 		"once-satisfied": {[]gangOf{{name: "x", minimum: 1, running: 1, annotations: says(gangs.ModeAnnotation, "Strict")}}, map[string]string{}},
+		"waiting-and-running, of another policy before": {[]gangOf{{name: "x", minimum: 1, running: 1, whole: true, annotations: says(gangs.MatchPolicyAnnotation, "waiting-and-running")}},
+			map[string]string{"x": "WaitingAndRunning"}},
 		"once-satisfied, of another policy before": {[]gangOf{{name: "x", minimum: 1, running: 1, whole: true, annotations: says(gangs.ModeAnnotation, "Strict")}}, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {

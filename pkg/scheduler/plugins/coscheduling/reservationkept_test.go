@@ -4,11 +4,14 @@ package coscheduling
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
 
@@ -21,7 +24,7 @@ import (
 func TestTrialsOfAGangAreRarerEachTime(t *testing.T) {
 	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
 		w.full()
-		w.arrives("big", schedtest.Queue, 1, "5")
+		w.arrives("big", schedtest.Queue, 2, "5")
 		trials, last := 0, time.Time{}
 		for range 120 {
 			time.Sleep(30 * time.Second)
@@ -49,23 +52,89 @@ func TestPausesAreForgotten(t *testing.T) {
 	})
 }
 
-// TestReservedNodesAreOpenToGangsOfAHigherPriority, by the class of their PodGroup, whatever their pods have.
-func TestReservedNodesAreOpenToGangsOfAHigherPriority(t *testing.T) {
-	for class, want := range map[string]bool{"high": true, "": false} {
-		given := nodes(4, "4")
-		given.PriorityClasses = []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)}
-		in(t, given, after5m(50), func(t *testing.T, w *world) {
-			w.full()
-			w.arrives("big", schedtest.Queue, 2, "4")
-			w.untilReserved("big")
-			w.remove("full-0")
-			w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("new").MinMember(1).PriorityClass(class).Obj())
-			w.add(members(small(), "new", 1)...)
-			if w.session(); w.runs("new") != want {
-				t.Errorf("with class %q it runs: %t, want %t: %s", class, w.runs("new"), want, w.condition("new", "Unschedulable").Message)
-			}
+// TestReservedNodesAreOpenToPodsOfAHigherPriority: of their own. A tenant may write any class into a PodGroup.
+func TestReservedNodesAreOpenToPodsOfAHigherPriority(t *testing.T) {
+	for name, tt := range map[string]struct {
+		class    string
+		priority int32
+		want     bool
+	}{
+		"neither":       {"", 0, false},
+		"the pod":       {"", 1000, true},
+		"the PodGroup":  {"high", 0, false},
+		"both":          {"high", 1000, true},
+		"an equal pod":  {"high", 10, false},
+		"a lower class": {"", 11, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given := nodes(4, "4")
+			given.PriorityClasses = []*schedulingv1.PriorityClass{schedtest.PriorityClass("high", 1000)}
+			in(t, given, after5m(50), func(t *testing.T, w *world) {
+				w.full()
+				w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(10)) })
+				w.untilReserved("big")
+				w.remove("full-0")
+				w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name("new").MinMember(1).PriorityClass(tt.class).Obj())
+				w.add(members(small().Priority(tt.priority), "new", 1)...)
+				if w.session(); w.runs("new") != tt.want {
+					t.Errorf("it runs: %t, want %t: %s", w.runs("new"), tt.want, w.condition("new", "Unschedulable").Message)
+				}
+			})
 		})
 	}
+}
+
+// TestReservedNodesAreOpenToOneOfTwoPods that differ in nothing but their priority. Both have the same priority within
+// their gang, by an annotation.
+func TestReservedNodesAreOpenToOneOfTwoPods(t *testing.T) {
+	given := nodes(4, "4")
+	given.Queues = []*v1beta1.Queue{schedtest.MakeQueue().Name("other").Obj()} // the reservation's queue refuses the low pods itself
+	in(t, given, strings.Replace(after5m(50), "  - name: proportion\n", "", 1), func(t *testing.T, w *world) {
+		for i := range 4 {
+			w.stays(fmt.Sprintf("full-%d", i), "other", fmt.Sprintf("n%d", i), "4")
+		}
+		w.arrives("big", schedtest.Queue, 2, "4", func(pod *v1.Pod) { pod.Spec.Priority = new(int32(10)) })
+		w.untilReserved("big")
+		w.remove("full-0")
+		for name, priority := range map[string]int32{"a-low": 0, "b-high": 1000, "c-low": 0} {
+			w.cluster.Cache().AddPodGroupV1beta1(schedtest.MakePodGroup().Name(name).Queue("other").MinMember(1).Obj())
+			w.add(members(small().Priority(priority).Annotation("volcano.sh/task-priority", "5"), name, 1)...)
+		}
+		w.session()
+		for name, want := range map[string]bool{"a-low": false, "b-high": true, "c-low": false} {
+			if w.runs(name) != want {
+				t.Errorf("%s runs: %t, want %t: %s", name, w.runs(name), want, w.condition(name, "Unschedulable").Message)
+			}
+		}
+	})
+}
+
+// TestNodesStayReservedWhileMembersAreBeingBound: others are bound already, and too few for the minimum until the transaction ends.
+func TestNodesStayReservedWhileMembersAreBeingBound(t *testing.T) {
+	in(t, nodes(4, "4"), after5m(50), func(t *testing.T, w *world) {
+		w.full()
+		w.arrives("big", schedtest.Queue, 2, "4")
+		w.untilReserved("big")
+		for _, step := range []struct {
+			other api.TaskStatus
+			want  int
+		}{{api.Binding, 2}, {api.Bound, 0}} {
+			w.session(func(ssn *sessiontest.Session) {
+				job := ssn.Jobs["ns/big"]
+				status := api.Bound
+				for _, task := range job.Tasks {
+					if err := job.UpdateTaskStatus(task, status); err != nil {
+						t.Fatal(err)
+					}
+					status = step.other
+				}
+				w.plugin.session.reservations.review(w.plugin.reservations.active[schedtest.Queue], time.Now())
+			})
+			if got := w.reserved(); len(got) != step.want {
+				t.Fatalf("with one member bound and the other one %v, %v are reserved, want %d nodes", step.other, got, step.want)
+			}
+		}
+	})
 }
 
 // refuser is a plugin that refuses to reserve for members of gang big.

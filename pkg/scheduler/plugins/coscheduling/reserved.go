@@ -123,10 +123,12 @@ func (m *reservationManager) isReserved(uid api.JobID) bool {
 	return r != nil && r.gang == uid && r.uid == job.PodGroup.UID
 }
 
-// passes reports whether the job may use the reserved nodes. The gang of the reservation may use them. So may jobs of
-// a higher priority, and jobs whose pending pods all belong to DaemonSets.
+// passes reports whether all pods of the job may use the reserved nodes. These are the pods of the gang with the
+// reservation, and of jobs whose pending pods all belong to DaemonSets. Pods of a higher priority may use the nodes,
+// too, whatever their job (podPriority). The priority class of the PodGroup does not count: a tenant may write any
+// class there, while quotas and admission restrict the classes of pods.
 func (r *reservation) passes(job *api.JobInfo) bool {
-	if job.UID == r.gang || job.Priority > r.priority {
+	if job.UID == r.gang {
 		return true
 	}
 	tasks := job.TaskStatusIndex[api.Pending]

@@ -163,23 +163,25 @@ func TestAGroupIsSentBackTogether(t *testing.T) {
 		return waits(name).Annotation(gangs.GroupsAnnotation, `["ns/a","ns/b"]`).Annotation(gangs.WaitingTimeAnnotation, time)
 	}
 	pods := append(members(small(), "a", 4), members(small(), "b", 3)...)
-	in(t, narrow([]*schedtest.PodGroupBuilder{group("a", "10m"), group("b", "30s")}, pods...), limits, func(t *testing.T, w *world) {
-		w.session()
-		if w.phase("a") == w.phase("b") {
-			t.Fatalf("the gangs are %s and %s, want room for one of them", w.phase("a"), w.phase("b"))
-		}
-		w.pass(30*time.Second, time.Second)
-		a, b := w.condition("a", TimeLimit), w.condition("b", TimeLimit)
-		if a.Reason != timedOut || b.Reason != timedOut || a.Message != b.Message {
-			t.Fatalf("conditions %q and %q, want both gangs sent back", a.Message, b.Message)
-		}
-		if w.phase("a") != scheduling.PodGroupPending || w.phase("b") != scheduling.PodGroupPending {
-			t.Errorf("the gangs are %s and %s, want both Pending", w.phase("a"), w.phase("b"))
-		}
-		if wait := w.condition("a", scheduling.PodGroupUnschedulableType); wait.Reason == "" {
-			t.Error("nothing says why the gang waits")
-		}
-	})
+	for _, times := range [][2]string{{"10m", "30s"}, {"30s", "10m"}} {
+		in(t, narrow([]*schedtest.PodGroupBuilder{group("a", times[0]), group("b", times[1])}, pods...), limits, func(t *testing.T, w *world) {
+			w.session()
+			if w.phase("a") == w.phase("b") {
+				t.Fatalf("the gangs are %s and %s, want room for one of them", w.phase("a"), w.phase("b"))
+			}
+			w.pass(30*time.Second, time.Second)
+			a, b := w.condition("a", TimeLimit), w.condition("b", TimeLimit)
+			if a.Reason != timedOut || b.Reason != timedOut || a.Message != b.Message {
+				t.Fatalf("conditions %q and %q, want both gangs sent back", a.Message, b.Message)
+			}
+			if w.phase("a") != scheduling.PodGroupPending || w.phase("b") != scheduling.PodGroupPending {
+				t.Errorf("the gangs are %s and %s, want both Pending", w.phase("a"), w.phase("b"))
+			}
+			if wait := w.condition("a", scheduling.PodGroupUnschedulableType); wait.Reason == "" {
+				t.Error("nothing says why the gang waits")
+			}
+		})
+	}
 }
 
 // TestWhoIsNotSentBack: the time of a gang is that until it is placed, and a gang without settings has none.

@@ -5,6 +5,7 @@ package deviceshare
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -43,7 +45,8 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 	device := func(gpus int32) *schedulingv1alpha1.Device {
 		d := &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 		for minor := range gpus {
-			d.Spec.Devices = append(d.Spec.Devices, schedulingv1alpha1.DeviceInfo{Type: "gpu", Minor: &minor, Health: true})
+			d.Spec.Devices = append(d.Spec.Devices, schedulingv1alpha1.DeviceInfo{Type: "gpu", Minor: &minor, Health: true,
+				Resources: v1.ResourceList{"koordinator.sh/gpu-core": resource.MustParse("100")}})
 		}
 		return d
 	}
@@ -118,6 +121,33 @@ func TestChangesOfDeviceObjects(t *testing.T) {
 	eventually(t, "its end", func() bool { return devices.of("n1") == nil && h.wakes.Load() == wakes+2 })
 	if inventories.latest("n1") != nil || inventories.of(node) != nil {
 		t.Error("a Device object that is gone still tells of devices")
+	}
+	if got := inventories.capacityOf(node, allocator.Amounts{})[allocator.Core]; got != 200 {
+		t.Errorf("the pods on a node whose Device object is gone may count %d, want 200, as the object had", got)
+	}
+	for i := range 200 {
+		inventories.capacities[fmt.Sprint("gone-", i)] = allocator.Amounts{}
+	}
+	inventories.keepOnly(nodes)
+	if len(inventories.capacities) != 1 {
+		t.Errorf("%d nodes are remembered, want only the one that exists", len(inventories.capacities))
+	}
+}
+
+// TestNodesKeepTheNumberOfTheirGPUs: a kubelet lists none while it, or its device plugin, starts again.
+func TestNodesKeepTheNumberOfTheirGPUs(t *testing.T) {
+	cluster := sessiontest.New(sessiontest.ClusterSpec{})
+	t.Cleanup(cluster.Close)
+	devices, err := (&framework.Kept[*clusterDevices]{}).Of(&wakeful{Handle: cluster.Handle()}, watchDevices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inventories, node := devices.inventoriesOf(allocator.InventoryOptions{}), schedtest.MakeNode().Name("n1").Obj()
+	for _, gpus := range []string{"4", "0"} {
+		node.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse(gpus)
+		if got := inventories.capacityOf(node, allocator.NumberedGPUs(node, 0))[allocator.Core]; got != 400 {
+			t.Errorf("the pods on a node that has listed 4 GPUs and lists %s may count %d, want 400", gpus, got)
+		}
 	}
 }
 

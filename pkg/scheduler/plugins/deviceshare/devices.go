@@ -165,6 +165,9 @@ type inventories struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
 	known map[string]*inventory
+	// capacities has, for each node, the largest amounts of devices that the node has listed since this process started.
+	// A node that lists fewer devices for some time, because an agent restarts, still has pods with them.
+	capacities map[string]allocator.Amounts
 	// made counts how many inventories were read from Device objects.
 	made uint64
 }
@@ -185,7 +188,7 @@ type inventory struct {
 }
 
 func newInventories(devices *clusterDevices, options allocator.InventoryOptions) *inventories {
-	return &inventories{devices: devices, options: options, seed: maphash.MakeSeed(), known: map[string]*inventory{}}
+	return &inventories{devices: devices, options: options, seed: maphash.MakeSeed(), known: map[string]*inventory{}, capacities: map[string]allocator.Amounts{}}
 }
 
 // of returns the devices of the node; nil for a node without a Device object.
@@ -214,7 +217,18 @@ func (i *inventories) of(node *v1.Node) *inventory {
 		Inventory: read, unused: allocator.NewState(read), device: device, node: node, changes: changes, key: maphash.String(i.seed, read.Key()), number: i.made,
 	}
 	i.known[node.Name] = made
+	i.capacities[node.Name] = i.capacities[node.Name].Max(made.Capacity())
 	return made
+}
+
+// capacityOf returns the largest amounts of devices that the node has listed since this process started, in its Device
+// object or, now or at an earlier call, as numbered.
+func (i *inventories) capacityOf(node *v1.Node, numbered allocator.Amounts) allocator.Amounts {
+	i.of(node)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.capacities[node.Name] = i.capacities[node.Name].Max(numbered)
+	return i.capacities[node.Name]
 }
 
 // latest returns the current devices of the named node; nil if the node has no Device object. It uses the labels of the
@@ -248,10 +262,14 @@ func (i *inventories) nodeOf(name string) *v1.Node {
 	return nil
 }
 
-// keepOnly drops the cached inventories of all nodes that are not in the given map.
+// keepOnly drops the cached inventories of all nodes that are not in the given map. It drops the capacities of nodes
+// that have no Device object either, but not until about half of the capacities are of nodes outside the map.
 func (i *inventories) keepOnly(nodes map[string]*api.NodeInfo) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if len(i.capacities) > 2*len(nodes)+100 {
+		maps.DeleteFunc(i.capacities, func(name string, _ allocator.Amounts) bool { return nodes[name] == nil && i.devices.of(name) == nil })
+	}
 	if len(i.known) <= len(nodes) {
 		return
 	}

@@ -17,8 +17,9 @@ import (
 // queueLimits enforces the limits of devices in the capabilities of queues. Upstream's plugins capacity and proportion
 // compare only the resource names that pods request. But a pod that requests devices by one name also uses them under
 // other names, and the used amounts may depend on the node. So queueLimits counts each pod under every name. It counts
-// the pod's allocation if the pod has one, and otherwise the largest amounts that any node could give. Nothing is
-// counted for queues whose capability has no device names.
+// the pod's allocation if the pod has one, and otherwise the largest amounts that any node could give. The pods on a node
+// together count at most the node's devices (queueshares.go). Nothing is counted for queues whose capability has no
+// device names.
 type queueLimits struct {
 	ssn       *framework.Session
 	known     *inventories
@@ -31,6 +32,10 @@ type queueLimits struct {
 	// Both are nil before the first use.
 	used    map[api.QueueID]allocator.QueueUse
 	counted map[api.TaskID]allocator.QueueUse
+	// shares are the amounts that the tasks on a node count if all of them count. capacities caches the devices of nodes,
+	// by name.
+	shares     map[taskOnNode]allocator.Amounts
+	capacities map[string]allocator.Amounts
 	// inventories has one inventory of each set of equal inventories in the session. most caches, by request, the largest
 	// amounts that any of these inventories can give.
 	inventories []*inventory
@@ -153,6 +158,8 @@ func (q *queueLimits) count() {
 		return
 	}
 	q.used, q.counted = map[api.QueueID]allocator.QueueUse{}, map[api.TaskID]allocator.QueueUse{}
+	q.shares, q.capacities = map[taskOnNode]allocator.Amounts{}, map[string]allocator.Amounts{}
+	on := map[string][]*api.TaskInfo{}
 	for _, job := range q.ssn.Jobs {
 		if len(q.limitedOf(job.Queue)) == 0 {
 			continue
@@ -162,8 +169,14 @@ func (q *queueLimits) count() {
 				continue
 			}
 			for _, task := range tasks {
-				q.add(task)
+				on[task.NodeName] = append(on[task.NodeName], task)
 			}
+		}
+	}
+	for node, tasks := range on {
+		q.shareOut(node, tasks)
+		for _, task := range tasks {
+			q.add(task)
 		}
 	}
 }
@@ -206,38 +219,11 @@ func (q *queueLimits) recount(own *placement) {
 	if !ok {
 		return
 	}
-	use := own.request.QueueUse(q.sumOf(own.task, own.request, own.allocation))
+	use := own.request.QueueUse(q.sumOf(own.node, own.request, own.allocation).Min(q.capacityOf(own.node)))
 	q.counted[own.task.UID] = use
 	for _, id := range q.limitedOf(q.ssn.Jobs[own.task.Job].Queue) {
 		q.used[id] = q.used[id].Sub(before).Add(use)
 	}
-}
-
-// usedBy returns the amounts of devices that a task on a node uses: the sum of its allocation. Without an allocation,
-// it returns the largest amounts that the task's request may get.
-func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amounts {
-	var allocation *allocator.Allocation
-	if own := q.placed[task.UID]; own != nil {
-		allocation = own.allocation
-	} else {
-		allocation, _ = allocator.AllocationOf(task.Pod) // errors are ignored here: readAllocated logs them in the session
-	}
-	if allocation.IsEmpty() {
-		return q.mostOf(task, request)
-	}
-	return q.sumOf(task, request, allocation)
-}
-
-// sumOf returns the sum of the allocation, but at least the amounts that the request gets on every node. The minimum is
-// needed because a tenant may write the annotation with the allocation.
-func (q *queueLimits) sumOf(task *api.TaskInfo, request *request, allocation *allocator.Allocation) allocator.Amounts {
-	sum := request.Least()
-	if node := q.ssn.Nodes[task.NodeName]; node != nil && node.Node != nil {
-		if inventory := q.known.of(node.Node); inventory != nil {
-			return sum.Max(inventory.SumOf(allocation))
-		}
-	}
-	return sum.Max(allocation.Sum())
 }
 
 // mostOf returns the largest amounts that the request may get on any node of the session that has a GPU model which the

@@ -78,6 +78,7 @@ func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 func appendPodSpec(b []byte, spec *v1.PodSpec) []byte {
 	b = keybytes.Map(b, spec.NodeSelector)
 	b = keybytes.Text(b, spec.PriorityClassName)
+	b = appendOptional(b, spec.Priority, func(b []byte, priority int32) []byte { return binary.AppendVarint(b, int64(priority)) })
 	b = keybytes.Flag(b, spec.HostNetwork)
 	b = appendOptional(b, spec.RuntimeClassName, keybytes.Text)
 	b = appendOptional(b, spec.Affinity, func(b []byte, affinity v1.Affinity) []byte { return appendMessage(b, &affinity) })

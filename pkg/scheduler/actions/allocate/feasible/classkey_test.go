@@ -29,7 +29,7 @@ var ofNoAccount = strings.Fields(`
 	.Pod.Spec.EphemeralContainers .Pod.Spec.RestartPolicy .Pod.Spec.TerminationGracePeriodSeconds .Pod.Spec.ActiveDeadlineSeconds .Pod.Spec.DNSPolicy
 	.Pod.Spec.ServiceAccountName .Pod.Spec.DeprecatedServiceAccount .Pod.Spec.AutomountServiceAccountToken .Pod.Spec.NodeName .Pod.Spec.HostPID
 	.Pod.Spec.HostIPC .Pod.Spec.ShareProcessNamespace .Pod.Spec.SecurityContext .Pod.Spec.ImagePullSecrets .Pod.Spec.Hostname .Pod.Spec.Subdomain
-	.Pod.Spec.SchedulerName .Pod.Spec.HostAliases .Pod.Spec.Priority .Pod.Spec.DNSConfig .Pod.Spec.ReadinessGates .Pod.Spec.EnableServiceLinks
+	.Pod.Spec.SchedulerName .Pod.Spec.HostAliases .Pod.Spec.DNSConfig .Pod.Spec.ReadinessGates .Pod.Spec.EnableServiceLinks
 	.Pod.Spec.PreemptionPolicy .Pod.Spec.SetHostnameAsFQDN .Pod.Spec.OS .Pod.Spec.HostUsers .Pod.Spec.SchedulingGates .Pod.Spec.HostnameOverride
 `)
 

@@ -91,6 +91,14 @@ func (a Amounts) Max(b Amounts) Amounts {
 	return a
 }
 
+// Min returns the smaller of the amounts in a and b, for each resource.
+func (a Amounts) Min(b Amounts) Amounts {
+	for r := range a {
+		a[r] = min(a[r], b[r])
+	}
+	return a
+}
+
 // Within reports whether no amount in a exceeds the amount of the same resource in b.
 func (a Amounts) Within(b Amounts) bool {
 	for r := range a {

@@ -155,3 +155,17 @@ func TestBuiltInPartitions(t *testing.T) {
 		})
 	}
 }
+
+// TestCapacityIncludesBrokenDevices, which pods may still have; they have no amounts of their own.
+func TestCapacityIncludesBrokenDevices(t *testing.T) {
+	d := makeDevice()
+	for minor := range int32(3) {
+		d.gpu(minor, 0, "a")
+	}
+	d.gpu(3, 0, "a").Health = false
+	d.nic(0, 0, "a")
+	want := Amounts{Core: 400, MemoryRatio: 400, Memory: 4 * gpuMemoryB, RDMAShare: 100}
+	if diff := cmp.Diff(want, d.state(t).Capacity()); diff != "" {
+		t.Errorf("capacity (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package allocate_test
+
+import (
+	"errors"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/ibcluster"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// scoring registers a plugin that scores clusters.
+func (c *counting) scoring(score framework.PlacementScorer) {
+	c.conf += "  - name: helper\n"
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{reads: framework.SomePodKeys(), open: nothing, part: score}, nil
+	}})
+}
+
+// beforeTrial is a score that does not depend on where members are placed.
+type beforeTrial struct{ sessiontest.NodeGroupScoreFn }
+
+func (beforeTrial) BeforeTrial() bool { return true }
+
+// TestAGroupIsTriedAgainAfterAScoreFailed: a cluster whose score fails takes no gang, and the next session asks again.
+func TestAGroupIsTriedAgainAfterAScoreFailed(t *testing.T) {
+	for _, before := range []bool{false, true} {
+		c, fails := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "4")), true
+		c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
+		score := sessiontest.NodeGroupScoreFn(func(*api.JobInfo, *framework.NodeGroupTrial) (float64, error) {
+			if fails {
+				return 0, errors.New("no score")
+			}
+			return 0, nil
+		})
+		if before {
+			c.scoring(beforeTrial{score})
+		} else {
+			c.scoring(score)
+		}
+		c.expect(t, "no cluster has a score", 0)
+		fails = false
+		c.expect(t, "clusters have scores", 2)
+	}
+}
+
+// TestASearchForAGroupStaysCutShort: a plugin refuses the second gang, and the last trial of the search fails for want of
+// another cluster. What the plugin refused, it may allow in the next session.
+func TestASearchForAGroupStaysCutShort(t *testing.T) {
+	c, refuses := newGroup(t, []string{"3"}, []string{"3"}, node("n1", "ib-a", "4"), node("n2", "ib-b", "4")), true
+	c.world.PodGroups[0].Annotations[ibcluster.ModeAnnotation] = "required"
+	for _, pod := range c.world.Pods { // no packing finds pods with ports of the host
+		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+	}
+	c.conf += "  - name: helper\n"
+	c.registry.RegisterPlugin(framework.PluginSpec{Name: "helper", New: func(framework.Arguments, framework.Handle) (framework.Plugin, error) {
+		return helper{reads: framework.SomePodKeys(), open: func(ssn *framework.Session) {
+			ssn.AddEventHandler(&vcframework.EventHandler{AllocateFunc: func(e *vcframework.Event) {
+				for _, job := range ssn.Jobs {
+					if refuses && job.UID != e.Task.Job && len(job.TaskStatusIndex[api.Allocated]) > 0 {
+						e.Err = errors.New("one at a time")
+					}
+				}
+			}})
+		}}, nil
+	}})
+	c.expect(t, "the plugin refuses the second gang", 0)
+	refuses = false
+	c.expect(t, "the plugin refuses nothing", 2)
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"cmp"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+)
+
+// A user who may create pods may write any node's name, any request and any allocation into a pod. Without a bound, one
+// such pod uses up the limit of its queue, and all other users of the queue wait. So the counted pods on a node together
+// count at most the node's devices, and pods on a node that does not exist count nothing. The bound applies to the pods
+// of all queues with limits together, in this order: pods with an allocation, because only they have certain devices;
+// pods that a kubelet has started; the oldest pods. Pods of queues without limits are ignored, so that these pods cost
+// no time.
+//
+// Sessions do not have all nodes that exist, so the informer decides whether a node exists.
+
+// taskOnNode identifies a task on one node.
+type taskOnNode struct {
+	task api.TaskID
+	node string
+}
+
+// shareOut distributes the node's devices among the tasks on it, and records the shares in q.shares.
+func (q *queueLimits) shareOut(node string, tasks []*api.TaskInfo) {
+	type claim struct {
+		task      *api.TaskInfo
+		want      allocator.Amounts
+		allocated bool
+	}
+	var claims []claim
+	for _, task := range tasks {
+		if request := q.requestOf(task); request != nil && request.err == nil {
+			want, allocated := q.wantedBy(task, request)
+			claims = append(claims, claim{task, want, allocated})
+		}
+	}
+	slices.SortFunc(claims, func(a, b claim) int {
+		return cmp.Or(trueFirst(a.allocated, b.allocated), trueFirst(started(a.task), started(b.task)),
+			a.task.Pod.CreationTimestamp.Compare(b.task.Pod.CreationTimestamp.Time), cmp.Compare(a.task.UID, b.task.UID))
+	})
+	left := q.capacityOf(node)
+	for _, c := range claims {
+		share := c.want.Min(left)
+		left = left.Sub(share)
+		q.shares[taskOnNode{c.task.UID, node}] = share
+	}
+}
+
+// started reports whether a kubelet has accepted the task's pod.
+func started(task *api.TaskInfo) bool { return task.Pod.Status.StartTime != nil }
+
+func trueFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	default:
+		return 1
+	}
+}
+
+// usedBy returns the amounts of devices that a task on a node counts: its share of the node's devices if it has one. A
+// task that the session has placed counts its devices, because the session has checked that the node has them.
+func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amounts {
+	if share, ok := q.shares[taskOnNode{task.UID, task.NodeName}]; ok && q.placed[task.UID] == nil {
+		return share
+	}
+	want, _ := q.wantedBy(task, request)
+	return want.Min(q.capacityOf(task.NodeName))
+}
+
+// wantedBy returns the amounts that a task on a node counts if the node has them: the sum of its allocation. Without an
+// allocation, it returns the largest amounts that the task's request may get.
+func (q *queueLimits) wantedBy(task *api.TaskInfo, request *request) (want allocator.Amounts, allocated bool) {
+	var allocation *allocator.Allocation
+	if own := q.placed[task.UID]; own != nil {
+		allocation = own.allocation
+	} else {
+		allocation, _ = allocator.AllocationOf(task.Pod) // errors are ignored here: readAllocated logs them in the session
+	}
+	if allocation.IsEmpty() {
+		return q.mostOf(task, request), false
+	}
+	return q.sumOf(task.NodeName, request, allocation), true
+}
+
+// sumOf returns the sum of the allocation, but at least the amounts that the request gets on every node. The minimum is
+// needed because a tenant may write the annotation with the allocation.
+func (q *queueLimits) sumOf(node string, request *request, allocation *allocator.Allocation) allocator.Amounts {
+	sum := request.Least()
+	if node := q.nodeOf(node); node != nil {
+		if inventory := q.known.of(node); inventory != nil {
+			return sum.Max(inventory.SumOf(allocation))
+		}
+	}
+	return sum.Max(allocation.Sum())
+}
+
+// nodeOf returns the named node; nil if the node does not exist.
+func (q *queueLimits) nodeOf(name string) *v1.Node {
+	if node := q.ssn.Nodes[name]; node != nil && node.Node != nil {
+		return node.Node
+	}
+	node, err := q.ssn.InformerFactory().Core().V1().Nodes().Lister().Get(name)
+	if err != nil {
+		return nil
+	}
+	return node
+}
+
+// capacityOf returns the amounts of devices of the named node; zero if the node does not exist. GPUs of a node without a
+// Device object count by their number, each with as much memory as the largest GPU in the session.
+func (q *queueLimits) capacityOf(name string) allocator.Amounts {
+	if known, ok := q.capacities[name]; ok {
+		return known
+	}
+	var has allocator.Amounts
+	if node := q.nodeOf(name); node != nil {
+		var largest allocator.Amounts
+		for _, inventory := range q.different() {
+			largest = largest.Max(inventory.Largest(allocator.GPU))
+		}
+		has = q.known.capacityOf(node, allocator.NumberedGPUs(node, largest[allocator.Memory]))
+	}
+	q.capacities[name] = has
+	return has
+}

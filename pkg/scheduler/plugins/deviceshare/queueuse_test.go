@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deviceshare
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+	"volcano.sh/volcano/pkg/scheduler/api"
+	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
+
+	schedulingv1alpha1 "github.com/volcano-prebind/volcano-prebind/pkg/apis/scheduling/v1alpha1"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/deviceshare/allocator"
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing/sessiontest"
+)
+
+// TestUseIsTheSumOfCountedPods while pods are evicted and placed in a session, and after both is undone. The node's
+// share of a pod that requests more than the node has is the same again.
+func TestUseIsTheSumOfCountedPods(t *testing.T) {
+	api.IgnoredDevicesList.Append(allocator.UncountedNames()...)
+	device := &schedulingv1alpha1.Device{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	for minor := range int32(4) {
+		device.Spec.Devices = append(device.Spec.Devices, schedulingv1alpha1.DeviceInfo{Type: schedulingv1alpha1.GPU, Minor: &minor, Health: true,
+			Resources: v1.ResourceList{"koordinator.sh/gpu-core": resource.MustParse("100"), "koordinator.sh/gpu-memory-ratio": resource.MustParse("100"), "koordinator.sh/gpu-memory": resource.MustParse("80Gi")}})
+	}
+	spec := sessiontest.ClusterSpec{
+		Nodes:   []*v1.Node{schedtest.MakeNode().Name("n1").Obj()},
+		Devices: []*schedulingv1alpha1.Device{device},
+		Queues:  []*v1beta1.Queue{schedtest.MakeQueue().Name("bounded").Obj()},
+	}
+	spec.Queues[0].Spec.Capability = v1.ResourceList{"koordinator.sh/gpu": resource.MustParse("1000")}
+	for i, asks := range []string{"100000", "100000", "100", "50", "50"} {
+		name, limits := fmt.Sprint("g-", i), schedtest.Resources{"cpu": "1", "koordinator.sh/gpu": asks}
+		pod := schedtest.MakePod().Name(name).Group(name).Req(limits).Limit(limits)
+		if asks == "100000" {
+			pod.Node("n1").Phase(v1.PodRunning)
+		}
+		spec.Pods = append(spec.Pods, pod.Obj())
+		spec.PodGroups = append(spec.PodGroups, schedtest.MakePodGroup().Name(name).MinMember(1).Queue("bounded").Phase(v1beta1.PodGroupRunning).Obj())
+	}
+	cluster := sessiontest.New(spec)
+	defer cluster.Close()
+	var made *plugin
+	registry, declared := framework.NewRegistry(), Spec()
+	create := declared.New
+	declared.New = func(args framework.Arguments, h framework.Handle) (framework.Plugin, error) {
+		p, err := create(args, h)
+		made = p.(*plugin)
+		return p, err
+	}
+	registry.RegisterPlugin(declared)
+	ssn := cluster.Open(registry, "actions: allocate\ntiers:\n- plugins:\n  - name: capacity\n  - name: deviceshare\n")
+	defer ssn.Close()
+
+	q := made.session.queues
+	q.count()
+	check := func(when string) {
+		t.Helper()
+		sum := map[api.QueueID]allocator.QueueUse{"bounded": {}}
+		for _, use := range q.counted {
+			sum["bounded"] = sum["bounded"].Add(use)
+		}
+		if diff := cmp.Diff(sum, q.used); diff != "" {
+			t.Errorf("%s, use (-sum of the counted pods +use):\n%s", when, diff)
+		}
+	}
+	check("at first")
+	first := maps.Clone(q.used)
+	if got, want := first["bounded"][0], int64(400); got != want {
+		t.Errorf("the pods on the node count %d percent of GPUs, want the node's %d", got, want)
+	}
+	task := func(name string) *api.TaskInfo {
+		for _, task := range ssn.Jobs[api.JobID(schedtest.Namespace+"/"+name)].Tasks {
+			return task
+		}
+		return nil
+	}
+	stmt := vcframework.NewStatement(ssn.Session.Session)
+	for _, name := range []string{"g-0", "g-1"} {
+		stmt.Evict(task(name), "test")
+		check("after the eviction of " + name)
+	}
+	for _, name := range []string{"g-2", "g-3", "g-4"} {
+		if err := stmt.Allocate(task(name), ssn.Nodes["n1"]); err != nil {
+			t.Fatal(err)
+		}
+		check("after the placement of " + name)
+	}
+	if got, want := q.used["bounded"][0], int64(200); got != want {
+		t.Errorf("the pods that the session placed count %d percent of GPUs, want %d", got, want)
+	}
+	stmt.Discard()
+	check("after all was undone")
+	if diff := cmp.Diff(first, q.used); diff != "" {
+		t.Errorf("use after all was undone (-first +then):\n%s", diff)
+	}
+}
