@@ -43,7 +43,7 @@ func reservations() []attack {
 		},
 		{
 			name: "promised-room", run: promisedRoom,
-			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of admitted ones to nine times the cluster. In a queue without a limit, one forges its phase",
+			does: "creates PodGroups without pods, in a queue whose capability is a sixth of the cluster, and raises the minResources of admitted ones to nine times the cluster. In a queue without a limit, it keeps writing phase Inqueue and Running into PodGroups that ask for the whole cluster and ten times as much: one has no pods, the others have pods that select no node",
 			harm: "resources are reserved for gangs that never come, and no other gang is admitted",
 		},
 	}
@@ -118,13 +118,24 @@ func promisedRoom(ctx context.Context, t *tenant) error {
 	for n := range 10 {
 		t.submit(ctx, empty(fmt.Sprintf("whole-%d", n), whole), empty(fmt.Sprintf("small-%d", n), corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}))
 	}
-	t.submit(ctx, gang{name: "forged", min: 1, group: func(group *v1beta1.PodGroup) {
-		group.Spec.MinResources, group.Status.Phase = &whole, v1beta1.PodGroupInqueue
-	}})
+	forged := map[string]v1beta1.PodGroupPhase{"forged": v1beta1.PodGroupInqueue, "nowhere": v1beta1.PodGroupInqueue, "runs-nowhere": v1beta1.PodGroupRunning}
+	tenTimes := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(fmt.Sprint(nodeCount * nodeCPUs * 10))}
+	for name, phase := range forged {
+		g := gang{name: name, min: 1, group: func(group *v1beta1.PodGroup) { group.Spec.MinResources, group.Status.Phase = &whole, phase }}
+		if name != "forged" {
+			g.size, g.cpu = nodeCount*10, fmt.Sprint(nodeCPUs)
+			g.pod = func(_ int, pod *corev1.Pod) { pod.Spec.NodeSelector = map[string]string{"example.com/is": "missing"} }
+			g.group = func(group *v1beta1.PodGroup) { group.Spec.MinResources, group.Status.Phase = &tenTimes, phase }
+		}
+		t.submit(ctx, g)
+	}
 	n := 0
 	return repeat(ctx, nap, func() {
 		patch := fmt.Sprintf(`{"spec": {"minResources": {"cpu": "%d"}}}`, nodeCount*nodeCPUs*9)
 		t.note(ctx, t.patchGroup(ctx, fmt.Sprintf("small-%d", n%10), patch))
+		for name, phase := range forged {
+			t.note(ctx, t.patchGroup(ctx, name, statusPatch(string(phase))))
+		}
 		n++
 	})
 }

@@ -106,24 +106,26 @@ func TestOnePromiseIsMadeOfTheSameRoom(t *testing.T) {
 	}
 }
 
-// TestAPromiseOutlastsANode: a gang of the whole cluster waits for its pods while a node, which has all devices, is away for a
-// moment. Small gangs were let in then, for good.
+// TestAPromiseOutlastsANode: an admitted gang of the whole cluster waits for its pods while the node with all devices is away for a
+// moment. Small gangs were admitted at that time, for good.
 func TestAPromiseOutlastsANode(t *testing.T) {
 	half := schedtest.Resources{"cpu": "4", "pods": "110"}
 	away := schedtest.MakeNode().Name("m").Capacity(schedtest.Resources{"cpu": "4", "nvidia.com/gpu": "8", "pods": "110"}).Obj()
 	whole := v1.ResourceList{"cpu": resource.MustParse("8"), "nvidia.com/gpu": resource.MustParse("8")}
 	cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
 		schedtest.MakeNode().Name("n").Capacity(half).Obj(), away)
-	gang := groupAsking("whole", schedtest.Queue, v1beta1.PodGroupInqueue, whole)
-	gang.Spec.MinMember = 3 // of which one does not exist yet
+	gang := groupAsking("whole", schedtest.Queue, v1beta1.PodGroupPending, whole)
+	gang.Spec.MinMember = 3 // one of them does not exist yet
 	cluster.Put(gang)
 	for _, pod := range []string{"whole-0", "whole-1"} {
 		cluster.Put(schedtest.MakePod().Name(pod).Group("whole").Req(schedtest.Resources{"cpu": "4", "nvidia.com/gpu": "4"}).Obj())
 	}
+	s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+	untilAdmitted(t, cluster, s, "whole")
 	for i := range 4 {
 		cluster.Put(groupAsking(fmt.Sprint("w", i), schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "2")))
 	}
-	s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+	eventually(t, func() bool { return len(s.cache.Snapshot().Jobs) == 5 })
 	nodes := func(n int) {
 		t.Helper()
 		eventually(t, func() bool { return len(s.cache.Snapshot().Nodes) == n })
@@ -144,87 +146,118 @@ func TestAPromiseOutlastsANode(t *testing.T) {
 	}
 }
 
-// TestOnlyPodsBackAPromise: a tenant writes the phase of its PodGroup and its minResources. One without pods kept all others out, for ever.
-func TestOnlyPodsBackAPromise(t *testing.T) {
-	waiting := func(n int, cpu string) (objects []runtime.Object) {
-		for i := range n {
-			objects = append(objects, schedtest.MakePod().Name(fmt.Sprint("p", i)).Group("raised").Req(schedtest.Resources{"cpu": cpu}).Obj())
+// untilAdmitted runs cycles until the gang is admitted.
+func untilAdmitted(t *testing.T, cluster *schedtest.Cluster, s *scheduler, gang string) {
+	t.Helper()
+	eventually(t, func() bool { s.cycle(); return cluster.PodGroup(gang).Status.Phase == v1beta1.PodGroupInqueue })
+}
+
+// waitingPods are n pods of the gang, which change may change.
+func waitingPods(gang string, n int, cpu string, change func(*schedtest.PodBuilder)) (objects []runtime.Object) {
+	for i := range n {
+		pod := schedtest.MakePod().Name(fmt.Sprint(gang, "-", i)).Group(gang).Req(schedtest.Resources{"cpu": cpu})
+		if change != nil {
+			change(pod)
 		}
-		return objects
+		objects = append(objects, pod.Obj())
 	}
+	return objects
+}
+
+// TestAForgedPhaseReservesNothing: a tenant writes the phase and the minResources of its PodGroup, and creates pods. Pods that fit nowhere kept all
+// other gangs out, for ever.
+func TestAForgedPhaseReservesNothing(t *testing.T) {
+	onNoNode := func(pod *schedtest.PodBuilder) { pod.NodeSelector("is", "missing") }
+	onSmallNode := func(pod *schedtest.PodBuilder) { pod.NodeSelector("is", "small") }
 	tests := map[string]struct {
 		phase  v1beta1.PodGroupPhase
 		raised string
 		pods   []runtime.Object
-		want   int
 	}{
-		"no pods, as much as the cluster has":         {phase: v1beta1.PodGroupInqueue, raised: "8", want: 1},
-		"no pods, ten times as much":                  {phase: v1beta1.PodGroupInqueue, raised: "80", want: 1},
-		"no pods, and a phase that says it runs":      {phase: v1beta1.PodGroupRunning, raised: "80", want: 1},
-		"pods ask for less":                           {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waiting(2, "2"), want: 1},
-		"pods ask for all that there is":              {phase: v1beta1.PodGroupInqueue, raised: "8", pods: waiting(2, "4")},
-		"pods ask for more than minResources":         {phase: v1beta1.PodGroupInqueue, raised: "4", pods: waiting(4, "4"), want: 1},
-		"pods ask for ten times what the cluster has": {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waiting(10, "8")},
-		"pods ask for more than that":                 {phase: v1beta1.PodGroupInqueue, raised: "88", pods: waiting(11, "8"), want: 1},
-		"a pod asks for more than any node has":       {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waiting(1, "80"), want: 1},
+		"no pods, as much as the cluster has":         {phase: v1beta1.PodGroupInqueue, raised: "9"},
+		"no pods, ten times as much":                  {phase: v1beta1.PodGroupInqueue, raised: "90"},
+		"no pods, and a phase that says it runs":      {phase: v1beta1.PodGroupRunning, raised: "90"},
+		"pods ask for less":                           {phase: v1beta1.PodGroupInqueue, raised: "90", pods: waitingPods("raised", 2, "2", nil)},
+		"pods ask for all that there is":              {phase: v1beta1.PodGroupInqueue, raised: "8", pods: waitingPods("raised", 2, "4", nil)},
+		"pods ask for ten times what the cluster has": {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waitingPods("raised", 10, "8", nil)},
+		"pods select no node":                         {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waitingPods("raised", 10, "8", onNoNode)},
+		"pods select one small node":                  {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waitingPods("raised", 80, "1", onSmallNode)},
+		"pods of a gang that runs select no node":     {phase: v1beta1.PodGroupRunning, raised: "80", pods: waitingPods("raised", 10, "8", onNoNode)},
+		"pods have scheduling gates":                  {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waitingPods("raised", 1, "8", func(pod *schedtest.PodBuilder) { pod.Gate("example.com/g") })},
+		"pods name a node that does not exist":        {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waitingPods("raised", 10, "8", func(pod *schedtest.PodBuilder) { pod.Node("none") })},
+		"a pod asks for more than any node has":       {phase: v1beta1.PodGroupInqueue, raised: "80", pods: waitingPods("raised", 1, "80", nil)},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			raised := groupAsking("raised", schedtest.Queue, tt.phase, quantities("cpu", tt.raised))
 			if raised.Spec.MinMember = 100; tt.phase == v1beta1.PodGroupRunning {
-				raised.Spec.MinMember = 0 // else upstream keeps nothing for what runs
+				raised.Spec.MinMember = 0 // otherwise upstream reserves nothing for a running gang
 			}
 			cluster := schedtest.NewCluster(append(tt.pods, schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
-				schedtest.MakeNode().Name("n").Obj(), raised, groupAsking("w0", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "2")))...)
+				schedtest.MakeNode().Name("n").Obj(), schedtest.MakeNode().Name("small").Label("is", "small").Capacity(schedtest.Resources{"cpu": "1", "pods": "110"}).Obj(),
+				raised, groupAsking("w0", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "4")))...)
 			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
 			for range 3 {
 				s.cycle()
 			}
-			if got := letIn(s); got != tt.want {
-				t.Errorf("%d of 1 are let in beside it, want %d", got, tt.want)
+			if got := letIn(s); got != 1 {
+				t.Errorf("%d of 1 are admitted beside the gang with phase %s", got, tt.phase)
 			}
 		})
 	}
 }
 
-// TestPromisesOfAQueueStayWithinItsCapability: gangs that were let in small are raised, by any tenant of a queue that may
-// have a quarter of the cluster. What they asked for in all was kept for them from other queues.
-func TestPromisesOfAQueueStayWithinItsCapability(t *testing.T) {
+// TestAPromiseIsWhatWasAdmitted: a gang of 4 of 8 cpu is admitted, and another gang is admitted beside it if it fits into the other half.
+func TestAPromiseIsWhatWasAdmitted(t *testing.T) {
 	tests := map[string]struct {
-		capability v1.ResourceList
-		raised     []string
-		want       int
+		after  func(cluster *schedtest.Cluster, gang *v1beta1.PodGroup)
+		again  bool
+		beside string
+		want   int
 	}{
-		"one raised beyond the capability":            {capability: quantities("cpu", "4"), raised: []string{"80"}, want: 2},
-		"several raised beyond it together":           {capability: quantities("cpu", "4"), raised: []string{"4", "4", "4", "4", "4"}, want: 2},
-		"promises that fill the capability":           {capability: quantities("cpu", "4"), raised: []string{"2", "2"}, want: 2},
-		"promises within the capability are kept":     {capability: quantities("cpu", "16"), raised: []string{"8", "8"}, want: 1},
-		"a queue with a capability of something else": {capability: quantities("example.com/x", "1"), raised: []string{"80"}},
-		"a queue without a capability":                {raised: []string{"80"}},
+		"the admitted half": {beside: "6"},
+		"the other half":    {beside: "4", want: 1},
+		"the other half, with raised minResources": {beside: "4", want: 1, after: func(_ *schedtest.Cluster, gang *v1beta1.PodGroup) {
+			most := quantities("cpu", "80")
+			gang.Spec.MinResources = &most
+		}},
+		"the other half, with raised minResources and pods": {beside: "4", want: 1, after: func(cluster *schedtest.Cluster, gang *v1beta1.PodGroup) {
+			most := quantities("cpu", "80")
+			gang.Spec.MinResources = &most
+			for _, pod := range waitingPods("g", 20, "4", nil) {
+				cluster.Put(pod)
+			}
+		}},
+		"minResources in a queue that did not admit it": {beside: "8", want: 1, after: func(_ *schedtest.Cluster, gang *v1beta1.PodGroup) { gang.Spec.Queue = "other" }},
+		"after a restart": {beside: "8", want: 1, again: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			sixteen := schedtest.Resources{"cpu": "16", "pods": "110"}
-			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(),
-				limitedQueue("q", tt.capability), schedtest.MakeNode().Name("n").Capacity(sixteen).Obj())
-			for i, raised := range tt.raised {
-				name := fmt.Sprint("raised", i)
-				gang := groupAsking(name, "q", v1beta1.PodGroupInqueue, quantities("cpu", raised))
-				gang.Spec.MinMember = 100 // of which few exist yet
-				cluster.Put(gang)
-				for j := range 5 {
-					cluster.Put(schedtest.MakePod().Name(fmt.Sprint(name, "-", j)).Group(name).Req(schedtest.Resources{"cpu": "16"}).Obj())
-				}
-			}
-			for i := range 2 {
-				cluster.Put(groupAsking(fmt.Sprint("w", i), schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", []string{"3", "7"}[i])))
-			}
+			gang := groupAsking("g", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", "4"))
+			gang.Spec.MinMember = 100 // not all of its pods exist yet
+			cluster := schedtest.NewCluster(schedtest.MakeQueue().Name("root").Obj(), schedtest.MakeQueue().Name(schedtest.Queue).Obj(), schedtest.MakeQueue().Name("other").Obj(),
+				schedtest.MakeNode().Name("n").Obj(), gang)
 			s := newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+			untilAdmitted(t, cluster, s, "g")
+			if tt.after != nil {
+				changed := cluster.PodGroup("g").DeepCopy()
+				tt.after(cluster, changed)
+				cluster.Put(changed)
+			}
+			if tt.again {
+				s = newTestScheduler(t, cluster, builtIn(t, "enqueue allocate backfill"))
+			}
+			cluster.Put(groupAsking("w0", schedtest.Queue, v1beta1.PodGroupPending, quantities("cpu", tt.beside)))
+			eventually(t, func() bool {
+				jobs := s.cache.Snapshot().Jobs
+				return jobs["ns/w0"] != nil && jobs["ns/g"] != nil && jobs["ns/g"].Queue == api.QueueID(cluster.PodGroup("g").Spec.Queue) &&
+					cmp.Equal(*jobs["ns/g"].PodGroup.Spec.MinResources, *cluster.PodGroup("g").Spec.MinResources)
+			})
 			for range 3 {
 				s.cycle()
 			}
 			if got := letIn(s); got != tt.want {
-				t.Errorf("%d of 2 gangs of another queue are let in, want %d", got, tt.want)
+				t.Errorf("%d of 1 are admitted beside the gang, want %d", got, tt.want)
 			}
 		})
 	}

@@ -15,6 +15,19 @@ import (
 // minResources in addition to the held resources. The held resources then count twice until the gang runs.
 func CapMinResources(job *api.JobInfo) { SetMinResources(job, job.Allocated) }
 
+// LimitMinResources reduces the gang's minResources in this session to the given amounts, but not below the resources
+// that the gang holds. Smaller minResources stay unchanged.
+func LimitMinResources(job *api.JobInfo, most *api.Resource) {
+	if job.PodGroup.Spec.MinResources == nil {
+		return
+	}
+	asked, most := job.GetMinResources(), most.Clone()
+	if most.SetMaxResource(job.Allocated); !asked.LessEqual(most, api.Zero) {
+		asked.MinDimensionResource(most, api.Zero)
+		SetMinResources(job, asked)
+	}
+}
+
 // SetMinResources replaces the gang's minResources for all plugins of this session. The PodGroup in the API server is
 // unchanged.
 func SetMinResources(job *api.JobInfo, amount *api.Resource) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 	vcframework "volcano.sh/volcano/pkg/scheduler/framework"
@@ -86,10 +87,8 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 		return errors.New("the gang has a hard network topology, and reserved nodes can be in different HyperNodes")
 	}
 	r.request, r.demand, r.priority = requestOf(job), demandOf(job), priorityOf(job)
-	for _, name := range m.ssn.TotalResource.ResourceNames() {
-		if promised := job.GetMinResources(); promised.Get(name) > r.request.Get(name) {
-			return fmt.Errorf("minResources exceeds the %s requests of the pods that the minimum needs", name)
-		}
+	if name := m.exceeds(job, r.request); name != "" {
+		return fmt.Errorf("minResources exceeds the %s requests of the pods that the minimum needs", name)
 	}
 	if queue := m.ssn.Queues[r.queue]; queue == nil || !m.ssn.QueueUse.MayAdmit(queue, r.request) {
 		return fmt.Errorf("queue %s or a parent queue can never admit the gang's minimum", r.queue)
@@ -351,10 +350,21 @@ func requestOf(job *api.JobInfo) *api.Resource {
 	return request
 }
 
+// exceeds returns a resource of which the gang's minResources are more than the request; empty if there is none.
+func (m *reservationManager) exceeds(job *api.JobInfo, request *api.Resource) v1.ResourceName {
+	asked := job.GetMinResources()
+	for _, name := range m.ssn.TotalResource.ResourceNames() {
+		if asked.Get(name) > request.Get(name) {
+			return name
+		}
+	}
+	return ""
+}
+
 // demandOf returns a fingerprint of the resources that the gang's minimum needs. When the fingerprint changes, the
-// reserved nodes may no longer be enough.
+// reserved nodes may no longer be enough. It does not contain minResources, which sessions limit for admitted gangs only.
 func demandOf(job *api.JobInfo) string {
-	return fmt.Sprint(job.MinAvailable, len(needed(job)), requestOf(job), job.GetMinResources())
+	return fmt.Sprint(job.MinAvailable, len(needed(job)), requestOf(job))
 }
 
 // priorityOf returns the lowest priority of the gang's pending pods. It does not use the PodGroup's priority: a

@@ -76,10 +76,10 @@ func TestDemands(t *testing.T) {
 		"nothing":     {func(*api.JobInfo) {}, false},
 		"its minimum": {func(job *api.JobInfo) { job.MinAvailable = 1 }, true},
 		"its roles":   {func(job *api.JobInfo) { job.TaskMinAvailable = map[string]int32{"a": 1} }, true},
-		"minResources": {func(job *api.JobInfo) {
+		"minResources, which sessions limit for admitted gangs": {func(job *api.JobInfo) {
 			list := v1.ResourceList{"cpu": *cpus("5")}
 			job.PodGroup.Spec.MinResources = &list
-		}, true},
+		}, false},
 		"a member that no minimum needs": {func(job *api.JobInfo) {
 			for _, task := range job.Tasks {
 				if task.Name == "g-0" {

@@ -106,15 +106,22 @@ func TestTasksOfAVolcanoJobAfterOneAnother(t *testing.T) {
 	}
 }
 
-// TestASatisfiedGangIsNotAdmittedAgain: its queue admitted what it takes before its phase was set back.
+// TestASatisfiedGangIsNotAdmittedAgain: its queue admitted what it takes before its phase was set back. A tenant can write the condition, so the gang reserves nothing
+// beyond the resources that it holds.
 func TestASatisfiedGangIsNotAdmittedAgain(t *testing.T) {
 	for _, satisfied := range []bool{true, false} {
 		w := roomFor("9", gangOf{name: "x", minimum: 3, running: 2, waiting: 1, satisfied: satisfied, annotations: says(gangs.ModeAnnotation, "NonStrict")}, func(*v1.Pod) {})
 		w.PodGroups[0].Status.Phase = v1beta1.PodGroupPending
+		most := v1.ResourceList{"cpu": *cpus("90")}
+		w.PodGroups[0].Spec.MinResources = &most
 		cluster := sessiontest.New(w)
 		registry := framework.NewRegistry()
 		registry.RegisterPlugin(Spec())
 		ssn := cluster.Open(registry, conf)
+		job := ssn.Jobs["ns/x"]
+		if got, held := job.GetMinResources().MilliCPU, job.Allocated.MilliCPU; (got == held) != satisfied || held == 0 {
+			t.Errorf("a gang that is satisfied (%t) and holds %v of cpu has minResources of %v", satisfied, held, got)
+		}
 		if got := ssn.Jobs["ns/x"].IsPending(); got == satisfied {
 			t.Errorf("a gang that is satisfied (%t) waits to be admitted: %t", satisfied, got)
 		}

@@ -52,7 +52,7 @@ func (m *reservationManager) keepReserved() *reservationFilter {
 		if m.ssn.Queues[queue] != nil {
 			k.asks[queue] = m.ask(r)
 		}
-		if job.IsPending() && r.demand == demandOf(job) {
+		if job.IsPending() && r.demand == demandOf(job) && m.exceeds(job, r.request) == "" {
 			job.PodGroup.Status.Phase = scheduling.PodGroupInqueue // admit the gang, because nodes are already reserved for the gang
 		}
 	}

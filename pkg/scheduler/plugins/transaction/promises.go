@@ -3,186 +3,192 @@
 package transaction
 
 import (
-	"cmp"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"volcano.sh/apis/pkg/apis/scheduling"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// beyondPromise limits promises, as a multiple of the cluster's total resources. A promise is the minResources of an
-// admitted gang, which upstream's plugins reserve. A legitimate promise may exceed the total: plugin overcommit admits
-// more, nodes may be unavailable for a moment, and an autoscaler may add nodes. None of these reasons explains ten
-// times the total.
-const beyondPromise = 10
+// A promise is the minResources of an admitted gang, which upstream's plugins reserve: they do not admit other gangs to
+// these resources. Upstream trusts the phase and the minResources of the PodGroup, and a tenant can write both. So a
+// promise counts only if this process admitted the gang, and only up to the admitted amounts. A scheduler that starts
+// knows none of the promises of its predecessor.
 
-// promiseFor is how long resources stay reserved for an admitted gang that has no pods. This is long enough for the
-// pods of a Volcano Job, and for a Spark driver that starts and creates its executors. If gangs of a namespace had
-// resources reserved for so long in total, and their pods never came, the namespace gets no more such reservations for
-// noPromisesFor.
+// promiseFor is how long a promise lasts without pods that could run. This is long enough for the pods of a Volcano Job,
+// and for a Spark driver that starts and creates its executors. It is also how long idle resources may suffice for the
+// gang without the gang being placed. If promises of a namespace lasted for so long in total, and were not fulfilled, the
+// namespace no longer gets the benefit of the doubt for noPromisesFor (promises.counts).
 const (
 	promiseFor    = 2 * time.Minute
 	noPromisesFor = time.Hour
 )
 
-// promises records the gangs that this scheduler admitted and whose pods it has not seen yet. The PodGroup does not
-// show which gangs were admitted, because a tenant can write its phase and minResources. Upstream trusts both fields:
-// it reserves resources accordingly, and does not admit other gangs to these resources.
+// mostBetween limits the time between two sessions that counts as time with idle resources. A scheduler that could not
+// run sessions for minutes placed no gang.
+const mostBetween = promiseFor / 4
+
+// promises are the promises to gangs that this process admitted. A promise ends when the gang holds the resources. It
+// also ends, and counts against the namespace, in these cases:
+//
+//   - The gang was deleted, moved to another queue, is no longer admitted, or asks for nothing beyond the resources it holds.
+//   - For promiseFor, the gang's pods did not suffice for the promise: they did not exist, had scheduling gates, or fit
+//     together on no set of nodes that they may use, even if these nodes were empty (backs).
+//   - For promiseFor, the idle resources of the cluster would have sufficed, and the gang was still not placed. Tenants
+//     know many ways to create such pods: claims that do not exist, affinity to pods that do not exist. A gang that waits
+//     for its queue or for unfragmented nodes loses its promise, too. It keeps its turn: other gangs are admitted beside it.
 type promises struct {
-	admitted map[api.JobID]promise
-	// lapsed are the namespaces whose gangs had resources reserved for pods that never came.
+	admitted map[api.JobID]*promise
+	// lapsed are the namespaces whose gangs had promises that were not fulfilled.
 	lapsed map[string]lapse
+	// last is the time of the previous session.
+	last time.Time
 }
 
-// lapse says for how long resources were reserved for a namespace's gangs whose pods never came, and when the last such
-// reservation ended.
+// lapse says how long promises to gangs of a namespace lasted that were not fulfilled, and when the last of them ended.
 type lapse struct {
 	kept time.Duration
 	last time.Time
 }
 
-func newPromises() promises {
-	return promises{admitted: map[api.JobID]promise{}, lapsed: map[string]lapse{}}
-}
-
 type promise struct {
-	since     time.Time
-	resources *api.Resource
 	namespace string
+	queue     api.QueueID
+	// resources are the admitted amounts, less amounts that the gang gave up later.
+	resources *api.Resource
+	// unbacked is since when no check found pods that suffice for the promise; zero if the last check found them.
+	unbacked time.Time
+	// checked is the time of the last check of nodes; zero before the first check.
+	checked time.Time
+	// hadRoom reports whether idle resources sufficed in the previous session, and idle is for how long they did while pods
+	// sufficed.
+	hadRoom bool
+	idle    time.Duration
 }
 
-// recordAdmitted records that the gang is admitted now. A gang that is admitted again gets no more time: a tenant may
-// make it pending again, or delete it and create it again.
-func (p *promises) recordAdmitted(job *api.JobInfo, now time.Time) {
-	if job.PodGroup.Spec.MinResources == nil || p.broken(job.Namespace) {
+func newPromises() promises {
+	return promises{admitted: map[api.JobID]*promise{}, lapsed: map[string]lapse{}}
+}
+
+// recordAdmitted records that the gang is admitted now. A gang that is admitted again gets no more time. Resources that no
+// node has, such as limits.cpu of a quota, are not part of the promise: no pod ever holds them.
+func (p *promises) recordAdmitted(ssn *framework.Session, job *api.JobInfo, now time.Time) {
+	if job.PodGroup.Spec.MinResources == nil {
 		return
 	}
-	since := now
-	if made, ok := p.admitted[job.UID]; ok {
-		since = made.since
+	made := p.admitted[job.UID]
+	if made == nil {
+		made = &promise{namespace: job.Namespace, unbacked: now}
+		p.admitted[job.UID] = made
 	}
-	p.admitted[job.UID] = promise{since: since, resources: job.GetMinResources(), namespace: job.Namespace}
+	made.queue, made.resources = job.Queue, asks(job)
+	maps.DeleteFunc(made.resources.ScalarResources, func(name v1.ResourceName, _ float64) bool { return ssn.TotalResource.Get(name) == 0 })
 }
 
-func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
+// asks returns the amounts that upstream's plugins count for the gang: minResources less the requests of pods with
+// scheduling gates.
+func asks(job *api.JobInfo) *api.Resource { return job.DeductSchGatedResources(job.GetMinResources()) }
 
-// expire ends the promises of gangs that have their pods, of gangs whose time is over, and of gangs that sessions no
-// longer see. In the last two cases, the time of the promise counts against the namespace. A deleted gang counts
-// because a user may delete a gang before its time is over. A gang counts, too, if its pods cannot run (backed): a user
-// may create such a pod to end the promise, and then the next gang.
-func (p *promises) expire(ssn *framework.Session, now time.Time, largest func() *api.Resource) {
+// limit ends promises, and limits the minResources that the session counts for admitted gangs to the resources that they
+// hold or have been promised.
+func (p *promises) limit(ssn *framework.Session, now time.Time) {
 	maps.DeleteFunc(p.lapsed, func(_ string, of lapse) bool { return now.Sub(of.last) >= noPromisesFor })
-	maps.DeleteFunc(p.admitted, func(uid api.JobID, made promise) bool {
-		job, kept := ssn.Jobs[uid], now.Sub(made.since)
-		complete := job != nil && made.resources.LessEqual(asked(job), api.Zero)
-		if complete && made.resources.LessEqual(backed(ssn, job, largest()), api.Zero) {
-			return true
-		}
-		if job != nil && !complete && kept < promiseFor {
-			return false
-		}
-		p.lapsed[made.namespace] = lapse{p.lapsed[made.namespace].kept + kept, now}
-		return true
-	})
-	maps.DeleteFunc(p.admitted, func(_ api.JobID, made promise) bool { return p.broken(made.namespace) })
-}
-
-// asked returns the sum of the requests of the gang's pods. Pods that fit no existing node count too, because an
-// autoscaler may create nodes for them.
-func asked(job *api.JobInfo) *api.Resource {
-	sum := api.EmptyResource()
-	for _, task := range job.Tasks {
-		sum.Add(task.InitResreq)
-	}
-	return sum
-}
-
-// forgetPromises limits the minResources that the session counts for admitted gangs. The limit is the requests of the
-// gang's pods, or the amounts that this scheduler admitted a moment ago. In three cases the session counts only the
-// resources that the gang holds. First, the promise is more than beyondPromise times the cluster's total. Second, a
-// plugin reports that the gang never fits. Third, the promises in the gang's queue together exceed the queue's
-// capability.
-func (p *promises) forgetPromises(ssn *framework.Session, now time.Time) {
-	largest := sync.OnceValue(func() *api.Resource { return largestOf(ssn) })
-	p.expire(ssn, now, largest)
-	limited := map[api.QueueID][]*api.JobInfo{}
+	p.update(ssn, now)
+	p.last = now
 	for uid, job := range ssn.Jobs {
 		if !promised(job) {
 			continue
 		}
-		keepAtMost(job, backed(ssn, job, largest()), p.admitted[uid].resources)
-		switch {
-		case !promisable(job.GetMinResources(), ssn.TotalResource) || ssn.Infeasible(job):
-			framework.CapMinResources(job)
-		case ssn.Queues[job.Queue] != nil && len(ssn.Queues[job.Queue].Queue.Spec.Capability) > 0:
-			limited[job.Queue] = append(limited[job.Queue], job)
+		most := api.EmptyResource()
+		if made := p.admitted[uid]; made != nil && p.counts(made) && !ssn.Infeasible(job) {
+			most = job.GetSchGatedPodResources().Add(made.resources) // upstream subtracts the requests of gated pods
 		}
-	}
-	for id, jobs := range limited {
-		forgetBeyond(ssn.Queues[id].Queue.Spec.Capability, jobs)
+		framework.LimitMinResources(job, most)
 	}
 }
 
-// keepAtMost limits the minResources that the session counts for the gang to the larger of the amounts pods and
-// admitted. admitted may be nil.
-func keepAtMost(job *api.JobInfo, pods, admitted *api.Resource) {
-	asked, most := job.GetMinResources(), pods.Clone()
-	if admitted != nil {
-		most.SetMaxResource(admitted)
-	}
-	if !asked.LessEqual(most, api.Zero) {
-		asked.MinDimensionResource(most, api.Zero)
-		framework.SetMinResources(job, asked)
-	}
+// counts reports whether the promise counts. The promises of a namespace whose promises lapsed count only while a check
+// confirms that pods suffice.
+func (p *promises) counts(made *promise) bool {
+	return made.unbacked.IsZero() || !p.broken(made.namespace)
 }
 
-// backed returns the sum of the requests of the gang's pods that hold a node or could get one. It leaves out pods that
-// cannot run, because a tenant may create pods that name a missing node or request more than any node has.
-func backed(ssn *framework.Session, job *api.JobInfo, largest *api.Resource) *api.Resource {
-	sum := api.EmptyResource()
-	for _, task := range job.Tasks {
-		switch {
-		case task.Status == api.Succeeded || task.Status == api.Failed || task.NodeName != "" && ssn.Nodes[task.NodeName] == nil:
-		case api.AllocatedStatus(task.Status):
-			sum.Add(task.Resreq) // the cache limits it to what the node has
-		case promisableTimes(1, task.InitResreq, largest):
-			sum.Add(task.InitResreq)
-		}
-	}
-	return sum
-}
+func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
 
-// largestOf returns, for each resource, the largest allocatable amount of any single node.
-func largestOf(ssn *framework.Session) *api.Resource {
-	largest := api.EmptyResource()
-	for _, node := range ssn.Nodes {
-		largest.SetMaxResource(node.Allocatable)
-	}
-	return largest
-}
-
-// forgetBeyond keeps promises up to the queue's capability, the oldest gangs first. For the other gangs, the session
-// counts only the resources that they hold.
-func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
-	slices.SortFunc(jobs, func(a, b *api.JobInfo) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
-	})
-	most, kept := api.NewResource(capability), api.EmptyResource()
-	for _, job := range jobs {
-		sum := kept.Clone().Add(job.GetMinResources())
-		within := func(name v1.ResourceName) bool { return sum.Get(name) <= most.Get(name) }
-		if names := slices.Collect(maps.Keys(capability)); slices.ContainsFunc(names, func(name v1.ResourceName) bool { return !within(name) }) {
-			framework.CapMinResources(job)
+// update ends the promises that were fulfilled or withdrawn, then those that lapsed.
+func (p *promises) update(ssn *framework.Session, now time.Time) {
+	idle := sync.OnceValue(func() *api.Resource { return idleOf(ssn) })
+	var due []dueCheck
+	for uid, made := range p.admitted {
+		job := ssn.Jobs[uid]
+		if job == nil || !promised(job) || job.Queue != made.queue {
+			p.end(uid, now, "withdrawn")
 			continue
 		}
-		kept = sum
+		held := made.resources.LessEqual(job.Allocated, api.Zero)
+		made.resources.MinDimensionResource(asks(job), api.Zero) // an amount that was given up once is no longer promised
+		switch {
+		case held && len(job.TaskStatusIndex[api.Binding]) == 0:
+			delete(p.admitted, uid)
+		case held: // the promise must outlast a rollback of the members that are being bound
+			made.unbacked, made.checked, made.hadRoom = time.Time{}, now, false
+		case made.resources.LessEqual(job.Allocated, api.Zero):
+			p.end(uid, now, "withdrawn")
+		case p.waitedBesideRoom(made, job, idle(), now):
+			p.end(uid, now, "not placed although idle resources suffice")
+		case made.due(now):
+			due = append(due, dueCheck{uid, made})
+		}
 	}
+	p.check(ssn, due, now)
+}
+
+// waitedBesideRoom reports whether idle resources sufficed for the rest of the promise for too long: promiseFor, or
+// for one session in a namespace whose promises lapsed.
+func (p *promises) waitedBesideRoom(made *promise, job *api.JobInfo, idle *api.Resource, now time.Time) bool {
+	room := made.unbacked.IsZero() && suffices(idle, job.Allocated, made.resources)
+	if room && made.hadRoom {
+		made.idle += min(now.Sub(p.last), mostBetween)
+	}
+	made.hadRoom = room
+	return made.idle >= promiseFor || made.idle > 0 && p.broken(made.namespace)
+}
+
+// suffices reports whether idle and held resources together are at least the promised resources.
+func suffices(idle, held, promised *api.Resource) bool {
+	if !held.IsEmpty() {
+		idle = idle.Clone().Add(held)
+	}
+	return promised.LessEqual(idle, api.Zero)
+}
+
+// end ends a promise that was not fulfilled. The time in which it counted without pods that could run, or beside idle
+// resources, counts against the namespace. Otherwise a tenant could keep other gangs out with one gang after the other:
+// it deletes each one, or changes it, before the promise would end.
+func (p *promises) end(uid api.JobID, now time.Time, why string) {
+	made, kept := p.admitted[uid], p.admitted[uid].idle
+	delete(p.admitted, uid)
+	if !made.unbacked.IsZero() {
+		kept += now.Sub(made.unbacked)
+	}
+	klog.V(3).InfoS("The minResources of the gang no longer reserve resources", "gang", uid, "why", why)
+	if kept > 0 && !p.broken(made.namespace) {
+		p.lapsed[made.namespace] = lapse{p.lapsed[made.namespace].kept + kept, now}
+	}
+}
+
+// idleOf returns the sum of idle resources of all nodes.
+func idleOf(ssn *framework.Session) *api.Resource {
+	sum := api.EmptyResource()
+	for _, node := range ssn.Nodes {
+		sum.Add(node.Idle)
+	}
+	return sum
 }
 
 // promised reports whether upstream's plugins reserve the gang's minResources beyond the resources that the gang
@@ -190,24 +196,4 @@ func forgetBeyond(capability v1.ResourceList, jobs []*api.JobInfo) {
 func promised(job *api.JobInfo) bool {
 	phase := job.PodGroup.Status.Phase
 	return job.PodGroup.Spec.MinResources != nil && (phase == scheduling.PodGroupInqueue || phase == scheduling.PodGroupRunning)
-}
-
-// promisable reports whether a cluster with this total could ever satisfy the promise. It ignores resources that the
-// cluster does not have at all. They block only gangs that request the same resource, and these gangs cannot run
-// anyway.
-func promisable(promise, total *api.Resource) bool {
-	return promisableTimes(beyondPromise, promise, total)
-}
-
-func promisableTimes(times float64, promise, total *api.Resource) bool {
-	within := func(promise, total float64) bool { return total == 0 || promise <= times*total }
-	if !within(promise.MilliCPU, total.MilliCPU) || !within(promise.Memory, total.Memory) {
-		return false
-	}
-	for name, amount := range promise.ScalarResources {
-		if !within(amount, total.ScalarResources[name]) {
-			return false
-		}
-	}
-	return true
 }

@@ -122,8 +122,8 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 	p.opening = true
 	refused := leaveParents(ssn)
 	p.findPartiallyBound(ssn)
-	p.memory.promises.forgetPromises(ssn, time.Now())
-	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.recordAdmitted(obj.(*api.JobInfo), time.Now()) })
+	p.memory.promises.limit(ssn, time.Now())
+	ssn.AddJobEnqueuedFn(Name, func(obj any) { p.memory.promises.recordAdmitted(ssn, obj.(*api.JobInfo), time.Now()) })
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok {

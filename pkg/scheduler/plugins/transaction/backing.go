@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package transaction
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	v1helper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"volcano.sh/volcano/pkg/scheduler/api"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
+)
+
+// maxLooks limits how many nodes a session checks for promises, because a tenant may have thousands of gangs. A kind of
+// pods with many requirements counts more (kind.cost).
+const maxLooks = 100_000
+
+// dueCheck is a promise whose pods are to be checked.
+type dueCheck struct {
+	gang api.JobID
+	made *promise
+}
+
+// due reports whether the gang's pods are to be checked: promiseFor after the last check, or when the promise is to end.
+func (made *promise) due(now time.Time) bool {
+	return now.Sub(made.checked) >= promiseFor || made.expires(now)
+}
+
+// expires reports whether pods did not suffice for promiseFor.
+func (made *promise) expires(now time.Time) bool {
+	return !made.unbacked.IsZero() && now.Sub(made.unbacked) >= promiseFor
+}
+
+// check checks the pods of the gangs, the oldest check first, within maxLooks. A promise ends if its pods do not suffice
+// now, and did not suffice for promiseFor. A node that is away for a moment ends no promise. The first check of a gang
+// waits until its pods exist.
+func (p *promises) check(ssn *framework.Session, due []dueCheck, now time.Time) {
+	slices.SortFunc(due, func(a, b dueCheck) int {
+		return cmp.Or(a.made.checked.Compare(b.made.checked), a.made.unbacked.Compare(b.made.unbacked), cmp.Compare(a.gang, b.gang))
+	})
+	looks := 0
+	for _, d := range due {
+		job, made := ssn.Jobs[d.gang], d.made
+		complete := made.resources.LessEqual(requested(job), api.Zero)
+		if !complete && made.checked.IsZero() && !made.expires(now) {
+			continue
+		}
+		suffice := false
+		if complete {
+			had := looks
+			suffice = backs(ssn, job, made.resources, &looks)
+			if looks > maxLooks && had > 0 {
+				return // the gang is first in the next session
+			}
+		}
+		made.checked = now
+		switch {
+		case suffice:
+			made.unbacked = time.Time{}
+		case made.expires(now):
+			p.end(d.gang, now, "its pods do not exist, or do not fit on the nodes that they may use")
+		case made.unbacked.IsZero():
+			made.unbacked = now
+		}
+	}
+}
+
+// requested returns the resources that the gang holds or that its pending pods request. Pods with scheduling gates do
+// not count.
+func requested(job *api.JobInfo) *api.Resource {
+	sum := job.Allocated.Clone()
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if !task.SchGated {
+			sum.Add(task.InitResreq)
+		}
+	}
+	return sum
+}
+
+// backs reports whether the resources that the gang holds, and pending pods that would fit on empty nodes together,
+// suffice for the promise. Pods are packed one kind after the other, the kinds with the most requirements first. Other
+// rules for pods are not considered, such as volumes and affinity to pods. Pods that are left when looks exceeds maxLooks
+// do not count.
+func backs(ssn *framework.Session, job *api.JobInfo, promise *api.Resource, looks *int) bool {
+	*looks += len(job.TaskStatusIndex[api.Pending]) * looksPerPod
+	sum, rooms := job.Allocated.Clone(), map[string]*api.Resource{}
+	roomOf := func(node *api.NodeInfo) *api.Resource {
+		if rooms[node.Name] == nil {
+			rooms[node.Name] = node.Allocatable.Clone()
+		}
+		return rooms[node.Name]
+	}
+	for status, tasks := range job.TaskStatusIndex {
+		for _, task := range tasks {
+			if node := ssn.Nodes[task.NodeName]; node != nil && api.AllocatedStatus(status) {
+				roomOf(node).SubWithoutAssert(task.Resreq)
+			}
+		}
+	}
+	for _, k := range kindsOf(job) {
+		for node := range k.candidates(ssn.Nodes) {
+			if *looks += k.cost; *looks > maxLooks {
+				return false
+			}
+			if !k.mayUse(node.Node) || !k.request.LessEqual(node.Allocatable, api.Zero) {
+				continue
+			}
+			for room := roomOf(node); k.pods > 0 && k.request.LessEqual(room, api.Zero); k.pods-- {
+				room.SubWithoutAssert(k.request)
+				sum.Add(k.request)
+			}
+			if k.pods == 0 {
+				break
+			}
+		}
+		if promise.LessEqual(sum, api.Zero) {
+			return true
+		}
+	}
+	return promise.LessEqual(sum, api.Zero)
+}
+
+// kind are pending pods of a gang with equal requests and equal rules for nodes.
+type kind struct {
+	spec     *v1.PodSpec
+	affinity nodeaffinity.RequiredNodeAffinity
+	request  *api.Resource
+	pods     int
+	// rules is how many requirements the pods have on labels and on taints. cost is how much a look at a node costs.
+	rules, cost int
+}
+
+// looksPerPod is how many nodes are looked at in about the time that kindsOf needs for one pod.
+const looksPerPod = 20
+
+// rulesPerLook is how many requirements are compared about as fast as a node is looked at. A pod may have 100
+// requirements on labels and 1,000 tolerations (quarantine/limits.go).
+const rulesPerLook = 10
+
+// kindsOf returns the kinds of the gang's pending pods, without pods with scheduling gates: first the kinds with the most
+// requirements, because other pods can use other nodes, then the kinds with the largest requests, which are harder to pack.
+func kindsOf(job *api.JobInfo) []*kind {
+	kinds := map[string]*kind{}
+	for _, task := range job.TaskStatusIndex[api.Pending] {
+		if task.SchGated {
+			continue
+		}
+		key := kindKey(task)
+		if kinds[key] == nil {
+			kinds[key] = newKind(task)
+		}
+		kinds[key].pods++
+	}
+	keys := slices.SortedFunc(maps.Keys(kinds), func(x, y string) int {
+		a, b := kinds[x], kinds[y]
+		return cmp.Or(cmp.Compare(b.rules, a.rules), cmp.Compare(b.request.MilliCPU, a.request.MilliCPU), cmp.Compare(b.request.Memory, a.request.Memory), cmp.Compare(x, y))
+	})
+	sorted := make([]*kind, 0, len(keys))
+	for _, key := range keys {
+		sorted = append(sorted, kinds[key])
+	}
+	return sorted
+}
+
+func newKind(task *api.TaskInfo) *kind {
+	k := &kind{spec: &task.Pod.Spec, affinity: nodeaffinity.GetRequiredNodeAffinity(task.Pod), request: task.InitResreq, rules: len(task.Pod.Spec.NodeSelector)}
+	if required := requiredAffinity(task.Pod); required != nil {
+		for _, term := range required.NodeSelectorTerms {
+			k.rules += len(term.MatchExpressions) + len(term.MatchFields)
+		}
+	}
+	k.cost = 1 + (k.rules+len(task.Pod.Spec.Tolerations))/rulesPerLook
+	return k
+}
+
+// kindKey returns a key that is equal for pods of one kind.
+func kindKey(task *api.TaskInfo) string {
+	rules, _ := json.Marshal([]any{task.Pod.Spec.NodeSelector, requiredAffinity(task.Pod), task.Pod.Spec.Tolerations}) // these types always have JSON
+	r := task.InitResreq
+	return fmt.Sprint(r.MilliCPU, r.Memory, r.ScalarResources, string(rules)) // fmt sorts the keys of maps
+}
+
+func requiredAffinity(pod *v1.Pod) *v1.NodeSelector {
+	if affinity := pod.Spec.Affinity; affinity != nil && affinity.NodeAffinity != nil {
+		return affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
+}
+
+// candidates returns the nodes to look at: the one node that the pods select by its name, if it exists, or all.
+func (k *kind) candidates(nodes map[string]*api.NodeInfo) iter.Seq[*api.NodeInfo] {
+	if name, selected := k.spec.NodeSelector[v1.LabelHostname]; selected {
+		if node := nodes[name]; node != nil && node.Node.Labels[v1.LabelHostname] == name {
+			return func(yield func(*api.NodeInfo) bool) { yield(node) }
+		}
+	}
+	return maps.Values(nodes)
+}
+
+// mayUse reports whether the node accepts pods, has the labels that the pods require, and no taint that they do not
+// tolerate.
+func (k *kind) mayUse(node *v1.Node) bool {
+	if node == nil || node.Spec.Unschedulable {
+		return false
+	}
+	matches, err := k.affinity.Match(node)
+	if err != nil || !matches {
+		return false
+	}
+	_, untolerated := v1helper.FindMatchingUntoleratedTaint(node.Spec.Taints, k.spec.Tolerations, func(taint *v1.Taint) bool {
+		return taint.Effect == v1.TaintEffectNoSchedule || taint.Effect == v1.TaintEffectNoExecute
+	})
+	return !untolerated
+}
