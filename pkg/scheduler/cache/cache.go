@@ -68,8 +68,8 @@ type Cache struct {
 	ledger     *ledger.Ledger
 	evictor    *ledger.Evictor
 	reports    *report.Reporter
-	// vc is the Volcano client without restrictions. Sessions get another client, which leaves updates of queues to the
-	// status writer.
+	// vc is the Volcano client that writes all objects itself. Sessions get another client, which passes their updates
+	// of queues to the status writer (package statuswriter).
 	vc vcclient.Interface
 }
 
