@@ -161,7 +161,7 @@ func (d *devices) claimShown(object any) {
 }
 
 // claimChanged handles an update of a claim. If the claim was deleted and recreated while the watch was interrupted, the update
-// has the new claim, and the old claim is removed from the ledger.
+// has the new claim, and the old claim is removed from d.ledger, the record of allocated devices.
 func (d *devices) claimChanged(before, now any) {
 	old, _ := before.(*resourceapi.ResourceClaim)
 	if claim, ok := now.(*resourceapi.ResourceClaim); ok && old != nil && old.UID != claim.UID {

@@ -89,8 +89,8 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	return b
 }
 
-// takeTurn sets b.turn to the namespace that has waited longest according to last. The other namespaces in last.waiting continue
-// to wait.
+// takeTurn sets b.turn to the namespace in last.waiting that has waited longest. The other namespaces continue to wait. last are
+// the budgets of the previous session.
 func (b *budgets) takeTurn(last *budgets) {
 	b.waiting = maps.Clone(last.waiting)
 	for namespace, since := range b.waiting {
@@ -162,7 +162,8 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
-	// A namespace in debt is refused if its debt leaves no time, or leaves its first slow search less than the full time.
+	// A namespace in debt is refused in two cases: the debt leaves it no time, or its first slow search in this session would
+	// have less than the full time limit.
 	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)):
 		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying later", brief.Value(namespace), slowPart)
 	case left <= 0:

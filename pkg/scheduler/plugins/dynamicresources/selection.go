@@ -65,7 +65,8 @@ type selections struct {
 	kept map[selectionKey][]bool
 }
 
-// mostSelections is the maximum number of cached results of a slice, or of a part.
+// mostSelections is the maximum number of choices for which a slice caches its suitable devices. It is also the maximum number of
+// sets of claims for which a part caches its suitable slices.
 const mostSelections = 128
 
 // suiting reports for each device of the slice whether the selectors of the choice and of its class accept the device. If a

@@ -36,7 +36,7 @@ func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UI
 		return err
 	}
 	held.last = written
-	held.tried = others && (held.tried || written != nil && held.marked(written)) // rollbacks of other pods withdraw the remaining writes
+	held.tried = others && (held.tried || written != nil && held.marked(written)) // if pods still rely on the writes, their rollbacks withdraw them
 	return nil
 }
 

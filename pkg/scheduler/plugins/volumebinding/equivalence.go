@@ -49,9 +49,10 @@ func (s *volumeInventory) unshared(claim *v1.PersistentVolumeClaim) bool {
 		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
-// SignVolume implements framework.Signer: it returns a key for the claim of a pod's volume. Unshared claims have equal keys if
-// their specs are equal. Bound claims that only one pod uses have equal keys if their volumes have equal properties (see
-// boundKey). The key of any other claim is made from the claim's name.
+// SignVolume implements framework.Signer: it returns a key for the claim of a pod's volume. Unbound claims have equal keys if
+// their specs are equal, and only the specs decide which volumes they can get (see unshared). Bound claims that only one pod uses
+// have equal keys if their volumes have equal properties (see boundKey). The key of any other claim is made from the claim's
+// name.
 func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
 	if of.PersistentVolumeClaim != nil {

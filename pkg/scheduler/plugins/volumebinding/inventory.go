@@ -79,7 +79,7 @@ func (s *volumeInventory) addCapacities(c *classInventory, name string) {
 		return
 	}
 	c.tracked = true
-	s.claimed()                                              // counts pending claims now, together with the remaining capacity
+	s.claimed()                                              // counts pending claims now, to compare them with the capacities below
 	all, _ := s.objects.capacities.List(labels.Everything()) // the lister reads from memory and returns no error
 	all = slices.DeleteFunc(all, func(capacity *storagev1.CSIStorageCapacity) bool {
 		return capacity.StorageClassName != name || capacity.NodeTopology == nil
