@@ -137,8 +137,8 @@ func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	return sentences(mistakes), shared
 }
 
-// shortMessageFor returns the message of a pod if reportingMembers older pods already have full messages. The short
-// message does not depend on other members. If the gang cannot be scheduled, it refers to the older pods.
+// shortMessageFor returns the message of a pod if enough older pods (reportingMembers) already have full messages. The
+// short message does not depend on other members. If the gang cannot be scheduled, it refers to the older pods.
 func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 	if g.parked == "" || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] != "" {
 		return sentences(misnamed(pod))

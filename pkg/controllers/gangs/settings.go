@@ -74,7 +74,8 @@ func parseSettings(name gangs.Name, by string, minMember int32, said map[string]
 	return s
 }
 
-// settingsOf returns the annotations that are gang settings. It renames MatchPolicyAlias to MatchPolicyAnnotation.
+// settingsOf returns the annotations that are gang settings. If only an alias of the annotation for the match policy is
+// set, the result has its value under the usual name.
 func settingsOf(annotations map[string]string) map[string]string {
 	said := map[string]string{}
 	for _, key := range settingKeys {

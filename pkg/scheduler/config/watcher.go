@@ -128,8 +128,8 @@ func (w *watch) readFile() time.Duration {
 	return next
 }
 
-// miss reports that the file cannot be read, if it was unreadable for the time missing. It reports again when the
-// reason changes.
+// miss reports that the file cannot be read, once it has been unreadable for the duration missing. It reports again
+// when the reason changes.
 func (w *watch) miss(err error) {
 	if w.missed.IsZero() {
 		w.missed = time.Now()

@@ -41,7 +41,7 @@ type Failure struct {
 	// causes are sorted digests of the errors of members that failed themselves. Names and UIDs of pods are removed from
 	// the errors before: it is chance which of a gang's equal pods is placed on a node that refuses it.
 	causes []uint64
-	// lead is the digest of the error that the message contains.
+	// lead is the digest of the one error in causes that Message contains.
 	lead uint64
 	// claims reports whether a member that has claims failed.
 	claims bool
