@@ -65,8 +65,9 @@ func (d *devices) shares(held *assumedClaim, pod types.UID) (reserved, others bo
 	return own != nil && own.tried, others
 }
 
-// withdrawal describes how writes for a claim are undone. Reservations for the pods that leaves selects are removed. If no other
-// pod uses the claim and frees returns true, the claim's allocation, finalizer and SchedulerAnnotation are removed, too.
+// withdrawal describes how writes for a claim are undone. Reservations for the pods that the function leaves selects are removed.
+// If no other pod uses the claim and the function frees returns true, the claim's allocation, finalizer and SchedulerAnnotation
+// are removed, too.
 type withdrawal struct {
 	namespace, name string
 	uid             types.UID
