@@ -101,8 +101,8 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 	return g, nil
 }
 
-// resolveDeclaration decides which object or pod declares the gang, and parses its settings. If no object or pod
-// declares the gang, it sets parked to the reason.
+// resolveDeclaration decides which object or pod declares the gang, and parses its settings. It sets parked to the
+// reason if none does, or if the gang's name is taken by a Volcano PodGroup of another scheduler or of a controller.
 func (c *controller) resolveDeclaration(g *gang) {
 	switch {
 	case g.group != nil && !c.ourGroup(g):
