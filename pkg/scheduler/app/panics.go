@@ -51,7 +51,8 @@ func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 // pluginFrame matches a stack that contains a plugin's code, and captures the plugin's name.
 var pluginFrame = regexp.MustCompile(`/pkg/scheduler/plugins/([a-z0-9-]+)[./]`)
 
-// describePanic returns a message about the place and the cause of a panic in a cycle.
+// describePanic returns a message about a panic in a cycle: the action that ran, the plugin whose code is on the stack,
+// and the text of the panic in what.
 func describePanic(action, what string, stack []byte) string {
 	where := "opening the session"
 	if action != "" {

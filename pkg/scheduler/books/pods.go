@@ -174,7 +174,8 @@ func (p *Pods) makeTask(r *record) {
 	r.place()
 }
 
-// keepGang keeps a task that has a node in its former gang, if its pod now names a gang in another queue.
+// keepGang keeps a task that has a node in its former gang, if its pod now names a gang in another queue. If the books
+// see the pod on a node for the first time, the pod's job moves to the queue in which the pod was bound (adopt).
 func (p *Pods) keepGang(task, former *api.TaskInfo) {
 	switch {
 	case task.NodeName == "":

@@ -169,7 +169,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return err
 	}
-	if err := c.plugins.await(lifetime); err != nil { // before nodes, whose resources plugins compute from these objects
+	if err := c.plugins.await(lifetime); err != nil { // before nodes: plugins compute resources of nodes from the objects of these informers
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}

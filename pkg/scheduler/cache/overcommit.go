@@ -77,7 +77,8 @@ func (l *listed) note(node *api.NodeInfo) *api.Resource {
 	return most.Clone()
 }
 
-// prune removes nodes that no longer exist. It does nothing until about half of the nodes are such nodes.
+// prune drops the recorded amounts of nodes that no longer exist. It does nothing until the number of recorded nodes is
+// about twice that of existing nodes, which is the parameter existing.
 func (l *listed) prune(nodes corelisters.NodeLister, existing int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

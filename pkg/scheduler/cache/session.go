@@ -50,7 +50,8 @@ func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
 }
 
 // AddToTransaction reserves the task's resources on its node and adds the task to an open transaction. The transaction
-// is that of the gang group, or that of the task's gang if gangGroup is nil.
+// is that of the gang group, or that of the task's gang if gangGroup is nil. decided are annotations that are written
+// with the task's Binding. steps are the pre-bind steps of the task.
 func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	return c.ledger.Add(bindCtx.TaskInfo, gangGroup, decided, steps)
 }

@@ -54,8 +54,9 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	}
 }
 
-// TransactionDone drops the records about pods that the transaction bound or failed. Pods that an Abort left without a
-// result keep their reported conditions until the next leader decides about them.
+// TransactionDone drops the records about pods that the transaction bound or failed. If the transaction was stopped
+// because the lease was lost, some pods have no result. They keep their reported conditions until the next leader
+// decides about them.
 func (o delayObserver) TransactionDone(result binding.Result) {
 	o.Observer.TransactionDone(result)
 	o.reports.delays.forget(result)
