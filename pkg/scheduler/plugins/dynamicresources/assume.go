@@ -68,8 +68,8 @@ type writes struct {
 	last *resourceapi.ResourceClaim
 }
 
-// heldByOthers returns the entry of the claim in d.held if a pod other than the given pod holds the claim, or if the given pod is
-// being rolled back. Otherwise it returns nil. The caller holds d.mu.
+// heldByOthers returns the claim's entry in d.held if a pod other than the given pod holds the claim. It also does so while the
+// given pod is being rolled back. Otherwise it returns nil. The caller holds d.mu.
 func (d *devices) heldByOthers(pod types.UID, claim types.UID) *assumedClaim {
 	held := d.held[claim]
 	if held == nil || len(held.holders) == 1 && held.holders[pod] != nil && !held.holders[pod].leaving {
@@ -159,9 +159,9 @@ func (d *devices) move(moves map[*assumedClaim]move, to func(move) *resourceapi.
 	}
 }
 
-// takes reports whether the plan is still valid. Its devices must be free, the claims that it shares with placed pods must still
-// be held by them, and no pod may hold its other claims. The caller holds d.mu. It has removed the assumed allocations of the
-// claims in p.moves from d.ledger, so that their devices are free.
+// takes reports whether the plan is still valid. Its devices must be free. Placed pods must still hold the claims that it shares
+// with them, and no pod may hold its other claims. The caller holds d.mu. It has removed the assumed allocations of the claims in
+// p.moves from d.ledger, so that their devices are free.
 func (d *devices) takes(p *plan) bool {
 	for _, m := range p.moves {
 		if !d.ledger.free(m.to) {

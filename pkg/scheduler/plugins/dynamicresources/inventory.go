@@ -39,7 +39,8 @@ type inventory struct {
 
 type poolID struct{ driver, name string }
 
-// slice is one version of a ResourceSlice. It never changes, except for the cache selections of the devices that suit a request.
+// slice is one version of a ResourceSlice. It never changes, except that it caches which of its devices suit a request
+// (selections).
 type slice struct {
 	*resourceapi.ResourceSlice
 	pool poolID

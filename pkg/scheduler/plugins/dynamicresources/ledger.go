@@ -184,7 +184,7 @@ func sameDevices(l, r *resourceapi.AllocationResult) bool {
 }
 
 // state returns which of the devices in the parameter of are allocated. It ignores allocations that are assumed for the claims in
-// without. The caller may change the result, because it is a copy.
+// the parameter without. The caller may change the result, because it is a copy.
 func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) structured.AllocatedState {
 	assumed, changes := make([]*resourceapi.AllocationResult, len(without)), l.changes
 	for i, held := range without {

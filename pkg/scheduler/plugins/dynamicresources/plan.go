@@ -84,7 +84,8 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 }
 
 // solve searches devices on the node for the claims. Devices of other claims are not available, except devices that are assumed
-// for the claims in without. solve sets p.of to the current value of ledger.changes, which shows later changes of allocations.
+// for the claims in the parameter without. solve sets p.of to the current value of ledger.changes, which shows later changes of
+// allocations.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*assumedClaim) (found, error) {
 	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
@@ -97,9 +98,9 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 	return search.solve(claims, allocated)
 }
 
-// planTogether plans devices for the new claims in open and, at the same time, for claims of pods that were placed on the node in
-// this session. It is called if the free devices do not suffice for the new claims. An earlier claim may have the only device
-// that suits a new claim, although a free device would suit the earlier claim, too.
+// planTogether plans devices for the new claims in open. At the same time it plans devices again for claims of pods that were
+// placed on the node in this session. It is called if the free devices do not suffice for the new claims. An earlier claim may
+// have the only device that suits a new claim, although a free device would suit the earlier claim, too.
 func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
 	movable, from := s.devices.movables(node.Name, s.round)
 	if len(movable) == 0 || len(movable) > mostMoved {

@@ -162,7 +162,7 @@ func (n *inventory) sharedPart(places string) *part {
 }
 
 // suitingAny returns the slices of the part from which devices may be allocated for the claims. It leaves out a slice of several
-// nodes if no device of the slice suits the claims, because there may be many such slices, and they may be large.
+// nodes if no device of the slice suits the claims. There may be many such slices, and they may be large.
 func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
 	if p.ofOneNode {
 		return p.sound, nil

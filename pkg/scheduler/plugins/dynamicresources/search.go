@@ -162,7 +162,7 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
-	// A namespace in debt is refused in two cases: the debt leaves it no time, or its first slow search in this session would
+	// A namespace in debt is refused in two cases. The debt leaves it no time, or its first slow search in this session would
 	// have less than the full time limit.
 	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)):
 		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying later", brief.Value(namespace), slowPart)

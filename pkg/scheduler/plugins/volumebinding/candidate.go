@@ -186,8 +186,8 @@ func (as *assumptions) heldByOthers(pod types.UID, claim *v1.PersistentVolumeCla
 	return nil
 }
 
-// heldCandidate returns the candidate made with the volume that is already assumed for its claim, because another pod shares the
-// claim. It returns a refusal if the node does not reach this volume.
+// heldCandidate returns the candidate in made, with the volume that is already assumed for its claim because another pod shares
+// the claim. It returns a refusal if the node does not reach this volume.
 func (s *volumeInventory) heldCandidate(held *assumedClaim, made candidate, claim claimRequest, node *v1.Node) (candidate, refusal, error) {
 	if held.volume == "" {
 		selected := cmp.Or(made.claim.Annotations[volume.AnnSelectedNode], held.node)
@@ -236,8 +236,8 @@ func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, 
 	return accepted, nil
 }
 
-// provision checks whether a volume can be provisioned on the node for the claim of the candidate made. It records in made from
-// which CSIStorageCapacity the volume would be provisioned, and in taken the bytes that the volume would use of it.
+// provision checks whether a volume can be provisioned on the node for the claim in made. It records in made from which
+// CSIStorageCapacity the volume would be provisioned, and in taken the bytes that the volume would use of it.
 func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claimedVolumes) (refusal, error) {
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
 	class, err := s.objects.classes.Get(name)
