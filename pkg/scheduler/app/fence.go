@@ -52,7 +52,7 @@ func (f *fence) held(begun moment) {
 func (f *fence) left() { f.held(moment{}) }
 
 // closed returns an error that says why this process may not write to the API server. It returns nil if this process
-// renewed the lease within the time term.
+// renewed the lease less than f.term ago.
 func (f *fence) closed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -117,8 +117,8 @@ func (l *loop) restAfterCycle(ctx context.Context, rest time.Duration) time.Dura
 	return rest
 }
 
-// awaitWork returns when the next cycle is due: some milliseconds (burstDelay) after an urgent change, half a second
-// (lowUrgencyDelay) after another change, or when the duration in left has passed.
+// awaitWork returns when the next cycle is due. After an urgent change, it waits some milliseconds (burstDelay), and
+// after another change half a second (lowUrgencyDelay). Without a change, it waits for the duration in left.
 func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 	period, stop := pause.After(left)
 	defer stop()

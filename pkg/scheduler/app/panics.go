@@ -51,8 +51,8 @@ func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 // pluginFrame matches a stack that contains a plugin's code, and captures the plugin's name.
 var pluginFrame = regexp.MustCompile(`/pkg/scheduler/plugins/([a-z0-9-]+)[./]`)
 
-// describePanic returns a message about a panic in a cycle: the action that ran, the plugin whose code is on the stack,
-// and the text of the panic in what.
+// describePanic returns a message about a panic in a cycle. It names the action that ran and the plugin whose code is
+// on the stack, and contains what, the text of the panic.
 func describePanic(action, what string, stack []byte) string {
 	where := "opening the session"
 	if action != "" {

@@ -13,8 +13,8 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// record is the state of the pods with one name. It has three inputs: the pod that the watch shows, the hold, which is
-// a transaction's reservation, and the victim, which is the UID of the evicted pod.
+// record is the state of the pods with one name. It has three inputs. shown is the pod that the watch shows, hold is a
+// transaction's reservation, and victim is the UID of the evicted pod.
 type record struct {
 	shown  *v1.Pod
 	hold   *hold
@@ -174,8 +174,8 @@ func (p *Pods) makeTask(r *record) {
 	r.place()
 }
 
-// keepGang keeps a task that has a node in its former gang, if its pod now names a gang in another queue. If the books
-// see the pod on a node for the first time, the pod's job moves to the queue in which the pod was bound (adopt).
+// keepGang keeps a task that has a node in its former gang, if its pod now names a gang in another queue. When the
+// books first see the pod on a node, its job moves to the queue in which the pod was bound (adopt).
 func (p *Pods) keepGang(task, former *api.TaskInfo) {
 	switch {
 	case task.NodeName == "":

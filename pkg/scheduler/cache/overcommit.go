@@ -92,9 +92,9 @@ func (l *listed) prune(nodes corelisters.NodeLister, existing int) {
 }
 
 // boundByNodes limits the resources that tasks in the snapshot hold to the resources of their nodes. shares has, by
-// gang, a share without resources for each task on a node that does not exist. For a session's snapshot, by records
-// which nodes were not overcommitted and have not changed since. These nodes are not checked again. For any other
-// snapshot, by is nil.
+// gang, a share without resources for each task on a node that does not exist. For a session's snapshot, the parameter
+// by records which nodes were not overcommitted and have not changed since. These nodes are not checked again. For any
+// other snapshot, it is nil.
 func (s *snapshots) boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snapshot.Copies) {
 	s.listed.prune(s.nodes, len(given.Nodes))
 	for _, node := range given.Nodes {

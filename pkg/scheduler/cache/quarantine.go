@@ -46,8 +46,8 @@ func (q *Quarantine) Searching() bool { return q.objects.Searching() }
 // Counts returns the number of quarantined objects, by kind.
 func (q *Quarantine) Counts() map[string]int { return q.objects.Counts() }
 
-// takeFrom removes quarantined objects from the snapshot, and reports gangs that are newly quarantined. by has the
-// copies of nodes and jobs that make up a session's snapshot; nil for any other snapshot.
+// takeFrom removes quarantined objects from the snapshot, and reports gangs that are newly quarantined. The parameter
+// by has the copies of nodes and jobs that make up a session's snapshot; it is nil for any other snapshot.
 func (q *Quarantine) takeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies) {
 	for gang, why := range q.objects.RemoveFrom(snapshot, by, time.Now()) {
 		q.reports.ReportQuarantined(gang, why)

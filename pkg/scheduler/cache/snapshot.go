@@ -70,8 +70,8 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 }
 
 // prepare makes the changes that turn a copy of the books into a snapshot (see type snapshots), except that it adds no
-// jobs. lost has, by gang, a share without resources for each task on a node that does not exist. by has the copies of
-// nodes and jobs that make up a session's snapshot; nil for any other snapshot.
+// jobs. lost has, by gang, a share without resources for each task on a node that does not exist. The parameter by has
+// the copies of nodes and jobs that make up a session's snapshot; it is nil for any other snapshot.
 func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)

@@ -37,10 +37,10 @@ func (p *parser) checkCombinations() {
 	}
 }
 
-// takenOver reports arguments of the plugin taken.Plugin that conflict with the plugin by. The plugin by provides a
-// feature that taken.Plugin would otherwise provide. So the argument that switches the feature in taken.Plugin must
-// have the value that by requires. Arguments for the feature have no effect in taken.Plugin, because they now belong to
-// by.
+// takenOver reports arguments of the plugin taken.Plugin that conflict with another plugin of the file, whose name is
+// by. The other plugin provides a feature that taken.Plugin would otherwise provide. So taken.Argument, which switches
+// the feature, must have the value taken.Value. Arguments that moved to the other plugin have no effect in
+// taken.Plugin.
 func (p *parser) takenOver(by string, taken framework.Switch) {
 	line := p.pluginLines[by]
 	for key, f := range p.given[taken.Plugin] {

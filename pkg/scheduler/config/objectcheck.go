@@ -15,7 +15,7 @@ import (
 // objectCheck checks the content of an argument of type Object. path is the position of the value inside the argument.
 type objectCheck func(path path, value any) []problem
 
-// problem is one error in a value inside an argument of type Object.
+// problem is one error inside an argument.
 type problem struct {
 	msg string
 	// quoted is the path to a value that is wrong only because it is written in quotes, and plain is the value without
@@ -26,7 +26,8 @@ type problem struct {
 
 func problemf(format string, args ...any) problem { return problem{msg: fmt.Sprintf(format, args...)} }
 
-// is converts a check of a single value to an objectCheck, which checks a value at a path inside an argument.
+// The function is converts a check of a single value to an objectCheck, which checks a value at a path inside an
+// argument.
 func is(ok check) objectCheck {
 	return func(path path, value any) []problem {
 		want := ok(value)
