@@ -35,7 +35,8 @@ type part struct {
 	// all are all slices of the part. The allocator also needs the slices from which no devices are allocated, to decide whether a
 	// pool is complete.
 	all []*slice
-	// pools are the pools of the slices in sound. named are the pools of all slices of the part.
+	// pools are the pools of the slices in the field sound, from which devices are allocated. named are the pools of all slices
+	// of the part.
 	pools, named map[poolID]bool
 	// ofOneNode reports whether each slice of the part belongs to a single node.
 	ofOneNode bool

@@ -265,7 +265,8 @@ type found struct {
 // solve finds devices for the claims among the devices that are free in the given state. If the free devices do not suffice, the
 // result has no allocations.
 func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
-	// For one device of one pool no matching is needed: the allocator alone is fast, and its choice is deterministic.
+	// If the claims request one device, and the node reaches one pool, no matching of requests with devices is needed. The
+	// allocator alone is fast then, and its choice is deterministic.
 	if s.reach.pools() == 1 && asksForOne(claims) {
 		allocations, err := s.allocate(claims, state)
 		return found{allocations: allocations}, err
@@ -300,8 +301,8 @@ func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 	return exactly != nil && exactly.AllocationMode != resourceapi.DeviceAllocationModeAll && exactly.Count == 1
 }
 
-// guided calls the allocator once for each claim, with only the devices that the matching assigned to the claim. It returns nil if
-// the allocator refuses these devices.
+// guided calls the allocator once for each claim, with only the devices that the matching of requests with devices assigned to
+// the claim. It returns nil if the allocator refuses these devices.
 func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.AllocatedState, m *deviceSupply, units []deviceRequest, given []int) []resourceapi.AllocationResult {
 	allocations := make([]resourceapi.AllocationResult, 0, len(claims))
 	for i, claim := range claims {

@@ -74,8 +74,8 @@ type withdrawal struct {
 	scheduler       string
 	leaves          func(resourceapi.ResourceClaimConsumerReference) bool
 	frees           func(*resourceapi.ResourceClaim) bool
-	// of is the resource version that the claim must have. If the claim has another version, it is not changed. If of is empty,
-	// any version is changed.
+	// of is the resource version that the claim must have. If the claim has another version, it is not changed. An empty value
+	// allows any version.
 	of string
 }
 

@@ -19,8 +19,9 @@ import (
 )
 
 // uncacheable reports whether the filter results for a task cannot be cached, because placements on other nodes may change them.
-// This is the case if the pod has disks, or if another pod uses one of its ReadWriteOncePod claims. It is also the case if pods on
-// other nodes may use its unbound claims, or the volumes that suit these claims.
+// This is the case if the pod has disks (volumes such as ISCSI that pods on a node cannot freely share), or if another pod uses
+// one of its ReadWriteOncePod claims. It is also the case if pods on other nodes may use its unbound claims, or the volumes that
+// suit these claims.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if hasDisks(task.Pod) {
 		return true
