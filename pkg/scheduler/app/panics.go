@@ -123,7 +123,7 @@ func (s *orphanPanics) all(matters bool) *orphanPanic {
 	return first
 }
 
-// takeRecorded returns the recorded panic, if any, and clears it.
+// takeRecorded returns the first recorded panic on a goroutine that the cycle started, if any, and clears it.
 func (s *orphanPanics) takeRecorded() *orphanPanic {
 	s.mu.Lock()
 	defer s.mu.Unlock()

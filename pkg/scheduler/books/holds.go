@@ -34,8 +34,8 @@ type hold struct {
 	gang    api.JobID
 }
 
-// isOver reports whether the hold has ended. This is so if the pod is bound and the watch shows it on a node, shows
-// another pod of that name, or shows no pod (nil).
+// isOver reports whether the hold has ended. It ends once the pod is bound, and the watch shows the pod on a node,
+// another pod of that name, or no pod (nil).
 func (h *hold) isOver(shown *v1.Pod) bool {
 	return h != nil && h.status == api.Bound && (shown == nil || shown.UID != h.uid || shown.Spec.NodeName != "")
 }

@@ -50,7 +50,7 @@ func readClaim(hyperNode *topologyv1alpha1.HyperNode) *claim {
 	return c
 }
 
-// add adds a member of the HyperNode's spec to the claim. The error describes a fault of the member and a valid value.
+// add adds a member of the HyperNode's spec to c. The error describes a fault of the member and a valid value.
 func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	selector := member.Selector
 	named := selector.ExactMatch != nil && selector.ExactMatch.Name != ""

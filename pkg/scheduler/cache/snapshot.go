@@ -55,7 +55,8 @@ func (s *snapshots) full() *api.ClusterInfo {
 
 // session returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes' plugins read.
 // Both belong to the session until the next call, which uses unchanged parts again (package snapshot). seen is the
-// number of jobs in the snapshot, without the additional jobs for orphans and for pods that are being deleted.
+// number of jobs in the snapshot, without the additional jobs for gangs without a PodGroup and for pods that are being
+// deleted.
 func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, seen int) {
 	hyperNodes, copies := s.hyperNodes.current(), s.books.Copies()
 	s.books.Lock()

@@ -121,8 +121,8 @@ func newFailure(r binding.Result, failed []binding.Failure) Failure {
 	return f
 }
 
-// markReported returns the notice for each failed member. A member keeps its first message across attempts. pods are
-// the gang's current pods; markReported forgets the messages of all other pods.
+// markReported returns for each failed member the notice, which is the report on its pod. A member keeps its first
+// message across attempts. pods are the gang's current pods; markReported forgets the messages of all other pods.
 func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool) (notices []podNotice) {
 	maps.DeleteFunc(f.reported, func(uid types.UID, _ string) bool { return !pods[uid] })
 	for _, member := range failed {
