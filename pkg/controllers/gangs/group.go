@@ -22,7 +22,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/gangs"
 )
 
-// fromAnnotations is the source of gangs that are declared only by their pods.
+// fromAnnotations is the value of the annotation SourceAnnotation on the Volcano PodGroup of a gang that only its pods
+// declare.
 const fromAnnotations = "annotations"
 
 // syncGroup creates or updates the gang's Volcano PodGroup, or deletes it when the gang no longer exists.

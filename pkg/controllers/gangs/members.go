@@ -49,8 +49,8 @@ func (p *podPatch) set(key, value string) {
 	}
 }
 
-// syncPods writes the name of the gang's PodGroup to members without a node. It also reports invalid settings on the
-// pods that have invalid settings.
+// syncPods writes the name of the gang's PodGroup to the members. It does not change the name on a member that has a
+// node. It also reports invalid settings on the pods that have invalid settings.
 func (c *controller) syncPods(ctx context.Context, g *gang) error {
 	var patches []*podPatch
 	left := g.graceLeft()
@@ -137,8 +137,8 @@ func (g *gang) messageFor(pod *corev1.Pod) (message string, shared bool) {
 	return sentences(mistakes), shared
 }
 
-// shortMessageFor returns the message of a pod if reportingMembers older pods already have full messages. The short
-// message does not depend on other members. If the gang cannot be scheduled, it refers to the older pods.
+// shortMessageFor returns the message of a pod if enough older pods (reportingMembers) already have full messages. The
+// short message does not depend on other members. If the gang cannot be scheduled, it refers to the older pods.
 func (g *gang) shortMessageFor(pod *corev1.Pod) string {
 	if g.parked == "" || pod.Annotations[v1beta1.KubeGroupNameAnnotationKey] != "" {
 		return sentences(misnamed(pod))

@@ -20,8 +20,8 @@ var (
 // collector counts, on each scrape, the Volcano PodGroups that the gang controller created.
 type collector struct{ *controller }
 
-// Metrics returns a collector that only describes the metrics of the gang controller. Its method Collect must not be
-// called.
+// Metrics returns a collector that only describes the metrics of the gang controller, for the documentation. Its method
+// Collect must not be called.
 func Metrics() prometheus.Collector { return collector{} }
 
 // Describe implements prometheus.Collector.

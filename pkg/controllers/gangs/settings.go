@@ -74,7 +74,8 @@ func parseSettings(name gangs.Name, by string, minMember int32, said map[string]
 	return s
 }
 
-// settingsOf returns the annotations that are gang settings. It renames MatchPolicyAlias to MatchPolicyAnnotation.
+// settingsOf returns the annotations that are gang settings. If only an alias of the annotation for the match policy is
+// set, the result has its value under the usual name.
 func settingsOf(annotations map[string]string) map[string]string {
 	said := map[string]string{}
 	for _, key := range settingKeys {
@@ -109,8 +110,8 @@ func minimumOf(said map[string]string) int32 {
 }
 
 // fromPods returns the gang's settings and the decider: the member whose settings apply to the whole gang. The decider
-// is the oldest unfinished member with a valid minimum, or else the oldest finished one. decider is nil if no member
-// has a valid minimum.
+// is the oldest member with a valid minimum that is neither finished nor being deleted. If none exists, it is the
+// oldest member with a valid minimum. decider is nil if no member has a valid minimum.
 func fromPods(name gangs.Name, members []*corev1.Pod) (s settings, decider *corev1.Pod) {
 	for _, pod := range members {
 		live := !finished(pod) && pod.DeletionTimestamp == nil

@@ -101,8 +101,9 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 	return g, nil
 }
 
-// resolveDeclaration decides which object or pod declares the gang, and parses its settings. If no object or pod
-// declares the gang, it sets parked to the reason.
+// resolveDeclaration decides which object or pod declares the gang, and parses its settings. If none does, it sets
+// parked to the reason. It also does so if a Volcano PodGroup of another scheduler or of a controller has the gang's
+// name.
 func (c *controller) resolveDeclaration(g *gang) {
 	switch {
 	case g.group != nil && !c.ourGroup(g):

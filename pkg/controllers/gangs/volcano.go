@@ -170,8 +170,9 @@ func (w *desired) apply(group *v1beta1.PodGroup, inherited map[string]string) *v
 	return group
 }
 
-// settled reports whether the Volcano PodGroup already has the desired fields. It ignores annotations that are
-// inherited from workloads, so that workloads are read only before a write.
+// settled reports whether the Volcano PodGroup already has the desired fields, without reading workloads. It returns
+// false if the PodGroup has annotations of this project that are inherited from workloads. The caller then reads the
+// workloads.
 func (w *desired) settled(group *v1beta1.PodGroup) bool {
 	return equality.Semantic.DeepEqual(group, w.apply(group, nil))
 }

@@ -24,7 +24,7 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// client adds annotations of owners to each PodGroup that it writes.
+// client adds this project's annotations of the owners to each PodGroup that it creates or updates.
 type client struct {
 	vcclient.Interface
 	kube kubernetes.Interface

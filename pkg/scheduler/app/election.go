@@ -32,8 +32,8 @@ func (p *process) runElected(ctx context.Context) error {
 	return p.elect(ctx, lock, p.lead)
 }
 
-// elect takes part in leader election, and calls lead when this process holds the lock. It returns when lead has
-// returned, the lock is lost, or ctx ends before this process leads.
+// elect takes part in leader election, and calls lead when this process holds the lease. It returns when lead has
+// returned, the lease is lost, or ctx ends before this process leads.
 func (p *process) elect(ctx context.Context, lock resourcelock.Interface, lead func(ctx, lifetime context.Context) error) error {
 	election, endElection := context.WithCancel(context.WithoutCancel(ctx))
 	defer endElection()

@@ -51,7 +51,8 @@ func (f *fence) held(begun moment) {
 // left records that the lease was released.
 func (f *fence) left() { f.held(moment{}) }
 
-// closed returns an error that says why this process may not write to the API server; nil while it holds the lease.
+// closed returns an error that says why this process may not write to the API server. It returns nil if this process
+// renewed the lease less than f.term ago.
 func (f *fence) closed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +79,7 @@ type fencedTransport struct {
 	fence *fence
 }
 
-// RoundTrip sends the request if it is a read, or if this process holds the lease. Otherwise it returns an error.
+// RoundTrip sends the request if it is a read, or if the fence allows writes. Otherwise it returns an error.
 func (t *fencedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method != http.MethodGet && request.Method != http.MethodHead {
 		if err := t.fence.closed(); err != nil {

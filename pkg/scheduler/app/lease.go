@@ -23,7 +23,8 @@ type guardedLock struct {
 	// patience is how long the API server must have refused all reads, or all writes, of the lease before the election
 	// ends.
 	patience time.Duration
-	// refused is called once, when the API server has refused reads or writes of the lease for the time patience.
+	// refused is called once, when the API server has refused reads or writes of the lease for the duration in
+	// patience.
 	refused func(error)
 	fence   *fence
 

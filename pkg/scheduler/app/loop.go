@@ -18,7 +18,8 @@ const (
 	// heartbeat is the longest time without a cycle while any task or PodGroup waits. It bounds the delay after a
 	// change that the loop missed or considered irrelevant.
 	heartbeat = 15 * time.Second
-	// idleBefore is the time without cycles after which the loop pauses only for burstDelay after the next cycle.
+	// idleBefore is the length of a quiet time without cycles. After the next cycle, the loop then pauses only for
+	// burstDelay, and not for as long as the cycle took.
 	idleBefore = 500 * time.Millisecond
 	// lowUrgencyDelay is the time from a change that cannot help a pending task to the next cycle. It is short because
 	// a PodGroup should soon report that its gang runs.
@@ -108,15 +109,16 @@ func (l *loop) run(ctx context.Context) {
 	}
 }
 
-// restAfterCycle pauses for the time rest, but at most for the period of the loop. It returns the length of the pause.
+// restAfterCycle pauses for the duration in rest, but at most for the period of the loop. It returns the length of the
+// pause.
 func (l *loop) restAfterCycle(ctx context.Context, rest time.Duration) time.Duration {
 	rest = min(rest, l.period)
 	pause.For(ctx, rest)
 	return rest
 }
 
-// awaitWork returns when the next cycle is due: burstDelay after an urgent change, lowUrgencyDelay after another
-// change, or when the time left has passed.
+// awaitWork returns when the next cycle is due. After an urgent change, it waits some milliseconds (burstDelay), and
+// after another change half a second (lowUrgencyDelay). Without a change, it waits for the duration in left.
 func (l *loop) awaitWork(ctx context.Context, left time.Duration) {
 	period, stop := pause.After(left)
 	defer stop()

@@ -51,7 +51,8 @@ func (s *scheduler) panicked(turn api.JobID, what string, stack []byte) {
 // pluginFrame matches a stack that contains a plugin's code, and captures the plugin's name.
 var pluginFrame = regexp.MustCompile(`/pkg/scheduler/plugins/([a-z0-9-]+)[./]`)
 
-// describePanic returns a message about the place and the cause of a panic in a cycle.
+// describePanic returns a message about a panic in a cycle. It names the action that ran and the plugin whose code is
+// on the stack, and contains what, the text of the panic.
 func describePanic(action, what string, stack []byte) string {
 	where := "opening the session"
 	if action != "" {
@@ -77,10 +78,10 @@ type orphanPanic struct {
 }
 
 const (
-	// straggling is how long a cycle waits at its end for reports of orphan panics, which may arrive late. Without the
-	// wait, a late report would be attributed to the next cycle.
+	// straggling is how long a cycle waits at its end for late reports of panics on goroutines that it started. Without
+	// the wait, such a panic would be attributed to the next cycle.
 	straggling = 20 * time.Millisecond
-	// stragglers bounds how often a cycle repeats the wait for orphan panics because one was reported.
+	// stragglers bounds how often a cycle repeats this wait. It repeats the wait each time a panic was reported in it.
 	stragglers = 50
 )
 
@@ -104,8 +105,8 @@ func (s *orphanPanics) record(p orphanPanic) {
 	}
 }
 
-// all returns the first panic of a cycle that has ended; nil if no panic was recorded. It waits until no more panics
-// are reported if a panic was recorded, or if matters is set: the cause of panics is being searched for.
+// all returns the first panic that was reported for goroutines of a cycle that has ended; nil if none was. It waits for
+// late reports if a panic was reported, or if matters is set: the cause of panics is being searched for.
 func (s *orphanPanics) all(matters bool) *orphanPanic {
 	first := s.takeRecorded()
 	for range stragglers {
@@ -122,7 +123,7 @@ func (s *orphanPanics) all(matters bool) *orphanPanic {
 	return first
 }
 
-// takeRecorded returns the recorded panic, if any, and clears it.
+// takeRecorded returns the first recorded panic on a goroutine that the cycle started, if any, and clears it.
 func (s *orphanPanics) takeRecorded() *orphanPanic {
 	s.mu.Lock()
 	defer s.mu.Unlock()

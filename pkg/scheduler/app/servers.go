@@ -84,7 +84,7 @@ func gangsOnLoopback(handler http.Handler) http.Handler {
 }
 
 // besideOnLoopback returns the loopback address with the port of address, for a second listener. It returns "" if
-// address itself accepts connections to loopback.
+// address itself accepts connections to loopback, or if its host is no IP address.
 func besideOnLoopback(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err != nil || ip == nil || ip.IsLoopback() || ip.IsUnspecified() {

@@ -119,7 +119,8 @@ func matchDeviceClaims(ctx context.Context, config *rest.Config) error {
 	return err
 }
 
-// serves reports whether the API server serves this version of an API group.
+// serves reports whether the API server serves this version of an API group. If the API server forbids the check,
+// serves returns true.
 func serves(ctx context.Context, config *rest.Config, group schema.GroupVersion) (bool, error) {
 	_, err := readPath(ctx, config, "/apis/"+group.String())
 	switch {

@@ -75,7 +75,8 @@ func New(config Config) *Books {
 	return b
 }
 
-// generations returns a unique, increasing number for each change of an entry.
+// generations counts the changes of all jobs and nodes in the books. Each change gives the entry of the job or node a
+// new, higher number, its generation.
 type generations uint64
 
 func (g *generations) next() uint64 {

@@ -16,7 +16,7 @@ import (
 // count the volumes of all drivers as requests.
 const unlimited = math.MaxInt32
 
-// csiNode is the data of a CSINode.
+// csiNode has the data of a CSINode: its status for sessions, and the attach limits of its drivers.
 type csiNode struct {
 	status *api.CSINodeStatusInfo
 	limits v1.ResourceList

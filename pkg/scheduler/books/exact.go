@@ -9,15 +9,15 @@ import "volcano.sh/volcano/pkg/scheduler/api"
 // the sum.
 const exact = 1 << 52
 
-// put adds the task to the job. It clears the job's sums, which the books do not maintain, because each copy of the job
-// computes its own sums.
+// put adds the task to the job, and clears the job's sums of requested and allocated resources. The books do not
+// maintain these sums, because each copy of the job computes its own.
 func (j *job) put(task *api.TaskInfo) {
 	j.info.AddTaskInfo(task)
 	j.info.TotalRequest, j.info.Allocated = api.EmptyResource(), api.EmptyResource()
 }
 
-// removeTask removes the task from the job. Upstream subtracts the task's request from the job's sums, so removeTask
-// first sets these sums to that request.
+// removeTask removes the task from the job. The job's sums of requested and allocated resources are always empty in the
+// books. Upstream subtracts the task's request from them, so removeTask first sets them to that request.
 func (j *job) removeTask(task *api.TaskInfo) {
 	info := j.info
 	info.TotalRequest, info.Allocated = task.Resreq.Clone(), task.Resreq.Clone()
@@ -31,8 +31,8 @@ func (j *job) removeTask(task *api.TaskInfo) {
 	}
 }
 
-// removeTask removes the task from the node. If the node's sums lost precision, they are recomputed before they are
-// read (countNode), not at each event.
+// removeTask removes the task from the node. If float64 cannot hold the node's sum of used resources exactly,
+// removeTask marks the sums as inexact. countNode then recomputes them before they are read, and not at each event.
 func (n *node) removeTask(task *api.TaskInfo) {
 	info := n.info
 	n.inexact = n.inexact || large(info.Used)

@@ -34,8 +34,8 @@ type hold struct {
 	gang    api.JobID
 }
 
-// isOver reports whether the hold has ended. This is so if the pod is bound and the watch shows it on a node, shows
-// another pod of that name, or shows no pod (nil).
+// isOver reports whether the hold has ended. It ends once the pod is bound, and the watch shows the pod on a node,
+// another pod of that name, or no pod (nil).
 func (h *hold) isOver(shown *v1.Pod) bool {
 	return h != nil && h.status == api.Bound && (shown == nil || shown.UID != h.uid || shown.Spec.NodeName != "")
 }
@@ -148,7 +148,8 @@ func (p *Pods) HeldGang(pod *v1.Pod) (api.JobID, bool) {
 	return "", false
 }
 
-// move recomputes the record's task after a change of the hold or the victim, and updates its job and nodes.
+// move recomputes the node and status of the record's task, and updates its job and nodes. It is called when a
+// transaction has reserved or bound the pod, when the pod was evicted, or when time alone has changed the task.
 func (p *Pods) move(r *record) {
 	p.strike(r)
 	r.place()
@@ -157,8 +158,9 @@ func (p *Pods) move(r *record) {
 	p.tidy(r.task)
 }
 
-// Evict marks the task as Releasing; on its node for at most victimLeaves. It returns the task's pod and the PodGroup
-// of the task's job. The PodGroup is nil if the job has none.
+// Evict gives the task status Releasing. On its node, the task then counts as soon to be released for at most
+// victimLeaves. Evict returns the task's pod and the PodGroup of the task's job. The PodGroup is nil if the job has
+// none.
 func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -178,7 +180,7 @@ func (p *Pods) Evict(task *api.TaskInfo) (*v1.Pod, *api.PodGroup, error) {
 	return r.shown, group, nil
 }
 
-// Spare removes the mark that Evict set, because the pod was not deleted.
+// Spare reverts Evict, because the pod was not deleted. The task gets the status that the watch shows.
 func (p *Pods) Spare(pod *v1.Pod) {
 	p.lock.Lock()
 	defer p.lock.Unlock()

@@ -27,7 +27,7 @@ type Jobs struct {
 type job struct {
 	info       *api.JobInfo
 	generation uint64
-	// emptied are sub-jobs that may have lost their last task. tidy drops them, because upstream does not.
+	// emptied are sub-jobs that may have lost their last task. The method tidy drops them, because upstream does not.
 	emptied []api.SubJobID
 }
 
@@ -53,8 +53,8 @@ func (j *Jobs) All() iter.Seq2[api.JobID, *api.JobInfo] {
 // Len returns the number of jobs. The caller must hold the mutex.
 func (j *Jobs) Len() int { return len(j.entries) }
 
-// of returns the entry of a job that the caller is about to change. It creates a missing entry, and raises the entry's
-// generation.
+// of returns the entry of a job that the caller is about to change. It creates a missing entry. The entry gets a new
+// generation, so that the next snapshot copies the job again.
 func (j *Jobs) of(id api.JobID) *job {
 	e := j.entries[id]
 	if e == nil {
@@ -176,8 +176,9 @@ func (j *Jobs) IsTerminated(id api.JobID) bool {
 	return e == nil || api.JobTerminated(e.info)
 }
 
-// schedulable yields the jobs that sessions see, with their generations. Sessions see jobs that have a PodGroup and an
-// existing queue.
+// schedulable yields the jobs that sessions see, which have a PodGroup and an existing queue. It first moves a job to
+// the queue that its PodGroup names, if the job may move now (requeue). The second value is the generation of the job's
+// entry, a number that grows with each change of the entry.
 func (j *Jobs) schedulable(queues map[api.QueueID]*api.QueueInfo) iter.Seq2[*api.JobInfo, uint64] {
 	return func(yield func(*api.JobInfo, uint64) bool) {
 		for _, e := range j.entries {

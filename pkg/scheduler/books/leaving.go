@@ -34,8 +34,8 @@ const (
 	ranLong      = 10 * time.Minute
 )
 
-// leaving reports whether the record's pod leaves now, by the rules at the top of this file. changes is when that
-// answer changes next; zero if it does not change by time alone.
+// leaving reports whether the record's pod leaves: its resources count as soon to be released, by the rules at the top
+// of this file. changes is when that answer changes next; zero if it does not change by time alone.
 func (r *record) leaving(now time.Time) (leaves bool, changes time.Time) {
 	next := func(at time.Time) bool {
 		if !now.Before(at) {
@@ -70,8 +70,8 @@ func (r *record) paid() bool {
 	return deleted.Sub(start.Time) >= ranLong
 }
 
-// updateDeleted updates whether the record's pod stays, and whether it counts against its queue as a pod that is being
-// deleted. It also records when these answers change next.
+// updateDeleted updates two facts about the record's pod if it is being deleted. The pod stays if its resources do not
+// count as soon to be released, and it may still count against its queue. It also records when these facts change next.
 func (p *Pods) updateDeleted(key api.TaskID, r *record) {
 	r.stays = false
 	delete(p.deleted, key)
@@ -107,7 +107,8 @@ func (p *Pods) Deleted() iter.Seq[*api.TaskInfo] {
 	}
 }
 
-// onNode returns the record's task as its node must have it: with status Unknown if the pod is being deleted and stays.
+// onNode returns the record's task as its node must have it. If the pod is being deleted but does not leave soon, the
+// task has status Unknown, because no action evicts a task of that status.
 func (r *record) onNode() *api.TaskInfo {
 	if !r.stays {
 		return r.task

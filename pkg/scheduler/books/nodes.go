@@ -41,7 +41,8 @@ type node struct {
 }
 
 // Get returns the node's entry; nil if the books have no such node. The entry's Node is nil while the watch shows no
-// Node object. The entry's sums may be inexact. The caller must hold the mutex and must not change the entry.
+// Node object. The entry's sums of used resources may be wrong until countNode recomputes them. The caller must hold
+// the mutex and must not change the entry.
 func (n *Nodes) Get(name string) *api.NodeInfo {
 	if e := n.entries[name]; e != nil {
 		return e.info
@@ -49,8 +50,8 @@ func (n *Nodes) Get(name string) *api.NodeInfo {
 	return nil
 }
 
-// All yields the entries of all nodes. Their sums may be inexact, as in Get. The caller must hold the mutex and must
-// not change the entries.
+// All yields the entries of all nodes. As in Get, their sums of used resources may be wrong until countNode recomputes
+// them. The caller must hold the mutex and must not change the entries.
 func (n *Nodes) All() iter.Seq2[string, *api.NodeInfo] {
 	return func(yield func(string, *api.NodeInfo) bool) {
 		for name, e := range n.entries {
@@ -61,8 +62,8 @@ func (n *Nodes) All() iter.Seq2[string, *api.NodeInfo] {
 	}
 }
 
-// of returns the entry of a node that the caller is about to change. It creates a missing entry, and raises the
-// entry's generation.
+// of returns the entry of a node that the caller is about to change. It creates a missing entry. The entry gets a new
+// generation, so that the next snapshot copies the node again.
 func (n *Nodes) of(name string) *node {
 	e := n.entries[name]
 	if e == nil {
@@ -129,7 +130,8 @@ func (n *Nodes) hide(name string) {
 	n.tidy(name)
 }
 
-// countNode recomputes inexact sums of the node. It also lets the plugin in Sums update the node's resources.
+// countNode recomputes the node's sums of resources from its tasks if they lost precision. It also lets the plugin in
+// Sums update the node's capacity and usage of resources that Node and Pod objects do not report.
 func (n *Nodes) countNode(e *node) {
 	if e.inexact {
 		e.rebuild(e.info.Node)
@@ -177,8 +179,8 @@ func (n *Nodes) withVolumeLimits(shown *v1.Node) *v1.Node {
 	return &limited
 }
 
-// rebuild replaces the entry's NodeInfo by a new one for the Node. The new NodeInfo keeps the tasks and the reports of
-// agents of the former one.
+// rebuild replaces the entry's NodeInfo by a new one for the Node. The new NodeInfo keeps the tasks, the NUMA topology,
+// the measured load and the images of the former one.
 func (n *node) rebuild(shown *v1.Node) {
 	former := n.info
 	n.info, n.inexact = newNodeInfo(former.Name, shown), false
@@ -200,7 +202,8 @@ func (n *Nodes) count() {
 	}
 }
 
-// ready yields the nodes in phase Ready, with their generations.
+// ready yields the nodes in phase Ready. The second value is the generation of the node's entry, a number that grows
+// with each change of the entry.
 func (n *Nodes) ready() iter.Seq2[*api.NodeInfo, uint64] {
 	return func(yield func(*api.NodeInfo, uint64) bool) {
 		for _, e := range n.entries {

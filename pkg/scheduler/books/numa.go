@@ -58,8 +58,8 @@ func (n *Nodes) TakeCPUs(taken map[string]api.ResNumaSets) {
 	}
 }
 
-// refreshNUMA resets the NUMA topologies that sessions see to the last reports of agents. It raises the generation of
-// the entries of these nodes, so they are copied for every session.
+// refreshNUMA resets the NUMA topologies that sessions see to the last reports of agents. The entries of these nodes
+// get a new generation, so every snapshot copies them, because sessions allocate CPUs in them.
 func (n *Nodes) refreshNUMA() {
 	for _, e := range n.entries {
 		if e.info.NumaInfo != nil || e.info.NumaSchedulerInfo != nil {
@@ -69,7 +69,8 @@ func (n *Nodes) refreshNUMA() {
 	}
 }
 
-// lostCPUs reports whether the node now has fewer CPUs than before, for each resource. Upstream has the same rule.
+// lostCPUs reports whether the node now has fewer CPUs than before for every resource that both NUMA topologies list.
+// It returns true if they list no common resource. Upstream has the same rule.
 func lostCPUs(before, after *api.NumatopoInfo) bool {
 	for name, was := range before.NumaResMap {
 		if is := after.NumaResMap[name]; is != nil && was.Allocatable.Size() <= is.Allocatable.Size() {

@@ -13,15 +13,16 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// record is the state of the pods with one name. The package documentation describes its inputs shown, hold and victim.
+// record is the state of the pods with one name. It has three inputs. shown is the pod that the watch shows, hold is a
+// transaction's reservation, and victim is the UID of the evicted pod.
 type record struct {
 	shown  *v1.Pod
 	hold   *hold
 	victim types.UID
 	// evicted is when the victim was evicted.
 	evicted time.Time
-	// stays reports whether the pod is being deleted but does not leave soon (leaving.go). slot is the record's index in
-	// Pods.changes.
+	// stays reports whether the pod is being deleted, but is not expected to end soon (leaving.go). slot is the
+	// record's index in the heap Pods.changes.
 	stays bool
 	slot  int
 
@@ -135,8 +136,8 @@ func (p *Pods) Task(key api.TaskID, uid types.UID) *api.TaskInfo {
 	return nil
 }
 
-// settleRecord recomputes the record's task from its inputs, and updates its job and nodes. Only settleRecord and move
-// change the tasks of jobs and nodes.
+// settleRecord makes the record's task again from the pod that the watch shows, the transaction's reservation and the
+// eviction. It updates the task's job and nodes. Only settleRecord and move change the tasks of jobs and nodes.
 func (p *Pods) settleRecord(key api.TaskID, r *record) {
 	former := r.task
 	p.strike(r)
@@ -173,7 +174,8 @@ func (p *Pods) makeTask(r *record) {
 	r.place()
 }
 
-// keepGang keeps a task that has a node in its former gang, if its pod now names a gang in another queue.
+// keepGang keeps a task that has a node in its former gang, if its pod now names a gang in another queue. When the
+// books first see the pod on a node, its job moves to the queue in which the pod was bound (adopt).
 func (p *Pods) keepGang(task, former *api.TaskInfo) {
 	switch {
 	case task.NodeName == "":
@@ -184,7 +186,8 @@ func (p *Pods) keepGang(task, former *api.TaskInfo) {
 	}
 }
 
-// place sets the task's node and status from the record's inputs.
+// place sets the task's node and status from the record's inputs: the pod that the watch shows, the transaction's
+// reservation and the eviction.
 func (r *record) place() {
 	task := r.task
 	switch {

@@ -45,8 +45,9 @@ func (b *Books) Full(hyperNodes *api.HyperNodesInfo) *api.ClusterInfo {
 	return given
 }
 
-// prioritize records the priority of the job's PodGroup in the job, and returns it. If the PodGroup has no
-// PriorityClass, the priority is otherwise. The job keeps its priority if the PodGroup is deleted while its pods run.
+// prioritize records the priority of the job's PodGroup in the job, and returns it. If the PodGroup names no existing
+// PriorityClass, the priority is the parameter otherwise. The job keeps its priority if the PodGroup is deleted while
+// its pods run.
 func (b *Books) prioritize(job *api.JobInfo, otherwise int32) int32 {
 	job.Priority = b.Tables.priorityOf(job, otherwise)
 	return job.Priority

@@ -68,8 +68,8 @@ type Cache struct {
 	ledger     *ledger.Ledger
 	evictor    *ledger.Evictor
 	reports    *report.Reporter
-	// vc is the Volcano client without restrictions. Sessions get another client, which leaves updates of queues to the
-	// status writer.
+	// vc is the Volcano client that writes all objects itself. Sessions get another client, which passes their updates
+	// of queues to the status writer (package statuswriter).
 	vc vcclient.Interface
 }
 
@@ -169,7 +169,7 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return err
 	}
-	if err := c.plugins.await(lifetime); err != nil { // before nodes, whose resources plugins compute from these objects
+	if err := c.plugins.await(lifetime); err != nil { // before nodes: plugins compute resources of nodes from the objects of these informers
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}

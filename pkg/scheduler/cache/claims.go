@@ -36,14 +36,15 @@ func (s *storageChanges) claimChanged(obj any) {
 	}
 }
 
-// changedFor wakes the loop if a pod that uses the claim waits to be placed. index is the name of the pod index with
-// the pods of each claim.
+// changedFor wakes the loop if a pod that uses the claim waits to be placed. It also shortens the waits of gangs whose
+// transaction failed and that have pods with the claim. index is the name of the index of pods by claims of this kind,
+// which are PersistentVolumeClaims or ResourceClaims.
 func (s *storageChanges) changedFor(index string, claim metav1.Object) {
 	awaited := false
 	for gang, pods := range s.podsWith(index, claim) {
 		awaited = s.readClaims(gang, pods) || awaited
 		if s.reports.HasFailed(gang) {
-			s.backoff.RetrySoon(gang) // not RetryNow, because a pre-bind step of the gang itself may have caused the change
+			s.backoff.RetrySoon(gang) // not at once: the gang's own pre-bind step may have caused the change, and could do so in a loop
 		}
 	}
 	if awaited {
@@ -51,7 +52,7 @@ func (s *storageChanges) changedFor(index string, claim metav1.Object) {
 	}
 }
 
-// podsWith returns the pods that use the claim, by gang.
+// podsWith returns the pods that use the claim, by gang. index is the name of the index of pods by claims of this kind.
 func (s *storageChanges) podsWith(index string, claim metav1.Object) map[api.JobID][]*v1.Pod {
 	name := claim.GetNamespace() + "/" + claim.GetName()
 	pods, err := s.kube.Core().V1().Pods().Informer().GetIndexer().ByIndex(index, name)

@@ -119,7 +119,7 @@ func (ch *changes) podUpdated(oldObj, newObj any) {
 	case after.Spec.NodeName == "" && ch.responsible.schedules(after) && !(equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
 		equality.Semantic.DeepEqual(before.Annotations, after.Annotations) && equality.Semantic.DeepEqual(before.Spec, after.Spec) &&
 		equality.Semantic.DeepEqual(before.Status.ResourceClaimStatuses, after.Status.ResourceClaimStatuses)):
-		ch.backoff.RetrySoon(gangOf(after)) // not RetryNow: a pre-bind step of the gang may have caused the change
+		ch.backoff.RetrySoon(gangOf(after)) // not at once: the gang's own pre-bind step may have caused the change
 		ch.wake(WakeNow)
 	}
 }
@@ -198,7 +198,7 @@ func (ch *changes) nodeDeleted(obj any) {
 		ch.dropNUMA(node.Name)
 		ch.books.Nodes.Hide(node.Name)
 		ch.hyperNodes.nodeChanged(node.Name)
-		ch.backoff.RetryNode(node.Name) // first, because gangs that lose members in CancelNode start a new wait
+		ch.backoff.RetryNode(node.Name) // before CancelNode: gangs that lose members there start a new wait, which must not end at once
 		ch.ledger.CancelNode(node.Name)
 		ch.wake(WakeNow)
 	}
@@ -238,7 +238,7 @@ func (ch *changes) podGroupUpdated(oldObj, newObj any) {
 	case !equality.Semantic.DeepEqual(before.Spec, after.Spec):
 		ch.backoff.RetryNow(gang)
 	case !equality.Semantic.DeepEqual(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations):
-		ch.backoff.RetrySoon(gang) // not RetryNow: a pre-bind step of the gang may have caused the change
+		ch.backoff.RetrySoon(gang) // not at once: the gang's own pre-bind step may have caused the change
 	default:
 		return
 	}

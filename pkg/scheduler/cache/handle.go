@@ -39,8 +39,8 @@ var _ framework.Handle = (*Handle)(nil)
 // KubeClient returns the Kubernetes client that plugins may use.
 func (h *Handle) KubeClient() kubernetes.Interface { return h.kube }
 
-// VCClient returns the Volcano client of sessions and plugins. This client leaves updates of queues to the status
-// writer.
+// VCClient returns the Volcano client of sessions and plugins. This client passes updates of queues to the status
+// writer (package statuswriter).
 func (h *Handle) VCClient() vcclient.Interface { return h.vc }
 
 // RestConfig returns a copy of the client configuration, for the caller to use.

@@ -13,8 +13,8 @@ type handlers struct {
 	mu sync.Mutex
 	// watched are the informers that have a handler of the cache, added by feed or addOnce.
 	watched map[toolscache.SharedIndexInformer]bool
-	// handed has one function for each handler that must process its initial list before the first session. The function
-	// reports whether it has done so.
+	// handed has one function for each handler whose initial list must be processed before the first session. The
+	// function reports whether the handler has processed the list.
 	handed []toolscache.InformerSynced
 }
 

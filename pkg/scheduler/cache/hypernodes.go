@@ -25,12 +25,13 @@ type hyperNodes struct {
 	nodes corelisters.NodeLister
 
 	mu sync.Mutex
-	// stale reports whether HyperNodes changed since the last read. changed has the names of the nodes that changed
-	// since the last read.
+	// stale reports whether HyperNodes have changed since the last call of the method current, which updates the fields
+	// below. changed has the names of the nodes that have changed since then.
 	stale   bool
 	changed map[string]bool
 
-	// reading guards the fields below, which are the result of the last read. It is locked before the mutex mu.
+	// reading guards the fields below: the HyperNodes as sessions see them, and the data that they were computed from.
+	// It is locked before the mutex mu.
 	reading sync.Mutex
 	claims  map[string]*claim
 	info    *api.HyperNodesInfo
@@ -80,8 +81,8 @@ func (h *hyperNodes) current() *api.HyperNodesInfo {
 	return h.info
 }
 
-// lookAgain matches the changed nodes against the members that HyperNodes claim. It reports whether the nodes of any
-// HyperNode have changed.
+// lookAgain updates which of the changed nodes are members of each HyperNode, because selectors may now match other
+// nodes. It reports whether the nodes of any HyperNode have changed.
 func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 	for name := range changed {
 		node, err := h.nodes.Get(name)
@@ -95,7 +96,8 @@ func (h *hyperNodes) lookAgain(changed map[string]bool) (touched bool) {
 	return touched
 }
 
-// read recomputes the HyperNodes as sessions see them. The claims of unchanged HyperNodes are used again.
+// read recomputes the HyperNodes as sessions see them. It reads the specs of changed HyperNodes only, and uses the
+// member lists of all other HyperNodes again.
 func (h *hyperNodes) read() {
 	all, _ := h.all.List(labels.Everything())     // a lister of an informer returns no error
 	nodes, _ := h.nodes.List(labels.Everything()) // a lister of an informer returns no error

@@ -50,7 +50,7 @@ func readClaim(hyperNode *topologyv1alpha1.HyperNode) *claim {
 	return c
 }
 
-// add adds a member of the HyperNode's spec to the claim. The error describes a fault of the member and a valid value.
+// add adds a member of the HyperNode's spec to c. The error describes a fault of the member and a valid value.
 func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	selector := member.Selector
 	named := selector.ExactMatch != nil && selector.ExactMatch.Name != ""
@@ -85,8 +85,8 @@ func (c *claim) add(member topologyv1alpha1.MemberSpec) error {
 	return fmt.Errorf("the selector selects nothing; set exactMatch.name, regexMatch.pattern, or a labelMatch with matchLabels or matchExpressions")
 }
 
-// matchNode updates the claim's nodes for a new, changed or deleted node, and reports whether they changed. node is nil
-// if the node was deleted. Nodes that the spec lists by name always stay.
+// matchNode updates c.nodes, the member nodes of a HyperNode, for a new, changed or deleted node. It reports whether
+// the list changed. node is nil if the node was deleted. Nodes that the HyperNode's spec lists by name always stay.
 func (c *claim) matchNode(name string, node *v1.Node) (changed bool) {
 	mine := c.named.Has(name) || node != nil && slices.ContainsFunc(c.match, func(match func(*v1.Node) bool) bool { return match(node) })
 	if mine == c.nodes.Has(name) {
@@ -142,8 +142,8 @@ func tree(byAge []*claim) (*api.HyperNodesInfo, []hyperNodeFault) {
 	return api.NewHyperNodesInfoWithCache(infos, byTier, nodes, ready), faults
 }
 
-// contradictions returns why the claim conflicts with claims of older HyperNodes. parents maps each child in the older
-// claims to its parent, and contains no cycle.
+// contradictions returns why the HyperNode of c conflicts with older HyperNodes: a child of it already has a parent, or
+// the HyperNode would contain itself. parents maps each child of older HyperNodes to its parent, and contains no cycle.
 func (c *claim) contradictions(parents map[string]string) (wrong []string) {
 	name := c.hyperNode.Name
 	around := sets.New[string]()

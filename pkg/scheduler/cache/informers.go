@@ -32,8 +32,8 @@ type pluginInformers struct {
 type ownInformer struct {
 	toolscache.SharedIndexInformer
 	refused atomic.Bool
-	// givenUp reports whether a reload stopped waiting for this informer because of a time-out. Later reloads do not
-	// wait for this informer until a plugin requests it again.
+	// givenUp reports whether a reload of the configuration stopped waiting for this informer because of a time-out.
+	// Later reloads do not wait for this informer until a plugin requests it again.
 	givenUp atomic.Bool
 }
 

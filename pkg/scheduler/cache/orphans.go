@@ -29,8 +29,8 @@ func isOrphan(job *api.JobInfo) bool {
 // cannot rely on it. So snapshots have, beside the gang's job, a second job for such pods. The status of the pods in
 // this job is Bound, because action shuffle evicts tasks that are Running.
 
-// addStandIns adds to the snapshot the jobs for orphans and for pods that are being deleted. It returns the number of
-// these jobs. The caller must hold the books' mutex.
+// addStandIns adds to the snapshot the jobs for orphans (gangs that hold nodes and whose PodGroup does not exist) and
+// for pods that are being deleted. It returns the number of these jobs. The caller must hold the books' mutex.
 func (s *snapshots) addStandIns(snapshot *api.ClusterInfo) int {
 	return s.addOrphans(snapshot) + s.addDeleted(snapshot)
 }
@@ -58,7 +58,8 @@ func (s *snapshots) addDeleted(snapshot *api.ClusterInfo) (added int) {
 	return added
 }
 
-// addOrphans adds a job for each orphan, with its pods that hold nodes, and returns the number of these jobs.
+// addOrphans adds a job for each orphan, a gang that holds nodes and whose PodGroup does not exist. The job has the
+// pods that hold nodes. addOrphans returns the number of these jobs.
 func (s *snapshots) addOrphans(snapshot *api.ClusterInfo) (added int) {
 	for id, job := range s.books.Jobs.All() {
 		if job.PodGroup != nil {

@@ -35,8 +35,8 @@ type share struct {
 	held *api.Resource
 }
 
-// onNoNode returns, by gang, shares without resources for the tasks on nodes that do not exist. The caller must hold
-// the books' mutex.
+// onNoNode returns, by gang, the tasks on nodes that do not exist. Each has a share without resources, because such a
+// task holds nothing. The caller must hold the books' mutex.
 func (s *snapshots) onNoNode() map[api.JobID][]share {
 	lost := map[api.JobID][]share{}
 	for name, node := range s.books.Nodes.All() {
@@ -59,7 +59,8 @@ type listed struct {
 	of map[string]*api.Resource
 }
 
-// note adds the amounts that the node lists now, and returns a copy of the largest amounts.
+// note returns, for each resource, the largest amount that the node has listed as capacity or allocatable, now or in an
+// earlier call of note. The result is a copy, which the caller may change.
 func (l *listed) note(node *api.NodeInfo) *api.Resource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -76,7 +77,8 @@ func (l *listed) note(node *api.NodeInfo) *api.Resource {
 	return most.Clone()
 }
 
-// prune removes nodes that no longer exist. It does nothing until about half of the nodes are such nodes.
+// prune drops the recorded amounts of nodes that no longer exist. It does nothing until the number of recorded nodes is
+// about twice that of existing nodes, which is the parameter existing.
 func (l *listed) prune(nodes corelisters.NodeLister, existing int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,9 +91,10 @@ func (l *listed) prune(nodes corelisters.NodeLister, existing int) {
 	})
 }
 
-// boundByNodes limits the resources that tasks in the snapshot hold to the resources of their nodes. shares has the
-// shares of tasks on nodes that do not exist. by has the copies of a session's snapshot; with it only changed nodes are
-// added up again. by is nil for any other snapshot.
+// boundByNodes limits the resources that tasks in the snapshot hold to the resources of their nodes. shares has, by
+// gang, a share without resources for each task on a node that does not exist. For a session's snapshot, the parameter
+// by records which nodes were not overcommitted and have not changed since. These nodes are not checked again. For any
+// other snapshot, it is nil.
 func (s *snapshots) boundByNodes(given *api.ClusterInfo, shares map[api.JobID][]share, by *snapshot.Copies) {
 	s.listed.prune(s.nodes, len(given.Nodes))
 	for _, node := range given.Nodes {
@@ -131,9 +134,10 @@ func overcommitted(node *api.NodeInfo) bool {
 }
 
 // shareOut distributes the node's resources among its tasks. Tasks that a kubelet has started come first. They get the
-// cpu and memory that they request, and extended resources until the amounts in most are used up. The other tasks get
-// the rest in order of age, until nothing is left. shareOut recomputes the node's sums and returns the tasks. Devices
-// that the node has lost still count while the node's capacity lists them.
+// cpu and memory that they request. Together they get at most the amount of an extended resource in most, which is the
+// largest amount that the node has listed. The other tasks get the rest in order of age, until nothing is left.
+// shareOut recomputes the node's used, releasing and idle resources, and returns the tasks. Devices that the node has
+// lost still count while the node's capacity lists them.
 func shareOut(node *api.NodeInfo, most *api.Resource) []*api.TaskInfo {
 	var tasks []*api.TaskInfo
 	for _, task := range node.Tasks {
@@ -162,7 +166,7 @@ func shareOut(node *api.NodeInfo, most *api.Resource) []*api.TaskInfo {
 }
 
 // withoutExcess returns the request of a started task, with extended resources limited to the amounts in most. It
-// subtracts these from most.
+// subtracts the returned amounts from most, which then has the amounts that are left for other started tasks.
 func withoutExcess(request, most *api.Resource) *api.Resource {
 	request = request.Clone()
 	for name, amount := range request.ScalarResources {
@@ -198,8 +202,8 @@ func atLeastNothing(r *api.Resource) *api.Resource {
 	return r
 }
 
-// holdAtMost reduces the requests of the job's tasks on overcommitted nodes to the resources in shares, and recomputes
-// the job's sums.
+// holdAtMost replaces the requests of those tasks of the job that have a share in shares by the resources of the share.
+// It recomputes the job's allocated and total requested resources.
 func holdAtMost(job *api.JobInfo, shares []share) {
 	for _, s := range shares {
 		if task := job.Tasks[s.task]; task != nil && task.NodeName == s.node {

@@ -37,8 +37,8 @@ func nodeOf(object any) ([]string, error) {
 	return nil, nil
 }
 
-// foreignTo returns an index function. It indexes pods by PodGroup if they have no node and their schedulerName is not
-// in schedulerNames.
+// foreignTo returns an index function for pods of other schedulers, whose schedulerName is not in schedulerNames. It
+// indexes these pods by PodGroup if they have no node, have not finished and are not being deleted.
 func foreignTo(schedulerNames []string) cache.IndexFunc {
 	return func(object any) ([]string, error) {
 		pod, ok := object.(*v1.Pod)

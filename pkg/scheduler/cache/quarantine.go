@@ -24,8 +24,8 @@ type Quarantine struct {
 }
 
 // CyclePanicked records a cycle that panicked. turn is the gang that was being scheduled; empty if unknown. what is the
-// message of the panic. CyclePanicked reports whether a culprit was found, and whether the next cycle must run at once
-// because it sees other objects.
+// message of the panic. culprit reports whether an object that causes panics was found. another reports whether the
+// next cycle must run at once, because its snapshot has other objects than the cycle that panicked.
 func (q *Quarantine) CyclePanicked(turn api.JobID, what string) (culprit, another bool) {
 	found, another := q.objects.Panicked(time.Now(), turn, what)
 	q.reports.Panicked(found)
@@ -46,8 +46,8 @@ func (q *Quarantine) Searching() bool { return q.objects.Searching() }
 // Counts returns the number of quarantined objects, by kind.
 func (q *Quarantine) Counts() map[string]int { return q.objects.Counts() }
 
-// takeFrom removes quarantined objects from the snapshot, and reports gangs that are newly quarantined. by has the
-// copies of a session's snapshot; nil for any other snapshot.
+// takeFrom removes quarantined objects from the snapshot, and reports gangs that are newly quarantined. The parameter
+// by has the copies of nodes and jobs that make up a session's snapshot; it is nil for any other snapshot.
 func (q *Quarantine) takeFrom(snapshot *api.ClusterInfo, by *snapshot.Copies) {
 	for gang, why := range q.objects.RemoveFrom(snapshot, by, time.Now()) {
 		q.reports.ReportQuarantined(gang, why)

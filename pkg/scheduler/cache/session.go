@@ -38,8 +38,9 @@ func (c *Cache) SessionSnapshot() (*api.ClusterInfo, map[string]fwk.NodeInfo) {
 	return given, nodeMap
 }
 
-// TrustSession makes the next snapshot compare less of its copies with the books. It is called when the closed session
-// has changed the copies only in known ways.
+// TrustSession makes the next snapshot check less thoroughly whether the closed session has changed its copies of nodes
+// and jobs. The next snapshot uses unchanged copies again. TrustSession is called if the session has changed placed
+// tasks only through the methods of jobs and nodes.
 func (c *Cache) TrustSession() { c.books.Copies().Trust() }
 
 // AddBindTask adds the task to its gang's transaction without pre-bind steps. This project's sessions use AddToTransaction
@@ -49,13 +50,14 @@ func (c *Cache) AddBindTask(bindCtx *vccache.BindContext) error {
 }
 
 // AddToTransaction reserves the task's resources on its node and adds the task to an open transaction. The transaction
-// is that of the gang group, or that of the task's gang if gangGroup is nil.
+// is that of the gang group, or that of the task's gang if gangGroup is nil. decided are annotations that are written
+// with the task's Binding. steps are the pre-bind steps of the task.
 func (c *Cache) AddToTransaction(bindCtx *vccache.BindContext, gangGroup *binding.GangGroup, decided map[string]string, steps []binding.Step) error {
 	return c.ledger.Add(bindCtx.TaskInfo, gangGroup, decided, steps)
 }
 
-// Evict marks the task as leaving in the books and deletes its pod. While a search for an object that makes cycles
-// panic hides jobs from sessions, it returns an error instead.
+// Evict gives the task status Releasing in the books, and deletes its pod. While a search for an object that makes
+// cycles panic hides jobs from sessions, it returns an error instead.
 func (c *Cache) Evict(task *api.TaskInfo, reason string) error {
 	if c.quarantine.Searching() {
 		return errSearching

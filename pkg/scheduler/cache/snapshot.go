@@ -20,11 +20,11 @@ import (
 // snapshots takes snapshots of the books. A snapshot is a copy of the books, with eight changes:
 //
 //   - Pods that hold nodes count against their queue even if their PodGroup does not exist, or if they are being deleted
-//     (orphans.go). books.Pods.Deleted says which of the pods that are being deleted count.
-//   - Objects that make sums wrong, or made sessions panic, are quarantined (quarantine.go).
+//     (orphans.go). Of the pods that are being deleted, the pods in books.Pods.Deleted count.
+//   - Objects that are invalid or too large, or that made sessions panic, are quarantined (quarantine.go).
 //   - Pods hold no more than their node has (overcommit.go).
 //   - Nodes have their own copy of the state of their devices (devices.Own).
-//   - A job has the minima that binding.ApplyMinimum computes.
+//   - A job has the minima of its PodGroup, in the form that upstream's sessions read (binding.ApplyMinimum).
 //   - Pending tasks have their own copy of the pod, because allocation writes the node's name and plugins write annotations
 //     into it. Upstream writes both to the informer's pod.
 //   - A PodGroup has the status that this scheduler has decided, even if the watch still shows another status, so that no
@@ -55,7 +55,8 @@ func (s *snapshots) full() *api.ClusterInfo {
 
 // session returns the snapshot for the session that opens now, and its nodes in the form that Kubernetes' plugins read.
 // Both belong to the session until the next call, which uses unchanged parts again (package snapshot). seen is the
-// number of jobs in the snapshot, without the jobs of addStandIns.
+// number of jobs in the snapshot, without the additional jobs for gangs without a PodGroup and for pods that are being
+// deleted.
 func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.NodeInfo, seen int) {
 	hyperNodes, copies := s.hyperNodes.current(), s.books.Copies()
 	s.books.Lock()
@@ -69,8 +70,9 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 	return given, nodeMap, len(given.Jobs) - standIns
 }
 
-// prepare makes all changes that the comment of type snapshots lists, except the first. lost has the shares of tasks on
-// nodes that do not exist. by has the copies of a session's snapshot; nil for any other snapshot.
+// prepare makes the changes that turn a copy of the books into a snapshot (see type snapshots), except that it adds no
+// jobs. lost has, by gang, a share without resources for each task on a node that does not exist. The parameter by has
+// the copies of nodes and jobs that make up a session's snapshot; it is nil for any other snapshot.
 func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)

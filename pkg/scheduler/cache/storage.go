@@ -29,7 +29,8 @@ type storageChanges struct {
 	wake        func(Urgency)
 }
 
-// watchAll adds the handlers of the cache's own informers.
+// watchAll adds handlers to informers that the cache itself runs: of PersistentVolumeClaims, CSINodes,
+// PersistentVolumes, StorageClasses and VolumeAttachments.
 func (s *storageChanges) watchAll() {
 	core, storage := s.kube.Core().V1(), s.kube.Storage().V1()
 	s.handlers.feed(core.PersistentVolumeClaims().Informer(), s.claimChanged, s.claimUpdated, s.claimChanged)
@@ -37,7 +38,7 @@ func (s *storageChanges) watchAll() {
 	s.watch(core.PersistentVolumes().Informer(), storage.StorageClasses().Informer(), storage.VolumeAttachments().Informer())
 }
 
-// watch adds a handler to each of these informers that has none. They may be informers of plugins.
+// watch adds a handler to each of the given informers that has none. A plugin may have created the informers.
 func (s *storageChanges) watch(informers ...cache.SharedIndexInformer) {
 	for _, informer := range informers {
 		s.handlers.addOnce(informer, s.storageAdded, s.storageUpdated, s.storageDeleted)
@@ -185,7 +186,7 @@ func more(before, after *resource.Quantity) bool {
 // storageHelps requests a cycle, and shortens the waits of gangs that have members with claims and that failed.
 func (s *storageChanges) storageHelps() {
 	for _, gang := range s.reports.FailedWithClaims() {
-		s.backoff.RetrySoon(gang) // not RetryNow, because a pre-bind step of the gang itself may have caused the change
+		s.backoff.RetrySoon(gang) // not at once: the gang's own pre-bind step may have caused the change, and could do so in a loop
 	}
 	s.wake(WakeNow)
 }

@@ -52,8 +52,8 @@ func (c *Cache) WaitForCacheSync(stop <-chan struct{}) {
 // Client returns the Kubernetes client that upstream's plugins use.
 func (c *Cache) Client() kubernetes.Interface { return c.handle.kube }
 
-// VCClient returns the Volcano client of sessions and plugins. This client leaves updates of queues to the status
-// writer.
+// VCClient returns the Volcano client of sessions and plugins. This client passes updates of queues to the status
+// writer (package statuswriter).
 func (c *Cache) VCClient() vcclient.Interface { return c.handle.vc }
 
 // ClientConfig returns the configuration from which the clients are built.

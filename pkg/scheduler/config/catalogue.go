@@ -10,7 +10,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// BindingBlock is the name of the configurations entry with the arguments of bind transactions.
+// BindingBlock is the name of the entry under `configurations` that has the arguments of bind transactions.
 const BindingBlock = "binding"
 
 const (

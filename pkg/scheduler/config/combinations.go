@@ -37,9 +37,10 @@ func (p *parser) checkCombinations() {
 	}
 }
 
-// takenOver reports conflicts between two plugins of the file: the plugin by provides a feature that the plugin
-// taken.Plugin would otherwise provide. It reports each argument of taken.Plugin that enables this feature twice, or
-// that has no effect because it now belongs to the plugin by.
+// takenOver reports arguments of the plugin taken.Plugin that conflict with another plugin of the file, whose name is
+// by. The other plugin provides a feature that taken.Plugin would otherwise provide. So taken.Argument, which switches
+// the feature, must have the value taken.Value. Arguments that moved to the other plugin have no effect in
+// taken.Plugin.
 func (p *parser) takenOver(by string, taken framework.Switch) {
 	line := p.pluginLines[by]
 	for key, f := range p.given[taken.Plugin] {

@@ -23,7 +23,7 @@ type Config struct {
 	Actions []string
 	// Tiers are the plugins, with upstream's defaults applied to their switches.
 	Tiers []conf.Tier
-	// Configurations are the arguments of actions and of the built-in blocks, by name.
+	// Configurations are the arguments of actions, and of other entries under `configurations`, by name.
 	Configurations []conf.Configuration
 	// Metrics says where the usage of nodes is read from; empty if usage is not read.
 	Metrics map[string]string
@@ -49,7 +49,7 @@ func (c *Config) PluginOrder() []string {
 	return names
 }
 
-// Arguments returns the arguments of an action or of a built-in block; nil when the conf has none.
+// Arguments returns the arguments of an action, or of another entry under `configurations`; nil when the conf has none.
 func (c *Config) Arguments(name string) framework.Arguments {
 	return vcframework.GetArgOfActionFromConf(c.Configurations, name)
 }

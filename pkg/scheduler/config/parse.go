@@ -232,8 +232,8 @@ func (p *parser) fields(c yamlNode, what string) []field {
 	return keys
 }
 
-// name returns the text of the field "name" of an item in a list. It returns false, and reports the error, if the field is
-// missing or invalid.
+// name returns the text of the field "name" of an item in a list. The parameter of is the item, and what describes it
+// in messages. If the field is missing or invalid, name reports an error and returns false.
 func (p *parser) name(of yamlNode, name *field, what string) (string, bool) {
 	if name == nil {
 		if of.node.Kind == yaml3.MappingNode {

@@ -2,10 +2,12 @@
 
 package config
 
-// enablePreBind is the key of a plugin that disables its pre-bind steps. Upstream does not have it.
+// enablePreBind is a key that each plugin in the configuration may have. The value false disables the plugin's pre-bind
+// steps. Upstream does not have this key.
 const enablePreBind = "enablePreBind"
 
-// pluginSwitch is a key of a plugin that disables one kind of its functions.
+// pluginSwitch is a key that each plugin in the configuration may have. The value false disables one kind of the
+// plugin's functions, which doc describes.
 type pluginSwitch struct {
 	key, doc string
 	// offByDefault reports whether upstream reads a missing key as false.

@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// initParams is the configurations entry that the NPU backend of deviceshare reads.
+// initParams is the name of the entry under `configurations` that the NPU backend of deviceshare reads.
 const initParams = npu.CMInitParamKey
 
 // upstreamActions returns every action of upstream v1.14.1 (pkg/scheduler/actions), with the arguments that its source

@@ -164,8 +164,8 @@ var hyperNodeValidate = all(
 	listedResources(networktopologyaware.HyperNodeBinPackResources),
 )
 
-// listedResources returns a Validate function for the weights of resources. It rejects a weight for a resource that the
-// argument list does not name, because upstream ignores such a weight.
+// listedResources returns a Validate function for the weights of resources. The parameter list is the name of the
+// argument that lists resources. A weight for any other resource is rejected, because upstream ignores such a weight.
 func listedResources(list string) func(framework.Arguments) error {
 	return func(args framework.Arguments) error {
 		listed, _ := args[list].(string)

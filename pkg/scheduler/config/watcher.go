@@ -37,10 +37,10 @@ func WithSeen(data []byte) WatchOption {
 	return func(w *watch) { w.seen, w.seenGiven = hashOf(data), true }
 }
 
-// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It notices the swap
-// of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content unchanged is
-// no change. If the file cannot be read for a while, because it was deleted or is no regular file, onChange gets an error,
-// once. When the file can be read again, onChange gets its content, even if the content is unchanged.
+// Watch calls onChange with the new content whenever the content of the file changes, until ctx ends. It notices the
+// swap of a ConfigMap mount's symlink, a rename over the file and a write in place. A write that leaves the content
+// unchanged is no change. If the file was deleted or is no regular file for a while, onChange gets an error, once for
+// each reason. When the file can be read again, onChange gets its content, even if the content is unchanged.
 //
 // onChange is called from the goroutine that calls Watch. Watch returns an error only if it cannot begin.
 func Watch(ctx context.Context, path string, onChange func([]byte, error), opts ...WatchOption) error {
@@ -128,8 +128,8 @@ func (w *watch) readFile() time.Duration {
 	return next
 }
 
-// miss reports that the file cannot be read, if it was unreadable for the time missing. It reports again when the
-// reason changes.
+// miss reports that the file cannot be read, once it has been unreadable for as long as the constant missing says. It
+// reports again when the reason changes.
 func (w *watch) miss(err error) {
 	if w.missed.IsZero() {
 		w.missed = time.Now()

@@ -46,7 +46,7 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	switch {
 	case cause != nil:
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, brief.Text(cause.Error()))
-	case kind != binding.BindWaits: // after BindWaits the pod is bound, so the API server has written its condition
+	case kind != binding.BindWaits: // after BindWaits (a wait for the Binding) the API server has written the condition
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, "pre-bind continues")
 	}
 	if changed {
@@ -54,8 +54,9 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	}
 }
 
-// TransactionDone drops the records about pods that the transaction bound or failed. Pods that an Abort left without a
-// result keep their reported conditions until the next leader decides about them.
+// TransactionDone drops the records about pods that the transaction bound or failed. If the transaction was stopped
+// because the lease was lost, some pods have no result. They keep their reported conditions until the next leader
+// decides about them.
 func (o delayObserver) TransactionDone(result binding.Result) {
 	o.Observer.TransactionDone(result)
 	o.reports.delays.forget(result)
@@ -159,7 +160,8 @@ func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool
 	return kind, true
 }
 
-// forget drops the entries in reported of the transaction's bound and failed members.
+// forget removes the members that the transaction has bound or failed from d.reported, the pods on which a delay was
+// reported.
 func (d *delays) forget(r binding.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

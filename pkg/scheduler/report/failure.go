@@ -41,7 +41,7 @@ type Failure struct {
 	// causes are sorted digests of the errors of members that failed themselves. Names and UIDs of pods are removed from
 	// the errors before: it is chance which of a gang's equal pods is placed on a node that refuses it.
 	causes []uint64
-	// lead is the digest of the error that the message contains.
+	// lead is the digest of the one error in causes that Message contains.
 	lead uint64
 	// claims reports whether a member that has claims failed.
 	claims bool
@@ -121,8 +121,8 @@ func newFailure(r binding.Result, failed []binding.Failure) Failure {
 	return f
 }
 
-// markReported returns the notice for each failed member. A member keeps its first message across attempts. pods are
-// the gang's current pods; markReported forgets the messages of all other pods.
+// markReported returns for each failed member the notice, which is the report on its pod. A member keeps its first
+// message across attempts. pods are the gang's current pods; markReported forgets the messages of all other pods.
 func (f *Failure) markReported(failed []binding.Failure, pods map[types.UID]bool) (notices []podNotice) {
 	maps.DeleteFunc(f.reported, func(uid types.UID, _ string) bool { return !pods[uid] })
 	for _, member := range failed {

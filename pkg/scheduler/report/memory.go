@@ -85,8 +85,8 @@ func (m *memory) failedWithClaims() (gangs []api.JobID) {
 	return gangs
 }
 
-// isArriving reports whether the gang's pods are still being created. That is so if its number of tasks changed within
-// statuswriter.Settle, and it has pending tasks or no tasks yet.
+// isArriving reports whether the gang's pods are still being created. That is so if its number of tasks changed a short
+// time ago (statuswriter.Settle), and it has pending tasks or no tasks yet.
 func (m *memory) isArriving(job *api.JobInfo) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -58,8 +58,8 @@ func (r *Reporter) SessionDone(job *api.JobInfo, standing Standing) {
 	}
 }
 
-// withholdVerdict replaces the Unschedulable condition that the session set by the last known Unschedulable condition
-// of the PodGroup.
+// withholdVerdict removes the condition Unschedulable that the session set. The PodGroup then has its last known
+// condition Unschedulable, if there was one.
 func (r *Reporter) withholdVerdict(pg *api.PodGroup) {
 	before, _ := r.outlet.status.LastKnown(pg)
 	removeCondition(&pg.Status, isUnschedulable)

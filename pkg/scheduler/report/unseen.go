@@ -42,8 +42,8 @@ type sighting struct{ since, reported time.Time }
 
 func newUnseen() *unseen { return &unseen{gangs: map[api.JobID]sighting{}} }
 
-// due returns the found gangs that are reported now. young reports whether other found gangs must be reported a moment
-// later.
+// due returns those found gangs that no session has seen for a short time (statuswriter.Settle), so that they are
+// reported now. young reports whether other found gangs appeared later, so that they must be reported a moment later.
 func (u *unseen) due(found map[api.JobID]*unseenGang) (ripe []*unseenGang, young bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

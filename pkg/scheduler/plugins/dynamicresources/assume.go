@@ -36,8 +36,8 @@ type assumedClaim struct {
 	// home is the node of the first pod that held the claim.
 	home    string
 	holders map[types.UID]*holder
-	// round is the number of the session that added the claim to the held claims. begun reports whether a pod that holds the claim
-	// has begun its pre-bind step.
+	// round is the number of the session in which a placed pod first held the claim. begun reports whether a pod that holds the
+	// claim has begun its pre-bind step.
 	round int64
 	begun bool
 
@@ -68,8 +68,8 @@ type writes struct {
 	last *resourceapi.ResourceClaim
 }
 
-// heldByOthers returns the held claim if a pod other than the given pod holds it, or if the given pod is being rolled back.
-// Otherwise it returns nil. The caller holds d.mu.
+// heldByOthers returns the claim's entry in d.held if a pod other than the given pod holds the claim. It also does so while the
+// given pod is being rolled back. Otherwise it returns nil. The caller holds d.mu.
 func (d *devices) heldByOthers(pod types.UID, claim types.UID) *assumedClaim {
 	held := d.held[claim]
 	if held == nil || len(held.holders) == 1 && held.holders[pod] != nil && !held.holders[pod].leaving {
@@ -121,8 +121,8 @@ func (d *devices) assume(pod *v1.Pod, p *plan, round int64) error {
 	return nil
 }
 
-// assumeClaim adds the claim to the held claims, and assumes the allocation in chosen. chosen is nil if the claim is already
-// allocated. revert removes the claim from the held claims. The caller holds d.mu.
+// assumeClaim adds the claim to d.held, the claims that placed pods hold, and assumes the allocation in chosen. chosen is nil if
+// the claim is already allocated. The method revert removes the claim from d.held. The caller holds d.mu.
 func (d *devices) assumeClaim(pod *v1.Pod, claim *resourceapi.ResourceClaim, chosen *resourceapi.AllocationResult, node string) *assumedClaim {
 	held := &assumedClaim{claim: claim, allocation: chosen, home: node, holders: map[types.UID]*holder{}, writes: writes{scheduler: framework.OwnershipMark(pod.Spec.SchedulerName)}}
 	d.held[claim.UID] = held
@@ -151,16 +151,17 @@ func (d *devices) countsParts() bool {
 	return d.catalog.features.ConsumableCapacity || d.catalog.features.PartitionableDevices
 }
 
-// move replaces the assumed allocation of each claim in moves with the result of the function to. A nil result removes the assumed
-// allocation. The caller holds d.mu.
+// move sets the assumed allocation of each claim in moves to the result of the function in the parameter to. A nil result removes
+// the assumed allocation. moves are claims whose devices a plan exchanges for other devices. The caller holds d.mu.
 func (d *devices) move(moves map[*assumedClaim]move, to func(move) *resourceapi.AllocationResult) {
 	for held, m := range moves {
 		d.ledger.assume(held.claim.UID, to(m))
 	}
 }
 
-// takes reports whether the plan's devices are still free and its claims have not changed. The caller holds d.mu. It has removed
-// the assumed allocations of the claims in p.moves from the ledger.
+// takes reports whether the plan is still valid. Its devices must be free. Placed pods must still hold the claims that it shares
+// with them, and no pod may hold its other claims. The caller holds d.mu. It has removed the assumed allocations of the claims in
+// p.moves from d.ledger, so that their devices are free.
 func (d *devices) takes(p *plan) bool {
 	for _, m := range p.moves {
 		if !d.ledger.free(m.to) {
@@ -202,8 +203,8 @@ func (h *assumedClaim) movable(node string, round int64) bool {
 	return true
 }
 
-// movables returns the held claims that may still get other devices on the node, sorted by namespace and name, and their assumed
-// allocations.
+// movables returns the claims on the node that placed pods hold and that may still get other devices (see movable), sorted by
+// namespace and name. It also returns their assumed allocations. round is the number of the session.
 func (d *devices) movables(node string, round int64) (claims []*assumedClaim, have []*resourceapi.AllocationResult) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

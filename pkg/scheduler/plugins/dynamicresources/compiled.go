@@ -80,8 +80,8 @@ func (c *selectorCache) ready(ctx context.Context, selectors []resourceapi.Devic
 	return nil
 }
 
-// compileOne compiles the expression, and caches the error of an invalid expression. At its end, also after a panic, it removes
-// the element of turn and closes done.
+// compileOne compiles the expression, and caches the error of an invalid expression. At its end, also after a panic, it closes
+// done and takes the element out of the channel turn. The next selector can then be compiled.
 func (c *selectorCache) compileOne(expression string, done chan<- struct{}) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -39,8 +39,9 @@ type deviceSupply struct {
 // deviceDemand is the set of devices that claims request from a deviceSupply.
 type deviceDemand struct {
 	units []deviceRequest
-	// simple reports whether a matching is sufficient. Then no claim has constraints, and all suitable devices are plain. No
-	// request has alternatives, a capacity or administrative access, or asks for all devices.
+	// simple reports whether a matching of requested devices with free devices suffices to find an allocation. Then no claim has
+	// constraints, and all suitable devices are plain. No request has alternatives, a capacity or administrative access, or asks
+	// for all devices.
 	simple bool
 }
 

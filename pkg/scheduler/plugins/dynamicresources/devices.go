@@ -45,7 +45,7 @@ type devices struct {
 	// mu guards the fields below. It is not held during a search or a call to the API server.
 	mu sync.Mutex
 	// assumed are the placed pods that hold claims, by the pod's UID. held are the claims that placed pods hold, by the claim's
-	// UID. chosen are, by node name, the held claims whose devices this plugin chose.
+	// UID. chosen are, by the name of the first holder's node, the claims in held whose devices this plugin chose.
 	assumed map[types.UID]*assumedPod
 	held    map[types.UID]*assumedClaim
 	chosen  map[string]map[*assumedClaim]bool
@@ -54,8 +54,8 @@ type devices struct {
 	rounds  int64
 	budgets *budgets
 	ledger  *ledger
-	// freeing has an element for each stranded claim that is being deallocated (see freeStranded). Its capacity limits how many
-	// claims are deallocated at a time.
+	// freeing has an element for each claim that is being deallocated because the nodes of its devices no longer exist (see
+	// freeStranded). Its capacity limits how many claims are deallocated at a time.
 	freeing chan struct{}
 	// changed is closed at the next change of a claim, to notify goroutines that wait for the change. Then a new channel replaces
 	// it.
@@ -164,7 +164,7 @@ func (d *devices) claimShown(object any) {
 }
 
 // claimChanged handles an update of a claim. If the claim was deleted and recreated while the watch was interrupted, the update
-// has the new claim, and the old claim is removed from the ledger.
+// has the new claim, and the old claim is removed from d.ledger, the record of allocated devices.
 func (d *devices) claimChanged(before, now any) {
 	old, _ := before.(*resourceapi.ResourceClaim)
 	if claim, ok := now.(*resourceapi.ResourceClaim); ok && old != nil && old.UID != claim.UID {

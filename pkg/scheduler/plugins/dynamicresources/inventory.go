@@ -26,7 +26,7 @@ type inventory struct {
 	byNode    map[string][]*slice
 	elsewhere []*slice
 	// owned caches, by node name, results for the node's slices in byNode. shared caches results for sets of slices in elsewhere.
-	// The key is a bit set of these slices (see view.places).
+	// Its key is a bit set with one bit for each slice in elsewhere (see view.places).
 	owned  map[string]*part
 	shared map[string]*part
 	// seen caches which slices the nodes that were used in this session reach, by node name. seenBefore is the cache of the
@@ -39,7 +39,8 @@ type inventory struct {
 
 type poolID struct{ driver, name string }
 
-// slice is one version of a ResourceSlice. It never changes, except for the cached selections.
+// slice is one version of a ResourceSlice. It never changes, except that it caches which of its devices suit a request
+// (selections).
 type slice struct {
 	*resourceapi.ResourceSlice
 	pool poolID
@@ -127,7 +128,7 @@ func (n *inventory) update(now []*resourceapi.ResourceSlice) {
 }
 
 // replace replaces the version old of a slice with the version s. old is nil for a new slice. If the same nodes reach both
-// versions, the cached views of nodes stay valid.
+// versions, the caches of the slices that each node reaches (n.seen and n.seenBefore) stay valid.
 func (n *inventory) replace(old, s *slice) {
 	at := slices.Index(n.elsewhere, old)
 	if at < 0 || !sameNodes(old.ResourceSlice, s.ResourceSlice) {

@@ -183,8 +183,8 @@ func sameDevices(l, r *resourceapi.AllocationResult) bool {
 	return l == r || equality.Semantic.DeepEqual(l.Devices, r.Devices) && equality.Semantic.DeepEqual(l.NodeSelector, r.NodeSelector)
 }
 
-// state returns which devices in of are allocated. It ignores the assumed allocations of the held claims in without. The caller
-// may change the result, because it is a copy.
+// state returns which of the devices in the parameter of are allocated. It ignores allocations that are assumed for the claims in
+// the parameter without. The caller may change the result, because it is a copy.
 func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) structured.AllocatedState {
 	assumed, changes := make([]*resourceapi.AllocationResult, len(without)), l.changes
 	for i, held := range without {
@@ -208,11 +208,12 @@ func (l *ledger) state(of []structured.DeviceID, without []*assumedClaim) struct
 	for i, held := range without {
 		l.assume(held.claim.UID, assumed[i])
 	}
-	l.changes = changes // all assumed allocations are restored, so plans remain valid
+	l.changes = changes // the ledger is as before, so the counter must not make plans invalid
 	return state
 }
 
-// free reports whether each device of the allocation is free: no claim uses the device exclusively.
+// free reports whether no claim exclusively uses a device of the allocation. It ignores devices that the allocation shares with
+// other claims, or has only for administrative access.
 func (l *ledger) free(allocation *resourceapi.AllocationResult) bool {
 	for i := range allocation.Devices.Results {
 		result := &allocation.Devices.Results[i]

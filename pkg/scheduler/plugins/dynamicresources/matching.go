@@ -19,8 +19,9 @@ func match(ctx context.Context, units []deviceRequest, devices int) (given []int
 	return given, 0, true
 }
 
-// assign assigns a device to unit i, and reports whether it found one. If other units own all suitable devices, it tries to assign
-// another device to one of these units. For each visited device it sets seen to mark, so that it visits no device twice.
+// assign assigns a device to units[i], a requested device, and reports whether it found one. If other units own all suitable
+// devices, it tries to assign another device to one of these units. For each visited device it sets the entry in seen to mark, so
+// that it visits no device twice.
 func assign(units []deviceRequest, i int, given, owner, seen []int, mark int) bool {
 	for _, device := range units[i].suiting {
 		if owner[device] < 0 {

@@ -27,15 +27,15 @@ type plan struct {
 	// moves are claims of other pods on the node, and other devices for them. The plan exchanges the devices of these claims, so
 	// that it finds devices for the pod's claims.
 	moves map[*assumedClaim]move
-	// of is the value of ledger.changes when the plan was made. It shows later whether any devices were allocated or released
-	// since.
+	// of is the value of the counter ledger.changes when the plan was made. If the counter has changed later, devices were
+	// allocated or released since.
 	of int64
 }
 
 type move struct{ from, to *resourceapi.AllocationResult }
 
-// mostMoved is the maximum number of held claims on a node whose devices a plan may exchange. On a node with more such claims, a
-// plan exchanges no devices.
+// mostMoved is the maximum number of claims of placed pods on a node whose devices a plan may exchange for others. If the node
+// has more claims that may still get other devices, a plan exchanges no devices.
 const mostMoved = 32
 
 // planFor plans devices for the pod's claims on the node. If no plan is possible, it returns a status with the reason.
@@ -83,8 +83,9 @@ func (s *session) open(p *plan, pod *v1.Pod, open []*resourceapi.ResourceClaim, 
 	return nil
 }
 
-// solve searches devices on the node for the claims. Devices of other claims are not available, except the devices of the held
-// claims in without. solve sets p.of to the current value of ledger.changes.
+// solve searches devices on the node for the claims. Devices of other claims are not available, except devices that are assumed
+// for the claims in the parameter without. solve sets p.of to the current value of ledger.changes, which shows later changes of
+// allocations.
 func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*resourceapi.ResourceClaim, without []*assumedClaim) (found, error) {
 	search, err := s.devices.catalog.newSearch(ctx, s.devices.inventory.reach(node), claims)
 	if err != nil {
@@ -97,9 +98,9 @@ func (s *session) solve(ctx context.Context, p *plan, node *v1.Node, claims []*r
 	return search.solve(claims, allocated)
 }
 
-// planTogether plans devices for the new claims in open and, at the same time, for the held claims on the node that may still get
-// other devices. It is called if the free devices do not suffice for the new claims. A held claim may have the only device that
-// suits a new claim, although a free device would suit the held claim, too.
+// planTogether plans devices for the new claims in open. At the same time it plans devices again for claims of pods that were
+// placed on the node in this session. It is called if the free devices do not suffice for the new claims. An earlier claim may
+// have the only device that suits a new claim, although a free device would suit the earlier claim, too.
 func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alone found, open []*resourceapi.ResourceClaim) *api.Status {
 	movable, from := s.devices.movables(node.Name, s.round)
 	if len(movable) == 0 || len(movable) > mostMoved {
@@ -128,7 +129,7 @@ func (s *session) planTogether(ctx context.Context, p *plan, node *v1.Node, alon
 }
 
 // none returns the status for a node that lacks free devices for the claims in open. The status names the claim and the request
-// that at refers to.
+// in the parameter at, the result of the failed search.
 func none(open []*resourceapi.ResourceClaim, at found) *api.Status {
 	claim := open[at.claim]
 	if len(claim.Spec.Devices.Requests) <= at.request {

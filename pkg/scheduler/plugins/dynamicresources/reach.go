@@ -35,7 +35,8 @@ type part struct {
 	// all are all slices of the part. The allocator also needs the slices from which no devices are allocated, to decide whether a
 	// pool is complete.
 	all []*slice
-	// pools are the pools of the slices in sound. named are the pools of all slices of the part.
+	// pools are the pools of the slices in the field sound, from which devices are allocated. named are the pools of all slices
+	// of the part.
 	pools, named map[poolID]bool
 	// ofOneNode reports whether each slice of the part belongs to a single node.
 	ofOneNode bool
@@ -46,7 +47,7 @@ type part struct {
 	suiting map[string][]*slice
 }
 
-// nothing is an empty part, for nodes that reach no slices.
+// nothing is the empty set of slices, for nodes that reach no slices.
 var nothing = newPart(nil)
 
 func newPart(all []*slice) *part {
@@ -59,8 +60,8 @@ func newPart(all []*slice) *part {
 	return p
 }
 
-// sound returns the slices from which devices may be allocated, and the pools of these slices. See the field part.sound for the
-// rules.
+// sound returns the slices from which devices may be allocated, and the pools of these slices. It leaves out slices that are not
+// of the newest generation of their pool, and all slices of a pool with duplicate devices.
 func sound(all []*slice) ([]*slice, map[poolID]bool) {
 	newest := map[poolID]int64{}
 	for _, s := range all {
@@ -91,7 +92,8 @@ func sound(all []*slice) ([]*slice, map[poolID]bool) {
 type view struct {
 	node   *v1.Node
 	places string
-	// own and shared are the parts from which the value in reach was made.
+	// own and shared are the parts (sets of slices) from which the value in reach was made. If one of them is replaced, reach is
+	// made again.
 	own, shared *part
 	reach       *reach
 }
@@ -108,7 +110,7 @@ func (n *inventory) reach(node *v1.Node) *reach {
 	seen.own, seen.shared = own, shared
 	seen.reach = &reach{node: node, own: own, shared: shared}
 	for pool := range own.named {
-		if shared.named[pool] { // newPart checks a pool correctly only if it gets all slices of the pool
+		if shared.named[pool] { // newPart finds the newest generation and duplicates only among all slices of a pool
 			seen.reach = &reach{node: node, own: newPart(slices.Concat(own.all, shared.all)), shared: nothing}
 			break
 		}
@@ -160,8 +162,8 @@ func (n *inventory) sharedPart(places string) *part {
 	return n.shared[places]
 }
 
-// suitingAny returns the slices from which the claims may be allocated. It leaves out a slice of several nodes if no device of the
-// slice suits the claims, because there may be many such slices, and they may be large.
+// suitingAny returns the slices of the part from which devices may be allocated for the claims. It leaves out a slice of several
+// nodes if no device of the slice suits the claims. There may be many such slices, and they may be large.
 func (p *part) suitingAny(ctx context.Context, c *catalog, claims []*resourceapi.ResourceClaim) ([]*slice, error) {
 	if p.ofOneNode {
 		return p.sound, nil

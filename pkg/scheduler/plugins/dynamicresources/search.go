@@ -89,8 +89,8 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	return b
 }
 
-// takeTurn sets b.turn to the namespace that has waited longest according to last. The other namespaces in last.waiting continue
-// to wait.
+// takeTurn sets b.turn to the namespace in last.waiting that has waited longest. The other namespaces continue to wait. last are
+// the budgets of the previous session.
 func (b *budgets) takeTurn(last *budgets) {
 	b.waiting = maps.Clone(last.waiting)
 	for namespace, since := range b.waiting {
@@ -162,7 +162,8 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
-	// A namespace in debt is refused if its debt leaves no time, or leaves its first slow search less than the full time.
+	// A namespace in debt is refused in two cases. The debt leaves it no time, or its first slow search in this session would
+	// have less than the full time limit.
 	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)):
 		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying later", brief.Value(namespace), slowPart)
 	case left <= 0:
@@ -264,7 +265,8 @@ type found struct {
 // solve finds devices for the claims among the devices that are free in the given state. If the free devices do not suffice, the
 // result has no allocations.
 func (s *search) solve(claims []*resourceapi.ResourceClaim, state structured.AllocatedState) (found, error) {
-	// For one device of one pool no matching is needed: the allocator alone is fast, and its choice is deterministic.
+	// If the claims request one device, and the node reaches one pool, no matching of requests with devices is needed. The
+	// allocator alone is fast then, and its choice is deterministic.
 	if s.reach.pools() == 1 && asksForOne(claims) {
 		allocations, err := s.allocate(claims, state)
 		return found{allocations: allocations}, err
@@ -299,8 +301,8 @@ func asksForOne(claims []*resourceapi.ResourceClaim) bool {
 	return exactly != nil && exactly.AllocationMode != resourceapi.DeviceAllocationModeAll && exactly.Count == 1
 }
 
-// guided calls the allocator once for each claim, with only the devices that the matching assigned to the claim. It returns nil if
-// the allocator refuses these devices.
+// guided calls the allocator once for each claim, with only the devices that the matching of requests with devices assigned to
+// the claim. It returns nil if the allocator refuses these devices.
 func (s *search) guided(claims []*resourceapi.ResourceClaim, state structured.AllocatedState, m *deviceSupply, units []deviceRequest, given []int) []resourceapi.AllocationResult {
 	allocations := make([]resourceapi.AllocationResult, 0, len(claims))
 	for i, claim := range claims {

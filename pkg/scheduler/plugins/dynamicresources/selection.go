@@ -41,11 +41,12 @@ func choicesOf(request *resourceapi.DeviceRequest, classes classLister) ([]choic
 	return choices, nil
 }
 
-// selectionKey is a hash of the class and the selectors of a choice. The hash is short: each slice stores such keys, and a tenant
-// may write some 300 kB of selectors into a request.
+// selectionKey is a hash of the class and the selectors of a choice (a request or one of its alternatives). The hash is short:
+// each slice stores such keys, and a tenant may write some 300 kB of selectors into a request.
 type selectionKey [sha256.Size]byte
 
-// key returns the selectionKey of the choice. A byte that no class or selector contains separates the hashed parts.
+// key returns a hash of the class and the selectors of the choice. A byte that no class or selector contains separates the hashed
+// parts.
 func (c *choice) key() selectionKey {
 	parts := []string{string(c.class.UID), c.class.ResourceVersion, c.class.Name}
 	for _, selectors := range [][]resourceapi.DeviceSelector{c.class.Spec.Selectors, c.selectors} {
@@ -59,17 +60,19 @@ func (c *choice) key() selectionKey {
 	return sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 }
 
-// selections caches which devices of a slice suit a choice, for at most mostSelections choices.
+// selections caches which devices of a slice suit a choice (a request or one of its alternatives), for at most mostSelections
+// choices.
 type selections struct {
 	mu   sync.Mutex
 	kept map[selectionKey][]bool
 }
 
-// mostSelections is the maximum number of cached results of a slice, or of a part.
+// mostSelections is the maximum number of choices for which a slice caches its suitable devices. It is also the maximum number of
+// sets of claims for which a part caches its suitable slices.
 const mostSelections = 128
 
-// suiting reports for each device of the slice whether the selectors of the choice and of its class accept the device. If a
-// selector cannot be evaluated, a device counts as accepted: the allocator then reports the error.
+// suiting reports for each device of the slice whether the selectors of the choice and of its device class accept the device. If
+// a selector cannot be evaluated, a device counts as accepted: the allocator then reports the error.
 func (s *slice) suiting(ctx context.Context, compiled *cel.Cache, c *choice, key selectionKey) ([]bool, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -151,14 +151,15 @@ func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// reaches returns the held claim if another pod holds it; nil otherwise. It returns a status with the reason if the node does not
-// reach the devices of the claim, or if the claim is being released.
+// reaches checks whether the node reaches the devices of the claim. The selector matches the nodes that do; nil matches all
+// nodes. If the node does not, or the claim is being released, reaches returns a status with the reason. Otherwise it returns the
+// claim's entry in devices.held if another pod holds the claim; nil if none does.
 func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*assumedClaim, *api.Status) {
 	s.devices.mu.Lock()
 	held := s.devices.heldByOthers(pod.UID, claim.UID)
 	leaves := held != nil && held.allLeave()
-	// Placed pods hold the claim with an allocation that held records. Only nodes that reach its devices fit the claim, even if
-	// informers now show another allocation.
+	// Placed pods hold the claim with the allocation that the entry held records. Only nodes that reach its devices fit the
+	// claim, even if informers now show another allocation.
 	if held != nil {
 		selector = held.selector
 	}

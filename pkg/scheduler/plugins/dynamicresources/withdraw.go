@@ -36,7 +36,7 @@ func (d *devices) withdraw(ctx context.Context, held *assumedClaim, pod types.UI
 		return err
 	}
 	held.last = written
-	held.tried = others && (held.tried || written != nil && held.marked(written)) // rollbacks of other pods withdraw the remaining writes
+	held.tried = others && (held.tried || written != nil && held.marked(written)) // if pods still rely on the writes, their rollbacks withdraw them
 	return nil
 }
 
@@ -65,16 +65,17 @@ func (d *devices) shares(held *assumedClaim, pod types.UID) (reserved, others bo
 	return own != nil && own.tried, others
 }
 
-// withdrawal describes how writes for a claim are undone. Reservations for the pods that leaves selects are removed. If no other
-// pod uses the claim and frees returns true, the claim's allocation, finalizer and SchedulerAnnotation are removed, too.
+// withdrawal describes how writes for a claim are undone. Reservations for the pods that the function leaves selects are removed.
+// If no other pod uses the claim and the function frees returns true, the claim's allocation, finalizer and SchedulerAnnotation
+// are removed, too.
 type withdrawal struct {
 	namespace, name string
 	uid             types.UID
 	scheduler       string
 	leaves          func(resourceapi.ResourceClaimConsumerReference) bool
 	frees           func(*resourceapi.ResourceClaim) bool
-	// of is the resource version that the claim must have. If the claim has another version, it is not changed. If of is empty,
-	// any version is changed.
+	// of is the resource version that the claim must have. If the claim has another version, it is not changed. An empty value
+	// allows any version.
 	of string
 }
 

@@ -112,9 +112,9 @@ const (
 	mostOrdered = 16
 )
 
-// candidatesLocked returns candidates for the claims. It tries several orders of the claims. A claim that finds no volume comes
-// first in the next order. The reason is that an earlier claim may have taken the only volume that suits this claim, although
-// other volumes suit the earlier claim. The caller holds assumptions.mu.
+// candidatesLocked returns the volumes that the claims would get on the node. It tries several orders of the claims. A claim that
+// finds no volume comes first in the next order. The reason is that an earlier claim may have taken the only volume that suits
+// this claim, although other volumes suit the earlier claim. The caller holds assumptions.mu.
 func (s *volumeInventory) candidatesLocked(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	found, why, err := s.candidatesInOrder(pod, claims, node)
 	if len(claims) > mostOrdered {
@@ -134,8 +134,8 @@ func (s *volumeInventory) candidatesLocked(pod types.UID, claims []claimRequest,
 	return found, why, err
 }
 
-// candidatesInOrder returns candidates for the claims in the given order. At the first claim without a candidate it stops. It then
-// returns the candidates found so far, and the reason.
+// candidatesInOrder finds the volumes that the claims would get on the node, one claim after the other. It stops at the first
+// claim that can get no volume. It then returns the volumes found so far, and the reason.
 func (s *volumeInventory) candidatesInOrder(pod types.UID, claims []claimRequest, node *v1.Node) ([]candidate, refusal, error) {
 	taken := newBasket()
 	found := make([]candidate, 0, len(claims))
@@ -149,8 +149,8 @@ func (s *volumeInventory) candidatesInOrder(pod types.UID, claims []claimRequest
 	return found, accepted, nil
 }
 
-// candidateFor returns the candidate for one claim. It records the candidate in taken, so that no other claim of the pod gets the
-// same volume. The caller holds assumptions.mu.
+// candidateFor returns the volume that one claim would get on the node. It records the volume in taken, so that no other claim of
+// the pod gets it. The caller holds assumptions.mu.
 func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *v1.Node, taken claimedVolumes) (candidate, refusal, error) {
 	made := candidate{claim: claim.PersistentVolumeClaim}
 	if held := s.assumptions.heldByOthers(pod, claim.PersistentVolumeClaim); held != nil {
@@ -172,7 +172,7 @@ func (s *volumeInventory) candidateFor(pod types.UID, claim claimRequest, node *
 	return made, why, err
 }
 
-// heldByOthers returns the assumed claim if a pod other than the given pod holds it; nil otherwise.
+// heldByOthers returns the entry of the claim in as.held if a placed pod other than the given pod holds the claim; nil otherwise.
 func (as *assumptions) heldByOthers(pod types.UID, claim *v1.PersistentVolumeClaim) *assumedClaim {
 	held := as.held[nameOf(claim)]
 	if held == nil || held.claim.UID != claim.UID {
@@ -186,8 +186,8 @@ func (as *assumptions) heldByOthers(pod types.UID, claim *v1.PersistentVolumeCla
 	return nil
 }
 
-// heldCandidate returns the volume that is already assumed for the claim, because another pod shares the claim. It returns a
-// refusal if the node does not reach this volume.
+// heldCandidate returns the candidate in made, with the volume that is already assumed for its claim because another pod shares
+// the claim. It returns a refusal if the node does not reach this volume.
 func (s *volumeInventory) heldCandidate(held *assumedClaim, made candidate, claim claimRequest, node *v1.Node) (candidate, refusal, error) {
 	if held.volume == "" {
 		selected := cmp.Or(made.claim.Annotations[volume.AnnSelectedNode], held.node)
@@ -236,8 +236,8 @@ func (s *volumeInventory) mayReach(claim claimRequest, node *v1.Node) (refusal, 
 	return accepted, nil
 }
 
-// provision checks whether a volume can be provisioned for the claim on the node. It records in made and in taken from which
-// storage capacity the volume would be provisioned.
+// provision checks whether a volume can be provisioned on the node for the claim in made. It records in made from which
+// CSIStorageCapacity the volume would be provisioned, and in taken the bytes that the volume would use of it.
 func (s *volumeInventory) provision(made *candidate, node *v1.Node, taken claimedVolumes) (refusal, error) {
 	name := volume.GetPersistentVolumeClaimClass(made.claim)
 	class, err := s.objects.classes.Get(name)

@@ -19,8 +19,9 @@ import (
 )
 
 // uncacheable reports whether the filter results for a task cannot be cached, because placements on other nodes may change them.
-// This is the case if the pod has disks, or if another pod uses one of its ReadWriteOncePod claims. It is also the case if pods on
-// other nodes may use its unbound claims, or the volumes that suit these claims.
+// This is the case if the pod has disks (volumes such as ISCSI that pods on a node cannot freely share), or if another pod uses
+// one of its ReadWriteOncePod claims. It is also the case if pods on other nodes may use its unbound claims, or the volumes that
+// suit these claims.
 func (s *session) uncacheable(task *api.TaskInfo) bool {
 	if hasDisks(task.Pod) {
 		return true
@@ -49,9 +50,10 @@ func (s *volumeInventory) unshared(claim *v1.PersistentVolumeClaim) bool {
 		s.claimed().users[name] <= 1 && len(s.objects.reservedFor(claim)) == 0
 }
 
-// SignVolume implements framework.Signer: it returns a key for the claim of a pod's volume. Unshared claims have equal keys if
-// their specs are equal, and no write of a former leader is left for them. Bound claims that only one pod uses have equal keys if their volumes have equal properties (see
-// boundKey). The key of any other claim is made from the claim's name.
+// SignVolume implements framework.Signer: it returns a key for the claim of a pod's volume. Unbound claims have equal keys if
+// their specs are equal, only the specs decide which volumes they can get (see unshared), and no write of a former leader is
+// left for them. Bound claims that only one pod uses have equal keys if their volumes have equal properties (see boundKey). The
+// key of any other claim is made from the claim's name.
 func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
 	if of.PersistentVolumeClaim != nil {

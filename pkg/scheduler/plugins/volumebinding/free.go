@@ -17,7 +17,7 @@ type freeVolumes struct {
 	reach *nodeSet
 	// list is sorted by preference. A claim takes the first volume in the list that suits the claim.
 	list []freeVolume
-	// best caches the best volume for equal claims. The key is claimRequest.like.
+	// best caches the best volume in list for claims with equal specs. The key is claimRequest.like, which is made from the spec.
 	best map[string]bestVolume
 }
 
@@ -35,8 +35,8 @@ func inOrder(l, r freeVolume) int {
 	return cmp.Or(cmp.Compare(l.size, r.size), cmp.Compare(l.wanted, r.wanted), cmp.Compare(l.nodes, r.nodes), cmp.Compare(l.name, r.name))
 }
 
-// bestVolume is the cached best volume for a claim. The freeVolume is nil if no volume suits the claim. The result is valid as
-// long as the field at equals assumptions.reservations.
+// bestVolume is the cached best volume for a claim. The freeVolume is nil if no volume suits the claim. The field at is the value
+// of the counter assumptions.reservations. The result is valid until a volume is reserved or released, which changes the counter.
 type bestVolume struct {
 	*freeVolume
 	at int64

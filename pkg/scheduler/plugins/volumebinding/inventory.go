@@ -28,7 +28,7 @@ type volumeInventory struct {
 	pending *pendingClaims
 }
 
-// classInventory is the part of a volumeInventory for one storage class.
+// classInventory has the volumes and storage capacities of one storage class that the nodes of a session reach.
 type classInventory struct {
 	// free are, by node name, the lists of volumes without a claim that the node reaches. Volumes that all nodes reach are in
 	// everywhere instead. Both fields are filled when the session first needs the storage class.
@@ -79,7 +79,7 @@ func (s *volumeInventory) addCapacities(c *classInventory, name string) {
 		return
 	}
 	c.tracked = true
-	s.claimed()                                              // counts pending claims now, together with the remaining capacity
+	s.claimed()                                              // counts pending claims now, to compare them with the capacities below
 	all, _ := s.objects.capacities.List(labels.Everything()) // the lister reads from memory and returns no error
 	all = slices.DeleteFunc(all, func(capacity *storagev1.CSIStorageCapacity) bool {
 		return capacity.StorageClassName != name || capacity.NodeTopology == nil

@@ -96,7 +96,8 @@ func (s *session) SignTask(task *api.TaskInfo) framework.CacheScope {
 // PodKeys implements framework.Signer: the plugin's filter results and scores depend on no label or annotation of pods.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// hasNoVolumes reports whether the task's pod has neither claims nor disks. For such a pod, this plugin accepts all nodes.
+// hasNoVolumes reports whether the task's pod has neither claims nor disks (volumes such as ISCSI that pods on a node cannot
+// freely share). For such a pod, this plugin accepts all nodes.
 func hasNoVolumes(task *api.TaskInfo) bool {
 	return len(claimVolumes(task.Pod)) == 0 && !hasDisks(task.Pod)
 }

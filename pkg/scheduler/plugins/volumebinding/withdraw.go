@@ -133,8 +133,8 @@ func (w *writer) reportReleased(pv *v1.PersistentVolume) {
 		klog.KRef(pv.Spec.ClaimRef.Namespace, pv.Spec.ClaimRef.Name))
 }
 
-// write calls the function once, which reads and updates an object. After a conflict, it calls the function again. It returns nil
-// if the object was deleted.
+// write calls the function that is passed as once, which reads and updates an object. After a conflict, it calls the function
+// again. It returns nil if the object was deleted.
 func write(ctx context.Context, once func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
