@@ -226,7 +226,8 @@ func TestAGangThatIsBeingBoundKeepsItsReservation(t *testing.T) {
 	}
 }
 
-// TestWhomReservationsRefuse by the priority of jobs, and by who owns all of their pods that wait.
+// TestWhomReservationsRefuse by the priority of pods, and by who owns all pods of the job that wait. The priority of the
+// job, which its PodGroup's class gives, does not count.
 func TestWhomReservationsRefuse(t *testing.T) {
 	yes := true
 	job := func(uid api.JobID, priority int32, owners ...string) *api.JobInfo {
@@ -252,8 +253,8 @@ func TestWhomReservationsRefuse(t *testing.T) {
 		"no job":                        {nil, ""},
 		"a job":                         {job("ns/c", 0, "Job"), ",a,,b,"},
 		"of the lower priority":         {job("ns/c", 10, "Job"), ",a,,b,"},
-		"of a priority between":         {job("ns/c", 11, "Job"), ",b,"},
-		"of the highest":                {job("ns/c", 21, "Job"), ""},
+		"of a priority between":         {job("ns/c", 11, "Job"), ",a,,b,"},
+		"of the highest":                {job("ns/c", 21, "Job"), ",a,,b,"},
 		"a gang for which nodes are":    {job("ns/a", 0, "Job"), ",b,"},
 		"of a DaemonSet":                {job("ns/c", 0, "DaemonSet", "DaemonSet"), ""},
 		"not all of a DaemonSet":        {job("ns/c", 0, "DaemonSet", "Job"), ",a,,b,"},
