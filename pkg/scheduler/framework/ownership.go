@@ -4,11 +4,9 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,37 +46,45 @@ func IsOwnMark(mark string) bool {
 // any number of objects, and the first session starts only after VisitAll has visited all of them.
 const visitsAtOnce = 16
 
-// VisitAll lists the objects of a kind page by page, each page within the timeout, and visits each object. It calls visit
-// from several goroutines, and an error of visit does not stop it. Recoverers use it to read from the API server, because
-// informers may not show a former leader's last writes yet.
-func VisitAll[T any](ctx context.Context, kind string, timeout time.Duration, list pager.ListPageFunc, visit func(*T) error) error {
-	var (
-		mu     sync.Mutex
-		errs   []error
-		visits errgroup.Group
-	)
+// VisitAll lists the objects of a kind and calls visit for each, from several goroutines. An error means that the objects
+// could not be listed. Recoverers use it to read from the API server, because informers may not show a former leader's
+// last writes yet.
+func VisitAll[T any](ctx context.Context, kind string, list pager.ListPageFunc, visit func(*T)) error {
+	var visits errgroup.Group
 	visits.SetLimit(visitsAtOnce)
+	err := eachListed(ctx, list, func(item *T) {
+		visits.Go(func() error {
+			visit(item)
+			return nil
+		})
+	})
+	_ = visits.Wait() // the functions return no errors
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", kind, err)
+	}
+	return nil
+}
+
+const (
+	// pageSize is small because one object can have 1.5 MB.
+	pageSize = 100
+	// pageTimeout is the time limit of reading one page.
+	pageTimeout = 15 * time.Second
+)
+
+// eachListed lists objects page by page, each page within pageTimeout, and calls visit for each object.
+func eachListed[T any](ctx context.Context, list pager.ListPageFunc, visit func(*T)) error {
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
+		ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 		defer cancel()
 		return list(ctx, options)
 	})
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+	// Without pages, a list could be too large for the time limit and for the scheduler's memory.
+	pages.PageSize, pages.PageBufferSize, pages.FullListIfExpired = pageSize, 1, false
+	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if item, ok := any(object).(*T); ok {
-			visits.Go(func() error {
-				if err := visit(item); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					errs = append(errs, err)
-				}
-				return nil
-			})
+			visit(item)
 		}
 		return nil
 	})
-	_ = visits.Wait() // errs has all errors, not only the first
-	if err != nil {
-		err = fmt.Errorf("listing %s: %w", kind, err)
-	}
-	return errors.Join(append(errs, err)...)
 }

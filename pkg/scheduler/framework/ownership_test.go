@@ -5,12 +5,14 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -22,39 +24,38 @@ func TestVisitAllVisitsSeveralObjectsAtOnce(t *testing.T) {
 		claims := &v1.PersistentVolumeClaimList{Items: make([]v1.PersistentVolumeClaim, rounds*visitsAtOnce)}
 		list := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return claims, nil }
 		began := time.Now()
-		err := VisitAll(t.Context(), "claims", time.Minute, list, func(*v1.PersistentVolumeClaim) error {
-			time.Sleep(time.Second)
-			return nil
-		})
+		err := VisitAll(t.Context(), "claims", list, func(*v1.PersistentVolumeClaim) { time.Sleep(time.Second) })
 		if took := time.Since(began); err != nil || took != rounds*time.Second {
 			t.Errorf("visiting took %v (error %v), want %d rounds of 1 s", took, err, rounds)
 		}
 	})
 }
 
-// TestVisitAllContinuesAfterErrors: one object that cannot be recovered must not keep the others from it, and no error is lost.
-func TestVisitAllContinuesAfterErrors(t *testing.T) {
-	claims := &v1.PersistentVolumeClaimList{}
-	failures := map[string]error{}
-	for i := range 3 * visitsAtOnce {
-		name := fmt.Sprint("c", i)
-		claims.Items = append(claims.Items, v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}})
-		if i%2 == 0 {
-			failures[name] = errors.New(name)
+// TestVisitAllReadsPages: an object can have 1.5 MB, so no list may be of all objects, not even after a page has expired.
+func TestVisitAllReadsPages(t *testing.T) {
+	var expired error
+	var limits []int64
+	list := func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		limits = append(limits, options.Limit)
+		page := &v1.PersistentVolumeClaimList{Items: make([]v1.PersistentVolumeClaim, 2)}
+		if options.Continue != "" {
+			return page, expired
 		}
+		page.Continue = "more"
+		return page, nil
 	}
-	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return claims, nil }
-	visited := make(chan string, len(claims.Items))
-	err := VisitAll(t.Context(), "claims", time.Minute, list, func(claim *v1.PersistentVolumeClaim) error {
-		visited <- claim.Name
-		return failures[claim.Name]
-	})
-	if len(visited) != len(claims.Items) {
-		t.Errorf("visited %d of %d claims", len(visited), len(claims.Items))
-	}
-	for name, failure := range failures {
-		if !errors.Is(err, failure) {
-			t.Errorf("the error of claim %s is lost", name)
+	for _, expired = range []error{nil, apierrors.NewResourceExpired("too late")} {
+		limits = nil
+		var visited atomic.Int64
+		err := VisitAll(t.Context(), "claims", list, func(*v1.PersistentVolumeClaim) { visited.Add(1) })
+		if !errors.Is(err, expired) {
+			t.Errorf("got error %v, want %v", err, expired)
+		}
+		if want := int64(4); expired == nil && visited.Load() != want {
+			t.Errorf("visited %d claims, want %d", visited.Load(), want)
+		}
+		if diff := cmp.Diff([]int64{pageSize, pageSize}, limits); diff != "" {
+			t.Errorf("limits (-want +got):\n%s", diff)
 		}
 	}
 }

@@ -42,6 +42,9 @@ type world struct {
 	// tasks are those that were placed.
 	tasks map[string]*api.TaskInfo
 
+	// woken counts the sessions that the plugin requested.
+	woken atomic.Int64
+
 	writes  sync.Mutex
 	version int
 
@@ -77,6 +80,7 @@ func runWith(t *testing.T, args framework.Arguments, objects []runtime.Object, a
 		w.factory.Start(ctx.Done())
 		synctest.Wait()
 		defer func() {
+			w.plugin.Close()
 			end()
 			w.factory.Shutdown()
 		}()
@@ -87,7 +91,7 @@ func runWith(t *testing.T, args framework.Arguments, objects []runtime.Object, a
 
 func (w *world) build(spec framework.PluginSpec, args framework.Arguments) *plugin {
 	w.t.Helper()
-	made, err := spec.New(args, handle{kube: w.kube, factory: w.factory})
+	made, err := spec.New(args, handle{kube: w.kube, factory: w.factory, woken: &w.woken})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -112,8 +116,10 @@ type handle struct {
 	framework.Handle
 	kube    kubernetes.Interface
 	factory informers.SharedInformerFactory
+	woken   *atomic.Int64
 }
 
+func (h handle) Wake()                                                       { h.woken.Add(1) }
 func (h handle) KubeClient() kubernetes.Interface                            { return h.kube }
 func (h handle) InformerFactory() informers.SharedInformerFactory            { return h.factory }
 func (h handle) StartInformers(informers ...cache.SharedIndexInformer) error { return nil }

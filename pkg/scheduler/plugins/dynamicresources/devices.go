@@ -39,6 +39,8 @@ type devices struct {
 	// synced has one function for each informer. The function reports whether the informer's initial list has been processed.
 	synced []cache.InformerSynced
 	ready  atomic.Bool
+	// unrecovered are the claims for which a former leader's writes could not be withdrawn yet.
+	unrecovered *framework.Unrecovered
 
 	// mu guards the fields below. It is not held during a search or a call to the API server.
 	mu sync.Mutex
@@ -133,6 +135,7 @@ func newDevices(h framework.Handle) (*devices, []cache.SharedIndexInformer, erro
 		freeing:   make(chan struct{}, mostFreed),
 		changed:   make(chan struct{}),
 	}
+	d.unrecovered = framework.NewUnrecovered(Name, recovery{d}, h.Wake)
 	claims := resources.ResourceClaims().Informer()
 	registration, err := claims.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: d.claimShown, UpdateFunc: d.claimChanged, DeleteFunc: d.claimGone,

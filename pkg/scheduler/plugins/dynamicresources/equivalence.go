@@ -26,9 +26,12 @@ func (s *session) uncacheable(task *api.TaskInfo) bool {
 	return false
 }
 
-// unshared reports whether the claim was generated for its pod, and is neither allocated nor reserved nor held by a placed pod.
-// Then only the claim's spec decides which nodes fit the claim.
+// unshared reports whether the claim was generated for its pod, is neither allocated nor reserved nor held by a placed pod, and has
+// no write of a former leader. Then only the claim's spec decides which nodes fit the claim.
 func (s *session) unshared(claim *podClaim) bool {
+	if s.devices.unrecovered.Check(nameOf(claim.ResourceClaim)) != nil {
+		return false
+	}
 	s.devices.mu.Lock()
 	defer s.devices.mu.Unlock()
 	return claim.own && claim.Status.Allocation == nil && len(claim.Status.ReservedFor) == 0 && s.devices.held[claim.UID] == nil

@@ -64,6 +64,7 @@ func Spec() framework.PluginSpec {
 			if err != nil {
 				return nil, err
 			}
+			devices.unrecovered.Join()
 			return &plugin{settings: settings, devices: devices}, nil
 		},
 		TakesOver:   []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.DynamicResourceAllocationEnable, Value: false}},
@@ -84,6 +85,7 @@ var (
 	_ framework.Signer          = (*session)(nil)
 	_ framework.PreBindOptioner = (*plugin)(nil)
 	_ framework.Recoverer       = (*plugin)(nil)
+	_ framework.Closer          = (*plugin)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -125,3 +127,6 @@ func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
 // Recover implements framework.Recoverer: it withdraws a former leader's writes for pods that were not bound.
 func (p *plugin) Recover(ctx context.Context) error { return p.devices.recover(ctx) }
+
+// Close implements framework.Closer: the last instance ends the retries of withdrawing a former leader's writes.
+func (p *plugin) Close() { p.devices.unrecovered.Leave() }

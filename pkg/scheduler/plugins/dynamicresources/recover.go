@@ -6,96 +6,125 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
+	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
 // recover withdraws the writes of a former leader for pods that the leader did not bind. It removes the reservations of claims for
 // this scheduler's pods without a node. Then it removes allocations that no pod uses, if SchedulerAnnotation names this scheduler.
+// An error means that claims cannot be read. Writes that cannot be withdrawn yet are retried in the background, and the pods of their
+// claims wait.
 func (d *devices) recover(ctx context.Context) error {
 	if err := d.waitUntilReady(ctx); err != nil {
 		return err
 	}
-	r := recovery{devices: d, pods: map[string]map[types.UID]bool{}}
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return d.kube.ResourceV1().ResourceClaims(metav1.NamespaceAll).List(ctx, options)
 	}
-	return framework.VisitAll(ctx, "claims", callTimeout, list, func(claim *resourceapi.ResourceClaim) error {
-		if err := r.claim(ctx, claim); err != nil {
-			return fmt.Errorf("claim %s: %w", klog.KObj(claim), err)
-		}
-		return nil
+	return d.unrecovered.Recover(func(pass *framework.RecoveryPass) error {
+		return framework.VisitAll(ctx, "claims", list, func(claim *resourceapi.ResourceClaim) {
+			if !mayBeLeft(claim) {
+				return
+			}
+			pass.Visit(ctx, framework.Leftover{Claim: nameOf(claim)}, func(ctx context.Context, pending sets.Set[string]) error {
+				return recovery{d}.withdraw(ctx, claim, pending)
+			})
+		})
 	})
 }
 
-type recovery struct {
-	devices *devices
-	// pods caches, by namespace, this scheduler's pods without a node. mu guards pods.
-	mu   sync.Mutex
-	pods map[string]map[types.UID]bool
+// recovered returns an error if a former leader's writes for the claim are not withdrawn yet.
+func (d *devices) recovered(claim *resourceapi.ResourceClaim) error {
+	if err := d.unrecovered.Check(nameOf(claim)); err != nil {
+		return fmt.Errorf("claim %s: %w", brief.Value(claim.Name), err)
+	}
+	return nil
 }
 
-// claim withdraws a former leader's writes for the claim. It also removes the finalizer of an unallocated claim, which a
-// withdrawal that ended early may have left.
-func (r *recovery) claim(ctx context.Context, claim *resourceapi.ResourceClaim) error {
-	mark := claim.Annotations[SchedulerAnnotation]
-	ours := framework.IsOwnMark(mark)
-	unused := ours && len(claim.Status.ReservedFor) == 0 && (claim.Status.Allocation != nil || slices.Contains(claim.Finalizers, resourceapi.Finalizer))
-	if !unused && (len(claim.Status.ReservedFor) == 0 || !ours && framework.SharesName()) {
-		return nil
-	}
-	pending, err := r.pending(ctx, claim.Namespace)
-	if err != nil {
-		return err
-	}
-	leaves := func(user resourceapi.ResourceClaimConsumerReference) bool {
-		return user.APIGroup == "" && user.Resource == "pods" && pending[user.UID]
-	}
-	if !unused && !slices.ContainsFunc(claim.Status.ReservedFor, leaves) {
-		return nil
-	}
-	klog.InfoS("Withdrawing a former leader's reservation of a claim, the pod was not bound", "claim", klog.KObj(claim))
-	_, err = r.devices.writeWithdrawal(ctx, withdrawal{
-		namespace: claim.Namespace, name: claim.Name, uid: claim.UID, scheduler: mark, leaves: leaves,
-		frees: func(live *resourceapi.ResourceClaim) bool {
-			return ours && live.Annotations[SchedulerAnnotation] == mark
-		},
-	})
-	return err
+func nameOf(claim *resourceapi.ResourceClaim) types.NamespacedName {
+	return types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// pending returns the UIDs of this scheduler's pods in the namespace that have no node. It reads the pods from the API server.
-func (r *recovery) pending(ctx context.Context, namespace string) (map[types.UID]bool, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if known := r.pods[namespace]; known != nil {
-		return known, nil
+// mayBeLeft reports whether a former leader may have written the claim for a pod that it did not bind.
+func mayBeLeft(claim *resourceapi.ResourceClaim) bool {
+	if len(claim.Status.ReservedFor) == 0 {
+		return isUnused(claim)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	list, err := r.devices.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: withoutNode.String()})
-	if err != nil {
-		return nil, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
-	}
-	found := map[types.UID]bool{}
-	for i := range list.Items {
-		pod := &list.Items[i]
-		if pod.Spec.NodeName == "" && !podutil.IsPodTerminal(pod) && slices.Contains(framework.OwnNames(), pod.Spec.SchedulerName) {
-			found[pod.UID] = true
-		}
-	}
-	r.pods[namespace] = found
-	return found, nil
+	return framework.IsOwnMark(claim.Annotations[SchedulerAnnotation]) || !framework.SharesName()
 }
+
+// isUnused reports whether this scheduler has allocated a claim that is not reserved. The finalizer of an unallocated claim counts,
+// too: a withdrawal that ended early may have left it.
+func isUnused(claim *resourceapi.ResourceClaim) bool {
+	return framework.IsOwnMark(claim.Annotations[SchedulerAnnotation]) && len(claim.Status.ReservedFor) == 0 &&
+		(claim.Status.Allocation != nil || slices.Contains(claim.Finalizers, resourceapi.Finalizer))
+}
+
+// recovery implements framework.Withdrawer. The keys of pods are the UIDs of this scheduler's pods without a node.
+type recovery struct{ devices *devices }
 
 // withoutNode selects pods without a node. The API server might take too long to list all pods of a namespace.
 var withoutNode = fields.OneTermEqualSelector("spec.nodeName", "")
+
+// ListPods implements framework.Withdrawer.
+func (r recovery) ListPods(ctx context.Context, namespace string, options metav1.ListOptions) (*v1.PodList, error) {
+	options.FieldSelector = withoutNode.String()
+	return r.devices.kube.CoreV1().Pods(namespace).List(ctx, options)
+}
+
+// PodKeys implements framework.Withdrawer.
+func (r recovery) PodKeys(pod *v1.Pod) []string {
+	if pod.Spec.NodeName == "" && !podutil.IsPodTerminal(pod) && slices.Contains(framework.OwnNames(), pod.Spec.SchedulerName) {
+		return []string{string(pod.UID)}
+	}
+	return nil
+}
+
+// WithdrawAgain implements framework.Withdrawer.
+func (r recovery) WithdrawAgain(ctx context.Context, of framework.Leftover, pending sets.Set[string]) error {
+	read, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	claim, err := r.devices.kube.ResourceV1().ResourceClaims(of.Claim.Namespace).Get(read, of.Claim.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case !mayBeLeft(claim):
+		return nil
+	}
+	return r.withdraw(ctx, claim, pending)
+}
+
+// withdraw withdraws a former leader's writes for the claim.
+func (r recovery) withdraw(ctx context.Context, claim *resourceapi.ResourceClaim, pending sets.Set[string]) error {
+	leaves := func(user resourceapi.ResourceClaimConsumerReference) bool {
+		return user.APIGroup == "" && user.Resource == "pods" && pending.Has(string(user.UID))
+	}
+	if !isUnused(claim) && !slices.ContainsFunc(claim.Status.ReservedFor, leaves) {
+		return nil
+	}
+	mark := claim.Annotations[SchedulerAnnotation]
+	_, err := r.devices.writeWithdrawal(ctx, withdrawal{
+		namespace: claim.Namespace, name: claim.Name, uid: claim.UID, scheduler: mark, leaves: leaves,
+		frees: func(live *resourceapi.ResourceClaim) bool {
+			return framework.IsOwnMark(mark) && live.Annotations[SchedulerAnnotation] == mark
+		},
+	})
+	if err == nil {
+		klog.InfoS("Withdrew a former leader's reservation of a claim, the pod was not bound", "claim", klog.KObj(claim))
+	}
+	return err
+}

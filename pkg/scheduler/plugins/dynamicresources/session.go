@@ -132,6 +132,9 @@ func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 	}
 	state := &taskState{claims: claims, selectors: make([]*nodeaffinity.NodeSelector, len(claims))}
 	for i, claim := range claims {
+		if err := d.recovered(claim.ResourceClaim); err != nil {
+			return nil, err
+		}
 		if err := d.room(pod.UID, claim.ResourceClaim); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,6 +53,8 @@ type world struct {
 
 	writes  sync.Mutex
 	version int
+	// woken counts the sessions that the plugin requested.
+	woken atomic.Int64
 	// gate holds back what informers are told of volumes; nil holds back nothing.
 	gate chan struct{}
 }
@@ -75,6 +78,7 @@ func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act f
 		factory.Start(ctx.Done())
 		synctest.Wait()
 		defer func() {
+			w.plugin.Close()
 			end()
 			factory.Shutdown()
 		}()
@@ -85,7 +89,7 @@ func run(t *testing.T, args framework.Arguments, objects []runtime.Object, act f
 
 func (w *world) build(spec framework.PluginSpec, args framework.Arguments, factory informers.SharedInformerFactory) *plugin {
 	w.t.Helper()
-	made, err := spec.New(args, handle{kube: w.kube, factory: factory, events: w.events})
+	made, err := spec.New(args, handle{kube: w.kube, factory: factory, events: w.events, woken: &w.woken})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -111,8 +115,10 @@ type handle struct {
 	kube    kubernetes.Interface
 	factory informers.SharedInformerFactory
 	events  *schedtest.Events
+	woken   *atomic.Int64
 }
 
+func (h handle) Wake()                                                       { h.woken.Add(1) }
 func (h handle) KubeClient() kubernetes.Interface                            { return h.kube }
 func (h handle) EventRecorder() record.EventRecorder                         { return h.events }
 func (h handle) InformerFactory() informers.SharedInformerFactory            { return h.factory }

@@ -50,7 +50,7 @@ func (s *volumeInventory) unshared(claim *v1.PersistentVolumeClaim) bool {
 }
 
 // SignVolume implements framework.Signer: it returns a key for the claim of a pod's volume. Unshared claims have equal keys if
-// their specs are equal. Bound claims that only one pod uses have equal keys if their volumes have equal properties (see
+// their specs are equal, and no write of a former leader is left for them. Bound claims that only one pod uses have equal keys if their volumes have equal properties (see
 // boundKey). The key of any other claim is made from the claim's name.
 func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	name := types.NamespacedName{Namespace: pod.Namespace}
@@ -72,7 +72,7 @@ func (s *session) SignVolume(pod *v1.Pod, of *v1.Volume) string {
 	s.volumes.assumptions.mu.Lock()
 	lone := s.stock.unshared(claim)
 	s.volumes.assumptions.mu.Unlock()
-	if !lone {
+	if !lone || s.volumes.unrecovered.Check(name) != nil {
 		return "named " + name.Name
 	}
 	return "like " + claimSignature(claim)

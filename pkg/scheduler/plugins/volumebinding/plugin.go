@@ -43,6 +43,7 @@ func Spec() framework.PluginSpec {
 			if err != nil {
 				return nil, err
 			}
+			volumes.unrecovered.Join()
 			return &plugin{settings: settings, volumes: volumes}, nil
 		},
 		TakesOver:   []framework.Switch{{Plugin: predicates.PluginName, Argument: predicates.VolumeBindingEnable, Value: false}},
@@ -63,6 +64,7 @@ var (
 	_ framework.Signer          = (*session)(nil)
 	_ framework.PreBindOptioner = (*plugin)(nil)
 	_ framework.Recoverer       = (*plugin)(nil)
+	_ framework.Closer          = (*plugin)(nil)
 )
 
 // Name implements framework.Plugin.
@@ -118,3 +120,6 @@ func (p *plugin) scores() bool {
 
 // Recover implements framework.Recoverer: it withdraws a former leader's writes for pods that were not bound.
 func (p *plugin) Recover(ctx context.Context) error { return p.volumes.recover(ctx) }
+
+// Close implements framework.Closer: the last instance ends the retries of withdrawing a former leader's writes.
+func (p *plugin) Close() { p.volumes.unrecovered.Leave() }

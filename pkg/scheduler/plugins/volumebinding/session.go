@@ -120,6 +120,9 @@ func (s *session) stateOf(task *api.TaskInfo) (*taskState, error) {
 		return state, nil
 	}
 	state, err := s.volumes.objects.readClaims(task.Pod)
+	if err == nil {
+		err = s.volumes.recovered(state.late)
+	}
 	if err != nil {
 		return nil, err
 	}

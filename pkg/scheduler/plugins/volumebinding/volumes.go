@@ -24,6 +24,8 @@ type volumes struct {
 	objects     objects
 	assumptions assumptions
 	writer      writer
+	// unrecovered are the claims for which a former leader's writes could not be withdrawn yet.
+	unrecovered *framework.Unrecovered
 }
 
 // assumptions records which claims placed pods hold, and which volumes and storage capacities are assumed for these claims.
@@ -94,6 +96,7 @@ func newVolumes(h framework.Handle) (*volumes, []cache.SharedIndexInformer, erro
 			drawn: map[types.NamespacedName]int64{},
 		},
 	}
+	v.unrecovered = framework.NewUnrecovered(Name, recovery{&v.writer}, h.Wake)
 	if err := v.assumptions.watch(core); err != nil {
 		return nil, nil, fmt.Errorf("watching claims and volumes: %w", err)
 	}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+)
+
+// The first session waits for the first pass, and a reload of the configuration waits for at most a minute in all. So
+// the first pass takes little time, also for one namespace, whatever tenants do. A retry has more time, because it delays
+// only other retries.
+const (
+	firstPass            = 20 * time.Second
+	firstPassOfNamespace = 10 * time.Second
+	retryOfNamespace     = 2 * time.Minute
+)
+
+// RecoveryPass is one attempt to withdraw all writes of a former leader. It reads the pods of each namespace once.
+type RecoveryPass struct {
+	unrecovered *Unrecovered
+	// reasons is the map of unrecovered when the pass began. unrecovered.mu guards it.
+	reasons map[types.NamespacedName]map[string]error
+	// end is the end of the time for all objects. perNamespace is the time for the objects of a namespace.
+	end          time.Time
+	perNamespace time.Duration
+
+	mu         sync.Mutex
+	namespaces map[string]*namespacePass
+}
+
+// namespacePass is the part of a pass in one namespace. pods and err are set when listed is closed.
+type namespacePass struct {
+	end    time.Time
+	listed chan struct{}
+	pods   sets.Set[string]
+	err    error
+}
+
+func (u *Unrecovered) newPass(all, perNamespace time.Duration) *RecoveryPass {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return &RecoveryPass{
+		unrecovered: u, reasons: u.reasons, end: time.Now().Add(all), perNamespace: perNamespace, namespaces: map[string]*namespacePass{},
+	}
+}
+
+// Visit calls withdraw for the object, with the keys of the pods in its namespace (Withdrawer.PodKeys). It records an
+// error of withdraw, or that the pods could not be listed. If the time of the namespace or of the pass has passed, it
+// records that without a call.
+func (p *RecoveryPass) Visit(ctx context.Context, of Leftover, withdraw func(ctx context.Context, pods sets.Set[string]) error) {
+	namespace, isFirst := p.in(of.Claim.Namespace)
+	ctx, cancel := context.WithDeadline(ctx, namespace.end)
+	defer cancel()
+	if isFirst {
+		namespace.pods, namespace.err = p.unrecovered.listPods(ctx, of.Claim.Namespace)
+		close(namespace.listed)
+	}
+	<-namespace.listed // which the namespace's time bounds
+	err := namespace.err
+	switch {
+	case err != nil:
+	case ctx.Err() != nil:
+		err = errNoTime
+	default:
+		err = withdraw(ctx, namespace.pods)
+	}
+	p.record(of, err)
+}
+
+// in returns the part of the pass in the namespace. isFirst reports whether this is the first call for the namespace.
+func (p *RecoveryPass) in(name string) (namespace *namespacePass, isFirst bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	namespace = p.namespaces[name]
+	if namespace != nil {
+		return namespace, false
+	}
+	namespace = &namespacePass{end: time.Now().Add(p.perNamespace), listed: make(chan struct{})}
+	if p.end.Before(namespace.end) {
+		namespace.end = p.end
+	}
+	p.namespaces[name] = namespace
+	return namespace, true
+}
+
+// record records the result of a visit: an error, or that nothing is left to withdraw.
+func (p *RecoveryPass) record(of Leftover, err error) {
+	u := p.unrecovered
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	reasons := p.reasons[of.Claim]
+	former := reasons[of.Volume]
+	switch {
+	case err == nil && former == nil:
+	case err == nil:
+		if delete(reasons, of.Volume); len(reasons) == 0 {
+			delete(p.reasons, of.Claim)
+		}
+		klog.InfoS("A claim has no more writes of a former leader, its pods can be placed", "plugin", u.plugin, "claim", of.Claim, "volume", of.Volume)
+		u.wake()
+	case former != nil && errors.Is(err, errNoTime): // the former error says more
+	case reasons == nil:
+		p.reasons[of.Claim] = map[string]error{of.Volume: err}
+	default:
+		reasons[of.Volume] = err
+	}
+}
+
+// listPods returns the keys of the pods in the namespace.
+func (u *Unrecovered) listPods(ctx context.Context, namespace string) (sets.Set[string], error) {
+	if ctx.Err() != nil {
+		return nil, errNoTime
+	}
+	keys := sets.Set[string]{}
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return u.withdrawer.ListPods(ctx, namespace, options)
+	}
+	err := eachListed(ctx, list, func(pod *v1.Pod) { keys.Insert(u.withdrawer.PodKeys(pod)...) })
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of namespace %s: %w", namespace, err)
+	}
+	return keys, nil
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dynamicresources
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// serve makes the tests' scheduler name the process's own.
+func serve(t *testing.T) {
+	former := options.ServerOpts
+	t.Cleanup(func() { options.ServerOpts = former })
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
+}
+
+// left is a claim that a former leader allocated.
+func left(claim *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	claim.Finalizers = []string{resourceapi.Finalizer}
+	claim.Annotations = map[string]string{SchedulerAnnotation: schedtest.SchedulerName}
+	claim.Status.Allocation = allocationOf("n", "gpu-0")
+	return claim
+}
+
+// failing has calls fail while the returned value is true.
+func (w *world) failing(verb, resource string, err error) *atomic.Bool {
+	fails := &atomic.Bool{}
+	fails.Store(true)
+	w.kube.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return fails.Load(), nil, err })
+	return fails
+}
+
+// mustRecover fails unless sessions may open soon.
+func (w *world) mustRecover() {
+	w.t.Helper()
+	began := time.Now()
+	if err := w.plugin.Recover(w.t.Context()); err != nil {
+		w.t.Fatalf("no session opens: %v", err)
+	}
+	if took := time.Since(began); took > 40*time.Second {
+		w.t.Errorf("recovering took %v", took)
+	}
+}
+
+// TestAnUnrecoveredClaimHoldsBackOnlyItsPods: sessions open whatever keeps a claim from being recovered, and the claim's pods are placed
+// once it has been.
+func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
+	serve(t)
+	conflict := apierrors.NewConflict(resourceapi.Resource("resourceclaims"), "c", errors.New("the tenant patched it"))
+	denied := apierrors.NewForbidden(resourceapi.Resource("resourceclaims"), "c", errors.New("policy says no "+strings.Repeat("x", 5000)))
+	cases := map[string]struct {
+		verb, resource string
+		err            error
+		want           string
+	}{
+		"a tenant patches it": {verb: "update", resource: "resourceclaims", err: conflict,
+			want: `claim "c": the write of a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: Operation cannot be fulfilled on resourceclaims.resource.k8s.io "c": the tenant patched it`},
+		"a policy refuses it":       {verb: "update", resource: "resourceclaims", err: denied},
+		"its pods cannot be listed": {verb: "list", resource: "pods", err: errors.New("the list is too large")},
+		"it cannot be read":         {verb: "get", resource: "resourceclaims", err: errors.New("the API server is away")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one())), schedtest.DeviceClaim("d", one())), func(w *world) {
+				fails := w.failing(tc.verb, tc.resource, tc.err)
+				w.mustRecover()
+				w.open()
+				own := member("p", "c")
+				refused := w.fits(own, "n")
+				if !strings.Contains(refused, "former scheduler leader") || len(refused) > 1024 || tc.want != "" && refused != tc.want {
+					t.Errorf("its pod is told %q, want %q", refused, tc.want)
+				}
+				if refused := w.fits(member("q", "d"), "n"); refused != "" {
+					t.Errorf("a pod of another claim is refused: %s", refused)
+				}
+				time.Sleep(10 * time.Minute)
+				w.open()
+				if w.fits(own, "n") == "" {
+					t.Error("its pod is placed before it is recovered")
+				}
+				fails.Store(false)
+				w.woken.Store(0)
+				time.Sleep(2 * time.Minute)
+				if w.woken.Load() == 0 {
+					t.Error("no session is requested for the pods that waited")
+				}
+				w.untouched("c")
+				w.open()
+				w.mustPlace(own, "n")
+			})
+		})
+	}
+}
+
+// TestAnUnrecoveredClaimSharesNoResult: results of equal claims are shared, and one of them is refused.
+func TestAnUnrecoveredClaimSharesNoResult(t *testing.T) {
+	serve(t)
+	p, q := member("p", "made t"), member("q", "made t")
+	c := left(made(p, "t", one()))
+	c.Status.Allocation = nil // only its finalizer is left
+	run(t, append(gpus("n"), c, made(q, "t", one())), func(w *world) {
+		w.failing("update", "resourceclaims", errors.New("refused"))
+		w.mustRecover()
+		w.open()
+		if key := w.session.SignClaim(p.Pod, &p.Pod.Spec.ResourceClaims[0]); key != "named p-t" {
+			t.Errorf("its key is %q", key)
+		}
+		if key := w.session.SignClaim(q.Pod, &q.Pod.Spec.ResourceClaims[0]); !strings.HasPrefix(key, "like ") {
+			t.Errorf("the other claim's key is %q", key)
+		}
+	})
+}
+
+// TestALeftClaimIsReadAgain: what happened to it since the last attempt counts.
+func TestALeftClaimIsReadAgain(t *testing.T) {
+	serve(t)
+	remove := func(w *world) {
+		if err := w.kube.ResourceV1().ResourceClaims(schedtest.Namespace).Delete(w.t.Context(), "c", metav1.DeleteOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	cases := map[string]struct {
+		meanwhile func(w *world)
+		want      string
+		writes    bool
+	}{
+		"it is deleted": {meanwhile: remove, want: `claim "c" does not exist`},
+		"its mark is removed": {meanwhile: func(w *world) {
+			w.change("c", func(c *resourceapi.ResourceClaim) { delete(c.Annotations, SchedulerAnnotation) })
+		}},
+		"a bound pod uses it": {meanwhile: func(w *world) {
+			w.change("c", func(c *resourceapi.ResourceClaim) {
+				c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "x", UID: "x"}}
+			})
+		}},
+		"nothing": {meanwhile: func(*world) {}, writes: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *world) {
+				fails := w.failing("update", "resourceclaims", errors.New("refused"))
+				w.mustRecover()
+				fails.Store(false)
+				tc.meanwhile(w)
+				w.kube.ClearActions()
+				time.Sleep(time.Minute)
+				wrote := strings.Contains(strings.Join(w.calls(), ","), "update")
+				if wrote != tc.writes {
+					t.Errorf("it is written: %v, want %v", wrote, tc.writes)
+				}
+				w.open()
+				if got := w.fits(member("p", "c"), "n"); got != tc.want {
+					t.Errorf("its pod is told %q, want %q", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestAReloadKeepsTheRetries: the next configuration has another instance of the plugin, which does not recover again.
+func TestAReloadKeepsTheRetries(t *testing.T) {
+	serve(t)
+	run(t, append(gpus("n"), left(schedtest.DeviceClaim("c", one()))), func(w *world) {
+		fails := w.failing("update", "resourceclaims", errors.New("refused"))
+		spec := Spec()
+		former := w.build(spec, nil)
+		w.plugin = former
+		synctest.Wait()
+		w.mustRecover()
+		w.plugin = w.build(spec, nil)
+		former.Close()
+		w.open()
+		if w.fits(member("p", "c"), "n") == "" {
+			t.Error("the new configuration places its pod")
+		}
+		fails.Store(false)
+		time.Sleep(2 * time.Minute)
+		w.untouched("c")
+		w.open()
+		w.mustPlace(member("p", "c"), "n")
+	})
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package volumebinding
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-helpers/storage/volume"
+	"volcano.sh/volcano/cmd/scheduler/app/options"
+
+	schedtest "github.com/volcano-prebind/volcano-prebind/pkg/scheduler/testing"
+)
+
+// serve makes the tests' scheduler name the process's own.
+func serve(t *testing.T) {
+	former := options.ServerOpts
+	t.Cleanup(func() { options.ServerOpts = former })
+	options.ServerOpts = &options.ServerOption{SchedulerNames: []string{schedtest.SchedulerName}}
+}
+
+// leftClaim is a claim with a node that a former leader selected.
+func leftClaim(name string) *v1.PersistentVolumeClaim {
+	return claimLike(name, "made", func(c *v1.PersistentVolumeClaim) {
+		c.Annotations = map[string]string{volume.AnnSelectedNode: "n1", SchedulerAnnotation: schedtest.SchedulerName}
+	})
+}
+
+// leftVolume is a volume that a former leader reserved for the claim.
+func leftVolume(name string, claim *v1.PersistentVolumeClaim) *v1.PersistentVolume {
+	v := local(name, "n1")
+	v.Spec.ClaimRef = &v1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	v.Annotations = map[string]string{SchedulerAnnotation: schedtest.SchedulerName, ClaimAnnotation: string(claim.UID), volume.AnnBoundByController: "yes"}
+	return v
+}
+
+// failing has calls fail while the returned value is true.
+func (w *world) failing(verb, resource string, err error) *atomic.Bool {
+	fails := &atomic.Bool{}
+	fails.Store(true)
+	w.kube.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) { return fails.Load(), nil, err })
+	return fails
+}
+
+// mustRecover fails unless sessions may open soon.
+func (w *world) mustRecover() {
+	w.t.Helper()
+	began := time.Now()
+	if err := w.plugin.Recover(w.t.Context()); err != nil {
+		w.t.Fatalf("no session opens: %v", err)
+	}
+	if took := time.Since(began); took > 40*time.Second {
+		w.t.Errorf("recovering took %v", took)
+	}
+}
+
+// TestAnUnrecoveredClaimHoldsBackOnlyItsPods: sessions open whatever keeps a claim from being recovered, and the claim's pods are placed
+// once it has been.
+func TestAnUnrecoveredClaimHoldsBackOnlyItsPods(t *testing.T) {
+	serve(t)
+	conflict := apierrors.NewConflict(v1.Resource("persistentvolumeclaims"), "c", errors.New("the tenant patched it"))
+	denied := apierrors.NewForbidden(v1.Resource("persistentvolumeclaims"), "c", errors.New("policy says no "+strings.Repeat("x", 5000)))
+	cases := map[string]struct {
+		verb, resource string
+		err            error
+		reserved       bool
+		want           string
+	}{
+		"a tenant patches it": {verb: "update", resource: "persistentvolumeclaims", err: conflict,
+			want: `claim "c" (storage class "made"): the write of a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: Operation cannot be fulfilled on persistentvolumeclaims "c": the tenant patched it`},
+		"a policy refuses it":                   {verb: "update", resource: "persistentvolumeclaims", err: denied},
+		"its pods cannot be listed":             {verb: "list", resource: "pods", err: errors.New("the list is too large")},
+		"its volume cannot be written":          {verb: "update", resource: "persistentvolumes", err: conflict, reserved: true},
+		"its volume, and pods cannot be listed": {verb: "list", resource: "pods", err: errors.New("the list is too large"), reserved: true},
+		"its volume, and claims cannot be read": {verb: "get", resource: "persistentvolumeclaims", err: errors.New("the API server is away"), reserved: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects := []runtime.Object{leftClaim("c"), schedtest.UnboundClaim("d", "made")}
+			if tc.reserved {
+				c := schedtest.UnboundClaim("c", "local")
+				objects = []runtime.Object{c, leftVolume("v", c), schedtest.UnboundClaim("d", "made")}
+			}
+			run(t, nil, with(someNodes("n1"), objects), func(w *world) {
+				fails := w.failing(tc.verb, tc.resource, tc.err)
+				w.mustRecover()
+				w.open()
+				own := member("g-0", "c")
+				refused := w.fits(own, "n1")
+				if !strings.Contains(refused, "former scheduler leader") || len(refused) > 1024 || tc.want != "" && refused != tc.want {
+					t.Errorf("its pod is told %q, want %q", refused, tc.want)
+				}
+				if refused := w.fits(member("h-0", "d"), "n1"); refused != "" {
+					t.Errorf("a pod of another claim is refused: %s", refused)
+				}
+				time.Sleep(10 * time.Minute)
+				w.open()
+				if w.fits(own, "n1") == "" {
+					t.Error("its pod is placed before it is recovered")
+				}
+				fails.Store(false)
+				w.woken.Store(0)
+				time.Sleep(2 * time.Minute)
+				if w.woken.Load() == 0 {
+					t.Error("no session is requested for the pods that waited")
+				}
+				if tc.reserved {
+					w.untouched("c", "v")
+				} else {
+					w.untouched("c", "")
+				}
+				w.open()
+				w.mustPlace(own, "n1")
+			})
+		})
+	}
+}
+
+// TestAnUnrecoveredClaimSharesNoResult: results of equal claims are shared, and one of them is refused.
+func TestAnUnrecoveredClaimSharesNoResult(t *testing.T) {
+	serve(t)
+	c := schedtest.UnboundClaim("c", "local")
+	v := leftVolume("v", c)
+	v.Spec.StorageClassName = "other" // so that the volume itself makes no difference between the claims
+	run(t, nil, with(someNodes("n1"), []runtime.Object{c, v, schedtest.UnboundClaim("d", "local")}), func(w *world) {
+		w.failing("update", "persistentvolumes", errors.New("refused"))
+		w.mustRecover()
+		w.open()
+		key := func(claim string) string {
+			pod := member("g-"+claim, claim).Pod
+			return w.session.SignVolume(pod, &pod.Spec.Volumes[0])
+		}
+		if key("c") != "named c" || key("d") == "named d" {
+			t.Errorf("the keys are %q and %q", key("c"), key("d"))
+		}
+	})
+}
+
+// TestALargeNamespaceDoesNotDelayOthers: its pods are listed page by page, and the claims of other namespaces are recovered meanwhile.
+func TestALargeNamespaceDoesNotDelayOthers(t *testing.T) {
+	serve(t)
+	var objects []runtime.Object
+	for i := range 100 {
+		c := leftClaim(fmt.Sprint("c", i))
+		c.Namespace = "a-large-one"
+		objects = append(objects, c)
+	}
+	run(t, nil, with(someNodes("n1"), objects, []runtime.Object{leftClaim("c")}), func(w *world) {
+		w.kube.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if limit := action.(clienttesting.ListActionImpl).ListOptions.Limit; limit == 0 || limit > 100 {
+				t.Errorf("a page of pods may have %d", limit)
+			}
+			if action.GetNamespace() == "a-large-one" {
+				return true, nil, errors.New("context deadline exceeded")
+			}
+			return false, nil, nil
+		})
+		w.mustRecover()
+		w.untouched("c", "")
+		w.open()
+		w.mustPlace(member("g-0", "c"), "n1")
+	})
+}
+
+// TestALeftClaimIsReadAgain: what happened to it since the last attempt counts.
+func TestALeftClaimIsReadAgain(t *testing.T) {
+	serve(t)
+	cases := map[string]struct {
+		meanwhile func(w *world)
+		want      string
+		writes    bool
+	}{
+		"it is deleted": {meanwhile: func(w *world) { w.remove("c") }, want: `claim "c" of the pod's volume "c" does not exist`},
+		"it is created again": {meanwhile: func(w *world) {
+			w.remove("c")
+			if _, err := w.kube.CoreV1().PersistentVolumeClaims(schedtest.Namespace).Create(w.t.Context(), schedtest.UnboundClaim("c", "made"), metav1.CreateOptions{}); err != nil {
+				w.t.Fatal(err)
+			}
+		}},
+		"its mark is removed": {meanwhile: func(w *world) {
+			w.change("c", func(c *v1.PersistentVolumeClaim) { delete(c.Annotations, SchedulerAnnotation) })
+		}},
+		"a bound pod uses it": {meanwhile: func(w *world) {
+			if err := w.kube.Tracker().Add(schedtest.MakePod().Group("g").Name("g-1").Volume("c").Node("n1").Phase(v1.PodRunning).Obj()); err != nil {
+				w.t.Fatal(err)
+			}
+		}},
+		"nothing": {meanwhile: func(*world) {}, writes: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c")}), func(w *world) {
+				fails := w.failing("update", "persistentvolumeclaims", errors.New("refused"))
+				w.mustRecover()
+				fails.Store(false)
+				tc.meanwhile(w)
+				w.kube.ClearActions()
+				time.Sleep(time.Minute)
+				if written := w.written(); (len(written) > 0) != tc.writes {
+					t.Errorf("wrote %v, want writes %v", written, tc.writes)
+				}
+				w.open()
+				if got := w.fits(member("g-0", "c"), "n1"); got != tc.want {
+					t.Errorf("its pod is told %q, want %q", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestAReloadKeepsTheRetries: the next configuration has another instance of the plugin, which does not recover again.
+func TestAReloadKeepsTheRetries(t *testing.T) {
+	serve(t)
+	run(t, nil, with(someNodes("n1"), []runtime.Object{leftClaim("c")}), func(w *world) {
+		fails := w.failing("update", "persistentvolumeclaims", errors.New("refused"))
+		spec := Spec()
+		former := w.build(spec, nil, w.factory)
+		w.plugin = former
+		w.mustRecover()
+		w.plugin = w.build(spec, nil, w.factory)
+		former.Close()
+		w.open()
+		if w.fits(member("g-0", "c"), "n1") == "" {
+			t.Error("the new configuration places its pod")
+		}
+		fails.Store(false)
+		time.Sleep(2 * time.Minute)
+		w.untouched("c", "")
+		w.open()
+		w.mustPlace(member("g-0", "c"), "n1")
+	})
+}
