@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/dynamicresources"
+	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/plugins/volumebinding"
 )
 
 // claims are attacks with claims of volumes and devices.
@@ -31,6 +35,11 @@ func claims() []attack {
 			name: "claim-churn", run: claimChurn,
 			does: "creates, annotates and deletes claims of volumes and devices, with forged selected nodes, while pods wait for claims that do not exist",
 			harm: "each change ends waits, and forged nodes mislead the volume plugin",
+		},
+		{
+			name: "claims-at-restart", run: claimsAtRestart, restarts: true,
+			does: "marks its claims of volumes and devices as written by the scheduler, and patches them as fast as the API server takes it while the scheduler is killed and starts again",
+			harm: "the new leader's attempts to withdraw the writes meet conflicts for ever, and no session opens",
 		},
 	}
 }
@@ -138,6 +147,30 @@ func claimChurn(ctx context.Context, t *tenant) error {
 			return err
 		}
 		return core.Delete(ctx, name, metav1.DeleteOptions{})
+	})
+	return nil
+}
+
+// claimsAtRestart patches few claims, so that most updates of the scheduler meet a conflict. Each patch restores the marks.
+func claimsAtRestart(ctx context.Context, t *tenant) error {
+	const count = 2
+	core, resources := t.kube.CoreV1().PersistentVolumeClaims(tenantNamespace), t.kube.ResourceV1().ResourceClaims(tenantNamespace)
+	t.each(ctx, count, func(n int) error {
+		return errors.Join(t.createVolumeClaim(ctx, fmt.Sprintf("marked-%d", n), nil), t.createDeviceClaim(ctx, fmt.Sprintf("marked-%d", n), ""))
+	})
+	t.storm(ctx, func(n int) error {
+		name := fmt.Sprintf("marked-%d", n/2%count)
+		var err error
+		if n%2 == 0 {
+			patch := fmt.Sprintf(`{"metadata": {"annotations": {"volume.kubernetes.io/selected-node": %q, %q: %q, "n": "%d"}}}`,
+				nodeName(0), volumebinding.SchedulerAnnotation, schedulerName, n)
+			_, err = core.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		} else {
+			patch := fmt.Sprintf(`{"metadata": {"annotations": {%q: %q, "n": "%d"}, "finalizers": [%q]}}`,
+				dynamicresources.SchedulerAnnotation, schedulerName, n, resourcev1.Finalizer)
+			_, err = resources.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		}
+		return err
 	})
 	return nil
 }

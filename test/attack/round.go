@@ -48,7 +48,6 @@ func windowOf(minutes float64, attacks int) time.Duration {
 // round measures the victim's gangs during the attack, without one when it is nil, and what the attack leaves behind.
 func (s *stage) round(ctx context.Context, a *attack, window time.Duration) round {
 	r := round{name: baseline, delays: map[string][]time.Duration{}}
-	stop := meter(ctx, s.scheduler)
 	attacking, end := context.WithCancel(ctx)
 	var carryOut sync.WaitGroup
 	var failed error
@@ -56,6 +55,13 @@ func (s *stage) round(ctx context.Context, a *attack, window time.Duration) roun
 		r.name = a.name
 		carryOut.Go(func() { failed = a.begin(attacking, s) })
 	}
+	if a != nil && a.restarts {
+		_ = pause(ctx, shortest)
+		if err := s.restartScheduler(ctx); err != nil {
+			r.lasting = append(r.lasting, err.Error())
+		}
+	}
+	stop := meter(ctx, s.scheduler)
 	if err := s.victim.stream(ctx, window, &r); err != nil {
 		r.lasting = append(r.lasting, err.Error())
 	}

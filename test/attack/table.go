@@ -17,6 +17,8 @@ type attack struct {
 	// run prepares the attack and keeps it up until the context ends. Refused calls are counted by the tenant; an error means
 	// that the attack could not be carried out.
 	run func(ctx context.Context, t *tenant) error
+	// restarts reports whether the scheduler is killed and started again once the attack has begun. The victim's gangs come after that.
+	restarts bool
 	// after, when not nil, returns what the attack left behind that no general check finds.
 	after func(ctx context.Context, s *stage) []string
 	// breaks, in breakages alone, replaces run: an administrator's hand on the stage. finds is text of the fault that is due to it.

@@ -49,7 +49,9 @@ type Starter interface {
 
 // Recoverer is a plugin that finds objects that a former leader prepared and did not bind, and undoes or adopts them.
 // Recover is called after the informers have synced and before the leader's first session, which waits for it. If
-// Recover returns an error, it is called again after a backoff. No session opens before every Recoverer has succeeded.
+// Recover returns an error, it is called again after a backoff. No session opens before every Recoverer has succeeded. So
+// an error means that the plugin cannot work at all. A plugin retries single objects in the background, and refuses the
+// pods that use them meanwhile (Unrecovered). Tenants must not be able to delay Recover by more than seconds.
 type Recoverer interface {
 	Recover(ctx context.Context) error
 }

@@ -20,8 +20,9 @@
 // in memory, so that no two claims get the same volume (assume.go). The pre-bind step sends one write for each claim (write.go).
 // The write reserves a volume for the claim, or selects the node on which a provisioner creates a volume. If members share a
 // claim, only one of them sends the write. Then the step waits until the informers show that all claims are bound, or that a claim
-// can no longer be bound (await.go). withdraw.go undoes writes, also after a crash (recover.go). restrictions.go handles volumes
-// that two pods may not use at the same time.
+// can no longer be bound (await.go). withdraw.go undoes writes, also after a crash (recover.go). If a former leader's write cannot
+// be withdrawn, only the pods of that claim wait for it. restrictions.go handles volumes that two pods may not use at the same
+// time.
 //
 // Invariants:
 //   - A claim, and its volume or storage capacity, is assumed as long as a pod holds the claim. A pod holds its claims until all of
