@@ -34,7 +34,7 @@ func TestWhatNeverFitsIsNotPromised(t *testing.T) {
 	}{
 		"members of which each node takes one": {pods: three("2500m")},
 		"members that a cluster holds":         {pods: three("2"), kept: true},
-		"no pods that ask for it":              {},
+		"no pods that ask for it yet":          {kept: true},
 		"too few pods yet":                     {pods: sized("3750m", "g0/0", "g0/1"), kept: true},
 		"a member runs":                        {pods: slices.Concat(three("2500m"), members("g0/9@x")), kept: true},
 		"it need not lie in one cluster":       {wishes: []string{"mode=preferred"}, pods: three("2500m"), kept: true},
@@ -46,23 +46,28 @@ func TestWhatNeverFitsIsNotPromised(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			g0 := gang("g0", 3, append([]string{"mode=required"}, tt.wishes...)...).MinResources(schedtest.Resources{"cpu": "7500m"})
-			w := sessiontest.ClusterSpec{
-				Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x"), Pods: tt.pods,
-				PodGroups: []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupInqueue).Obj()},
-			}
-			for _, name := range []string{"g1", "g2"} {
-				w.PodGroups = append(w.PodGroups, gang(name, 8, "mode=required").MinResources(schedtest.Resources{"cpu": "8"}).Phase(v1beta1.PodGroupPending).Obj())
-			}
+			w := sessiontest.ClusterSpec{Nodes: nodes("a1 ib-a", "a2 ib-a", "b1 ib-b", "b2 ib-b", "x")}
 			// One without a cluster is beside those of both.
-			w.PodGroups = append(w.PodGroups, gang("on-x", 1).MinResources(schedtest.Resources{"cpu": "2500m"}).Phase(v1beta1.PodGroupInqueue).Obj())
+			onX := gang("on-x", 1).MinResources(schedtest.Resources{"cpu": "2500m"})
+			w.PodGroups = []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupPending).Obj(), onX.Phase(v1beta1.PodGroupPending).Obj()}
 			f := open(t, w)
 			f.registry.RegisterPlugin(transaction.Spec(noGate{}))
 			f.conf = strings.Replace(f.conf, "tiers:\n", "tiers:\n- plugins:\n  - name: transaction\n", 1)
 			f.conf = strings.Replace(f.conf, "- name: conformance\n", "- name: conformance\n  - name: overcommit\n    arguments:\n      overcommit-factor: 1\n", 1)
 			f.conf = strings.Replace(f.conf, tt.conf[0], tt.conf[1], 1)
-			if tt.held > 0 {
+			f.reopen(t, nil)
+			f.Run(enqueue.New())
+			if phase := f.job("g0").PodGroup.Status.Phase; phase != scheduling.PodGroupInqueue {
+				t.Fatalf("it is %s before it has pods", phase)
+			}
+			w.PodGroups = []*v1beta1.PodGroup{g0.Phase(v1beta1.PodGroupInqueue).Obj(), onX.Phase(v1beta1.PodGroupInqueue).Obj()}
+			for _, name := range []string{"g1", "g2"} {
+				w.PodGroups = append(w.PodGroups, gang(name, 8, "mode=required").MinResources(schedtest.Resources{"cpu": "8"}).Phase(v1beta1.PodGroupPending).Obj())
+			}
+			if w.Pods = tt.pods; tt.held > 0 {
 				f.plugin.holdable["ns/g0"] = time.Now().Add(-tt.held)
 			}
+			f.Load(w)
 			for range 2 { // one unchanged world after the other
 				f.reopen(t, nil)
 				f.Run(enqueue.New())
