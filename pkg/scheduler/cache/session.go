@@ -17,8 +17,8 @@ import (
 // OnSessionOpen keeps the status of this scheduler's NodeShard unchanged while the session runs.
 func (c *Cache) OnSessionOpen() { c.shards.sessionOpens() }
 
-// Snapshot returns a snapshot of the books with the changes that sessions need. It shares nothing with the books and
-// belongs to the caller.
+// Snapshot returns a snapshot of the books, with the changes that type snapshots lists. The snapshot shares nothing with
+// the books and belongs to the caller.
 func (c *Cache) Snapshot() *api.ClusterInfo {
 	c.ledger.SessionOpens()
 	return c.snapshots.full()

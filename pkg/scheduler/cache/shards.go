@@ -32,7 +32,8 @@ type shards struct {
 
 	mu  sync.Mutex
 	all map[string]*shardv1alpha1.NodeShard
-	// running reports whether a session runs. pending reports whether the status must be written when the session ends.
+	// running reports whether a session runs. pending reports whether the status of this scheduler's NodeShard must be
+	// written when the session ends.
 	running, pending bool
 }
 

@@ -20,7 +20,8 @@ import (
 // snapshots takes snapshots of the books. A snapshot is a copy of the books, with eight changes:
 //
 //   - Pods that hold nodes count against their queue even if their PodGroup does not exist, or if they are being deleted
-//     (orphans.go). Of the pods that are being deleted, the pods in books.Pods.Deleted count.
+//     (orphans.go). Of the pods that are being deleted, only those count that the method Deleted of the books' Pods
+//     returns and whose node, if it exists, is ready.
 //   - Objects that are invalid or too large, or that made sessions panic, are quarantined (quarantine.go).
 //   - Pods hold no more than their node has (overcommit.go).
 //   - Nodes have their own copy of the state of their devices (devices.Own).
@@ -71,8 +72,9 @@ func (s *snapshots) session() (given *api.ClusterInfo, nodeMap map[string]fwk.No
 }
 
 // prepare makes the changes that turn a copy of the books into a snapshot (see type snapshots), except that it adds no
-// jobs. lost has, by gang, a share without resources for each task on a node that does not exist. The parameter by has
-// the copies of nodes and jobs that make up a session's snapshot; it is nil for any other snapshot.
+// jobs. lost has, by gang, the tasks on nodes that do not exist. Each of them has a share (the resources that the task
+// is counted to hold) without resources. The parameter by has the copies of nodes and jobs that make up a session's
+// snapshot; it is nil for any other snapshot.
 func (s *snapshots) prepare(snapshot *api.ClusterInfo, lost map[api.JobID][]share, by *snapshot.Copies) {
 	for _, job := range snapshot.Jobs {
 		binding.ApplyMinimum(job)

@@ -18,7 +18,8 @@ import (
 )
 
 // storageChanges handles changes of two groups of objects. Volumes, storage classes, CSI drivers and CSI nodes decide
-// where a claim may get a volume. Device slices, device classes and other claims decide where a claim may get devices.
+// where a PersistentVolumeClaim may get a volume. ResourceSlices, device classes, device taint rules and other
+// ResourceClaims decide where a ResourceClaim may get devices.
 type storageChanges struct {
 	books       *books.Books
 	kube        informers.SharedInformerFactory
@@ -101,16 +102,17 @@ func (s *storageChanges) storageUpdated(oldObj, newObj any) {
 	}
 }
 
-// mayHelpItsPods reports whether a change may help pods that already use the claim: its allocation or the drivers'
-// report on its devices changed. A binding condition that failed before may hold after such a change.
+// mayHelpItsPods reports whether a change may help pods that already use the claim: the claim's allocation, or the
+// drivers' report on its devices, changed. A condition that a device must meet before its pod is bound (binding
+// condition) may hold after such a change.
 func mayHelpItsPods(before, after *resourcev1.ResourceClaim) bool {
 	same := equality.Semantic.DeepEqual
 	return !same(before.Status.Allocation, after.Status.Allocation) || !same(before.Status.Devices, after.Status.Devices)
 }
 
 // storageDeleted wakes the loop for a deleted object that may have kept pods from being placed. Such objects are a
-// claim that had devices, slices of an incomplete pool, a rule that tainted devices, a driver whose capacities limited
-// claims, and an attached volume that counted against its node's limit.
+// ResourceClaim that had devices, a ResourceSlice of an incomplete pool, a DeviceTaintRule, a CSIDriver with storage
+// capacity tracking, and the VolumeAttachment of a volume that counted against its node's limit.
 func (s *storageChanges) storageDeleted(obj any) {
 	switch object := obj.(type) {
 	case *resourcev1.ResourceClaim:

@@ -23,8 +23,8 @@ import (
 const driverParameter = "csi.storage.k8s.io/csi-driver-name"
 
 // unlimitedProvisioners are provisioners whose volumes do not count against a node's attach limit, in addition to the
-// provisioners that a flag names. Volumes of the first two are directories of the node, and CSINodes give no limits for
-// them. Volumes of the last are not provisioned dynamically and have no driver.
+// provisioners that the flag --ignored-provisioners names. Volumes of the first two are directories of the node, and
+// CSINodes give no limits for them. Volumes of the last are not provisioned dynamically and have no driver.
 var unlimitedProvisioners = []string{"rancher.io/local-path", "hostpath.csi.k8s.io", volume.NotSupportedProvisioner}
 
 // volumes counts the volumes that pods attach, for each CSI driver. A volume that several pods of a node share counts

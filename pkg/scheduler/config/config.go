@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Actions are the names of the actions of a cycle, in order.
 	Actions []string
-	// Tiers are the plugins, with upstream's defaults applied to their switches.
+	// Tiers are the plugins. Keys such as enablePredicate, which the file may leave out, have upstream's defaults.
 	Tiers []conf.Tier
 	// Configurations are the arguments of actions, and of other entries under `configurations`, by name.
 	Configurations []conf.Configuration
@@ -58,7 +58,7 @@ func (c *Config) Arguments(name string) framework.Arguments {
 // bound members are evicted; 0 means forever.
 func (c *Config) EvictHalfBoundAfter() time.Duration {
 	text, _ := c.Arguments(BindingBlock)[evictHalfBoundAfter].(string)
-	// Parse has checked text, so the error is ignored. If text is empty or "never", the duration is 0.
+	// Parse has checked the argument's text, so the error is ignored. If the text is empty or "never", the duration is 0.
 	d, _ := time.ParseDuration(text)
 	return d
 }

@@ -53,7 +53,7 @@ type Gang struct {
 type Minimum struct {
 	Members int32            `json:"members"`
 	Roles   map[string]int32 `json:"roles,omitempty"`
-	// SubGroups is the required number of complete sub-groups, by the name of their policy.
+	// SubGroups is the required number of complete sub-groups, by the name of their policy in subGroupPolicy.
 	SubGroups map[string]int32 `json:"subGroups,omitempty"`
 }
 

@@ -16,9 +16,10 @@ import (
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// client is the API client that the plugins of a session get if upstream shares kinds of devices. While the session is
-// open, writes of upstream's device code stay in the session, and all other calls go to the API server. After the
-// session all calls go to the API server, because kube-scheduler's plugins use the client even then.
+// client is the API client that the plugins of a session get if a kind of devices that upstream shares among pods is
+// enabled. While the session is open, writes of upstream's device code stay in the session, and all other calls go to
+// the API server. After the session all calls go to the API server, because kube-scheduler's plugins use the client
+// even then.
 type client struct {
 	kubernetes.Interface
 	open atomic.Pointer[Staging]

@@ -117,9 +117,9 @@ const DeviceObjects = "Device objects"
 // arguments of upstream's deviceshare plugin.
 //
 // The kinds cannot change while the process runs. When a node enters the cache, it gets a record of its devices (a
-// ledger) for each kind. The cache then leaves the resources of these kinds out of its sums. Upstream registers the
-// kinds only once: a kind stays enabled when its argument is removed, and two kinds that exclude each other end the
-// process.
+// ledger) for each of upstream's kinds. Resources that a ledger names (GetIgnoredDevices) are from then on left out of
+// the resources of nodes and pods. Upstream registers the kinds only once: a kind stays enabled when its argument is
+// removed, and two kinds that exclude each other end the process.
 func Switches(tiers []conf.Tier) []string {
 	var on []string
 	for _, tier := range tiers {

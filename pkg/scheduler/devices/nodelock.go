@@ -68,7 +68,8 @@ func (l *nodeLocks) of(task api.TaskID) []nodeLock {
 }
 
 // locked reports whether a task already needs the lock. This is a task that the session has placed or is placing now.
-// If the kind has lockStays, it may also be a task that was placed earlier and is not bound yet.
+// If pods of the kind need the lock until the device plugin has assigned their devices (lockStays), it may also be a
+// task that was placed earlier and is not bound yet.
 func (l *nodeLocks) locked(lock nodeLock, kind kind) bool {
 	if slices.Contains(l.taken, lock) {
 		return true

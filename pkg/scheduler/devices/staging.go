@@ -170,8 +170,9 @@ func (s *Staging) lacking(task *api.TaskInfo) error {
 	return nil
 }
 
-// seen makes a task whose eviction was undone visible to the Kubernetes predicates again. It is needed because upstream
-// assigns devices to such a task again, and removes its pod from the node if no devices are free.
+// seen makes a task whose eviction was undone visible to the Kubernetes predicates again. Upstream's predicates plugin
+// removed the pod from its NodeInfo of the node at the eviction. When the eviction is undone, the plugin assigns devices
+// to the task again. If no devices are free, it does not put the pod back.
 func (s *Staging) seen(task *api.TaskInfo) {
 	node := s.ssn.NodeMap[task.NodeName]
 	if node == nil || slices.ContainsFunc(node.GetPods(), func(p fwk.PodInfo) bool { return p.GetPod().UID == task.Pod.UID }) {
@@ -255,7 +256,7 @@ func (s *Staging) book(node *api.NodeInfo) {
 			}
 			now := opened.clone()
 			ledger.Chips, ledger.ConCache = now.chips, now.users
-			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // the state in opened already includes pods placed before the session
+			enter(ledger, slices.DeleteFunc(pods, func(pod *v1.Pod) bool { // the node's NPUs at the opening of the session (opened) already include pods placed before
 				_, own := s.pending[api.TaskID(pod.UID)]
 				return !own
 			}))

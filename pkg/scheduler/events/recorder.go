@@ -124,8 +124,8 @@ func (r *Recorder) recordDelivery(key eventKey, message uint64, there bool) {
 	}
 }
 
-// Again records the event again, unless the earlier event can still be read. It does nothing if a different message was
-// recorded for the same object and reason.
+// Again records the event, unless an equal event was recorded before and can still be read. It does nothing if a
+// different message was recorded last for the same object, type and reason.
 func (r *Recorder) Again(object Object, eventType, reason, message string) {
 	r.mu.Lock()
 	last, ok := r.last.Get(eventKey{object.GetUID(), eventType, reason})

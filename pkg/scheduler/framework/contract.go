@@ -47,11 +47,12 @@ type Starter interface {
 	OnSessionStart(ssn *Session)
 }
 
-// Recoverer is a plugin that finds objects that a former leader prepared and did not bind, and undoes or adopts them.
+// Recoverer is a plugin that finds a former leader's writes for pods that were not bound, and undoes or adopts them.
 // Recover is called after the informers have synced and before the leader's first session, which waits for it. If
 // Recover returns an error, it is called again after a backoff. No session opens before every Recoverer has succeeded. So
-// an error means that the plugin cannot work at all. A plugin retries single objects in the background, and refuses the
-// pods that use them meanwhile (Unrecovered). Tenants must not be able to delay Recover by more than seconds.
+// an error means that the plugin cannot work at all. A plugin retries single objects in the background (Unrecovered).
+// Until it succeeds for an object, it refuses the pods that use this object. Tenants must not be able to delay Recover
+// by more than seconds.
 type Recoverer interface {
 	Recover(ctx context.Context) error
 }
@@ -61,9 +62,9 @@ type Recoverer interface {
 //
 // Close is called once. After a reload, it is called when another configuration is in use and no session is open, on
 // the goroutine of sessions. If the plugin's own configuration is refused, Close is called at once. No session uses the
-// plugin afterwards. Close does not wait for members in flight: the plugin's steps, rollbacks and Bound may be called
-// after Close, so the data they need must outlive it. Close does not block. When the scheduler ends, no plugin is
-// closed.
+// plugin afterwards. Close does not wait for members in flight. The plugin's steps, their rollbacks and the functions
+// set by WithBound may be called after Close, so Close must leave the data that they need. Close does not block. When
+// the scheduler ends, no plugin is closed.
 type Closer interface {
 	Close()
 }
@@ -134,10 +135,11 @@ type Signer interface {
 	// PodKeys returns the labels and annotations of pods that the predicate and the scores read. Pods that differ only
 	// in other labels and annotations share cached results.
 	PodKeys() PodKeys
-	// SignJob returns a key of all properties of the job that PerJob results currently depend on. Jobs with equal keys
-	// share these results. An empty key means that the plugin refuses no node to the job. SignJob is called for each
-	// result, so it must be quick. A result that depends on placements on other nodes, such as placements of the job's
-	// members, may be cached if the key changes with these placements.
+	// SignJob returns a key of all properties of the job that the plugin's results currently depend on, if SignTask
+	// returns PerJob for the job's tasks. Jobs with equal keys share these results. An empty key means that the plugin
+	// refuses no node to the job. SignJob is called for each result, so it must be quick. A result that depends on
+	// placements on other nodes, such as placements of the job's members, may be cached if the key changes with these
+	// placements.
 	SignJob(job *api.JobInfo) string
 	// SignNode returns a key of the inputs of the filter results on the node. The key need not cover inputs that
 	// allocate compares itself: the conf, the class of the task, and the node's object, resources and pods by UID. If
@@ -158,8 +160,8 @@ type Signer interface {
 	Reach(task *api.TaskInfo) *Reach
 }
 
-// PlacementGenerator names the nodes that a gang may, or should, be placed on: node groups, plans for the domains of a network, nodes
-// to avoid.
+// PlacementGenerator says on which nodes a gang may, or should, be placed: in which node groups, how it is divided over
+// the domains of a network (TopologyPlanner), and which nodes it should avoid.
 type PlacementGenerator interface {
 	// Placement returns where the job's tasks that are still to be placed may go; the zero value when the plugin has no
 	// preference. It is called each time allocate begins to place the job, and sees the members placed so far in the
@@ -182,9 +184,10 @@ type PlacementScorer interface {
 
 // GangGrouper forms gang groups: gangs that are placed and bound together. The first plugin that returns a gang group for a job decides.
 type GangGrouper interface {
-	// GangGroup returns the gangs that are placed and bound together with the job's gang, and the terms of each; nil
-	// when the job's gang has no terms beside its minimum. All gangs of a gang group must get the same GangGroup. A
-	// panic ends the cycle, because a gang must not be placed without the other gangs of its gang group.
+	// GangGroup returns the gangs that are placed and bound together with the job's gang, and for each the conditions for
+	// binding it beside its minimum (binding.GangTerms); nil when the job's gang has no such conditions. All gangs of a
+	// gang group must get the same GangGroup. A panic ends the cycle, because a gang must not be placed without the other
+	// gangs of its gang group.
 	GangGroup(job *api.JobInfo) *binding.GangGroup
 }
 

@@ -9,5 +9,5 @@
 // (registry.go).
 //
 // It uses binding for the steps of transactions, topology for node groups, snapshot for parts of a snapshot that are hidden
-// from upstream while it opens a session, and devices for the vendors' kinds.
+// from upstream while it opens a session, and devices for the kinds of devices that upstream shares among pods.
 package framework

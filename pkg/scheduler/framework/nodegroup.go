@@ -33,10 +33,10 @@ type NodeGroups struct {
 type NodeGroupTrial struct {
 	// Group is the candidate, or the group inside it in which the gang would be placed.
 	Group *topology.Group
-	// Fill is the part of the node group's free capacity that the tasks to be placed take, in [0, 1]. Free capacity is
-	// measured in dominant shares of the cluster, for the task class that fits most often. It respects every plugin's
-	// filter result on each node. Fill is 1 for a node group with less capacity than the tasks need, and 0 for a node
-	// group without any capacity for them.
+	// Fill is the part of the node group's free capacity that the tasks to be placed take, in [0, 1]. The size of a task
+	// is the largest fraction that it requests of any of the cluster's resources. The free capacity is the largest sum of
+	// sizes that tasks of one class can reach in the node group. It respects every plugin's filter result on each node.
+	// Fill is 1 for a node group with less capacity than the tasks need, and 0 for a node group without any capacity.
 	Fill float64
 	// Placement is the node of each task placed in the trial. It is nil for PlacementScorers whose BeforeTrial returns
 	// true.

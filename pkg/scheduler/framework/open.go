@@ -53,8 +53,8 @@ type sessionCache struct {
 	// this copy, the session set it. The cache's own pods cannot be compared instead, because users may have changed
 	// their annotations since then.
 	annotations map[api.TaskID]map[string]string
-	// staging keeps the annotations that upstream's device code writes in memory until the task is handed over; nil if
-	// no devices are shared.
+	// staging keeps in memory the annotations that upstream's device code writes, until the task is handed over; nil if
+	// no kind of devices that upstream shares among pods is enabled.
 	staging *devices.Staging
 	// snapshotter is the cache, if it is a Snapshotter and the first plugin to open is a plugin of this project; else
 	// nil. deferred is the part of the snapshot that is hidden from upstream until that plugin opens.
@@ -149,7 +149,7 @@ func (c *sessionCache) UpdateJobStatus(job *api.JobInfo, updateStatus, updateAnn
 	if reason, ok := c.session.pendingReasons[job.UID]; ok {
 		reason.show(job, string(c.session.UID))
 	}
-	if c.staging == nil { // otherwise upstream still reads each task's devices, so no summary (snapshot.Summaries) may replace the tasks
+	if c.staging == nil { // otherwise upstream still reads each task's devices, so no task with the sum of requests (snapshot.Summaries) may replace the tasks
 		defer c.closing.written(job)
 	}
 	return c.Cache.UpdateJobStatus(job, updateStatus, updateAnnotations, updateJobInfo)

@@ -37,13 +37,15 @@ func OwnNames() []string {
 	return options.ServerOpts.SchedulerNames
 }
 
-// IsOwnMark reports whether this scheduler, under one of its names, wrote the mark.
+// IsOwnMark reports whether the text that marks an object (OwnershipMark) is that of this scheduler, under one of its
+// names.
 func IsOwnMark(mark string) bool {
 	return mark != "" && slices.ContainsFunc(OwnNames(), func(name string) bool { return OwnershipMark(name) == mark })
 }
 
-// visitsAtOnce is the number of objects that VisitAll visits at the same time. Tenants can put marks of this scheduler on
-// any number of objects, and the first session starts only after VisitAll has visited all of them.
+// visitsAtOnce is the number of objects that VisitAll visits at the same time. Tenants can put the text that marks this
+// scheduler's objects (OwnershipMark) on any number of objects. The first session starts only after VisitAll has visited
+// all of them.
 const visitsAtOnce = 16
 
 // VisitAll lists the objects of a kind and calls visit for each, from several goroutines. An error means that the objects
@@ -79,7 +81,7 @@ func eachListed[T any](ctx context.Context, list pager.ListPageFunc, visit func(
 		defer cancel()
 		return list(ctx, options)
 	})
-	// Without pages, a list could be too large for the time limit and for the scheduler's memory.
+	// A list that is not read in pages could be too large for pageTimeout and for the scheduler's memory.
 	pages.PageSize, pages.PageBufferSize, pages.FullListIfExpired = pageSize, 1, false
 	return pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		if item, ok := any(object).(*T); ok {

@@ -87,8 +87,8 @@ func explainPending(ssn *Session, lastReports lastReports) {
 	lastReports.keep(ssn.pendingReasons)
 }
 
-// HasPending reports whether members of the gang wait or are missing. A completed gang lacks no members. But its pods
-// may still wait, because upstream also calls a gang with minMember 0 completed.
+// HasPending reports whether members of the gang wait or are missing. A gang in phase Completed lacks no members. But
+// its pods may still wait: with minMember 0, upstream also sets this phase while no pod of the gang is scheduled.
 func HasPending(job *api.JobInfo) bool {
 	if job.PodGroup == nil {
 		return false

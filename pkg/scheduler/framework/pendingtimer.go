@@ -15,7 +15,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// GangObserver receives the outcomes of gangs, for metrics. Its methods must not block.
+// GangObserver is told how long gangs waited, and when a gang timed out, for metrics. Its methods must not block.
 type GangObserver interface {
 	// GangWaited reports how long a gang waited for the reason. It is called when the gang's wait has ended in the given
 	// way.
@@ -50,7 +50,7 @@ const (
 	PendingOther   PendingCategory = "other"
 )
 
-// PendingCategories lists all categories.
+// PendingCategories lists all categories of reasons why gangs wait.
 var PendingCategories = []PendingCategory{
 	PendingUnseen, PendingIncomplete, PendingGated, PendingGroup, PendingNotAdmitted, PendingQueue, PendingResources, PendingBackoff, PendingBinding, PendingOther,
 }
@@ -85,7 +85,8 @@ func (ssn *Session) PendingCategory(reason PendingReason) PendingCategory {
 	return cmp.Or(ssn.waits.categories[reason.Reason], PendingOther)
 }
 
-// waitRecords hold how long gangs have waited in each category. A change of the configuration does not reset them.
+// waitRecords hold how long gangs have waited for reasons of each category. A change of the configuration does not reset
+// them.
 type waitRecords struct {
 	timers   pendingTimers
 	observer GangObserver
@@ -100,7 +101,7 @@ func newWaitRecords() *waitRecords {
 // pendingTimers are the timers of the gangs whose minimum is not bound.
 type pendingTimers map[api.JobID]*pendingTimer
 
-// pendingTimer measures how long a gang has waited in each category.
+// pendingTimer measures how long a gang has waited for reasons of each category.
 type pendingTimer struct {
 	podGroup types.UID
 	spent    map[PendingCategory]time.Duration
@@ -147,7 +148,7 @@ func (ssn *Session) TimedOut(gang api.JobID) {
 	}
 }
 
-// Observer returns the observer that receives the outcomes of gangs.
+// Observer returns the observer that is told how long gangs waited, and when a gang timed out.
 func (ssn *Session) Observer() GangObserver { return ssn.waits.observer }
 
 func categoryOf(ssn *Session, job *api.JobInfo, reason PendingReason) PendingCategory {
@@ -168,13 +169,14 @@ func newPendingTimer(job *api.JobInfo, now time.Time) *pendingTimer {
 	return c
 }
 
-// switchTo adds the time since the last call to the current category, and makes the given category current.
+// switchTo records that the gang now waits for a reason of the given category. It counts the time since the last call
+// as waiting for the previous category.
 func (c *pendingTimer) switchTo(reason PendingCategory, now time.Time) {
 	c.spent[c.reason] += max(0, now.Sub(c.since))
 	c.reason, c.since = reason, now
 }
 
-// end reports to the observer how long the gang has waited in each category.
+// end reports to the observer how long the gang has waited for reasons of each category.
 func (c *pendingTimer) end(end PendingEnd, observer GangObserver, now time.Time) {
 	c.switchTo(c.reason, now)
 	for reason, spent := range c.spent {

@@ -116,7 +116,8 @@ func beforeTrial(s ofPlugin[PlacementScorer]) (before bool) {
 	return before
 }
 
-// GangGroup returns the gang group of the job; nil for a gang that is placed alone, with no terms beside its minimum.
+// GangGroup returns the gang group of the job; nil for a gang that is placed alone, and that has no conditions for
+// binding it beside its minimum (binding.GangTerms).
 func (p *Placements) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	for _, f := range p.gangGroupers {
 		if gangGroup := f.is.GangGroup(job); gangGroup != nil {

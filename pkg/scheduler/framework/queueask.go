@@ -163,7 +163,7 @@ func (u *QueueUse) Asked(task *api.TaskInfo) (tasks, gone []*api.TaskInfo) {
 	if u.asked == nil || u.askedBy != task {
 		return []*api.TaskInfo{task}, gone
 	}
-	for _, of := range u.asked.Gone { // gone may already have this task: a victim of the gang, on a node that is reserved for it
+	for _, of := range u.asked.Gone { // leaving may also have returned this task: a victim of the given task's gang, on a node that is reserved for that gang
 		if !slices.ContainsFunc(gone, func(other *api.TaskInfo) bool { return other.UID == of.UID }) {
 			gone = append(gone, of)
 		}

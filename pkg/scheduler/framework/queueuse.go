@@ -34,7 +34,8 @@ type QueueUse struct {
 	leaving func(task *api.TaskInfo) []*api.TaskInfo
 }
 
-// count computes the sums of used and promised resources, on the first call only.
+// count computes the resources that tasks of queues hold, and the sum of minResources that is promised to admitted gangs
+// without placed tasks. It does so on the first call only.
 func (u *QueueUse) count() {
 	if u.used != nil {
 		return
@@ -174,7 +175,7 @@ func parentOf(queue *api.QueueInfo) string { return cmp.Or(queue.Queue.Spec.Pare
 
 // resourceNames returns the names of the requested resources, sorted.
 func resourceNames(request *api.Resource) []v1.ResourceName {
-	names := request.ResourceNames().FilteredIgnoredScalarResources() // each pod requests one of the ignored resources
+	names := request.ResourceNames().FilteredIgnoredScalarResources() // without the resource pods, of which each pod requests one
 	slices.Sort(names)
 	return names
 }

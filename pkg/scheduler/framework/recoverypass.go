@@ -17,9 +17,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// The first session waits for the first pass, and a reload of the configuration waits for at most a minute in all. So
-// the first pass takes little time, also for one namespace, whatever tenants do. A retry has more time, because it delays
-// only other retries.
+// The first session waits for each plugin's first recovery pass (RecoveryPass). A reload of the configuration waits for
+// the passes of new plugins, for at most a minute in all. So the first pass takes little time, also for one namespace,
+// whatever tenants do. A pass that retries has more time, because it delays only other retries.
 const (
 	firstPass            = 20 * time.Second
 	firstPassOfNamespace = 10 * time.Second
@@ -29,9 +29,10 @@ const (
 // RecoveryPass is one attempt to withdraw all writes of a former leader. It reads the pods of each namespace once.
 type RecoveryPass struct {
 	unrecovered *Unrecovered
-	// reasons is the map of unrecovered when the pass began. unrecovered.mu guards it.
+	// reasons is the map Unrecovered.reasons at the time when the recovery pass began. unrecovered.mu guards it.
 	reasons map[types.NamespacedName]map[string]error
-	// end is the end of the time for all objects. perNamespace is the time for the objects of a namespace.
+	// end is when the recovery pass stops withdrawing writes. perNamespace limits its time for the objects of one
+	// namespace.
 	end          time.Time
 	perNamespace time.Duration
 
@@ -39,7 +40,8 @@ type RecoveryPass struct {
 	namespaces map[string]*namespacePass
 }
 
-// namespacePass is the part of a pass in one namespace. pods and err are set when listed is closed.
+// namespacePass is the part of a recovery pass in one namespace. pods and err, the result of listing the namespace's
+// pods, are set when listed is closed.
 type namespacePass struct {
 	end    time.Time
 	listed chan struct{}
@@ -56,8 +58,8 @@ func (u *Unrecovered) newPass(all, perNamespace time.Duration) *RecoveryPass {
 }
 
 // Visit calls withdraw for the object, with the keys of the pods in its namespace (Withdrawer.PodKeys). It records an
-// error of withdraw, or that the pods could not be listed. If the time of the namespace or of the pass has passed, it
-// records that without a call.
+// error of withdraw, or that the pods could not be listed. If the time for the namespace or for the recovery pass is
+// over, Visit does not call withdraw, and records that time ran out.
 func (p *RecoveryPass) Visit(ctx context.Context, of Leftover, withdraw func(ctx context.Context, pods sets.Set[string]) error) {
 	namespace, isFirst := p.in(of.Claim.Namespace)
 	ctx, cancel := context.WithDeadline(ctx, namespace.end)
@@ -66,7 +68,7 @@ func (p *RecoveryPass) Visit(ctx context.Context, of Leftover, withdraw func(ctx
 		namespace.pods, namespace.err = p.unrecovered.listPods(ctx, of.Claim.Namespace)
 		close(namespace.listed)
 	}
-	<-namespace.listed // which the namespace's time bounds
+	<-namespace.listed // ends at the latest when the pass's time for the namespace is over
 	err := namespace.err
 	switch {
 	case err != nil:
@@ -109,7 +111,7 @@ func (p *RecoveryPass) record(of Leftover, err error) {
 		}
 		klog.InfoS("A claim has no more writes of a former leader, its pods can be placed", "plugin", u.plugin, "claim", of.Claim, "volume", of.Volume)
 		u.wake()
-	case former != nil && errors.Is(err, errNoTime): // the former error says more
+	case former != nil && errors.Is(err, errNoTime): // keeps the object's error of an earlier pass, which says more than errNoTime
 	case reasons == nil:
 		p.reasons[of.Claim] = map[string]error{of.Volume: err}
 	default:
@@ -117,7 +119,7 @@ func (p *RecoveryPass) record(of Leftover, err error) {
 	}
 }
 
-// listPods returns the keys of the pods in the namespace.
+// listPods returns the keys that a withdrawal needs of the pods in the namespace (Withdrawer.PodKeys).
 func (u *Unrecovered) listPods(ctx context.Context, namespace string) (sets.Set[string], error) {
 	if ctx.Err() != nil {
 		return nil, errNoTime

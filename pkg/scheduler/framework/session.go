@@ -142,21 +142,22 @@ func (ssn *Session) AddEvictionNodeOrderFn(plugin string, fn api.BatchNodeOrderF
 	})
 }
 
-// AddBestNodeFn adds a function that chooses one of the scored nodes. It is called for every task, so the plugin counts
-// as Uncached, whatever its SignTask returns.
+// AddBestNodeFn adds a function that chooses one of the scored nodes. It is called for every task. So the plugin's
+// results are not cached (CacheScope Uncached), whatever its SignTask returns.
 func (ssn *Session) AddBestNodeFn(plugin string, fn api.BestNodeFn) {
 	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddBestNodeFn(plugin, fn)
 }
 
-// AddNodeMapFn adds a function that scores a node; the plugin's NodeReduceFn scales its scores. The plugin counts as
-// Uncached.
+// AddNodeMapFn adds a function that scores a node; the plugin's NodeReduceFn scales its scores. The plugin's results are
+// not cached (CacheScope Uncached).
 func (ssn *Session) AddNodeMapFn(plugin string, fn api.NodeMapFn) {
 	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeMapFn(plugin, fn)
 }
 
-// AddNodeReduceFn adds a function that scales the scores of the plugin's NodeMapFn. The plugin counts as Uncached.
+// AddNodeReduceFn adds a function that scales the scores of the plugin's NodeMapFn. The plugin's results are not cached
+// (CacheScope Uncached).
 func (ssn *Session) AddNodeReduceFn(plugin string, fn api.NodeReduceFn) {
 	ssn.Signers.recordAdded(plugin, added{score: true, choice: true})
 	ssn.Session.AddNodeReduceFn(plugin, fn)

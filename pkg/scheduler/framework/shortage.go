@@ -13,7 +13,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/binding"
 )
 
-// maxNamed bounds how many roles, policies or gates a message names.
+// maxNamed bounds how many roles, sub-group policies, scheduling gates or other names a message lists.
 const maxNamed = 3
 
 // lacksPods reports whether pods that the gang's minimum needs do not exist or have scheduling gates. The reason names
@@ -103,8 +103,8 @@ func subGroupsText(job *api.JobInfo) string {
 }
 
 // gatesText describes the number of gated pods and their gates. It counts pods of the whole gang if the gang has too
-// few pods without gates. Otherwise it counts pods of the first role that has too few, or else of the first such
-// sub-group policy.
+// few pods without gates. Otherwise it counts pods of the first role that has too few pods without gates. If there is no
+// such role, it names the first sub-group policy that has too few complete sub-groups (gatedSubGroupsText).
 func gatesText(job *api.JobInfo) string {
 	type count struct{ pods, gated int }
 	var all count

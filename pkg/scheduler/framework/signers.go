@@ -149,7 +149,7 @@ func (v *Signers) ReadsAnything(plugin string) bool {
 	return v.Scope(plugin, nil) == Uncached && v.PodKeys(plugin).All()
 }
 
-// JobKey returns the plugin's key of the job.
+// JobKey returns the plugin's key of the job (Signer.SignJob): jobs with equal keys share the plugin's cached results.
 func (v *Signers) JobKey(plugin string, job *api.JobInfo) string {
 	signer, ours := v.ours[plugin]
 	switch {
@@ -161,7 +161,8 @@ func (v *Signers) JobKey(plugin string, job *api.JobInfo) string {
 	return string(job.UID)
 }
 
-// NodeKey returns the plugin's key of the node; false when the plugin has no key for it, or panics.
+// NodeKey returns the plugin's key of the inputs of its filter results on the node (Signer.SignNode); false when the
+// plugin has no key for the node, or panics.
 func (v *Signers) NodeKey(plugin string, node *api.NodeInfo) (key uint64, ok bool) {
 	if signer := v.ours[plugin]; signer != nil {
 		guarded(plugin, func() { key, ok = signer.SignNode(node) })
@@ -169,7 +170,8 @@ func (v *Signers) NodeKey(plugin string, node *api.NodeInfo) (key uint64, ok boo
 	return key, ok
 }
 
-// VolumeKey returns the key of a volume with a claim; false when no plugin has a key for it.
+// VolumeKey returns a key that pods of one task class share for the volume (Signer.SignVolume); false when the volume has
+// no claim, or no plugin has a key for it.
 func (v *Signers) VolumeKey(pod *v1.Pod, volume *v1.Volume) (key string, ok bool) {
 	if volume.PersistentVolumeClaim == nil && volume.Ephemeral == nil {
 		return "", false
@@ -177,7 +179,8 @@ func (v *Signers) VolumeKey(pod *v1.Pod, volume *v1.Volume) (key string, ok bool
 	return v.firstKey(func(signer Signer) string { return signer.SignVolume(pod, volume) })
 }
 
-// ClaimKey returns the key of a pod's claim; false when no plugin has a key for it.
+// ClaimKey returns a key that pods of one task class share for the resource claim (Signer.SignClaim); false when no
+// plugin has a key for it.
 func (v *Signers) ClaimKey(pod *v1.Pod, claim *v1.PodResourceClaim) (key string, ok bool) {
 	return v.firstKey(func(signer Signer) string { return signer.SignClaim(pod, claim) })
 }

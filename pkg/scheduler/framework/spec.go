@@ -78,11 +78,12 @@ type PluginSpec struct {
 	// plugin implements the feature that they enable. The conf must not give them other values. It also must not set an
 	// argument of those plugins that this plugin has, too.
 	TakesOver []Switch
-	// PendingCategories maps the reasons of the plugin's JobValid verdicts to categories. A reason that is not listed
-	// has category PendingOther.
+	// PendingCategories maps the reasons of the plugin's JobValid verdicts to categories, by which metrics count how long
+	// gangs wait. A reason that is not listed has category PendingOther.
 	PendingCategories map[string]PendingCategory
-	// ExplainsShortages are resources whose shortages the plugin's predicate explains better than a comparison of sums.
-	// allocate therefore calls the predicates also for nodes that lack only such resources.
+	// ExplainsShortages are resources whose shortages the plugin's predicate explains better than a comparison of the
+	// request with the node's idle amount. allocate therefore calls the predicates also for nodes that lack only such
+	// resources.
 	ExplainsShortages []v1.ResourceName
 	// LeavesTasks reports whether the plugin changes nodes, and tasks that have a node, only with methods of Session,
 	// JobInfo and NodeInfo. After sessions with only such plugins, the next snapshot has less to compare. False is safe

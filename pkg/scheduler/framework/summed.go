@@ -26,7 +26,7 @@ func (p summedPlugin) OnSessionOpen(ssn *vcframework.Session) {
 	var summaries snapshot.Summaries
 	defer summaries.Undo()
 	for _, job := range ssn.Jobs {
-		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // with minResources, upstream counts placed tasks, so their number stays
+		summaries.Show(job, job.PodGroup != nil && job.PodGroup.Spec.MinResources != nil) // of a job with minResources, upstream counts the placed tasks, so Show keeps their number
 	}
 	p.Plugin.OnSessionOpen(ssn)
 }

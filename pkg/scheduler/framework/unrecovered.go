@@ -34,10 +34,12 @@ type Leftover struct {
 type Withdrawer interface {
 	// ListPods lists one page of the pods in the namespace that a withdrawal depends on.
 	ListPods(ctx context.Context, namespace string, options metav1.ListOptions) (*v1.PodList, error)
-	// PodKeys returns the keys that a withdrawal looks for among the keys of all listed pods.
+	// PodKeys returns what a withdrawal needs to know of one listed pod, for example the names of the claims that the
+	// pod uses. A withdrawal gets the keys of all listed pods in one set.
 	PodKeys(pod *v1.Pod) []string
-	// WithdrawAgain reads the object from the API server and withdraws the former leader's writes. pods are the keys of
-	// the pods in the claim's namespace. It returns nil if nothing is left to withdraw. Each call has a deadline.
+	// WithdrawAgain reads the object from the API server and withdraws the former leader's writes. pods are the keys
+	// (PodKeys) of the listed pods in the namespace of the object's claim. It returns nil if nothing is left to withdraw.
+	// Each call has a deadline.
 	WithdrawAgain(ctx context.Context, of Leftover, pods sets.Set[string]) error
 }
 
@@ -53,14 +55,16 @@ type Unrecovered struct {
 	withdrawer Withdrawer
 	// wake requests a session.
 	wake func()
-	// passing has an element while a pass withdraws writes. Two passes at once could withdraw a write twice.
+	// passing has an element while a recovery pass withdraws writes. Two passes at once could withdraw a write twice.
 	passing chan struct{}
 
 	mu sync.Mutex
-	// reasons are, for each claim and each volume that is reserved for it, the error of the last attempt. The volume's name
-	// is empty for the claim itself. A pass writes to the map that was current when the pass began.
+	// reasons are, for each claim and each volume that is reserved for it, why the former leader's write could not be
+	// withdrawn. The volume's name is empty for the claim itself. A recovery pass changes the map that was current when
+	// the pass began.
 	reasons map[types.NamespacedName]map[string]error
-	// instances is the number of instances of the plugin in use. stop ends the retries; nil while none are made.
+	// instances is the number of instances of the plugin in use. stop ends the goroutine that retries withdrawals; nil
+	// while no such goroutine runs.
 	instances int
 	stop      context.CancelFunc
 }
@@ -80,8 +84,8 @@ func (u *Unrecovered) Join() {
 	u.instances++
 }
 
-// Leave records that an instance of the plugin was closed. After the last instance, the retries end and all claims are
-// removed: another plugin may now write to them.
+// Leave records that an instance of the plugin was closed. After the last instance, withdrawals are no longer retried,
+// and u forgets all claims: another plugin may now write to them.
 func (u *Unrecovered) Leave() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -111,9 +115,9 @@ func (u *Unrecovered) Check(claim types.NamespacedName) error {
 	return fmt.Errorf("%s a former scheduler leader could not be withdrawn yet; the scheduler retries it; last error: %s", what, brief.Part(reasons[volume].Error()))
 }
 
-// Recover runs the first pass. visit calls Visit of the pass for each object with a former leader's writes. An error of
-// visit means that the objects could not be listed. Otherwise the objects whose withdrawal failed are retried in the
-// background until the last instance of the plugin leaves.
+// Recover runs the first recovery pass. visit must call Visit of the pass for each object with a former leader's writes.
+// An error of visit means that the objects could not be listed. Otherwise withdrawals that failed are retried in the
+// background until they succeed, or until the last instance of the plugin leaves.
 func (u *Unrecovered) Recover(visit func(pass *RecoveryPass) error) error {
 	u.passing <- struct{}{}
 	defer func() { <-u.passing }()
@@ -135,7 +139,7 @@ func (u *Unrecovered) Recover(visit func(pass *RecoveryPass) error) error {
 // mostReported is the maximum number of claims that a log line names.
 const mostReported = 10
 
-// report logs the claims once. The caller holds u.mu.
+// report logs which claims have a former leader's writes that could not be withdrawn. The caller holds u.mu.
 func (u *Unrecovered) report() {
 	claims, reason := brief.List{First: mostReported}, ""
 	for claim, reasons := range u.reasons {
@@ -148,13 +152,13 @@ func (u *Unrecovered) report() {
 		"claims", strings.Join(claims.Items(), ", ")+claims.More(), "reasonOfOne", reason)
 }
 
-// The pause before the first retry is firstRetry. It doubles with each retry, up to retryPause.
+// The pause before the first retry of failed withdrawals is firstRetry. It doubles with each retry, up to retryPause.
 const (
 	firstRetry = time.Second
 	retryPause = time.Minute
 )
 
-// retry runs passes until no claim is left or ctx ends.
+// retry runs recovery passes until all writes of the former leader are withdrawn, or ctx ends.
 func (u *Unrecovered) retry(ctx context.Context) {
 	for pause := firstRetry; !u.isDone(ctx); pause = min(2*pause, retryPause) {
 		select {
@@ -166,7 +170,8 @@ func (u *Unrecovered) retry(ctx context.Context) {
 	}
 }
 
-// isDone reports whether the retries are to end, and records their end.
+// isDone reports whether the goroutine that retries withdrawals is to end: ctx has ended, or no claim is left in u. In
+// the latter case isDone records that the goroutine no longer runs.
 func (u *Unrecovered) isDone(ctx context.Context) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -181,7 +186,8 @@ func (u *Unrecovered) isDone(ctx context.Context) bool {
 	return true
 }
 
-// again runs a pass over all objects: one after the other within a namespace, and several namespaces at once.
+// again runs a recovery pass over all objects whose withdrawal failed before: one object after the other within a
+// namespace, and several namespaces at once.
 func (u *Unrecovered) again(ctx context.Context) {
 	select {
 	case <-ctx.Done():
@@ -208,8 +214,9 @@ func (u *Unrecovered) again(ctx context.Context) {
 	_ = visits.Wait() // the functions return no errors
 }
 
-// byNamespace returns all objects, by the namespace of their claims. The order within a namespace is random, so that each
-// object is visited before long, even if a pass has too little time for all of them.
+// byNamespace returns all objects whose withdrawal failed before, by the namespace of their claims. The order within a
+// namespace is random, so that each object is visited before long, even if a recovery pass has too little time for all of
+// them.
 func (u *Unrecovered) byNamespace() map[string][]Leftover {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -222,5 +229,5 @@ func (u *Unrecovered) byNamespace() map[string][]Leftover {
 	return objects
 }
 
-// errNoTime is the error of objects that a pass had no time for.
+// errNoTime is the error of objects for which a recovery pass had no time.
 var errNoTime = errors.New("none yet, because other claims used up the time of the first attempt")

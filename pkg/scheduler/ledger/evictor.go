@@ -105,7 +105,7 @@ func (e *Evictor) delete(pod *v1.Pod) error {
 			return true, nil
 		case apierrors.IsInvalid(last):
 			return false, last
-		default: // also Forbidden, which an API server returns for each request right after its start
+		default: // all other errors are retried, even Forbidden: an API server returns it for each request right after its start
 			return false, nil
 		}
 	})

@@ -113,7 +113,7 @@ func (m *Metrics) Delayed(_ *binding.Member, d binding.Delay) {
 	}
 }
 
-// DelayEnded implements binding.Observer. No metric counts the ends of delays.
+// DelayEnded implements binding.Observer. It does nothing, because no metric counts the ends of members' long waits.
 func (*Metrics) DelayEnded(*binding.Member, error) {}
 
 // TransactionDone records the result and duration of a bind transaction that has ended.

@@ -18,7 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/topology"
 )
 
-// place is a set of nodes from which a reservation may choose: a node group, a network domain, or all nodes.
+// place is a set of nodes from which the nodes to reserve for a gang may be chosen: a node group, a network domain, or
+// all nodes.
 type place struct {
 	// name is the name of the node group or domain; empty if the place has all nodes.
 	name  string
@@ -123,15 +124,16 @@ func (m *reservationManager) choose(r *reservation, job *api.JobInfo) error {
 // trial is an attempt to place one gang on one set of nodes (place) as if these nodes were drained.
 type trial struct {
 	ssn *framework.Session
-	// reserved is the reservation to which the trial adds the chosen nodes.
+	// reserved is the gang's node reservation, to which the trial adds the chosen nodes.
 	reserved *reservation
 	// members are the gang's members that are still to be placed. classes has the task class of each member, and
 	// first has one member of each class.
 	members []*api.TaskInfo
 	classes map[api.TaskID]string
 	first   map[string]*api.TaskInfo
-	// held is the amount of resources on the nodes reserved by other queues and on the nodes chosen so far. deleted
-	// are the pods on the chosen nodes that are being deleted; queues may still count their resources.
+	// held is the sum of the allocatable resources of two sets of nodes: those reserved for gangs of other queues, and
+	// those chosen so far. deleted are the pods on the chosen nodes that are being deleted; queues may still count their
+	// resources.
 	held    *api.Resource
 	deleted []*api.TaskInfo
 	// until is the deadline of the trial. A trial can take long, because all members of a gang may differ, and
@@ -239,7 +241,7 @@ func (t *trial) fill(statement *vcframework.Statement, node *api.NodeInfo) (some
 	for _, task := range toLeave(t.ssn.Jobs, node) {
 		job := framework.ChargedTo(t.ssn.Jobs, task)
 		switch {
-		case job == nil, job.UID != task.Job: // the pod is being deleted and needs no eviction, but plugins may still count it
+		case job == nil, job.UID != task.Job: // the pod is being deleted and needs no eviction, but plugins that limit queues may still count its resources
 			t.deleted = append(t.deleted, task)
 		case job.Tasks[task.UID].Status == api.Running:
 			if err := statement.Evict(job.Tasks[task.UID], "trial"); err != nil {

@@ -17,15 +17,16 @@ import (
 // mostNamed limits how many gangs or nodes a message names.
 const mostNamed = 5
 
-// formGangGroups makes one gang group for each gang that names no group, and one for each group whose gangs all exist
-// and have enough pods. For each other gang it records why the gang must wait.
+// formGangGroups makes a gang group of one gang for each gang that names no other gangs or is satisfied. It makes a
+// common gang group for gangs that name each other, if all of them exist and have enough pods. For each other gang it
+// records why the gang must wait.
 func (s *session) formGangGroups() {
 	for _, g := range s.gangs {
 		switch {
-		case g.gangGroup != nil || g.waits != nil: // already handled with another gang of its group
+		case g.gangGroup != nil || g.waits != nil: // already handled with another gang of its gang group
 		case g.InvalidGroup != nil:
 			g.waits = &api.ValidateResult{Reason: gangs.InvalidGroup, Message: brief.Text(g.InvalidGroup.Error())}
-		case len(g.Group) == 0 || g.satisfied: // a satisfied gang does not wait for the other gangs of its group
+		case len(g.Group) == 0 || g.satisfied: // a satisfied gang does not wait for the other gangs of its gang group
 			g.gangGroup = &binding.GangGroup{ID: g.id, Gangs: []binding.GangTerms{g.terms()}}
 		default:
 			s.formGroup(g)
@@ -84,7 +85,7 @@ func (s *session) formGroup(g *gang) {
 		return
 	}
 	g.waits = waits
-	for _, name := range g.Group { // all gangs of the group wait for the same reason
+	for _, name := range g.Group { // all gangs of the gang group wait for the same reason
 		if other := s.gangs[api.JobID(name.String())]; other != nil && other.InvalidGroup == nil && other.id == g.id && !other.satisfied {
 			other.waits = waits
 		}
@@ -118,8 +119,8 @@ func (s *session) GangGroup(job *api.JobInfo) *binding.GangGroup {
 	return nil
 }
 
-// valid is the plugin's JobValid function. It refuses a gang that must wait for its group or for the end of a
-// backoff.
+// valid is the plugin's JobValid function. It refuses a gang that must wait for other gangs of its gang group, or for
+// the end of the backoff after its waiting time.
 func (s *session) valid(obj any) *api.ValidateResult {
 	job, ok := obj.(*api.JobInfo)
 	if !ok {

@@ -20,17 +20,17 @@ import (
 // minimum once. The scheduler reads the condition after a restart.
 const Satisfied scheduling.PodGroupConditionType = gangs.SatisfiedCondition
 
-// Whole is the type of the condition of a PodGroup whose gang, and all gangs of its group, have reached their minima
-// once. It is for all match policies except once-satisfied. If a gang with this condition lacks members, they were
-// lost after they were bound. Without the condition, a crash may have left them unbound.
+// Whole is the type of the condition of a PodGroup whose gang, and all gangs of its gang group, have reached their
+// minima once. It is for all match policies except once-satisfied. If a gang with this condition lacks members, they
+// were lost after they were bound. Without the condition, a crash may have left them unbound.
 const Whole scheduling.PodGroupConditionType = gangs.WholeCondition
 
 // wholeReasons has, by match policy, the reason of the condition Whole.
 var wholeReasons = map[gangs.MatchPolicy]string{gangs.OnlyWaiting: gangs.WholeOnlyWaiting, gangs.WaitingAndRunning: "WaitingAndRunning"}
 
-// noteSatisfied sets the condition Satisfied or Whole of each gang that has reached its minimum together with its
-// group. It removes both conditions when no member of the gang is bound or running. A gang whose members were all
-// lost then starts from the beginning (https://github.com/koordinator-sh/koordinator/issues/2244).
+// noteSatisfied sets the condition Satisfied or Whole of each gang that has reached its minimum, if all gangs of its
+// gang group have reached theirs. It removes both conditions when no member of the gang is bound or running. A gang
+// whose members were all lost then starts from the beginning (https://github.com/koordinator-sh/koordinator/issues/2244).
 func (s *session) noteSatisfied() {
 	for _, g := range s.gangs {
 		lost := alive(g.JobInfo) == 0
@@ -57,12 +57,12 @@ func (s *session) noteSatisfied() {
 		g.satisfied = g.satisfied || conditionOf(g.PodGroup, Satisfied) != nil
 		if g.satisfied && g.IsPending() {
 			g.PodGroup.Status.Phase = scheduling.PodGroupInqueue        // a satisfied gang was admitted before, and need not be admitted again
-			framework.LimitMinResources(g.JobInfo, api.EmptyResource()) // a tenant can write the condition, so it reserves nothing
+			framework.LimitMinResources(g.JobInfo, api.EmptyResource()) // a tenant can write the condition Satisfied, so minResources reserves nothing for the gang
 		}
 	}
 }
 
-// groupReached reports whether the gang and all other gangs of its group have reached their minima, now or earlier.
+// groupReached reports whether the gang and all other gangs of its gang group have reached their minima, now or earlier.
 func (s *session) groupReached(g *gang) bool {
 	if len(g.Group) == 0 {
 		return g.reached()
@@ -121,7 +121,7 @@ func (g *gang) isNewRun() bool {
 	return owned || g.waiting() >= g.minimum
 }
 
-// inPart reports whether the gang or its group is only partially bound, for example because the scheduler crashed
+// inPart reports whether the gang or its gang group is only partially bound, for example because the scheduler crashed
 // while binding it. Bound members then count for the minimum.
 func (g *gang) inPart() bool {
 	return alive(g.JobInfo) > 0 && conditionOf(g.PodGroup, Whole) == nil && binding.BoundFor(g.JobInfo) >= binding.LeastMembers(g.PodGroup)
