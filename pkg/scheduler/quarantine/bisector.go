@@ -189,8 +189,9 @@ func (h *bisector) succeeded() (found []object, busy bool) {
 	return found, h.searching() || len(h.quarantined) > 0
 }
 
-// searchGangs begins a search for the gang that makes cycles panic: among the gangs of the last session and the
-// released gangs. These were suspected, but cycles panicked without them, too. The last session did not contain them.
+// searchGangs begins a search for the gang that makes cycles panic, among the gangs of the last session and the released
+// gangs. The released gangs were suspected, but cycles panicked without them, too. The last session did not contain
+// them.
 func (h *bisector) searchGangs(released []object) {
 	h.known, h.culprits = map[object]bool{}, map[string]int{}
 	for _, it := range released {

@@ -126,8 +126,8 @@ func (p *promises) counts(made *promise) bool {
 
 func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
 
-// update ends promises (reserved minResources): first of gangs that hold the resources, no longer ask for them, or
-// could use idle resources. Then it ends those for which the gangs' pods did not suffice.
+// update ends promises (reserved minResources): first of gangs that hold the resources, no longer ask for them, or have
+// waited too long although idle resources sufficed. Then it ends those for which the gangs' pods did not suffice.
 func (p *promises) update(ssn *framework.Session, now time.Time) {
 	idle := sync.OnceValue(func() *api.Resource { return idleOf(ssn) })
 	var due []dueCheck
