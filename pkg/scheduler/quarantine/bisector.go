@@ -25,7 +25,8 @@ const (
 	// After that, the namespace's objects that are not cleared are quarantined, too, because a user who created so many
 	// culprits may have created a thousand.
 	maxCulprits = 3
-	// searchPause is the pause after a search without a result.
+	// searchPause is how long no new search for an object that makes cycles panic begins after a search that found
+	// none.
 	searchPause = time.Minute
 )
 
@@ -51,19 +52,20 @@ type bisector struct {
 	// session uses the same maps.
 	seen api.ClusterInfo
 
-	// groups are the objects that the search has not cleared, divided into groups. The objects of a group are tried
-	// together, and the last group is being tried.
+	// groups are sets of objects that the search for the culprit, the object that makes cycles panic, has not cleared.
+	// The objects of one set are tried together in a session. The last set is being tried.
 	groups [][]object
-	// known are the gangs that existed when the search began. culprits maps each retry group to the number of its
-	// culprits that the search has found.
+	// known are the gangs that existed when the search for culprits (objects that make cycles panic) began. culprits
+	// has the number of culprits that the search has found, by retry group: the PodGroups of a namespace, or all
+	// objects of another kind.
 	known    map[object]bool
 	culprits map[string]int
 	control  bool
-	others   bool // the search is among queues and nodes, not among gangs
+	others   bool // the search for the object that makes cycles panic is among queues and nodes, not among gangs
 	hidden   map[object]bool
 	suspects []object
-	// doubted is the object that was alone in the tried group when a cycle panicked. It is tried once more before it is
-	// quarantined, because a panic on another goroutine may be reported late, in the wrong cycle.
+	// doubted is the only object of the set that was being tried when a cycle panicked. It is tried once more before it
+	// is quarantined, because a panic on another goroutine may be reported late, in the wrong cycle.
 	doubted object
 	// misled reports whether a suspected gang turned out to be innocent. If so, no further gang is suspected during this
 	// search because it was being scheduled when a cycle panicked.
@@ -73,7 +75,8 @@ type bisector struct {
 	back        map[object]bool
 	looks       time.Time
 	retryGroups map[string]*retryGroup
-	// what is the message of the last panic. resumes is the earliest time of the next search.
+	// what is the message of the last panic. resumes is the earliest time of the next search for objects that make
+	// cycles panic.
 	what    string
 	resumes time.Time
 }
@@ -186,8 +189,9 @@ func (h *bisector) succeeded() (found []object, busy bool) {
 	return found, h.searching() || len(h.quarantined) > 0
 }
 
-// searchGangs begins a search among the gangs of the last session and the released suspects. The last session did not
-// contain these suspects.
+// searchGangs begins a search for the gang that makes cycles panic, among the gangs of the last session and the released
+// gangs. The released gangs were suspected, but cycles panicked without them, too. The last session did not contain
+// them.
 func (h *bisector) searchGangs(released []object) {
 	h.known, h.culprits = map[object]bool{}, map[string]int{}
 	for _, it := range released {
@@ -199,7 +203,8 @@ func (h *bisector) searchGangs(released []object) {
 	h.search(slices.Collect(maps.Keys(h.known)))
 }
 
-// search begins a search among the items. The next session contains none of these items.
+// search begins a search for the item that makes cycles panic: among gangs, or among queues and nodes. The next session
+// contains none of the items.
 func (h *bisector) search(items []object) {
 	slices.SortFunc(items, func(a, b object) int { return strings.Compare(a.kind+a.name, b.kind+b.name) })
 	h.groups, h.control = [][]object{items}, true
@@ -208,9 +213,9 @@ func (h *bisector) search(items []object) {
 	}
 }
 
-// controlPanicked processes a panic of a cycle without any of the searched objects. After a search among gangs, it
-// begins a search among queues and nodes, and returns true. Otherwise it ends the search, allows the next one only
-// after searchPause, and returns false.
+// controlPanicked processes a panic of a cycle without any of the objects among which the culprit (the object that
+// makes cycles panic) is searched for. If these were gangs, it begins a search among queues and nodes, and returns
+// true. Otherwise it ends the search, allows the next search only after searchPause, and returns false.
 func (h *bisector) controlPanicked(now time.Time) bool {
 	h.groups, h.control = nil, false
 	if h.others {
@@ -233,9 +238,9 @@ func (h *bisector) controlPanicked(now time.Time) bool {
 	return true
 }
 
-// groupPanicked processes a panic of a cycle with the last group. It adds the suspects of the last cycles to the group,
-// and splits the group. A group of one object is tried a second time. If the cycle panics again, the object is
-// quarantined.
+// groupPanicked processes a panic of a cycle with the last set of objects in groups, the objects that the search has
+// not cleared. It adds the gangs that were suspected in the last cycles to this set, and splits the set. A set of one
+// object is tried a second time. If the cycle panics again, the object is quarantined.
 func (h *bisector) groupPanicked(now time.Time) (found []object) {
 	last := len(h.groups) - 1
 	group := slices.Concat(h.groups[last], h.release())
@@ -273,7 +278,8 @@ func (h *bisector) holdRest(retryGroup string, now time.Time) (rest []object) {
 	return rest
 }
 
-// split divides the last group into two halves. The first half is tried next.
+// split divides the last set of objects in groups (not cleared by the search) into two halves. The first half is tried
+// next.
 func (h *bisector) split() {
 	last := len(h.groups) - 1
 	group := h.groups[last]
@@ -292,7 +298,8 @@ func (h *bisector) release() []object {
 	return released
 }
 
-// hide computes which of the searched objects the next session leaves out.
+// hide computes which objects the next session leaves out, of those among which the object that makes cycles panic is
+// searched for.
 func (h *bisector) hide() {
 	clear(h.hidden)
 	for i, group := range h.groups {
@@ -309,7 +316,8 @@ func (h *bisector) inSession(gang api.JobID) bool {
 	return there
 }
 
-// drop removes the objects that the function held accepts from all groups of the search.
+// drop removes the objects that the function held accepts from all sets in groups, the objects that the search has not
+// cleared.
 func (h *bisector) drop(held func(object) bool) {
 	for i := range h.groups {
 		h.groups[i] = slices.DeleteFunc(slices.Clone(h.groups[i]), held)

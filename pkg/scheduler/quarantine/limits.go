@@ -26,7 +26,8 @@ const (
 	// of each node, once for all pods with equal requirements. So 1,000 requirements on each member of a gang of 100,
 	// all different, take minutes on 5,000 nodes.
 	mostRequirements = 100
-	// mostTerms is how many parts of each other kind a pod may have, such as tolerations and host ports.
+	// mostTerms is how many tolerations a pod may have. The same limit applies to its volumes, containers and host
+	// ports.
 	mostTerms = 1000
 	// mostValues is how many values the requirements on labels of one pod may list together.
 	mostValues = 10_000

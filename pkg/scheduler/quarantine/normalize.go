@@ -78,8 +78,9 @@ func trimPod(pod *v1.Pod) {
 	}
 }
 
-// trimPlaced removes further parts of a pod that is on a node. A pending pod keeps all fields, because the status
-// writer sends the whole pod, and plugins such as extender may read any field.
+// trimPlaced removes parts of a pod that is on a node: surplus affinity terms, and fields of containers that only the
+// kubelet needs. A pending pod keeps these parts, because the status writer sends the whole pod, and plugins such as
+// extender may read any field.
 func trimPlaced(pod *v1.Pod) {
 	if pod.Spec.Affinity != nil {
 		pod.Spec.Affinity = withinTerms(pod.Spec.Affinity)

@@ -76,8 +76,8 @@ func (a *Quarantine) Readmit() {
 	a.bisector = newBisector()
 }
 
-// IsPaused reports whether the gang is not placed for now, because a search leaves other gangs of its queue out of
-// sessions.
+// IsPaused reports whether the gang is not placed for now. The reason is that the search for an object that makes
+// cycles panic leaves other gangs of this or related queues out of sessions.
 func (a *Quarantine) IsPaused(gang api.JobID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

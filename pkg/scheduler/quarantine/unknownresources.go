@@ -130,8 +130,8 @@ func kindsOf(snapshot *api.ClusterInfo) resourceNames {
 	return known
 }
 
-// withKnownKinds removes the kinds of resources that are not in known from the requests of the job's tasks, and
-// recomputes the job's sums.
+// withKnownKinds removes the kinds of resources that are not in known from the requests of the job's tasks. It also
+// recomputes the job's sums of these requests, over all tasks and over placed tasks.
 func withKnownKinds(job *api.JobInfo, known resourceNames) {
 	job.Allocated, job.TotalRequest = api.EmptyResource(), api.EmptyResource()
 	for _, task := range job.Tasks {

@@ -46,7 +46,7 @@ func (o delayObserver) DelayEnded(m *binding.Member, cause error) {
 	switch {
 	case cause != nil:
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, brief.Text(cause.Error()))
-	case kind != binding.BindWaits: // after BindWaits (a wait for the Binding) the API server has written the condition
+	case kind != binding.BindWaits: // after BindWaits (a wait for the Binding), the API server has written the condition PodScheduled
 		r.outlet.podCondition(m.Task.Pod, v1.PodReasonSchedulerError, "pre-bind continues")
 	}
 	if changed {
@@ -86,14 +86,16 @@ type delays struct {
 
 	mu    sync.Mutex
 	gangs map[api.JobID]*gangDelay
-	// reported has the pods of transactions in flight whose condition has reported a delay, even if the delay has ended.
+	// reported has the pods of transactions in flight whose condition has reported that they wait long, even if the
+	// wait has ended.
 	reported map[types.UID]bool
 }
 
 // gangDelay holds the members of one gang that wait long in their bind transaction.
 type gangDelay struct {
 	members map[types.UID]memberDelay
-	// lead is the member that the PodGroup's condition names. It is the first of these members by pod name.
+	// lead is the member that the PodGroup's condition names. It is the first, by pod name, of the members that wait
+	// long.
 	lead types.UID
 }
 
@@ -114,7 +116,8 @@ func newDelays() *delays {
 	return &delays{gangs: map[api.JobID]*gangDelay{}, reported: map[types.UID]bool{}}
 }
 
-// add records the delay of the member, and reports whether the PodGroup's condition must change.
+// add records that the member waits long in its bind transaction, and reports whether the PodGroup's condition must
+// change.
 func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,11 +132,11 @@ func (d *delays) add(m *binding.Member, delay binding.Delay) (changed bool) {
 	if lead, ok := gang.members[gang.lead]; !ok || pod.Name < lead.pod {
 		gang.lead = pod.UID
 	}
-	return gang.lead == pod.UID || len(gang.members) == 2 // the condition names the lead, and says if others wait
+	return gang.lead == pod.UID || len(gang.members) == 2 // the condition names member gang.lead, and says if other members wait
 }
 
-// remove drops the delay of the member. It returns the kind of the delay, and whether the PodGroup's condition must
-// change.
+// remove records that the member no longer waits long in its bind transaction. It returns what the member waited for,
+// and whether the PodGroup's condition must change.
 func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,8 +163,8 @@ func (d *delays) remove(m *binding.Member) (kind binding.DelayKind, changed bool
 	return kind, true
 }
 
-// forget removes the members that the transaction has bound or failed from d.reported, the pods on which a delay was
-// reported.
+// forget removes the members that the transaction has bound or failed from d.reported, the pods whose condition has
+// reported that they wait long.
 func (d *delays) forget(r binding.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +176,7 @@ func (d *delays) forget(r binding.Result) {
 	}
 }
 
-// tells reports whether the pod is in a transaction in flight and its condition has reported a delay.
+// tells reports whether the pod is in a transaction in flight, and its condition has reported that it waits long there.
 func (d *delays) tells(pod types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,8 +194,8 @@ func (d *delays) of(gang api.JobID) []memberDelay {
 	return slices.Collect(maps.Values(waits.members))
 }
 
-// correct sets the condition Unschedulable in the status to the delay of the gang's lead member. It does nothing if no
-// member waits long.
+// correct makes the condition Unschedulable in the status say what a member waits for. This is the first, by pod name,
+// of the members that wait long in their bind transaction. If no member waits long, correct does nothing.
 func (d *delays) correct(gang api.JobID, status *scheduling.PodGroupStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -47,16 +47,17 @@ type Copies struct {
 const wholeEvery = 16
 
 // Trust records that the last session has ended, and that it has changed placed tasks only through the methods of jobs
-// and nodes. Unless such a change was undone, it also changes the number of tasks or the sums of requests that a copy
-// contains.
+// and nodes. Unless such a change was undone, it shows in a copy's number of tasks or sums of requests. So the next
+// calls of Nodes and Jobs need not compare each task of each copy.
 func (c *Copies) Trust() { c.trusted = !devicesOn() }
 
-// Settle ends the effect of Trust. It is called when nodes and jobs have been given to the next session.
+// Settle reverts Trust: without another call of Trust, copies are compared in full. It is called when nodes and jobs
+// have been given to the next session.
 func (c *Copies) Settle() { c.trusted = false }
 
-// compares reports whether a copy is compared in full: always after a session without Trust, otherwise in one of
-// wholeEvery rounds. generation is the generation of the copy's source, and round counts the calls of Nodes or Jobs.
-// Their sum spreads the full comparisons over the rounds.
+// compares reports whether a copy is compared in full. Without a call of Trust for the last session, it always is;
+// otherwise in one of wholeEvery calls of Nodes or Jobs. generation is the generation of the copy's source, and round
+// is the number of these calls. The sum of both spreads the full comparisons over the calls.
 func (c *Copies) compares(generation, round uint64) bool {
 	return !c.trusted || (generation+round)%wholeEvery == 0
 }

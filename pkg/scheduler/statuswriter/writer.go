@@ -70,7 +70,7 @@ type Dependencies struct {
 	PodGroups vclisters.PodGroupLister
 	Queues    vclisters.QueueLister
 	// Tells reports whether a condition of a pod without a node still needs to be written. Once the pod is being bound,
-	// only conditions that report a delay need to be written.
+	// that is so only if a condition has reported that the pod waits long in its bind transaction.
 	Tells func(gang api.JobID, pod types.UID) bool
 	// OwnPod returns a copy of a pod from the watch, so that the caller can change the copy.
 	OwnPod func(*v1.Pod) *v1.Pod

@@ -27,9 +27,9 @@ type Level struct {
 	Short string
 }
 
-// Problem is a misconfiguration that the forest works around: nodes that two groups of one level claim.
+// Problem is a misconfiguration that the forest works around: nodes that two node groups of one level claim.
 type Problem struct {
-	// HyperNode is the HyperNode that does not get the nodes. Winner is the path of the group that gets them.
+	// HyperNode is the HyperNode that does not get the nodes. Winner is the path of the node group that gets them.
 	HyperNode, Winner string
 	// Nodes are the names of the nodes that HyperNode and Winner both claim, sorted.
 	Nodes []string
@@ -57,7 +57,7 @@ func (f *Forest) Level(name string) (int, bool) {
 	return i, i >= 0
 }
 
-// At lists the groups of a level by path; nil if the forest does not have the level.
+// At lists the node groups of a level by path; nil if the forest does not have the level.
 func (f *Forest) At(level int) []*Group {
 	if level < 0 || level >= len(f.byLevel) {
 		return nil
@@ -65,7 +65,7 @@ func (f *Forest) At(level int) []*Group {
 	return f.byLevel[level]
 }
 
-// Find returns the group with the path; nil if the forest has no such group.
+// Find returns the node group with the path; nil if the forest has no such node group.
 func (f *Forest) Find(path string) *Group { return f.byPath[path] }
 
 // Narrowest returns the narrowest group that contains the node; nil if no group does.
@@ -77,8 +77,8 @@ func (f *Forest) Of(node string, level int) *Group { return f.ofNode[node].At(le
 // Problems lists the misconfigurations that were found.
 func (f *Forest) Problems() []Problem { return f.problems }
 
-// buildForest makes a forest from ofNode, the narrowest group of each node. The caller has set the names, levels and
-// parents of the groups; buildForest sets their nodes and children. Groups without nodes are left out.
+// buildForest makes a forest from ofNode, the narrowest node group of each node. The caller has set the names, levels
+// and parents of the node groups; buildForest sets their nodes and children. Node groups without nodes are left out.
 func buildForest(levels []Level, ofNode map[string]*Group) *Forest {
 	f := &Forest{levels: levels, byLevel: make([][]*Group, len(levels)), byPath: map[string]*Group{}, ofNode: ofNode}
 	type entry struct {
@@ -98,7 +98,7 @@ func buildForest(levels []Level, ofNode map[string]*Group) *Forest {
 				entries[g.Level] = append(entries[g.Level], entry{g.Path(), g})
 			}
 			g.Nodes = append(g.Nodes, node)
-			// A child is added to its parent when it gets its first node.
+			// A node group is added to the children of its parent when it gets its first node.
 			if child != nil && len(child.Nodes) == 1 {
 				g.Children = append(g.Children, child)
 			}

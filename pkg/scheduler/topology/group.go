@@ -20,8 +20,8 @@ type Group struct {
 	Nodes []string
 }
 
-// Path returns the names of the groups from the widest level down to this group, for example "ib-a/s1/leaf-3". The path
-// is unique in the forest.
+// Path returns the names of the node groups from the widest level down to g, for example "ib-a/s1/leaf-3". The path is
+// unique in the forest.
 func (g *Group) Path() string {
 	if g.Parent == nil {
 		return g.Name
@@ -29,8 +29,8 @@ func (g *Group) Path() string {
 	return g.Parent.Path() + "/" + g.Name
 }
 
-// At returns the group of the level that contains this group, or this group itself if it is of the level; nil if no
-// such group exists.
+// At returns the node group of the level that contains g, or g itself if g is of the level; nil if no such node group
+// exists.
 func (g *Group) At(level int) *Group {
 	for g != nil && g.Level > level {
 		g = g.Parent

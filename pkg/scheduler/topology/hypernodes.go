@@ -123,7 +123,8 @@ func assignNodes(levels []Level, hyperNodes []HyperNode) *Forest {
 	return f
 }
 
-// nearestGroup returns the group of the nearest ancestor of h that has a group; nil if no ancestor has one.
+// nearestGroup returns the node group of the nearest ancestor of HyperNode h that has a node group; nil if no ancestor
+// has one.
 func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*Group) *Group {
 	// The number of steps is bounded, because HyperNodes may be members of each other in a cycle.
 	for steps := 0; h.Parent != "" && steps < len(byName); steps++ {
@@ -135,7 +136,7 @@ func nearestGroup(h HyperNode, byName map[string]HyperNode, groups map[string]*G
 	return nil
 }
 
-// within reports whether the group is inside the other group, or is that group.
+// within reports whether node group g is inside the node group other, or is the same node group.
 func (g *Group) within(other *Group) bool {
 	for ; g != nil; g = g.Parent {
 		if g == other {

@@ -36,13 +36,13 @@ type gangScope struct {
 	// members counts the placed members in each node group of every level. nominated counts, in each node group, the
 	// pending members that have a nominated node there.
 	members, nominated map[*topology.Group]int
-	// action is the evicting action that the scope is for. It is empty for a scope that is valid in all other
-	// actions.
+	// action is the evicting action (preempt or reclaim) in which this gangScope is valid. It is empty for a gangScope
+	// that is valid in all other actions.
 	action string
-	// verdict is the predicate's result for nodes outside of the candidates.
+	// verdict is the predicate's result for each node on which no member of the gang may be placed.
 	verdict []*api.Status
-	// key identifies the filter results of the plugin for the job. Two scopes of a job with equal keys give the same
-	// filter result for every node.
+	// key identifies the plugin's filter results for the job. If two gangScopes of a job have equal keys, the filter
+	// results are equal for every node.
 	key string
 }
 
@@ -120,7 +120,7 @@ func (p *gangScope) keyFor(job *api.JobInfo) string {
 	return key.String()
 }
 
-// locate sets the fields of the scope that say in which node groups the job's members are placed or nominated.
+// locate sets the fields of p that say in which node groups the job's members are placed or nominated.
 func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	settled, outside := map[*topology.Group]int{}, map[string]bool{}
 	for _, status := range placed {
@@ -155,22 +155,22 @@ func (s *session) locate(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// tentative reports whether the member was placed by action backfill while its gang still waits for other members.
-// Such a member is not bound there, so its node does not decide in which node group an action evicts pods for the
-// gang.
+// tentative reports whether the member was placed by action backfill while its gang still waits for other members. Such
+// a member is not bound to its node unless the gang becomes ready. So the node does not decide in which node group an
+// action evicts pods for the gang.
 func (s *session) tentative(job *api.JobInfo, task *api.TaskInfo) bool {
 	return task.Status == api.Allocated && task.BestEffort && !s.ssn.JobReady(job)
 }
 
-// count counts one more placed member in the given group and in all wider groups that contain it.
+// count counts one more placed member of the gang in the given node group and in all wider node groups that contain it.
 func (p *gangScope) count(narrowest *topology.Group) {
 	for g := narrowest; g != nil; g = g.Parent {
 		p.members[g]++
 	}
 }
 
-// most returns the group with the highest count; nil if all counts are 0. Of groups with equal counts, it returns the
-// first by path.
+// most returns the node group with the most members; nil if all counts of members are 0. Of node groups with equal
+// counts, it returns the first by path.
 func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topology.Group) {
 	for _, g := range groups {
 		if counts[g] > 0 && (best == nil || counts[g] > counts[best]) {
@@ -180,7 +180,8 @@ func most(groups []*topology.Group, counts map[*topology.Group]int) (best *topol
 	return best
 }
 
-// list returns the paths and counts of the groups with nonzero counts as text. It lists at most maxListed groups.
+// list returns, as text, the paths of the node groups that have members, each with its number of members. It lists at
+// most maxListed node groups.
 func list(groups []*topology.Group, counts map[*topology.Group]int) string {
 	var names []string
 	more := 0
@@ -213,7 +214,8 @@ func some(nodes map[string]bool) string {
 	return fmt.Sprintf("node %s and %d more", names[0], len(names)-1)
 }
 
-// restrict keeps the candidates for which pass returns true, and records the reason for the other candidates.
+// restrict keeps the candidate node groups for which pass returns true. It records the other candidates as refused,
+// with the reason.
 func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	var kept, refused []*topology.Group
 	for _, g := range p.candidates {
@@ -229,8 +231,8 @@ func (p *gangScope) restrict(pass func(*topology.Group) bool, reason string) {
 	}
 }
 
-// restrictToAffinityGroup restricts the scope to the cluster that holds the other PodGroups of the job's affinity
-// group.
+// restrictToAffinityGroup keeps only the candidate node groups in the cluster with the other PodGroups of the job's
+// affinity group. If these are only on nodes outside of node groups, it keeps none.
 func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 	related := s.groupOf[job.UID]
 	if related == "" {
@@ -263,9 +265,9 @@ func (s *session) restrictToAffinityGroup(p *gangScope, job *api.JobInfo) {
 	}
 }
 
-// restrictToCurrentGroup restricts the scope to the node group that holds the placed members, if the gang must be in
-// one node group. If the placed members are in no node group, it refuses all node groups. Otherwise the gang would be
-// split once the labels of the placed members' nodes come back.
+// restrictToCurrentGroup keeps only one candidate, the node group that holds the placed members, if the gang must be in
+// one node group. If the placed members are in no node group, it keeps no candidate. Otherwise the gang would be split
+// once the labels of the placed members' nodes come back.
 func (s *session) restrictToCurrentGroup(p *gangScope) {
 	if p.mode != modeRequired {
 		return

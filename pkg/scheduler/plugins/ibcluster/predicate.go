@@ -35,9 +35,10 @@ func (p *gangScope) admits(narrowest *topology.Group) bool {
 	return group != nil && (p.allowed == nil || p.allowed[group])
 }
 
-// verdictElsewhere returns the predicate's result for nodes outside of the candidates. The result says that evictions
-// do not help, so that preempt, reclaim and nominations avoid these nodes. It does not say so for a gang that only
-// placements of this session restrict. These placements may be reverted, and later actions may then use the nodes.
+// verdictElsewhere returns the predicate's result for nodes on which no member of the gang may be placed. Usually its
+// code says that evictions do not help, so that preempt, reclaim and nominations avoid these nodes. The code is
+// Unschedulable if only placements of this session restrict the gang, and the action does not evict pods. These
+// placements may be reverted, and later actions may then use the nodes.
 func (p *gangScope) verdictElsewhere() []*api.Status {
 	status := &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: "node(s) outside of the groups allowed for the gang"}
 	switch {

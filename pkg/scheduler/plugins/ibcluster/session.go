@@ -43,11 +43,11 @@ type session struct {
 
 	// mu guards the fields below, because upstream's actions call predicates from several goroutines.
 	mu sync.RWMutex
-	// scopes caches the scope of each job. An entry is removed when a task is placed or removed that may change the
-	// scope.
+	// scopes caches, for each job, the node groups in which its pending members may be placed. An entry is removed when
+	// a task is placed or removed that may change these node groups.
 	scopes map[api.JobID]*gangScope
-	// targets has, for each gang and evicting action, the node group in which the action may place the gang; nil if
-	// the gang has no candidates.
+	// targets has, for each gang and evicting action, the node group in which the action may place the gang; nil if the
+	// gang may be placed in no node group.
 	targets map[target]*topology.Group
 }
 
@@ -68,7 +68,7 @@ func (p *plugin) open(ssn *framework.Session) *session {
 		affinityGroups: map[string][]*api.JobInfo{}, groupOf: map[api.JobID]string{}, neverFits: map[api.JobID]string{},
 		scopes: map[api.JobID]*gangScope{}, targets: map[target]*topology.Group{},
 	}
-	option, _ := ssn.PluginOption(Name) // read now: ssn.PredicateFirst adds an entry of the plugin before this one
+	option, _ := ssn.PluginOption(Name) // read now: ssn.PredicateFirst later puts an entry without this option before the conf's entry of the plugin
 	s.votes = option.EnabledJobEnqueued != nil && *option.EnabledJobEnqueued
 	s.forest, s.unread = p.readForest(ssn)
 	company := map[string]bool{}
@@ -172,8 +172,8 @@ func (s *session) SignTask(*api.TaskInfo) framework.CacheScope { return framewor
 // PodKeys implements framework.Signer.
 func (s *session) PodKeys() framework.PodKeys { return framework.SomePodKeys() }
 
-// SignJob implements framework.Signer. All jobs that may use all nodes share their filter results. For other jobs the
-// key is the key of their scope, which changes when a placed member changes the allowed node groups.
+// SignJob implements framework.Signer. All jobs that may use all nodes share their filter results. Any other job has
+// the key of its gangScope, which changes when a placed member changes the allowed node groups.
 func (s *session) SignJob(job *api.JobInfo) string {
 	if w := s.requests[job.UID]; w == nil || !w.binds() {
 		return ""
@@ -188,9 +188,9 @@ func (s *session) eventHandler() *vcframework.EventHandler {
 	}
 }
 
-// changed updates the cached scopes after the task was placed (the parameter by is 1) or removed (-1). If the task was
-// placed in the gang's current node group, or does not restrict the gang, it is only counted in the gang's scope.
-// Otherwise changed removes the scopes of the gang and of the jobs in its affinity group.
+// changed updates the cached gangScopes after the task was placed (the parameter by is 1) or removed (-1). If the task
+// was placed in the gang's current node group, or does not restrict the gang, it is only counted in the gang's
+// gangScope. Otherwise changed removes the gangScopes of the gang and of the jobs in its affinity group from the cache.
 func (s *session) changed(task *api.TaskInfo, by int) {
 	related := s.groupOf[task.Job]
 	if s.requests[task.Job] == nil && related == "" {

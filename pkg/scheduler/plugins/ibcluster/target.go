@@ -19,8 +19,8 @@ const (
 
 func evicts(action string) bool { return action == preemptAction || action == reclaimAction }
 
-// restrictToTarget restricts the scope to one candidate, so that the evicting action places all members of the gang
-// in one node group. It chooses the candidate with the lowest estimated cost. Candidates that the action has tried
+// restrictToTarget keeps only one candidate node group, so that the evicting action places all members of the gang
+// there. It chooses the node group with the lowest estimated cost. Node groups that the action has tried for the gang
 // without success are left out until all were tried. The choice stays the same in a session.
 func (s *session) restrictToTarget(p *gangScope, job *api.JobInfo) {
 	key := target{job.UID, p.action}

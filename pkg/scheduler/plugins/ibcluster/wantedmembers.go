@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// maxComparedClasses limits how many task classes of a gang are compared with each other and counted on nodes. If
-	// a gang has more classes, similar classes are merged. A check then takes microseconds for each different node
-	// group.
+	// maxComparedClasses limits how many task classes of a gang are compared with each other and counted on nodes. If a
+	// gang has more classes, similar classes are merged. It then takes microseconds to compute how many members one
+	// node group could hold (roomIn).
 	maxComparedClasses = 64
 	// maxKnownClasses limits how many task classes of all gangs are kept in memory. Each class takes some bytes in
 	// each node group.
@@ -62,16 +62,16 @@ type wantedClass struct {
 	larger []int
 }
 
-// leastFirst lists a gang's task classes in ascending order of their request for one resource. amounts has the
-// request of one member of each class. members and sums have the number of members, and the sum of their requests, in
-// all classes up to and including that class.
+// leastFirst lists a gang's task classes in ascending order of their request for one resource. amounts has, for each
+// class, the request of one member. members has the number of members in the class and all classes before it in the
+// list. sums has the sum of these members' requests.
 type leastFirst struct {
 	amounts, sums []float64
 	members       []int
 }
 
-// neededAtOnce returns how many more pending members with requests must be placed until the gang plugin considers the
-// job ready; 0 if the conf does not enable the check of the gang plugin.
+// neededAtOnce returns how many more pending members with requests must be placed until the job reaches the minimum of
+// the gang plugin. It is 0 if the conf does not enable function JobReady of the gang plugin.
 func (s *session) neededAtOnce(job *api.JobInfo) int {
 	option, found := s.ssn.PluginOption(vcgang.PluginName)
 	if !found || option.EnabledJobReady == nil || !*option.EnabledJobReady {
@@ -208,9 +208,9 @@ type roomFor struct {
 	orLarger        bool
 }
 
-// roomIn returns an upper bound of the number of members that the empty group takes, but at most the needed number.
-// Each limit considers only a part of the members' requirements, so the bound is never too small. Only allocate checks
-// whether members of several classes fit on the nodes together.
+// roomIn returns an upper bound of the number of the gang's members that the node group could hold if no pods ran
+// there. It returns at most the needed number. Each limit considers only a part of the members' requirements, so the
+// bound is never too small. Only allocate checks whether members of several classes fit on the nodes together.
 func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 	room := roomFor{members: w.needed, class: -1, resource: -1}
 	for r := range w.ascending {
@@ -237,8 +237,9 @@ func (w *wantedMembers) roomIn(g *emptyGroup) roomFor {
 		for _, o := range class.larger {
 			others -= takes[o]
 		}
-		// A member of a larger class requests at least as much of every resource as a member of this class. So the
-		// group takes at most copies members of this and all larger classes together.
+		// A member of a larger class requests at least as much of every resource as a member of this class. The node
+		// group could hold only a limited number (copies) of members of this class. So it could hold at most as many
+		// members of this class and all larger classes together.
 		if bound := others + copies; bound < room.members {
 			room = roomFor{members: bound, class: k, resource: -1, orLarger: true}
 		}
@@ -261,7 +262,7 @@ func (l *leastFirst) within(left float64) int {
 	return members
 }
 
-// describe returns, as text, why the group takes no more members.
+// describe returns, as text, why the node group could hold no more members of the gang, even if no pods ran there.
 func (w *wantedMembers) describe(room roomFor, g *emptyGroup) string {
 	if room.resource >= 0 {
 		name := string(w.names[room.resource])

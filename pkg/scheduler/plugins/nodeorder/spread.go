@@ -21,19 +21,21 @@ type spreadKind int
 
 const (
 	spreadUnknown spreadKind = iota
-	// notSpread means that no soft constraint applies to the pod. Its scores do not contain spread.
+	// notSpread means that topology spread does not affect the pod's scores. Either no soft topology spread constraint
+	// (ScheduleAnyway) applies to the pod, or the weight of the score is 0.
 	notSpread
-	// spreadEvenly means that Kubernetes' default constraints apply to the pod, but give all nodes the same score.
+	// spreadEvenly means that Kubernetes' default topology spread constraints apply to the pod, but give all nodes the
+	// same score.
 	spreadEvenly
-	// spreadOverZones means that Kubernetes' default constraints apply to the pod, and that scores of nodes differ by
-	// zone.
+	// spreadOverZones means that Kubernetes' default topology spread constraints apply to the pod, and that scores of
+	// nodes differ by zone.
 	spreadOverZones
-	// spreadByPod means that the pod itself has soft constraints.
+	// spreadByPod means that the pod itself has soft topology spread constraints (ScheduleAnyway).
 	spreadByPod
 )
 
-// Kubernetes' default constraints have a maxSkew of 3 over hosts and of 5 over zones. PodTopologySpread adds maxSkew
-// minus one to the score of a node.
+// Kubernetes' default topology spread constraints have a maxSkew of 3 over hosts and of 5 over zones. Kubernetes'
+// plugin PodTopologySpread adds maxSkew minus one to the score of a node.
 const (
 	hostScore = 3 - 1
 	zoneScore = 5 - 1
@@ -56,8 +58,8 @@ type spread struct {
 	uniform  func() bool
 	services map[string]serviceIndex // by namespace
 	tallies  map[tallyKey]*tally
-	// changed lists the nodes to which a task was added, or from which a task was removed, since the first tally was
-	// made. It is in the order of these changes.
+	// changed lists the nodes to which a task was added, or from which a task was removed, in the order of these
+	// changes. It begins when the first tally (the number of pods by node and zone) was made.
 	changed []string
 }
 
@@ -71,7 +73,7 @@ func (s *session) uniform() bool {
 	return true
 }
 
-// place has the labels of a node that Kubernetes' default constraints use.
+// place has the labels of a node that Kubernetes' default topology spread constraints use.
 type place struct {
 	zone             string
 	hasZone, hasHost bool

@@ -19,29 +19,34 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxLooks limits how many nodes a session checks for promises, because a tenant may have thousands of gangs. A kind of
-// pods with many requirements counts more (kind.cost).
+// maxLooks limits how many nodes a session looks at to check whether the pods of admitted gangs suffice for their
+// promises (reserved minResources). A tenant may have thousands of gangs. For pods with many requirements, a node
+// counts several times (kind.cost).
 const maxLooks = 100_000
 
-// dueCheck is a promise whose pods are to be checked.
+// dueCheck is a gang and its promise (the minResources that are reserved for it). It is to be checked whether the
+// gang's pods suffice for the promise.
 type dueCheck struct {
 	gang api.JobID
 	made *promise
 }
 
-// due reports whether the gang's pods are to be checked: promiseFor after the last check, or when the promise is to end.
+// due reports whether the gang's pods are to be checked. That is so if promiseFor has passed since their last check. It
+// is also so if the promise (reserved minResources) expires, because the pods have not sufficed for it.
 func (made *promise) due(now time.Time) bool {
 	return now.Sub(made.checked) >= promiseFor || made.expires(now)
 }
 
-// expires reports whether pods did not suffice for promiseFor.
+// expires reports whether, for the duration promiseFor, the gang's pods have not sufficed for the minResources that are
+// reserved for it.
 func (made *promise) expires(now time.Time) bool {
 	return !made.unbacked.IsZero() && now.Sub(made.unbacked) >= promiseFor
 }
 
-// check checks the pods of the gangs, the oldest check first, within maxLooks. A promise ends if its pods do not suffice
-// now, and did not suffice for promiseFor. A node that is away for a moment ends no promise. The first check of a gang
-// waits until its pods exist.
+// check checks whether the gangs' pods suffice for their promises (reserved minResources), within maxLooks. The gang
+// whose last check is the oldest comes first. A promise ends if the pods do not suffice now, and have not sufficed for
+// promiseFor. So a node that is away for a moment ends no promise. The first check of a gang waits until pods exist
+// that request the promised resources, but at most for promiseFor.
 func (p *promises) check(ssn *framework.Session, due []dueCheck, now time.Time) {
 	slices.SortFunc(due, func(a, b dueCheck) int {
 		return cmp.Or(a.made.checked.Compare(b.made.checked), a.made.unbacked.Compare(b.made.unbacked), cmp.Compare(a.gang, b.gang))
@@ -58,7 +63,7 @@ func (p *promises) check(ssn *framework.Session, due []dueCheck, now time.Time) 
 			had := looks
 			suffice = backs(ssn, job, made.resources, &looks)
 			if looks > maxLooks && had > 0 {
-				return // the gang is first in the next session
+				return // this gang's check waits for the next session, where the oldest checks come first again
 			}
 		}
 		made.checked = now
@@ -85,10 +90,11 @@ func requested(job *api.JobInfo) *api.Resource {
 	return sum
 }
 
-// backs reports whether the resources that the gang holds, and pending pods that would fit on empty nodes together,
-// suffice for the promise. Pods are packed one kind after the other, the kinds with the most requirements first. Other
-// rules for pods are not considered, such as volumes and affinity to pods. Pods that are left when looks exceeds maxLooks
-// do not count.
+// backs reports whether the gang's pods suffice for its promise (reserved minResources). It counts the resources that
+// the gang holds, and the pending pods that would fit together on nodes without pods of other gangs. Pods are packed
+// one kind after the other, the kinds with the most requirements first. Other rules for pods are not considered, such
+// as volumes and affinity to pods. backs returns false if looks, the session's count of nodes that were looked at,
+// exceeds maxLooks.
 func backs(ssn *framework.Session, job *api.JobInfo, promise *api.Resource, looks *int) bool {
 	*looks += len(job.TaskStatusIndex[api.Pending]) * looksPerPod
 	sum, rooms := job.Allocated.Clone(), map[string]*api.Resource{}

@@ -72,7 +72,7 @@ func (p *plugin) findPartiallyBound(ssn *framework.Session) {
 			continue
 		case known == nil:
 			reportPartiallyBound(ssn, job, p.messageOf(job, short))
-		default: // repeated, because the event may have been lost or have expired
+		default: // the event is recorded again, because the last one may have been lost or have expired
 			if usual, reported := p.memory.reported[uid]; !reported || usual != p.memory.takenFrom[uid] {
 				job.PodGroup.Status.Conditions = slices.Clone(job.PodGroup.Status.Conditions)
 				known = conditionOf(job)

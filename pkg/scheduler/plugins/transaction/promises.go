@@ -44,13 +44,15 @@ const mostBetween = promiseFor / 4
 //     for its queue or for unfragmented nodes loses its promise, too. It keeps its turn: other gangs are admitted beside it.
 type promises struct {
 	admitted map[api.JobID]*promise
-	// lapsed are the namespaces whose gangs had promises that were not fulfilled.
+	// lapsed has the namespaces whose gangs did not come to hold the minResources that were reserved for them (their
+	// promises).
 	lapsed map[string]lapse
 	// last is the time of the previous session.
 	last time.Time
 }
 
-// lapse says how long promises to gangs of a namespace lasted that were not fulfilled, and when the last of them ended.
+// lapse says for how long promises (reserved minResources) kept resources that the gangs of a namespace did not use.
+// last is when the last of these promises ended.
 type lapse struct {
 	kept time.Duration
 	last time.Time
@@ -59,14 +61,16 @@ type lapse struct {
 type promise struct {
 	namespace string
 	queue     api.QueueID
-	// resources are the admitted amounts, less amounts that the gang gave up later.
+	// resources are the minResources for which the gang was admitted, less amounts that the gang no longer asked for
+	// later.
 	resources *api.Resource
-	// unbacked is since when no check found pods that suffice for the promise; zero if the last check found them.
+	// unbacked is since when the gang's pods have not sufficed for its promised minResources; zero if the last check
+	// found that they suffice.
 	unbacked time.Time
-	// checked is the time of the last check of nodes; zero before the first check.
+	// checked is when the gang's pods were last checked against its promised minResources; zero before the first check.
 	checked time.Time
-	// hadRoom reports whether idle resources sufficed in the previous session, and idle is for how long they did while pods
-	// sufficed.
+	// hadRoom reports whether, in the previous session, the gang's pods and the idle resources both sufficed for its
+	// promised minResources. idle is for how long both sufficed in total.
 	hadRoom bool
 	idle    time.Duration
 }
@@ -75,8 +79,9 @@ func newPromises() promises {
 	return promises{admitted: map[api.JobID]*promise{}, lapsed: map[string]lapse{}}
 }
 
-// recordAdmitted records that the gang is admitted now. A gang that is admitted again gets no more time. Resources that no
-// node has, such as limits.cpu of a quota, are not part of the promise: no pod ever holds them.
+// recordAdmitted records that the gang is admitted now, and that its minResources are promised. If a gang is admitted
+// again, its promise does not begin anew and lasts no longer. Resources that no node has, such as limits.cpu of a
+// quota, are not part of the promise: no pod ever holds them.
 func (p *promises) recordAdmitted(ssn *framework.Session, job *api.JobInfo, now time.Time) {
 	if job.PodGroup.Spec.MinResources == nil {
 		return
@@ -112,15 +117,17 @@ func (p *promises) limit(ssn *framework.Session, now time.Time) {
 	}
 }
 
-// counts reports whether the promise counts. The promises of a namespace whose promises lapsed count only while a check
-// confirms that pods suffice.
+// counts reports whether the gang's promise, which is its admitted minResources, still reserves resources. Normally it
+// does. In a namespace whose unfulfilled promises lasted for promiseFor in total, it does so only while the gang's pods
+// suffice for the promise.
 func (p *promises) counts(made *promise) bool {
 	return made.unbacked.IsZero() || !p.broken(made.namespace)
 }
 
 func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].kept >= promiseFor }
 
-// update ends the promises that were fulfilled or withdrawn, then those that lapsed.
+// update ends promises (reserved minResources): first of gangs that hold the resources, no longer ask for them, or have
+// waited too long although idle resources sufficed. Then it ends those for which the gangs' pods did not suffice.
 func (p *promises) update(ssn *framework.Session, now time.Time) {
 	idle := sync.OnceValue(func() *api.Resource { return idleOf(ssn) })
 	var due []dueCheck
@@ -131,11 +138,11 @@ func (p *promises) update(ssn *framework.Session, now time.Time) {
 			continue
 		}
 		held := made.resources.LessEqual(job.Allocated, api.Zero)
-		made.resources.MinDimensionResource(asks(job), api.Zero) // an amount that was given up once is no longer promised
+		made.resources.MinDimensionResource(asks(job), api.Zero) // if the gang asks for less once, only the lower amount stays promised
 		switch {
 		case held && len(job.TaskStatusIndex[api.Binding]) == 0:
 			delete(p.admitted, uid)
-		case held: // the promise must outlast a rollback of the members that are being bound
+		case held: // the resources must stay reserved for the gang if the members that are being bound are rolled back
 			made.unbacked, made.checked, made.hadRoom = time.Time{}, now, false
 		case made.resources.LessEqual(job.Allocated, api.Zero):
 			p.end(uid, now, "withdrawn")
@@ -148,8 +155,9 @@ func (p *promises) update(ssn *framework.Session, now time.Time) {
 	p.check(ssn, due, now)
 }
 
-// waitedBesideRoom reports whether idle resources sufficed for the rest of the promise for too long: promiseFor, or
-// for one session in a namespace whose promises lapsed.
+// waitedBesideRoom reports whether, for too long in total, the idle resources and the gang's held resources together
+// sufficed for its promised minResources. Too long means for promiseFor. In a namespace whose unfulfilled promises
+// lasted for promiseFor in total, it means in two sessions in a row.
 func (p *promises) waitedBesideRoom(made *promise, job *api.JobInfo, idle *api.Resource, now time.Time) bool {
 	room := made.unbacked.IsZero() && suffices(idle, job.Allocated, made.resources)
 	if room && made.hadRoom {
@@ -167,9 +175,10 @@ func suffices(idle, held, promised *api.Resource) bool {
 	return promised.LessEqual(idle, api.Zero)
 }
 
-// end ends a promise that was not fulfilled. The time in which it counted without pods that could run, or beside idle
-// resources, counts against the namespace. Otherwise a tenant could keep other gangs out with one gang after the other:
-// it deletes each one, or changes it, before the promise would end.
+// end ends the promise of a gang that did not come to hold its promised minResources. The time in which the promise
+// counted although the gang's pods did not suffice, or although idle resources sufficed, counts against the namespace.
+// Otherwise a tenant could keep other gangs out with one gang after the other: it deletes each one, or changes it,
+// before the promise would end.
 func (p *promises) end(uid api.JobID, now time.Time, why string) {
 	made, kept := p.admitted[uid], p.admitted[uid].idle
 	delete(p.admitted, uid)

@@ -28,8 +28,9 @@ func (p *plugin) Evicted(e framework.Eviction) {
 	}
 }
 
-// keepTakenFrom removes from takenFrom the gangs that have their minimum again. In the leader's first session, it
-// instead adds partially bound gangs that lost members under a former leader.
+// keepTakenFrom removes the gangs that have their minimum again from takenFrom, the partially bound gangs whose members
+// were evicted. In the leader's first session, it instead adds partially bound gangs that lost members under a former
+// leader.
 func (p *plugin) keepTakenFrom(jobs map[api.JobID]*api.JobInfo) {
 	if p.memory.takenFrom == nil {
 		p.memory.takenFrom = map[api.JobID]bool{}

@@ -40,8 +40,8 @@ type plugin struct {
 	// partiallyBound has the session's waiting gangs that are partially bound, and since when this leader has seen them in
 	// this state.
 	partiallyBound map[api.JobID]time.Time
-	// ofGroup has the gangs of partiallyBound that have no bound members although other gangs of their group have bound
-	// members.
+	// ofGroup has the gangs without bound members that are below their minimum although other gangs of their gang group
+	// have bound members.
 	ofGroup map[api.JobID]bool
 	// groups caches the groups of gangs that were parsed in this session. formerGroups is the cache of the previous
 	// session.
@@ -65,8 +65,8 @@ type memory struct {
 	// takenFrom has the partially bound gangs that wait in their usual order because members were evicted; nil before the
 	// leader's first session.
 	takenFrom map[api.JobID]bool
-	// reported has the gangs whose condition this leader wrote or checked. The value is the gang's value in takenFrom at
-	// that time, because the condition's message depends on it.
+	// reported has the gangs whose condition PartiallyBound this leader has written. The value reports whether the gang
+	// was in takenFrom at that time, because the condition's message depends on it.
 	reported map[api.JobID]bool
 	promises promises
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/internal/brief"
 )
 
-// These limits exist because the plugin checks a tenant's claims and disks for each node. No node can attach so many volumes, and
-// no real selector is so large.
+// Limits on the claims and disks of a pod, and on the selector and access modes of a claim. They exist because the plugin checks
+// a tenant's claims and disks for each node. No node can attach so many volumes, and no real selector is so large.
 const (
 	mostClaims       = 1000
 	mostDisks        = 100

@@ -38,7 +38,8 @@ func (p *plugin) PreBind(ctx context.Context, task *api.TaskInfo, nodeName strin
 	return nil
 }
 
-// allBound checks a pod that holds no claims on its node. It returns an error unless all claims of the pod are bound.
+// allBound checks the claims of a pod for which no volumes are assumed on its node. It returns an error unless all these claims
+// are already bound to volumes.
 func (o *objects) allBound(pod *v1.Pod) error {
 	for _, own := range claimVolumes(pod) {
 		if claim, err := o.claimOf(pod, own); err != nil || !isBound(claim) {
@@ -90,9 +91,9 @@ func (v *volumes) rollback(ctx context.Context, pod types.UID) error {
 	return nil
 }
 
-// leave records that the pod no longer holds the claim. It reports whether no other pod relies on the writes for the claim. A pod
-// relies on the writes only if its pre-bind step has begun. A pod without a step may be released without a rollback, and so never
-// withdraw the writes.
+// leave records that the pod no longer holds the claim. It reports whether no other pod relies on the writes for the claim.
+// Another pod relies on the writes only if its pre-bind step has begun. Before its step begins, a pod may be released without a
+// rollback, and so never withdraw the writes.
 func (as *assumptions) leave(held *assumedClaim, pod types.UID) bool {
 	as.mu.Lock()
 	defer as.mu.Unlock()

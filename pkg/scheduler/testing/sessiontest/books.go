@@ -59,8 +59,9 @@ type onBooks struct{ *recordingCache }
 
 var _ framework.Snapshotter = onBooks{}
 
-// Snapshot returns a snapshot that reuses unchanged parts of the last session's snapshot. This applies also if the
-// first plugin of the conf is upstream's: in production, the scheduler puts its own plugins before the conf's plugins.
+// Snapshot returns a snapshot of the books that reuses unchanged nodes and jobs of the last session's snapshot. The
+// framework calls it instead of SessionSnapshot if the first plugin of the conf is upstream's. In production this does
+// not happen, because the scheduler puts its own plugins before the conf's plugins.
 func (c onBooks) Snapshot() *api.ClusterInfo {
 	c.books.Lock()
 	defer c.books.Unlock()

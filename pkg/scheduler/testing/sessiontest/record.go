@@ -21,8 +21,8 @@ import (
 type Bind struct {
 	Task *api.TaskInfo
 	Node string
-	// GangGroup is the group of gangs that are bound together with the pod's gang. It is nil if the pod's gang has no
-	// group and needs only its minimum.
+	// GangGroup describes the gangs that are bound together with the pod's gang. It is nil if the pod's gang is bound
+	// alone and has no conditions beside its minimum.
 	GangGroup *binding.GangGroup
 	// Decided are the annotations that the session's plugins set on the pod.
 	Decided map[string]string

@@ -56,7 +56,7 @@ func settle(cache *vccache.SchedulerCache, tracker clienttesting.ObjectTracker, 
 		resourcev1.SchemeGroupVersion.WithResource("deviceclasses"):  &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: lastSeen}},
 	}
 	err := wait.PollUntilContextTimeout(context.Background(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-		for resource, object := range objects { // repeated, because a watch may begin after its list and miss changes in between
+		for resource, object := range objects { // again in each round, because a watch may begin after its list and miss an object
 			if err := put(tracker, resource, object); err != nil {
 				return false, err
 			}
