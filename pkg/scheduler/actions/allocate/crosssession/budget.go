@@ -26,8 +26,8 @@ const (
 	sessionLooks = 3 * MaxFurtherLooks
 )
 
-// turnsKept is how many sessions a waiting search keeps its position among the waiting searches without asking for
-// steps again. After that, the search is forgotten.
+// turnsKept is how many sessions a waiting search keeps its position among the waiting searches without asking the
+// Budget for steps again. After that, the search is forgotten.
 const turnsKept = 10
 
 // Search identifies a search for nodes that have room for tasks of a job. GangGroup is the job's gang group, or the job

@@ -35,7 +35,7 @@ type Cache struct {
 	// GangGroups are the reasons why gang groups fit nowhere, by the gang group's ID. FormerGangGroups are the reasons
 	// of the last session.
 	GangGroups, FormerGangGroups map[string]GangGroupReasons
-	// Nodes keeps the fingerprints of nodes.
+	// Nodes keeps the fingerprints of nodes, which are hashes of their state.
 	Nodes Nodes
 	// Holds limits how long gangs hold idle resources while some of their members wait for resources to be released.
 	Holds Holds
@@ -100,7 +100,7 @@ type Solution struct {
 }
 
 // lookup returns the solution with the key, from this session or the last one. The key is a hash of a packing problem,
-// or of a failed way to place tasks.
+// or of a search strategy with the tasks and nodes for which it failed.
 func (m *Cache) lookup(key uint64) (Solution, bool) {
 	found, ok := m.solutions[key]
 	if !ok {
@@ -123,10 +123,10 @@ func (m *Cache) Refute(problem *packing.Problem) packing.Answer {
 	return found.Answer
 }
 
-// Solve looks for a packing plan for the problem, first in the cache. The parameter of identifies the search. The
-// remaining steps are divided among the job's remaining searches; searches is their number. The problem's nodes must be
-// sorted by packing.Node.Key. A plan is then valid for each problem that differs only in the order of its nodes. Solve
-// returns false if the session's steps did not suffice for a complete search.
+// Solve looks for a packing plan for the problem, first in the cache. The parameter of identifies the search. searches
+// is how many searches the job still has to make: they share the steps that the budget has left in this session. The
+// problem's nodes must be sorted by packing.Node.Key. A plan is then valid for each problem that differs only in the
+// order of its nodes. Solve returns false if the session's steps did not suffice for a complete search.
 func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Solution, bool) {
 	key := maphash.String(m.Seed, "solve "+problem.Key())
 	found, ok := m.lookup(key)

@@ -15,8 +15,8 @@ import (
 // Nodes keeps the fingerprints of nodes, which are hashes of their state, from one session to the next. Most nodes do
 // not change in between, so their fingerprints need not be computed again.
 type Nodes struct {
-	// nodes have the data kept about the session's nodes, by node number: the node's position in the order of names.
-	// former have the data of the last session.
+	// nodes have the data about the session's nodes that the next session may reuse, by node number: the node's
+	// position in the order of names. former have the data of the last session.
 	nodes, former []nodeRecord
 	// infos are the NodeInfos of the nodes that have a nodeRecord, in the order of these records.
 	infos []*api.NodeInfo
@@ -24,7 +24,7 @@ type Nodes struct {
 	numbered uint64
 }
 
-// nodeRecord holds the data kept about a node.
+// nodeRecord holds the data about a node that the next session may reuse.
 type nodeRecord struct {
 	name string
 	// object is the node's Node object. number identifies the object: unlike its address, a number is never used for

@@ -289,7 +289,8 @@ func (e *enumeration) tolerable() bool {
 	return true
 }
 
-// waste returns the amount of the node's unused resources, weighted by scarcity.
+// waste returns the node's unused resources as one number. A resource counts the more, the larger the part of it that
+// the problem's tasks request.
 func (e *enumeration) waste() (sum float64) {
 	for r, value := range e.room {
 		sum += e.s.tight[r] * max(value, 0) / e.s.scale[r]
