@@ -30,7 +30,7 @@ import (
 )
 
 // factory creates informers of Kubernetes' kinds that list again soon after an outage of the API server. This applies
-// only to the API groups that have a method here, which are all that the controllers use.
+// only to the API groups for which factory has a method of its own: all groups that the controllers use.
 type factory struct {
 	informers.SharedInformerFactory
 }
@@ -49,7 +49,7 @@ func (f *factory) Scheduling() scheduling.Interface {
 }
 
 // vcFactory creates informers of Volcano's kinds that list again soon after an outage of the API server. This applies
-// only to the API groups that have a method here, which are all that the controllers use.
+// only to the API groups for which vcFactory has a method of its own: all groups that the controllers use.
 type vcFactory struct {
 	vcinformers.SharedInformerFactory
 }

@@ -20,7 +20,8 @@ const (
 	preBindFailed   = "PreBindFailed"
 	quarantineLabel = "quarantine"
 	quoteWidth      = 100
-	// leastBackoff is the shortest time that a gang waits after its first failure if nothing changes.
+	// leastBackoff is the shortest backoff of a gang after its first failed transaction, unless a change in the cluster
+	// ends the backoff earlier.
 	leastBackoff = time.Second
 )
 
@@ -126,8 +127,8 @@ func (s *story) vcjob(ctx context.Context) error {
 	if _, err := s.vc.BatchV1alpha1().Jobs(namespace).Create(ctx, j, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating vcjob %s: %w", j.Name, err)
 	}
-	// The time is measured from here, because kube-apiserver delays the first creations of a newly installed kind by
-	// two seconds.
+	// The times until the pods are bound and the Job runs are measured from here, after the creation. kube-apiserver
+	// delays the first creations of a newly installed kind by two seconds.
 	began := time.Now()
 	bound, err := s.awaitBound(ctx, began, g)
 	if err != nil {

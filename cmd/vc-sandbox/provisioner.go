@@ -22,8 +22,8 @@ import (
 const diskClass = "demo-disks"
 
 // provisioner creates a volume for each claim of class diskClass, on the node that is selected for the claim. Only pods
-// on that node can use the volume. The node full has no free disk. For claims on this node, the provisioner asks the
-// scheduler for another node, as real provisioners do.
+// on that node can use the volume. The node that the field full names has no free disk. For claims on this node, the
+// provisioner asks the scheduler for another node, as real provisioners do.
 type provisioner struct {
 	kube kubernetes.Interface
 	full string

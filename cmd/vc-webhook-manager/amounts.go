@@ -38,7 +38,7 @@ func refuseNegative(service *router.AdmissionService) error {
 		}
 		lists, err := amounts(review.Request.Object.Raw)
 		if err != nil {
-			return next(review) // upstream's webhook reports the error
+			return next(review) // the object cannot be decoded, which upstream's webhook reports
 		}
 		if wrong := negative(lists); wrong != "" {
 			return &admissionv1.AdmissionResponse{Allowed: false, Result: &metav1.Status{Message: wrong}}

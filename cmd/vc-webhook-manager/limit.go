@@ -24,7 +24,8 @@ func boundBody(service *router.AdmissionService) error {
 }
 
 // limitBody returns a handler that responds with 413 to a body over maxBody, without reading the rest of the body. It
-// calls next for other requests. next would treat an unreadable body as empty, so the body is read completely before.
+// responds with 400 to a body that cannot be read, because next would treat such a body as empty. It calls next for
+// other requests, with the body that was read.
 func limitBody(next router.AdmissionHandler) router.AdmissionHandler {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > maxBody {

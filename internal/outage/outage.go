@@ -67,13 +67,14 @@ type Outage struct {
 
 	mu      sync.Mutex
 	failing map[string]failure
-	// began is when the last outage began. back is when the API server first responded again after that; zero if it
-	// has not. back becomes zero again when requests for a further path begin to fail.
+	// began is when the last outage began. back is when the API server first responded again after that; zero if it has
+	// not. back becomes zero again when requests for another URL path begin to fail.
 	began, back time.Time
-	// over is the function that WhenOver sets. It is called at the end of an outage of at least watchExpiry. Gangs may
-	// have failed several times in an outage of that length.
+	// over is the function that WhenOver sets, such as one that ends the backoffs of gangs. It is called only after an
+	// outage of at least watchExpiry, in which gangs may have failed several times.
 	over func()
-	// answer is closed, and replaced by a new channel, when the API server responds to a request for a failing path.
+	// answer is closed, and replaced by a new channel, when the API server responds to a request for a URL path for
+	// which it was unavailable before.
 	answer chan struct{}
 }
 
@@ -234,7 +235,8 @@ func (o *Outage) unready() bool {
 	return !o.back.IsZero() && time.Since(o.back) < starting
 }
 
-// nextAnswer returns a channel that is closed when the API server next responds to a request for a failing path.
+// nextAnswer returns a channel that is closed when the API server next responds to a request for a URL path for which
+// it was unavailable before.
 func (o *Outage) nextAnswer() <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()

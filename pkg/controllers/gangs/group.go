@@ -181,8 +181,8 @@ func schedulerOf(g *gang) string {
 	}
 }
 
-// queueOf returns the queue that the gang's object, pods or namespace request. It returns "" if they request none; the
-// API server then sets the default queue.
+// queueOf returns the queue that an annotation names: of the PodGroup that the user wrote, else of a member, else of
+// the namespace. It returns "" if none of them names a queue; the API server then sets the default queue.
 func (c *controller) queueOf(g *gang) string {
 	var ofObject, ofPod, ofNamespace string
 	if g.object != nil {

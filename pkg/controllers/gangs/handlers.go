@@ -86,7 +86,7 @@ func (c *controller) enqueueParked() {
 func (c *controller) indexed(index, namespace, name string) []*corev1.Pod {
 	objects, err := c.pods.GetIndexer().ByIndex(index, namespace+"/"+name)
 	if err != nil {
-		return nil // the pods have no such index: initialize has already reported that error
+		return nil // the pod informer lacks the index: initialize has already reported why
 	}
 	pods := make([]*corev1.Pod, len(objects))
 	for i, object := range objects {

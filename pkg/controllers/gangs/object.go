@@ -32,7 +32,7 @@ func (c *controller) syncObject(ctx context.Context, g *gang) error {
 	}
 	status := statusOf(g.object.Status, g.members, max(1, g.minMember), g.handed(), metav1.Now().Rfc3339Copy())
 	if g.source.hasStatus {
-		status.Scheduled = 0 // PodGroups of this source have no such field
+		status.Scheduled = 0 // PodGroups with the subresource status have no such field
 	}
 	mistaken := g.invalidSettings()
 	if g.parked != "" {

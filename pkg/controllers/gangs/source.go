@@ -24,7 +24,8 @@ import (
 )
 
 // lookAgain is how often the controller checks whether the API server serves PodGroups of an API group. It is shorter
-// than grace, so that a gang that is submitted together with the CRD gets no error.
+// than grace, the time after which members report that their PodGroup is missing. So a gang that is submitted together
+// with the CRD gets no error.
 const lookAgain = grace / 2
 
 // source is an API group in which users write PodGroups. Its CRD may be missing, and may be installed later.

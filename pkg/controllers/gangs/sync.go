@@ -54,7 +54,7 @@ func (c *controller) sync(ctx context.Context, name gangs.Name) error {
 	}
 	refused := c.syncGroup(ctx, g)
 	if g.group != nil && g.group.DeletionTimestamp != nil {
-		return refused // when the PodGroup has been deleted, another sync creates it again
+		return refused // once the Volcano PodGroup, which is being deleted, is gone, another sync creates it again
 	}
 	if err := c.syncPods(ctx, g); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (c *controller) read(name gangs.Name) (*gang, error) {
 }
 
 // resolveDeclaration decides which object or pod declares the gang, and parses its settings. If none does, it sets
-// parked to the reason. It also does so if a Volcano PodGroup of another scheduler or of a controller has the gang's
-// name.
+// parked to the reason why the members are not put into a Volcano PodGroup. It also does so if a Volcano PodGroup with
+// the gang's name belongs to another scheduler or is controlled by another object.
 func (c *controller) resolveDeclaration(g *gang) {
 	switch {
 	case g.group != nil && !c.ourGroup(g):

@@ -104,8 +104,8 @@ func topologyOf(pod *corev1.Pod) *v1beta1.NetworkTopologySpec {
 	return spec
 }
 
-// maxAskedFor limits each sum of requests. It is more than any gang needs, and still fits into an int64 if it is
-// multiplied by 1000.
+// maxAskedFor limits the total of each resource in the gang's minResources (askedFor). It is more than any gang needs,
+// and still fits into an int64 if it is multiplied by 1000.
 const maxAskedFor = math.MaxInt64 / 1000
 
 // askedFor returns the sum of the requests of the first minMember members. If fewer members exist, each missing member

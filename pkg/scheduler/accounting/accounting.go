@@ -4,10 +4,10 @@
 // as devices. All code that reads sums of resources, upstream's included, then uses the plugin's amounts: for idle and
 // releasing resources of nodes, resources of victims, and shares of queues.
 //
-// Sufficient sums are required for a placement, but the plugin's own filter makes the final decision. So the sums must
-// never be lower than the plugin's real capacity. A pod counts for the requests of its containers, which the method
-// Count sets when an informer receives the pod. A node counts for the amounts that the plugin's ResourceCounter returns,
-// not for the amounts in its Node object: see NodeCapacityOverride.
+// A pod is placed on a node only if the node's free amounts suffice, but the plugin's own filter makes the final
+// decision. So these amounts must never be lower than the capacity that the plugin really has. A pod counts for the
+// requests of its containers, which the method Count sets when an informer receives the pod. A node counts for the
+// amounts that the plugin's ResourceCounter returns, not for the amounts in its Node object: see NodeCapacityOverride.
 package accounting
 
 import (
@@ -51,9 +51,9 @@ type NodeCapacityOverride struct {
 // Use sets the ResourceCounter. It must be called while the books are still empty.
 func (b *NodeCapacityOverride) Use(counter ResourceCounter) { b.counter.Store(&counter) }
 
-// Count changes a pod or node when an informer receives it. It sets a pod's requests to the amounts that the pod counts
-// for, and a node's resources to its amounts without any pods. Mostly these amounts are right, so the method Node has
-// nothing to correct later.
+// Count changes a pod or node when an informer receives it. It sets the pod's requests, or the resources of the node
+// without any pods, to the amounts that the ResourceCounter counts. Mostly these amounts are right, so the method Node
+// has nothing to correct later.
 func (b *NodeCapacityOverride) Count(object any) {
 	counter := b.counter.Load()
 	if counter == nil {

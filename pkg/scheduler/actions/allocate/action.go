@@ -44,8 +44,9 @@ func New(opts ...Option) *Action {
 // Name is the action's name in volcano-scheduler.conf.
 func (*Action) Name() string { return "allocate" }
 
-// OnSessionStart implements framework.Starter. It sets ssn.Pauses when the session opens, because actions that run before
-// allocate ask which gangs may not hold idle resources now.
+// OnSessionStart implements framework.Starter. It sets ssn.Pauses, which says which gangs may not hold idle resources
+// now, because gangs of their namespaces have held some for too long. It is set when the session opens, because actions
+// that run before allocate need it, too.
 func (a *Action) OnSessionStart(ssn *framework.Session) {
 	ssn.Pauses = state.NewPauses(ssn, a.crossSession)
 }

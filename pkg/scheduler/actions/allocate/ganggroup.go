@@ -74,7 +74,7 @@ func (s *scheduler) placeGangGroup(gangGroup *binding.GangGroup) groupResult {
 // minimum, so that the gang group's trial must place members of it.
 //
 // Volcano's gang plugin counts pending best-effort members as ready. If the minimum needs such a member and the member
-// fits nowhere, the gang lacks another member.
+// fits nowhere, the trial must place a pending member with requests in its stead.
 func (s *scheduler) groupBlockedBy(name api.JobID, job *api.JobInfo) (reason string, lacks bool) {
 	if job == nil {
 		return "does not exist", false

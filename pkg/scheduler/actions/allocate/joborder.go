@@ -9,9 +9,9 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// jobQueue holds the jobs of a queue that are still to be scheduled in this session. Comparing two jobs by the plugins' order
-// functions is costly. So jobs are first sorted by the usual criteria (usualOrder). Sorting them by the plugins after that takes
-// n calls where both orders agree, instead of the 2 n log n calls of a heap.
+// jobQueue holds the jobs of a queue that are still to be scheduled in this session. Comparing two jobs by the plugins'
+// order functions is costly. So jobs are first sorted by the usual criteria (usualOrder). Sorting n jobs by the plugins
+// after that takes n comparisons where both orders agree, instead of the 2 n log n comparisons of a heap.
 type jobQueue struct {
 	// first is the plugins' job order: it reports whether the left job goes before the right one.
 	first func(l, r any) bool

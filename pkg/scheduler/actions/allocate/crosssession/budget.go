@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxPackingSteps bounds the steps of one search for a packing plan. A step examines one task class on one node.
-	// 1,500,000 steps take about 150 ms.
+	// maxPackingSteps bounds the steps of one search for a packing plan, which says how many tasks of each class each
+	// node gets. A step examines one task class on one node. 1,500,000 steps take about 150 ms.
 	maxPackingSteps = 1_500_000
 	// sessionPackingSteps bounds the steps of all searches for packing plans in one session (Budget).
 	sessionPackingSteps = 2_000_000
@@ -26,13 +26,13 @@ const (
 	sessionLooks = 3 * MaxFurtherLooks
 )
 
-// turnsKept is how many sessions a waiting search keeps its position among the waiting searches without asking for
-// steps again. After that, the search is forgotten.
+// turnsKept is how many sessions a waiting search keeps its position among the waiting searches without asking the
+// Budget for steps again. After that, the search is forgotten.
 const turnsKept = 10
 
 // Search identifies a search for nodes that have room for tasks of a job. GangGroup is the job's gang group, or the job
-// itself if it has none. Set names the set of nodes, or the kind of search. A search in a later session has the same
-// Search value, even if nodes or tasks have changed.
+// itself if it has none. Set is the name of the set of nodes that is searched, or a name for the kind of search, such
+// as "orders". A search in a later session has the same Search value, even if nodes or tasks have changed.
 type Search struct {
 	GangGroup string
 	Job       api.JobID

@@ -13,16 +13,18 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// Cache keeps results of allocate from one session to the next. Each result is the one that a session with enough steps
-// would compute again. An entry that a session does not use is dropped when the next session begins.
+// Cache keeps results of allocate from one session to the next. Each result is the one that a session would compute
+// again if its budgets of steps were large enough. An entry that a session does not use is dropped when the next
+// session begins.
 type Cache struct {
 	// Seed is the seed of all hashes that are compared between sessions.
 	Seed maphash.Seed
-	// Tasks caches data about tasks, such as class keys, for package feasible.
+	// Tasks caches data about tasks for package feasible, such as the keys by which tasks are divided into task
+	// classes.
 	Tasks *feasible.FactCache
-	// solutions are the answers to packing problems, by a hash of the problem's numbers. They also have an entry
-	// without an answer for each failed way to place tasks (RecordFailed). All were found or used in this session.
-	// former are the solutions of the last session.
+	// solutions are the answers to packing problems, by a hash of the whole problem. They also have an entry without an
+	// answer for each search strategy that could not place some tasks (RecordFailed). All were found or used in this
+	// session. former are the solutions of the last session.
 	solutions, former map[uint64]Solution
 	// Packing is the budget of searches for packing plans. Orders is the budget of further trials after a first trial of
 	// a gang has failed, such as trials of other orders of its tasks.
@@ -33,7 +35,7 @@ type Cache struct {
 	// GangGroups are the reasons why gang groups fit nowhere, by the gang group's ID. FormerGangGroups are the reasons
 	// of the last session.
 	GangGroups, FormerGangGroups map[string]GangGroupReasons
-	// Nodes keeps the fingerprints of nodes.
+	// Nodes keeps the fingerprints of nodes, which are hashes of their state.
 	Nodes Nodes
 	// Holds limits how long gangs hold idle resources while some of their members wait for resources to be released.
 	Holds Holds
@@ -89,8 +91,8 @@ func (m *Cache) CachedExplanation(fingerprint uint64) (Explanation, bool) {
 	return found, ok
 }
 
-// Solution is the answer to a packing problem, with the plan if one was found, and with the number of steps that the
-// search was allowed to take.
+// Solution is the answer to a packing problem, with the packing plan if one was found. steps is the number of steps
+// that the search for the plan was allowed to take.
 type Solution struct {
 	packing.Answer
 	Plan  packing.Plan
@@ -98,7 +100,7 @@ type Solution struct {
 }
 
 // lookup returns the solution with the key, from this session or the last one. The key is a hash of a packing problem,
-// or of a failed way to place tasks.
+// or of a search strategy with the tasks and nodes for which it failed.
 func (m *Cache) lookup(key uint64) (Solution, bool) {
 	found, ok := m.solutions[key]
 	if !ok {
@@ -121,10 +123,10 @@ func (m *Cache) Refute(problem *packing.Problem) packing.Answer {
 	return found.Answer
 }
 
-// Solve looks for a packing plan for the problem, first in the cache. The parameter of identifies the search. The
-// remaining steps are divided among the job's remaining searches; searches is their number. The problem's nodes must be
-// sorted by packing.Node.Key. A plan is then valid for each problem that differs only in the order of its nodes. Solve
-// returns false if the session's steps did not suffice for a complete search.
+// Solve looks for a packing plan for the problem, first in the cache. The parameter of identifies the search. searches
+// is how many searches the job still has to make: they share the steps that the budget has left in this session. The
+// problem's nodes must be sorted by packing.Node.Key. A plan is then valid for each problem that differs only in the
+// order of its nodes. Solve returns false if the session's steps did not suffice for a complete search.
 func (m *Cache) Solve(problem *packing.Problem, of Search, searches int) (Solution, bool) {
 	key := maphash.String(m.Seed, "solve "+problem.Key())
 	found, ok := m.lookup(key)
@@ -155,20 +157,20 @@ const (
 	AnyWay      Way = "any"
 )
 
-// HasFailed reports whether RecordFailed recorded, in this session or the last one, that the way fails for the tasks
-// and nodes that the key describes.
+// HasFailed reports whether RecordFailed recorded, in this session or the last one, that the search strategy cannot
+// place the tasks on the nodes that the key describes.
 func (m *Cache) HasFailed(in Way, key string) bool {
 	_, useless := m.lookup(m.failureKey(in, key))
 	return useless
 }
 
-// RecordFailed records that the way fails for the tasks and nodes that the key describes.
+// RecordFailed records that the search strategy cannot place the tasks on the nodes that the key describes.
 func (m *Cache) RecordFailed(in Way, key string) { m.solutions[m.failureKey(in, key)] = Solution{} }
 
 func (m *Cache) failureKey(in Way, key string) uint64 {
 	return maphash.String(m.Seed, string(in)+" vain "+key)
 }
 
-// final reports whether another search cannot improve the answer: the answer is known, or this search had as many steps
-// as a search can get.
+// final reports whether a further search for a packing plan cannot improve the solution. Either its answer is known, or
+// the search that found it had as many steps as a search can get.
 func (s *Solution) final() bool { return s.Answer != packing.Unknown || s.steps >= maxPackingSteps }

@@ -26,8 +26,8 @@ const (
 	pause    = drainsIn * holdsFor
 )
 
-// Holds records how long gangs have held idle resources, by namespace. Queues and PodGroups are not used as keys,
-// because a tenant can choose and recreate them.
+// Holds records, by namespace, how long gangs have held idle resources while some of their members waited for resources
+// to be released. Queues and PodGroups are not used as keys, because a tenant can choose and recreate them.
 type Holds struct {
 	of map[string]*hold
 	// session is the number of the current session.
@@ -86,7 +86,8 @@ func (h *Holds) Note(namespace string, now time.Time, promised bool) {
 	}
 }
 
-// PausedUntil returns when the namespace's pause ends; zero if its gangs may hold idle resources.
+// PausedUntil returns the end of the namespace's pause, in which its gangs are placed on idle resources only. It
+// returns zero if the namespace is not paused.
 func (h *Holds) PausedUntil(namespace string, now time.Time) time.Time {
 	if of := h.of[namespace]; of != nil && now.Before(of.until) {
 		return of.until

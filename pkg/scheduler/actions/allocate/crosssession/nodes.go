@@ -12,19 +12,19 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/snapshot"
 )
 
-// Nodes keeps the fingerprints of nodes from one session to the next. Most nodes do not change in between, so their fingerprints
-// need not be computed again.
+// Nodes keeps the fingerprints of nodes, which are hashes of their state, from one session to the next. Most nodes do
+// not change in between, so their fingerprints need not be computed again.
 type Nodes struct {
-	// nodes have the data kept about the session's nodes, by node number: the node's position in the order of names.
-	// former have the data of the last session.
+	// nodes have the data about the session's nodes that the next session may reuse, by node number: the node's
+	// position in the order of names. former have the data of the last session.
 	nodes, former []nodeRecord
-	// infos are the NodeInfos of the records, in the same order.
+	// infos are the NodeInfos of the nodes that have a nodeRecord, in the order of these records.
 	infos []*api.NodeInfo
 	// numbered is the last number that was given to a Node object (nodeRecord.number).
 	numbered uint64
 }
 
-// nodeRecord holds the data kept about a node.
+// nodeRecord holds the data about a node that the next session may reuse.
 type nodeRecord struct {
 	name string
 	// object is the node's Node object. number identifies the object: unlike its address, a number is never used for
@@ -57,8 +57,8 @@ type nodeState struct {
 // beginSession starts a session. It drops the nodes that the last session did not use.
 func (m *Nodes) beginSession() { m.former, m.nodes = m.nodes, nil }
 
-// open prepares the records for the session's nodes (all), once in each session. If all has the same NodeInfos as the
-// last session, the records of the last session are reused.
+// open prepares a nodeRecord for each of the session's nodes (all), once in each session. If all has the same NodeInfos
+// as in the last session, the nodeRecords of the last session are reused.
 func (m *Nodes) open(all []*api.NodeInfo) {
 	if m.nodes != nil {
 		return

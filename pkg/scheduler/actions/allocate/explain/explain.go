@@ -104,8 +104,8 @@ func rememberAnywhere(r *state.Attempt, found crosssession.Explanation) {
 	r.Run.CrossSession.Gangs[found.Fingerprint] = found
 }
 
-// changeable reports whether the reason that stops the gang in the group is a text of the queue or of a plugin. Such a
-// text may change with time.
+// changeable reports whether the reason that stops the gang in node group g is a text of the queue or of a plugin. Such
+// a text may change with time.
 func changeable(g framework.NodeGroupExplanation) bool { return g.Stopped != "" }
 
 // recordExplanation records, for this session and the next, why a gang with node groups was not placed.
@@ -158,7 +158,8 @@ func explainedPlaces(r *state.Attempt) []explainedPlace {
 	slices.SortFunc(out, func(l, o explainedPlace) int {
 		return cmp.Or(cmp.Compare(l.name, o.name), len(o.set.Nodes)-len(l.set.Nodes))
 	})
-	// A trial without the nodes to avoid has a smaller set of the same name. Only the larger set is explained.
+	// A HyperNode may have two sets: one with all of its nodes, and a smaller one without the nodes that the job should
+	// avoid. Only the larger set is explained.
 	out = slices.CompactFunc(out, func(l, o explainedPlace) bool { return l.name == o.name })
 	if len(out) == 0 {
 		out = append(out, explainedPlace{set: r.Run.Index.All})
@@ -193,9 +194,10 @@ func explainPlace(r *state.Attempt, at explainedPlace, d *state.Demand) framewor
 }
 
 // explainedByNumbers reports whether arithmetic on resources suffices to explain why the gang was not placed in the
-// set. After a trial in the set (attempted), it suffices only if nothing else decides where the tasks fit. Without a
-// trial, it is enough that arithmetic proves that the set has no room. So a large job is not tried in each set only to
-// find further reasons.
+// set. It suffices if only resources and cached filter results decide which nodes take the tasks. After a trial in the
+// set (attempted), the queue must also have room for all tasks. Otherwise it suffices if no trial was made, the job is
+// not small enough to be probed in its node groups (maxProbedOfJob), and arithmetic proves that the set has no room. So
+// a large job is not tried in each set only to find further reasons.
 func explainedByNumbers(r *state.Attempt, set *nodeset.Set, attempted bool) bool {
 	if r.Packing == nil || state.Sharded() || r.Packing.FillCaches() != nil {
 		return false

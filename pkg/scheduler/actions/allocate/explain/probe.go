@@ -16,7 +16,7 @@ const maxProbed = 2_000
 // already proves that the job does not fit. It is enough for eight members in 32 node groups.
 const maxProbedOfJob = 256
 
-// probeGroup places as many of the job's tasks in the group as it can, the smallest first, and takes them back, to
+// probeGroup places as many of the job's tasks in the node group as it can, the smallest first, and takes them back, to
 // record the reason that stops the next task. The number of tasks is bounded. Jobs whose sub-jobs choose among
 // HyperNodes are not probed.
 func probeGroup(r *state.Attempt, group *topology.Group) {

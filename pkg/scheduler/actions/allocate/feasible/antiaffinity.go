@@ -84,7 +84,7 @@ func (s *sessionAntiAffinity) add(task *api.TaskInfo, node *api.NodeInfo) {
 }
 
 // term returns the entry in s.terms for the pod's term, and adds it if it is new. It returns nil if the term cannot be
-// parsed: the predicate refuses such a pod on every node anyway.
+// parsed: the predicates plugin refuses such a pod on every node anyway.
 func (s *sessionAntiAffinity) term(pod *v1.Pod, term *v1.PodAffinityTerm) *antiAffinityTerm {
 	// A term that names no namespaces applies to the pod's own namespace, so the key includes that namespace.
 	key := string(appendMessage(keybytes.Text(nil, pod.Namespace), term))
@@ -131,8 +131,8 @@ func (s *sessionAntiAffinity) filterResult(task *api.TaskInfo, node *api.NodeInf
 	return nil
 }
 
-// heldBy returns how often the task itself counts among the term's holders on nodes with this value of the topology
-// label.
+// heldBy returns how often the task itself counts among the holders of the anti-affinity term. Only nodes with the
+// value of the topology label that is in heldTerm count.
 func (s *sessionAntiAffinity) heldBy(task *api.TaskInfo, term heldTerm) (n int) {
 	for _, h := range s.held[task.UID] {
 		if h == term {

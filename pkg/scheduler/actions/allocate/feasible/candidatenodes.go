@@ -19,7 +19,8 @@ import (
 // errOtherShard is the filter result for nodes outside of this scheduler's shard, in upstream's sharding mode "hard".
 var errOtherShard = errors.New("node isn't in scheduler node shard")
 
-// candidatesKey identifies the CandidateNodes of a class for a set of nodes, and for jobs with equal filter results.
+// candidatesKey identifies the CandidateNodes of a class for a set of nodes, and for the jobs that share the results of
+// plugins with scope framework.PerJob.
 type candidatesKey struct {
 	set *nodeset.Set
 	// job is the key of the jobs that share the results of plugins with scope framework.PerJob, whose results apply to
@@ -36,8 +37,8 @@ type CandidateNodes struct {
 	set    *nodeset.Set
 	// ranking has the nodes that fit. A node is given by its place: its index in set.Nodes.
 	ranking rankHeap
-	// perJob are the plugins whose results apply to some jobs only (layer cachedPerJob). They are called for these
-	// nodes with the task in representative, which is nil if there are no such plugins.
+	// perJob are the plugins whose results apply to some jobs only (layer cachedPerJob). They are called for the nodes
+	// of the set with the task in representative, which is nil if there are no such plugins.
 	perJob         []conf.Tier
 	representative *representative
 	// together are, by node name, the scores of plugins that score several nodes in one call. scored marks the nodes
@@ -75,16 +76,16 @@ func newCandidateNodes(f *Finder, c *ClassCache, key candidatesKey) *CandidateNo
 	}
 }
 
-// representative is the task that is passed to plugins whose results apply to some jobs only (PerJob). The results for
-// it apply to all tasks of its class in jobs that share these results.
+// representative is the task that is passed to plugins whose results apply to some jobs only (PerJob). A result for
+// this task applies to all tasks of its class in the jobs with the same key (candidatesKey.job).
 type representative struct {
 	task *api.TaskInfo
 	// err is the error of the task's pre-predicate.
 	err error
 }
 
-// representativeOf returns the representative of the task's class for the jobs that share PerJob results under this
-// key. On the first call for the key, the task becomes the representative.
+// representativeOf returns the representative of the task's class for jobs with this key: jobs that share the results
+// of plugins with scope PerJob. On the first call for the key, the task becomes the representative.
 func (c *ClassCache) representativeOf(task *api.TaskInfo, jobKey string) *representative {
 	if r, ok := c.representatives[jobKey]; ok {
 		return r
@@ -125,7 +126,7 @@ func (n *CandidateNodes) lookEverywhere() bool {
 	return true
 }
 
-// lookFurther checks further nodes of the set until enough feasible nodes are known.
+// lookFurther checks further nodes of the set until as many feasible nodes are known as the field enough says.
 func (n *CandidateNodes) lookFurther() {
 	var fresh []*api.NodeInfo
 	var places []int32

@@ -34,7 +34,7 @@ func (f *Finder) Choose(task *api.TaskInfo, c *ClassCache, where Where, idleOnly
 	n := f.Candidates(task, c, where)
 	if place, ok := f.nominated(task, n); ok && !skip[n.set.Nodes[place]] {
 		chosen := n.choice(place)
-		return chosen, !idleOnly || chosen.Idle(), nil // preemption freed resources there for this task, so no other node is tried
+		return chosen, !idleOnly || chosen.Idle(), nil // preemption freed resources on the nominated node for this task, so no other node is tried
 	}
 	choose := f.chooseByRank
 	if c.layers.uncachedScores || len(c.layers.uncached) > 0 && volumesScored(task.Pod) {
@@ -112,10 +112,10 @@ func (f *Finder) chooseByRank(task *api.TaskInfo, n *CandidateNodes, idleOnly bo
 
 // chooseByScore returns the node with the best score. It calls the uncached plugins for every node that the cached
 // filter results accept, because their scores compare all feasible nodes. If an uncached plugin makes network calls,
-// chooseByScore stops when as many nodes are accepted as upstream samples.
+// chooseByScore stops when it has found as many feasible nodes as upstream looks for in a set of this size.
 func (f *Finder) chooseByScore(task *api.TaskInfo, n *CandidateNodes, idleOnly bool, skip map[int32]bool) (Choice, bool, *api.FitErrors) {
 	open := slices.Clone(n.ranking.places)
-	if n.cache.layers.overNetwork { // the calls stop once enough nodes are accepted, so the best nodes come first
+	if n.cache.layers.overNetwork { // the calls of uncached plugins stop once enough nodes are accepted, so the best nodes come first
 		open = slices.Collect(n.ranking.byRank())
 	}
 	open = slices.DeleteFunc(open, func(place int32) bool { return !n.holds(place, idleOnly) || skip[n.set.Nodes[place]] })

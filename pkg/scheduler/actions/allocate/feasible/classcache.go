@@ -21,7 +21,8 @@ type ClassCache struct {
 	// task is a task that represents the class. Its pre-predicate has run, so predicates called for it have their cycle
 	// state.
 	task *api.TaskInfo
-	// affinity is the task's node selector and required node affinity.
+	// affinity is the node selector and required node affinity of the pod of the field task, and so of all pods of the
+	// class.
 	affinity nodeaffinity.RequiredNodeAffinity
 	// expected is how many tasks of the class the session is to place; 0 when unknown.
 	expected int
@@ -229,8 +230,8 @@ func (f *Finder) copies(request *api.Resource, node *api.NodeInfo) int32 {
 	return int32(min(max(n, 1), math.MaxInt32))
 }
 
-// PodSlots returns how many more pods the node takes. As in the predicate, pods that were evicted in the session do not count,
-// although the node's tasks still include them.
+// PodSlots returns how many more pods the node takes. As in the predicates plugin's check of the number of pods, pods
+// that were evicted in the session do not count, although the node's tasks still include them.
 func (f *Finder) PodSlots(node *api.NodeInfo) int {
 	if !f.checks.podSlots {
 		return math.MaxInt32

@@ -41,8 +41,8 @@ func appendClassKey(b []byte, task *api.TaskInfo, labels *selectorLabelKeys, cla
 	return appendVolumes(appendResourceClaims(b, pod, claims), pod, claims)
 }
 
-// appendResourceClaims appends the pod's resource claims: each by a plugin's key, or the whole claim if no plugin has a
-// key for it.
+// appendResourceClaims appends the pod's resource claims. For each it appends the key that a plugin returns for the
+// claim (claimKeys), or the whole claim if no plugin returns a key.
 func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	b = binary.AppendUvarint(b, uint64(len(pod.Spec.ResourceClaims)))
 	for i := range pod.Spec.ResourceClaims {
@@ -57,8 +57,9 @@ func appendResourceClaims(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	return b
 }
 
-// appendVolumes appends the pod's volumes, except volumes that the kubelet can create on every node. A volume with a
-// claim is appended by a plugin's key, or as a whole if no plugin has a key for it.
+// appendVolumes appends the pod's volumes, except volumes that the kubelet can create on every node. For a volume with
+// a claim it appends the key that a plugin returns for the claim (claimKeys). It appends the whole volume if no plugin
+// returns a key.
 func appendVolumes(b []byte, pod *v1.Pod, claims claimKeys) []byte {
 	for i := range pod.Spec.Volumes {
 		volume := &pod.Spec.Volumes[i]

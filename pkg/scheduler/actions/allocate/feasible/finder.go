@@ -60,8 +60,9 @@ type Finder struct {
 	overNetwork networkRefusals
 }
 
-// New returns the finder of a session, for the nodes of the index. defaults are the flags' default values: with other
-// values, some nodes may be left unchecked. facts are kept from the last session.
+// New returns the finder of a session, for the nodes of the index. defaults are the default values of upstream's flags:
+// if the user has set other values of its sampling flags, some nodes may be left unchecked. facts is the cache of facts
+// about tasks that is kept from one session to the next.
 func New(ssn *framework.Session, index *nodeset.Index, defaults *options.ServerOption, facts *FactCache) *Finder {
 	caching := true
 	vcframework.GetArgOfActionFromConf(ssn.Configurations, "allocate").GetBool(&caching, conf.EnablePredicateErrCacheKey)
@@ -114,7 +115,8 @@ func (f *Finder) ForgetJob() {
 // TakenBack removes the record.
 func (f *Finder) Placed(task *api.TaskInfo, node *api.NodeInfo) { f.antiAffinity.add(task, node) }
 
-// TakenBack removes the record of a task that was taken back from its node.
+// TakenBack removes the anti-affinity terms of a task that was taken back from its node. They then no longer keep other
+// tasks away.
 func (f *Finder) TakenBack(task *api.TaskInfo) {
 	f.antiAffinity.remove(task)
 	f.takenBack++
@@ -134,14 +136,15 @@ func (f *Finder) AskCachedAgain(task *api.TaskInfo, c *ClassCache, node int32) e
 
 // DecidedByNumbers reports whether only resources and cached filter results decide which nodes take the task:
 // DecidedByClass returns true, and no plugin of this project refuses nodes to the task by a predicate of its own.
-// chosenBy is the plugin that named the nodes, if any.
+// chosenBy is the plugin that chose the node group or domain in which the task is to be placed; empty for none.
 func (f *Finder) DecidedByNumbers(task *api.TaskInfo, chosenBy string) bool {
 	return len(f.OwnFilters(task)) == 0 && f.DecidedByClass(task, chosenBy)
 }
 
 // DecidedByClass reports whether only cached filter results decide which nodes take the task. That is so if no plugin
-// that may refuse nodes is called for each task, no plugin has filter results for this job only, and no pod placed in
-// the session keeps the task away by anti-affinity. Plugin chosenBy does not count, because it named the nodes.
+// that may refuse nodes is called for each task, and no pod placed in the session keeps the task away by anti-affinity.
+// Also, no plugin may have filter results for the task's job that do not apply to all jobs. Plugin chosenBy does not
+// count, because it chose the node group or domain in which the task is to be placed.
 func (f *Finder) DecidedByClass(task *api.TaskInfo, chosenBy string) bool {
 	if f.layering.readsAnything || f.layering.nothingCached || f.layering.onTheClock {
 		return false
@@ -165,7 +168,8 @@ func (f *Finder) perJobBut(layers *layers, task *api.TaskInfo, plugin string) bo
 	})
 }
 
-// predicate calls the predicates of the layer's plugins, as upstream's allocate does.
+// predicate calls the predicates of the plugins in layer, as upstream's allocate does. A layer has the plugins whose
+// results are cached for equally long.
 func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (err error) {
 	if len(layer) == 0 {
 		return nil
@@ -176,8 +180,8 @@ func (f *Finder) predicate(layer []conf.Tier, task *api.TaskInfo, node *api.Node
 	return f.oneFilterResult(task, node, f.ssn.PredicateForAllocateAction(task, node))
 }
 
-// nodeScore returns the sum of the scores that the layer's plugins give to the node by itself. The score of a plugin that
-// fails counts as 0, and the error is logged.
+// nodeScore returns the sum of the scores that the plugins in layer give to the node without comparing it with other
+// nodes. The score of a plugin that fails counts as 0, and the error is logged.
 func (f *Finder) nodeScore(layer []conf.Tier, task *api.TaskInfo, node *api.NodeInfo) (score float64) {
 	if len(layer) == 0 {
 		return 0

@@ -39,12 +39,12 @@ type layers struct {
 	// cachedScores has the plugins of the field cached without the predicates plugin. It is used for pods without
 	// claims: the predicates plugin scores nodes only by a pod's claims, and is slow to find that a pod has none.
 	cachedScores []vcconf.Tier
-	// uncachedScores reports whether uncached has plugins that may affect which feasible node is best. The predicates plugin
-	// is not counted here, because it scores nodes only for some pods (volumesScored).
+	// uncachedScores reports whether the field uncached has plugins that may affect which feasible node is best. The
+	// predicates plugin is not counted here, because it scores nodes only for some pods (volumesScored).
 	uncachedScores bool
-	// uncachedFilterResults reports whether uncached has plugins that may refuse a node.
+	// uncachedFilterResults reports whether the field uncached has plugins that may refuse a node.
 	uncachedFilterResults bool
-	// overNetwork reports whether uncached has a plugin that makes a network call for each node.
+	// overNetwork reports whether the field uncached has a plugin that makes a network call for each node.
 	overNetwork bool
 	// ownFilters are the plugins of this project with a predicate of their own for the tasks of the class.
 	ownFilters []string
@@ -55,7 +55,8 @@ type layers struct {
 	signature string
 }
 
-// layering finds the layers of a task. Tasks with equal layers share one value of type layers.
+// layering finds the layers of a task, which say how long each plugin's results for the task are cached. Tasks with
+// equal layers share one value of type layers.
 type layering struct {
 	ssn *framework.Session
 	// nothingCached reports whether every plugin is called for every task. The argument predicateErrorCacheEnable:

@@ -25,17 +25,18 @@ const shortOf = "short of "
 // once.
 type Refusals struct {
 	Reasons map[string]int
-	// Filled is how many nodes are full because of members of this gang. filledOf are the resources that these nodes are
-	// short of.
+	// Filled is how many nodes are full because of members of the gang whose next member they refuse. filledOf are the
+	// resources that these nodes are short of.
 	Filled   int
 	filledOf map[string]bool
-	// Takes is how many nodes would take the next member.
+	// Takes is how many nodes would take the next member of the gang.
 	Takes int
 	// free is the free amount of each resource on nodes that lack only that resource.
 	free map[v1.ResourceName]free
 }
 
-// free is the free amount of a resource: the largest on one node, and the sum.
+// free is the free amount of a resource on nodes that lack only this resource: the largest amount on one of these
+// nodes, and the total of all.
 type free struct{ most, all float64 }
 
 func newRefusals() *Refusals {

@@ -14,8 +14,9 @@ import (
 )
 
 // takeOut removes from the candidates the nodes that an uncached plugin refuses to all tasks of the class, so that the
-// plugin is not called again for each task. A node is removed permanently, or until a task is taken back. refused are
-// the nodes that uncached plugins refused for one task, with the filter result.
+// plugin is not called again for each task. A node that anti-affinity excludes is removed until a task is taken back. A
+// node whose labels or taints exclude the class, or that is cordoned, is removed permanently. refused are the nodes
+// that uncached plugins refused for one task, with the filter result.
 func (n *CandidateNodes) takeOut(refused map[int32]error) {
 	for node, err := range refused {
 		switch {

@@ -17,9 +17,9 @@ const maxRareLooks = 50_000
 
 // enough returns how many feasible nodes of the set to look for, for tasks of the class. It returns all, unless
 // upstream's sampling flags are set, or the session has so many rare classes that checking all nodes for each is too
-// slow. Upstream takes a sample for each task. Here all tasks of a class share the result, so a class is rare if it has
-// fewer tasks than the number of samples that cover all nodes. All nodes are checked for tasks that are placed one by
-// one, have volumes, or must be placed in one group.
+// slow. Upstream takes a sample of the nodes for each task. Here all tasks of a class share the result, so a class is
+// rare if it has fewer tasks than the number of samples that cover all nodes. Unless the flags are set, all nodes are
+// checked for tasks that are placed one by one, have claims, or must be placed in a node group or HyperNode.
 func (f *Finder) enough(set *nodeset.Set, c *ClassCache) int {
 	nodes := len(set.Nodes)
 	sample := int(util.CalculateNumOfFeasibleNodesToFind(int32(nodes)))

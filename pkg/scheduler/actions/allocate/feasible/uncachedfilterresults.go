@@ -25,7 +25,8 @@ type networkRefusals struct {
 
 // uncachedFilterResults calls the uncached plugins for nodes, in the order of places, and returns their filter results,
 // nil for accepted nodes. places are the nodes' indexes in the set's Nodes. If plugins make network calls, it stops
-// when as many nodes as upstream samples are accepted, and returns no results for the other nodes.
+// when it has found as many feasible nodes as upstream looks for in a set of this size. It then returns no results for
+// the other nodes.
 func (f *Finder) uncachedFilterResults(task *api.TaskInfo, n *CandidateNodes, places []int32) []error {
 	out := make([]error, 0, len(places))
 	if !n.cache.layers.overNetwork {

@@ -12,7 +12,8 @@ const (
 	// finding the ways to fill one of these nodes, because many tries with few ways find more plans than few tries with
 	// all ways.
 	mostEmptied, repackLooks = 5, 600
-	// negligible is the largest difference of two sizes that counts as a rounding error.
+	// negligible is the largest unused room of a node, and the largest difference of the total sizes of tasks, that
+	// counts as a rounding error.
 	negligible = 1e-9
 )
 
@@ -26,8 +27,8 @@ type repacking struct {
 	// whole is a search of the whole problem. Only its weights of the resources and its order of classes are used.
 	whole *search
 	plan  Plan
-	// lacking is how many tasks of each class are not placed by the plan. waste is the unused room of each node, weighted
-	// by scarcity.
+	// lacking is how many tasks of each class are not placed by the plan. waste is the unused room of each node, in
+	// which a resource counts the more, the larger the part of it that the problem's tasks request.
 	lacking []int
 	waste   []float64
 	dice    *rand.Rand
@@ -53,7 +54,7 @@ func (p *Problem) repack(plan Plan, left *int) Plan {
 	return nil
 }
 
-// weigh recomputes the waste of node n.
+// weigh recomputes the waste of node n: its unused room, weighted by the scarcity of each resource.
 func (r *repacking) weigh(n int) {
 	e := enumeration{loading: r.newLoading(&r.Nodes[n], r.counts()), s: r.whole}
 	for k, count := range r.plan[n] {
@@ -62,7 +63,8 @@ func (r *repacking) weigh(n int) {
 	r.waste[n] = e.waste()
 }
 
-// choose chooses the nodes to be emptied. Most of them have waste, because the missing tasks need the wasted room.
+// choose chooses the nodes to be emptied. Most of them have unused room (waste), because the tasks that the plan does
+// not place need that room.
 func (r *repacking) choose() (nodes []int) {
 	var wasteful []int
 	for n, waste := range r.waste {

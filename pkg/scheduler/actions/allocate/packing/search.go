@@ -170,7 +170,8 @@ func (s *search) rolesMet() bool {
 	return !slices.ContainsFunc(lacking, func(n int) bool { return n > 0 })
 }
 
-// mayFitFrom reports whether the total room of the nodes from the i-th on may suffice for the missing tasks.
+// mayFitFrom reports whether the total room of the nodes from the i-th on may suffice for the wanted tasks that are not
+// on earlier nodes.
 func (s *search) mayFitFrom(i, placed int) bool {
 	need := max(s.Wanted-placed, 0)
 	rest, can, roles := &s.rest[i], 0, slices.Clone(s.Roles)
@@ -259,7 +260,7 @@ func (e *enumeration) from(i int) {
 	k := e.s.classes[i]
 	most, least := e.most(k), 0
 	if i == len(e.s.classes)-1 {
-		least = most // fewer tasks of the last class would leave room for another task of it, and the node must be full
+		least = most // with fewer tasks of the last class, one more task of that class would fit, but the node must be full
 	}
 	for count := most; count >= least; count-- {
 		e.place(k, count)
@@ -288,7 +289,8 @@ func (e *enumeration) tolerable() bool {
 	return true
 }
 
-// waste returns the amount of the node's unused resources, weighted by scarcity.
+// waste returns the node's unused resources as one number. A resource counts the more, the larger the part of it that
+// the problem's tasks request.
 func (e *enumeration) waste() (sum float64) {
 	for r, value := range e.room {
 		sum += e.s.tight[r] * max(value, 0) / e.s.scale[r]

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// repackShare is the percentage of the remaining steps that repacking may use.
+	// repackShare is the percentage of the steps left after the first, short search that repacking may use.
 	repackShare = 70
-	// searches is the number of long searches after repacking, one for each strategy. They share the remaining steps.
+	// searches is the number of long searches after repacking, one for each strategy. They share the steps that
+	// repacking has left.
 	searches = 3
 	// firstSteps bounds the first search for a plan, which suffices to try all plans of a small problem. coarseSteps
 	// bounds a search of a coarser problem: an easier problem with merged classes (coarser).
@@ -165,7 +166,8 @@ func (p *Problem) alikeBut(resource int) *Problem {
 	return out
 }
 
-// refuteAny looks for a proof that holds for any choice of tasks. It merges the tasks into few classes for that.
+// refuteAny looks for a proof that the nodes have no room for the wanted number of tasks, whichever of the problem's
+// tasks are chosen. It merges the tasks into few classes for that.
 func (p *Problem) refuteAny(left *int) Answer {
 	if p.Wanted > p.Tasks() || len(p.Classes) == 0 || len(p.Nodes) == 0 {
 		if p.Wanted > 0 {
