@@ -102,8 +102,8 @@ func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, ord
 	return trial.PartResult{}
 }
 
-// neededFirst returns the part's tasks, beginning with the tasks that the minima of roles need; nil if no role needs a
-// task.
+// neededFirst returns the search's tasks (part.Tasks), beginning with the tasks that the minima of roles need; nil if
+// no role needs any of these tasks.
 func (s *partSearch) neededFirst() []*api.TaskInfo {
 	lacking := s.part.NeededByRole()
 	var needed, others []*api.TaskInfo

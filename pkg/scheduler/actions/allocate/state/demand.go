@@ -15,7 +15,7 @@ import (
 const (
 	// maxDemandClasses bounds the number of known classes in a gang's demand, because each class is checked on every
 	// node. Gangs have few roles, but if members have claims of their own, each member is a class. Leaving classes out
-	// never excludes a group wrongly: the room for some of the tasks is an upper bound for all.
+	// never excludes a node group wrongly: a node group with room for all needed tasks has room for some of them.
 	maxDemandClasses = 8
 	// maxFurtherTasks bounds how many tasks besides the needed number are considered one by one, if a gang needs only
 	// some of its tasks. This is enough to choose from, without a pass over thousands of surplus members in each
@@ -25,8 +25,8 @@ const (
 
 // Demand is the tasks that must be placed for a gang to be ready: their number, and the number of each known class.
 type Demand struct {
-	// caches are the caches of the tasks' classes. They are kept here because the finder may drop a class's cache in
-	// favor of other classes.
+	// caches are the caches of filter results of the tasks' classes. They are kept here because the session's
+	// feasible.Finder drops its caches when it has too many.
 	caches  map[*feasible.TaskClass]*feasible.ClassCache
 	Classes []*feasible.ClassCache
 	// Counts is the number of tasks of each class: of the needed tasks or, if Choice is set, of all tasks from which the
@@ -142,7 +142,9 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 // of the class that it takes most of.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
-		return d.Needed // no smaller bound: other tasks may be used, the classes are not nested, or there is only one
+		// No smaller bound is known: tasks outside of Counts may be placed, there are fewer than two classes, or a
+		// class does not request at least as much of every resource as the next class.
+		return d.Needed
 	}
 	most := make([]int32, len(set.Nodes))
 	for _, class := range d.Classes {
