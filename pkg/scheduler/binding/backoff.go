@@ -95,7 +95,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	w.touched = false
 	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
 	if slices.ContainsFunc(nodes, func(node string) bool { return slices.Contains(w.avoid, node) }) {
-		w.avoid = nil // the gang had no other node left, so the list starts again
+		w.avoid = nil // the gang had no other node left, so its list of nodes to avoid starts again
 	}
 	w.avoid = append(w.avoid, nodes...)
 	slices.Sort(w.avoid)
@@ -123,8 +123,8 @@ func (b *Backoff) RetryNow(gang api.JobID) {
 
 // RetrySoon ends the gang's wait once the wait has lasted as long as a first wait. It is for changes that the gang's
 // own steps and rollbacks may have caused, or that happen periodically. If such changes ended the wait at once, the
-// gang would retry in a loop without a pause. Each time they shorten a wait, the shortest wait doubles, too. So such
-// changes cause at most about twice as many tries.
+// gang would retry in a loop without a pause. Each time they shorten a wait, the shortest wait doubles, too. So the
+// gang tries at most about twice as often as without such changes.
 func (b *Backoff) RetrySoon(gang api.JobID) {
 	b.soon(func(id api.JobID, _ *gangWait) bool { return id == gang })
 }
