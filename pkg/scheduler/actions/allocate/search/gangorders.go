@@ -195,7 +195,8 @@ func (u *groupBacktrack) affords(job *api.JobInfo) bool {
 	return u.trials <= maxGangTrials && u.tasks <= crosssession.MaxFurtherLooks
 }
 
-// candidateOf returns the candidate node group that contains all placed tasks of the gang; nil if no candidate does.
+// candidateOf returns the first of the gang's candidate node groups (NodeGroups.Candidates) that contains all placed
+// tasks of the gang; nil if none contains all of them.
 func (p *PlacedGang) candidateOf() *topology.Group {
 	if p.Attempt.Groups == nil {
 		return nil

@@ -18,8 +18,9 @@ const (
 	// sub-job that found no room to the front. Gangs have few roles, so six orders suffice to move the class of each
 	// role to the front once.
 	maxOrders = 6
-	// maxUncachedVerdicts bounds the further trials, beyond three, of tasks that are placed one by one. Each trial
-	// needs new filter results of each task on every node: 500 tasks on 1,000 nodes get one more trial.
+	// maxUncachedVerdicts bounds how often tasks that are placed one by one are tried in other orders, beyond three
+	// times. Each such trial needs new filter results of each task on every node. So 500 tasks on 1,000 nodes get four
+	// trials at most.
 	maxUncachedVerdicts = 500_000
 )
 

@@ -116,13 +116,13 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	return r, nil
 }
 
-// Shortfall is how far a trial came in a set of nodes, and why it stopped: refusals of nodes, or a text of the queue or
-// of a pre-predicate.
+// Shortfall is how far a trial came in a set of nodes, and why it stopped. The cause is given as counts of nodes that
+// refuse a task (Refusals), or as a text (Reason): why the task's queue, a pre-predicate or a node refuses the task.
 type Shortfall struct {
 	Placed   int
 	Refusals *feasible.Refusals
 	Reason   string
-	// Queue is the pending reason, such as QueueFull, if Reason is a text of the queue.
+	// Queue is the pending reason, such as QueueFull, if Reason says why the task's queue refuses the task.
 	Queue string
 	// BeyondNumbers reports whether a task that had room was refused by its queue, or by a plugin on a node that had
 	// passed the filters, for example because the plugin could not reserve the task's devices there.

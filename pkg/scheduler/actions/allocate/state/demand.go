@@ -23,7 +23,8 @@ const (
 	maxFurtherTasks = 64
 )
 
-// Demand is the tasks that must be placed for a gang to be ready: their number, and the number of each known class.
+// Demand is the tasks that must be placed for a gang to be ready: their number, and the number of tasks of each known
+// class. The known classes are those in Classes, at most maxDemandClasses.
 type Demand struct {
 	// caches are the caches of filter results of the tasks' classes. They are kept here because the session's
 	// feasible.Finder drops its caches when it has too many.
@@ -32,7 +33,8 @@ type Demand struct {
 	// Counts is the number of tasks of each class: of the needed tasks or, if Choice is set, of all tasks from which the
 	// needed ones are chosen.
 	Counts map[*feasible.ClassCache]int
-	// Further is how many tasks of unknown classes request exactly as much as the tasks of a known class.
+	// Further is, for each class in Classes, how many tasks of classes that are not in Classes request exactly as much
+	// as its tasks.
 	Further map[*feasible.ClassCache]int
 	// Beyond is how many tasks of each class follow after the counted tasks in task order.
 	Beyond map[*feasible.ClassCache]int
@@ -40,8 +42,8 @@ type Demand struct {
 	// Share is the total request of the needed tasks, in dominant shares. If Choice or Unknown is set, it is an estimate: the
 	// average request of the tasks in Counts, times Needed.
 	Share float64
-	// Choice reports whether more tasks are pending than needed. Unknown reports whether some tasks are of unknown
-	// classes.
+	// Choice reports whether more tasks are pending than needed. Unknown reports whether some tasks are of classes
+	// whose tasks are not counted by class.
 	Choice, Unknown bool
 }
 

@@ -326,7 +326,8 @@ func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy stri
 }
 
 // Exclude makes plans keep classes apart that exclude each other by anti-affinity. It is not called before a proof that
-// no plan exists (Refuted), because a node without the topology label excludes nothing.
+// no plan exists (Refuted), because a node without the topology label of an anti-affinity term takes both
+// tasks that the term keeps apart.
 func (in *PackingInput) Exclude() {
 	for i := range in.Classes {
 		for j := range i + 1 {

@@ -14,9 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxReserveFailures bounds how many further nodes are tried for a task after a plugin refused a placement on a node
-// that had passed the filters, for example because the plugin could not reserve a device. Each refused placement is undone.
-// After four refusals, the cause is the plugin and not the nodes.
+// maxReserveFailures bounds how many further nodes are tried for a task after a plugin refused a node that had passed
+// the filters, for example because the plugin could not reserve a device there. Each refused placement is undone. After
+// four refusals, the cause is the plugin and not the nodes.
 const maxReserveFailures = 3
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
