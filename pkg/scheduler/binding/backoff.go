@@ -51,7 +51,7 @@ type gangWait struct {
 	// early is the shortest time that a wait lasts before RetrySoon ends it. early doubles each time RetrySoon shortens
 	// a wait. It halves with each wait that is not shortened.
 	early time.Duration
-	// cut reports whether the wait was shortened to early.
+	// cut reports whether the gang's current wait was shortened to the duration in the field early.
 	cut    bool
 	reason string
 	nodes  []string
@@ -227,7 +227,7 @@ func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
 	}
 }
 
-// end ends a wait whose time has passed, and adjusts the shortest wait of the gang.
+// end ends a wait whose time has passed, and adjusts gangWait.early, the shortest wait that RetrySoon allows.
 func (b *Backoff) end(w *gangWait) {
 	w.over = true
 	if w.cut {
@@ -254,7 +254,8 @@ func (b *Backoff) alarm(at time.Time) {
 	b.timer.Reset(time.Until(at))
 }
 
-// expire ends the waits that are over, drops gangs that were remembered long enough, and sets the timer for the next time.
+// expire ends the waits that are over, and drops gangs that were remembered long enough. It sets the timer for the next
+// time at which a wait ends or a gang is to be dropped.
 func (b *Backoff) expire() {
 	b.mu.Lock()
 	b.due = time.Time{}
