@@ -81,7 +81,8 @@ const (
 	// straggling is how long a cycle waits at its end for late reports of panics on goroutines that it started. Without
 	// the wait, such a panic would be attributed to the next cycle.
 	straggling = 20 * time.Millisecond
-	// stragglers bounds how often a cycle repeats this wait. It repeats the wait each time a panic was reported in it.
+	// stragglers bounds how often a cycle waits at its end for late reports of panics (straggling). It waits again each
+	// time a panic was reported during the last wait.
 	stragglers = 50
 )
 

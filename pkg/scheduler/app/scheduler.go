@@ -54,8 +54,8 @@ type scheduler struct {
 	// retired are configurations that were replaced since the last cycle began.
 	retired []*framework.Profile
 	// atWork are the plugins that have recovered since this process began to lead. They do not recover again, even if a
-	// configuration in between did not name them. Their steps in flight have continued, so anything that a second
-	// recovery found would be this process's own work.
+	// reload of the configuration removes them and a later reload adds them again. Their steps in flight have
+	// continued, so anything that a second recovery found would be this process's own work.
 	atWork map[string]bool
 }
 

@@ -51,7 +51,7 @@ type gangWait struct {
 	// early is the shortest time that a wait lasts before RetrySoon ends it. early doubles each time RetrySoon shortens
 	// a wait. It halves with each wait that is not shortened.
 	early time.Duration
-	// cut reports whether the wait was shortened to early.
+	// cut reports whether the gang's current wait was shortened to the duration in the field early.
 	cut    bool
 	reason string
 	nodes  []string
@@ -95,7 +95,7 @@ func (b *Backoff) Failed(gang api.JobID, reason string, nodes ...string) (until 
 	w.touched = false
 	w.over, w.reason, w.nodes = false, reason, slices.Clone(nodes)
 	if slices.ContainsFunc(nodes, func(node string) bool { return slices.Contains(w.avoid, node) }) {
-		w.avoid = nil // the gang had no other node left, so the list starts again
+		w.avoid = nil // the gang had no other node left, so its list of nodes to avoid starts again
 	}
 	w.avoid = append(w.avoid, nodes...)
 	slices.Sort(w.avoid)
@@ -123,8 +123,8 @@ func (b *Backoff) RetryNow(gang api.JobID) {
 
 // RetrySoon ends the gang's wait once the wait has lasted as long as a first wait. It is for changes that the gang's
 // own steps and rollbacks may have caused, or that happen periodically. If such changes ended the wait at once, the
-// gang would retry in a loop without a pause. Each time they shorten a wait, the shortest wait doubles, too. So such
-// changes cause at most about twice as many tries.
+// gang would retry in a loop without a pause. Each time they shorten a wait, the shortest wait doubles, too. So the
+// gang tries at most about twice as often as without such changes.
 func (b *Backoff) RetrySoon(gang api.JobID) {
 	b.soon(func(id api.JobID, _ *gangWait) bool { return id == gang })
 }
@@ -227,7 +227,7 @@ func (b *Backoff) soon(match func(api.JobID, *gangWait) bool) {
 	}
 }
 
-// end ends a wait whose time has passed, and adjusts the shortest wait of the gang.
+// end ends a wait whose time has passed, and adjusts gangWait.early, the shortest wait that RetrySoon allows.
 func (b *Backoff) end(w *gangWait) {
 	w.over = true
 	if w.cut {
@@ -254,7 +254,8 @@ func (b *Backoff) alarm(at time.Time) {
 	b.timer.Reset(time.Until(at))
 }
 
-// expire ends the waits that are over, drops gangs that were remembered long enough, and sets the timer for the next time.
+// expire ends the waits that are over, and drops gangs that were remembered long enough. It sets the timer for the next
+// time at which a wait ends or a gang is to be dropped.
 func (b *Backoff) expire() {
 	b.mu.Lock()
 	b.due = time.Time{}

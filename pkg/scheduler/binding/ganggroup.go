@@ -89,8 +89,9 @@ func (t *Transaction) ShortOf(job *api.JobInfo, spec *scheduling.PodGroupSpec, p
 	}
 }
 
-// bindable turns short, which lists the minima that the gang does not reach, into an error that says that only these
-// members can be bound. It adds the gang's name if the transaction has several gangs. It returns nil if short is nil.
+// bindable turns short, such as "3 of minMember 5", into an error that says that only so many members can be bound.
+// short lists the minima that the gang does not reach; if it is nil, bindable returns nil. bindable adds the gang's
+// name if the transaction has several gangs.
 func (t *Transaction) bindable(gang api.JobID, short error) error {
 	if short == nil {
 		return nil

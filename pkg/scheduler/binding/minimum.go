@@ -15,9 +15,9 @@ import (
 )
 
 // A gang reaches its minimum with minMember members in all, minTaskMember members of every role (unless their sum
-// exceeds minMember), and the required number of complete sub-groups of every policy. Every part of the scheduler
-// applies the same rule. ShortOf checks members against this rule. ApplyMinimum copies the minimum to a job of a
-// snapshot, where upstream's functions read it.
+// exceeds minMember), and the required number of complete sub-groups of every sub-group policy (subGroupPolicy). Every
+// part of the scheduler applies the same rule. ShortOf checks members against this rule. ApplyMinimum copies the
+// minimum to a job of a snapshot, where upstream's functions read it.
 
 // LeastMembers returns the smallest number of members that can reach the gang's minimum. It is minMember, or the total
 // that the roles or the sub-groups need when that is larger.
@@ -78,8 +78,8 @@ func OfVolcanoJob(pg *api.PodGroup) bool {
 	return owner != nil && owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, "batch.volcano.sh/")
 }
 
-// subGroupsOf returns the gang's sub-groups according to the policies in spec, and how many complete sub-groups each
-// policy needs.
+// subGroupsOf returns the gang's sub-groups according to the sub-group policies in spec (subGroupPolicy), and how many
+// complete sub-groups each of these policies needs.
 func subGroupsOf(job *api.JobInfo, spec *scheduling.PodGroupSpec) (map[api.SubJobID]*api.SubJobInfo, map[api.SubJobGID]int32) {
 	if job.PodGroup == nil || spec == &job.PodGroup.Spec || equality.Semantic.DeepEqual(job.PodGroup.Spec.SubGroupPolicy, spec.SubGroupPolicy) {
 		return job.SubJobs, job.MinSubJobs

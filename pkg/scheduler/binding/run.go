@@ -34,9 +34,9 @@ func (p phase) String() string {
 //	                            ▼                                            ▲
 //	                         rollback ───────────────────────────────────────┘
 //
-// The transition from pre-bind to bind is the barrier. It happens under roster.mu, when the run has a slot for the first
-// Binding and no member was lost since the verdict. So no loss comes between the verdict and the first Binding. After the
-// barrier, members succeed or fail one by one.
+// The transition from pre-bind to bind is the barrier. It happens under roster.mu, when the run has a slot for the
+// first Binding and no member was lost since the Gatekeeper found enough passed members. So no loss comes between this
+// answer of the Gatekeeper and the first Binding. After the barrier, members succeed or fail one by one.
 type run struct {
 	e         *Engine
 	tx        *Transaction

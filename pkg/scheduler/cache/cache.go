@@ -169,12 +169,14 @@ func (c *Cache) Start(ctx, lifetime context.Context) error {
 		end()
 		return err
 	}
-	if err := c.plugins.await(lifetime); err != nil { // before nodes: plugins compute resources of nodes from the objects of these informers
+	// Nodes are read after this, because plugins compute resources of nodes from the objects of their own informers.
+	if err := c.plugins.await(lifetime); err != nil {
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}
 	c.sources.start(lifetime.Done())
-	if err := c.sources.awaitVolumes(lifetime); err != nil { // before pods, whose volumes count against attach limits
+	// The books get pods after this (feedPods), because the volumes of pods count against attach limits.
+	if err := c.sources.awaitVolumes(lifetime); err != nil {
 		end()
 		return fmt.Errorf("filling the cache: %w", err)
 	}

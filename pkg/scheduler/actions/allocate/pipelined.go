@@ -31,8 +31,8 @@ func takeBack(ssn *framework.Session) {
 	for _, task := range pipelined {
 		// UnPipeline calls event handlers, which release the claims that are reserved for a pod with a node. If
 		// allocate pipelined the task earlier in this session, the pod has a node and its claims are reserved. Other
-		// actions set no node and reserve nothing. So no node is set here: plugins would release the reservations of
-		// other pods.
+		// actions set no node and reserve nothing. For their tasks, no node is set here either. With a node, the event
+		// handlers would release claims that are reserved for other pods.
 		if err := statement.UnPipeline(task); err != nil {
 			klog.ErrorS(err, "Reverting a placement failed", "pod", klog.KObj(task.Pod))
 		}

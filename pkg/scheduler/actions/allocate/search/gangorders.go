@@ -75,8 +75,8 @@ func (u *GroupSearch) solveNow(explained bool) (PlacedGangs, *UnplacedGang) {
 	return u.placeByPlan(), first
 }
 
-// acquireOrders reports whether the session has the steps to try more than one order of the gangs. If not, gang groups
-// take turns to get steps (crosssession.Budget).
+// acquireOrders reports whether the session's search budget (crosssession.Budget) allows more than one order of the
+// gangs. If the budget is used up, the searches of gang groups and gangs take turns, one in each session.
 func (u *GroupSearch) acquireOrders() bool {
 	tasks := 0
 	for _, job := range u.Gangs {
@@ -195,7 +195,8 @@ func (u *groupBacktrack) affords(job *api.JobInfo) bool {
 	return u.trials <= maxGangTrials && u.tasks <= crosssession.MaxFurtherLooks
 }
 
-// candidateOf returns the candidate node group that contains all placed tasks of the gang; nil if no candidate does.
+// candidateOf returns the first of the gang's candidate node groups (NodeGroups.Candidates) that contains all placed
+// tasks of the gang; nil if none contains all of them.
 func (p *PlacedGang) candidateOf() *topology.Group {
 	if p.Attempt.Groups == nil {
 		return nil

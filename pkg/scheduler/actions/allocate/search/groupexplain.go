@@ -59,7 +59,8 @@ func (u *GroupSearch) Reuse() bool {
 	return true
 }
 
-// remember keeps the explanations for the next session, unless the search was incomplete (cut).
+// remember keeps, for the next session, why each gang of the gang group waits. It keeps nothing if the search was
+// incomplete (GroupSearch.cut).
 func (u *GroupSearch) remember(reasons map[api.JobID]framework.PendingReason, failed *UnplacedGang) {
 	if u.cut {
 		return

@@ -67,8 +67,9 @@ func (u *GroupSearch) packedGang(job *api.JobInfo) *packedGang {
 	return g
 }
 
-// assign assigns the gangs from index next on to each of their scopes in turn, and places all gangs once the last one is
-// assigned. left is how many more assignments may be tried.
+// assign tries ways to assign each gang from index next on to one of the sets of nodes where the gang may be placed
+// (packedGang.scopes). Once the last gang is assigned, it places all gangs. left is how many more assignments may be
+// tried.
 func (u *GroupSearch) assign(all []*packedGang, next int, left *int) PlacedGangs {
 	if next == len(all) {
 		*left--
@@ -129,7 +130,7 @@ func (u *GroupSearch) placePacked(all []*packedGang) PlacedGangs {
 			return trial.ResultOf(subJob, trial.TryPlanned(part, planned[g]))
 		})
 		if result.Outcome == trial.NotPlaced {
-			u.cut = true // the plan fits the resources, so the refusal has a reason that the fingerprint does not cover
+			u.cut = true // the plan fits the resources, so this failure has a cause outside of GroupSearch.fingerprint
 			placed.discard()
 			return nil
 		}

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// maxNarrower bounds, for each narrower level, how many groups inside a candidate group are tried before the
-	// candidate itself. The groups are sorted by score and spare room. If the first three fail, the cause is one that
-	// only trials reveal, and the wider group is the next best choice.
+	// maxNarrower bounds, for each narrower level, how many node groups inside a candidate node group are tried before
+	// the candidate itself. These node groups are sorted by score and spare room. If the first three fail, the cause is
+	// one that only trials reveal, and the wider node group is the next best choice.
 	maxNarrower = 3
 	// maxNarrowerVerdicts replaces maxNarrower for tasks that are placed one by one, because arithmetic on resources
-	// does not show which groups have room for such tasks. It limits the number of filter results for each level: 20
-	// such members are tried in all groups of 1,000 nodes.
+	// does not show which node groups have room for such tasks. It limits the number of filter results for each level:
+	// if the node groups of a level have 1,000 nodes in total, 20 such tasks are tried in all of these node groups.
 	maxNarrowerVerdicts = 20_000
 )
 
 // candidateGroup is a node group in which a gang may be placed.
 type candidateGroup struct {
 	group *topology.Group
-	// room is the total size of the tasks that the group takes now if all are of one class, for the class with the
-	// largest total. spare is the room left after the needed tasks are placed; it is negative if the group cannot take
-	// the needed tasks. Both are in dominant shares.
+	// room is the total size of the tasks that the node group takes now if all are of one class, for the class with the
+	// largest total. spare is the room left after the tasks that the gang's minimum needs are placed. It is negative if
+	// the node group cannot take these tasks now. Both are in dominant shares.
 	room, spare float64
 	score       float64
 }
@@ -54,7 +54,7 @@ func placeInGroups(r *state.Attempt) trial.Result {
 	return tryInOrder(r, ways...)
 }
 
-// tryGroups tries the job in the candidate groups that may hold it, the best first.
+// tryGroups tries the job in those of its candidate node groups that may hold it, the best first.
 func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Result {
 	candidates := candidates(r, r.Groups.Candidates, d, opts)
 	takeFirst := r.Run.Session.Placements.ScoredBeforeTrial()
@@ -86,8 +86,8 @@ func tryGroups(r *state.Attempt, d *state.Demand, opts state.Options) trial.Resu
 	return tryGroup(r, candidates[best].group, d, opts) // a new trial, because volumes and devices of the first trial were released
 }
 
-// scoreGroup returns the plugins' score of the group. placement is the placement of a trial in the group; nil before a
-// trial. scoreGroup returns false if a plugin fails, which excludes the group.
+// scoreGroup returns the plugins' score of the node group c for the job. placement is the placement of the job in a
+// trial in this node group; nil before a trial. scoreGroup returns false if a plugin fails.
 func scoreGroup(r *state.Attempt, c *candidateGroup, d *state.Demand, placement map[api.TaskID]string) (float64, bool) {
 	score, err := r.Run.Session.Placements.NodeGroupScore(r.Job, trialOf(c, d, placement))
 	if err != nil {

@@ -27,8 +27,8 @@ type GroupSearch struct {
 	// (state.Attempt.IdleOnlyUntil); zero for none.
 	idleOnlyUntil time.Time
 	// fingerprint is a hash of everything that the result depends on; 0 if a part of it cannot be compared between
-	// sessions. cut reports whether the search was incomplete: the session had too few steps, or something outside of
-	// the fingerprint refused a placement.
+	// sessions. cut reports whether the search was incomplete: the session's search budget (crosssession.Budget) was
+	// too small, or a gang failed for a reason that the fingerprint does not cover.
 	fingerprint uint64
 	cut         bool
 }

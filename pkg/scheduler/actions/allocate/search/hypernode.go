@@ -84,9 +84,9 @@ func placeSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, scope state.Sc
 	}
 }
 
-// mayReorderSubJobs reports whether the sub-jobs may be tried in another order: the session has looks left, or this
-// search has its turn (crosssession.Budget). A new order costs tried looks for each task class; tried is the number of
-// tasks that the last order tried.
+// mayReorderSubJobs reports whether the sub-jobs may be tried in another order. They may if the session's search budget
+// is not used up, or if it is this search's turn to exceed it (crosssession.Budget). The cost of the new order is then
+// subtracted: the number of task classes times tried, the number of tasks that the last order tried.
 func mayReorderSubJobs(r *state.Attempt, hyperNode *api.HyperNodeInfo, opts state.Options, tried int) bool {
 	classes := 1
 	if r.Packing != nil {

@@ -10,11 +10,11 @@ import (
 
 const (
 	// maxPlans bounds how many packing plans are tried in a set of nodes. Each further plan leaves out the pair of node
-	// and class that a plugin refused in the last plan. The cost of a plan is subtracted from the session's budget for
-	// other orders (crosssession.Cache.Orders).
+	// and class that a plugin refused in the last plan. The cost of a refused plan is subtracted from the session's
+	// budget for trials after a gang's first trial (crosssession.Cache.Orders).
 	maxPlans = 8
-	// planLooks is the cost, in looks (crosssession.MaxFurtherLooks), of placing one task to check whether plugins
-	// accept a plan.
+	// planLooks is the cost of placing one task to check whether plugins accept a plan. It is counted in looks: a look
+	// checks one node for one task class (crosssession.MaxFurtherLooks).
 	planLooks = 4
 )
 

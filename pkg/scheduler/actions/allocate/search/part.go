@@ -25,8 +25,8 @@ type partSearch struct {
 	// refused is how many trials of the attempt failed before this search because a plugin or the queue refused tasks
 	// that had room (state.Findings.Refused).
 	refused int
-	// key is a text of everything that decides whether the part's tasks can be placed in its scope; empty if something
-	// of that cannot be compared between sessions. keyed is set once key was computed.
+	// key is a text of everything that decides whether the search's tasks (part.Tasks) can be placed in its scope. It
+	// is empty if one of these inputs cannot be compared between sessions. keyed is set once key was computed.
 	key   string
 	keyed bool
 }
@@ -36,15 +36,15 @@ func (s *partSearch) orderSearch() crosssession.Search {
 	return s.run.SearchOf(s.attempt.Job, s.part.Scope.Set.Name, s.part.IdleOnly)
 }
 
-// hasFailed reports whether this way to place the part's tasks has already failed, and nothing has changed since that
-// decides whether they can be placed (failureKey).
+// hasFailed reports whether the given way to place the search's tasks (part.Tasks) has already failed, and everything
+// that decides whether these tasks can be placed (failureKey) is unchanged since then.
 func (s *partSearch) hasFailed(in crosssession.Way) bool {
 	key, known := s.failureKey()
 	return known && s.run.CrossSession.HasFailed(in, key)
 }
 
-// recordFailed records that this way to place the part's tasks fails, as long as nothing changes that decides whether
-// they can be placed (failureKey).
+// recordFailed records that the given way to place the search's tasks (part.Tasks) fails while everything that decides
+// whether these tasks can be placed (failureKey) stays unchanged.
 func (s *partSearch) recordFailed(in crosssession.Way) {
 	if key, known := s.failureKey(); known {
 		s.run.CrossSession.RecordFailed(in, key)
@@ -88,8 +88,8 @@ func (s *partSearch) makeFailureKey() string {
 // results that apply to them alone, and if a plugin reads more of a task than its class.
 func (s *partSearch) gangName() string {
 	if s.run.Finder.ReadsAnything() || len(s.attempt.Members.Nodes) > 0 || s.attempt.Job.ContainsSubJobPolicy() || s.part.SubJob.WithNetworkTopology() || s.run.SameClass(s.part.Tasks) == len(s.part.Tasks) {
-		// If all tasks are of one class, the result for the first task decides, and no text is needed. SameClass is
-		// called last because it reads all tasks.
+		// If all tasks are of one class, the result for the first task decides for the gang, and a text that stands for
+		// the gang (gangName) is not needed. SameClass is called last because it reads all tasks.
 		return ""
 	}
 	key := fmt.Appendf(nil, "%p %t %d %s %v %s", s.part.Scope.Set, s.part.IdleOnly, s.part.Needed, s.attempt.Job.Queue, s.part.NeededByRole(), s.part.Scope.ChosenBy)

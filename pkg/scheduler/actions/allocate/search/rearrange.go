@@ -18,8 +18,9 @@ const (
 	// sub-job that found no room to the front. Gangs have few roles, so six orders suffice to move the class of each
 	// role to the front once.
 	maxOrders = 6
-	// maxUncachedVerdicts bounds the further trials, beyond three, of tasks that are placed one by one. Each trial
-	// needs new filter results of each task on every node: 500 tasks on 1,000 nodes get one more trial.
+	// maxUncachedVerdicts bounds how often tasks that are placed one by one are tried in other orders, beyond three
+	// times. Each such trial needs new filter results of each task on every node. So 500 tasks on 1,000 nodes get four
+	// trials at most.
 	maxUncachedVerdicts = 500_000
 )
 
@@ -102,8 +103,8 @@ func (s *partSearch) tryOrders(blocked []*feasible.TaskClass, most, minimum, ord
 	return trial.PartResult{}
 }
 
-// neededFirst returns the part's tasks, beginning with the tasks that the minima of roles need; nil if no role needs a
-// task.
+// neededFirst returns the search's tasks (part.Tasks), beginning with the tasks that the minima of roles need; nil if
+// no role needs any of these tasks.
 func (s *partSearch) neededFirst() []*api.TaskInfo {
 	lacking := s.part.NeededByRole()
 	var needed, others []*api.TaskInfo

@@ -7,8 +7,8 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/trial"
 )
 
-// Solve places the job. It prefers idle resources to resources being released, and one whole group to several groups.
-// It uses nodes that the job should avoid only if the job does not fit without them.
+// Solve places the job. It prefers idle resources to resources being released, and one node group for the whole minimum
+// to several node groups. It uses nodes that the job should avoid only if the job does not fit without them.
 func Solve(r *state.Attempt) trial.Result {
 	switch {
 	case r.Planner != nil:

@@ -43,7 +43,8 @@ type planRun struct {
 	atOnce int
 	// queueRefused reports whether the queue had no room for a task of a trial.
 	queueRefused bool
-	// may is set once the session has given the job steps for probes, and for trials beyond the first.
+	// may is set once the session's search budget (crosssession.Budget) allows the job probes (method probe), and
+	// trials beyond the first.
 	may bool
 	// tried counts the tasks that were placed and taken back.
 	tried int
@@ -112,7 +113,9 @@ func (g *planRun) place() trial.PartResult {
 	slots := g.slots(classes)
 	plans := g.attempt.Planner.On(slots, len(g.part.Tasks))
 	tasks, plan := g.nextPlan(plans)
-	if plan != nil && !exact && g.acquirePlans() { // slots are upper bounds: if they allow no plan, none exists
+	// The numbers in slots are upper bounds of the tasks that each node takes. If they allow no plan, none exists, and
+	// no probe is needed.
+	if plan != nil && !exact && g.acquirePlans() {
 		g.probe(slots)
 		plans = g.attempt.Planner.On(slots, len(g.part.Tasks))
 		tasks, plan = g.nextPlan(plans)
@@ -148,8 +151,8 @@ func (g *planRun) place() trial.PartResult {
 	return failed
 }
 
-// acquirePlans reports whether the session has the steps to continue after the first trial. If not, gangs take turns to
-// get steps (crosssession.Budget).
+// acquirePlans reports whether the session's search budget (crosssession.Budget) allows the job probes, or trials
+// beyond the first. If the budget is used up, the searches of gangs take turns, one in each session.
 func (g *planRun) acquirePlans() bool {
 	if !g.may {
 		g.may = g.run.CrossSession.Orders.AcquireAll(g.run.SearchOf(g.attempt.Job, "gathered "+g.part.Scope.Set.Name, g.part.IdleOnly), 0)

@@ -45,8 +45,8 @@ type Findings struct {
 	// Fingerprint is a hash of everything that the attempt's result depends on; 0 if a part of it cannot be compared
 	// between sessions.
 	Fingerprint uint64
-	// Unfinished counts the searches that continue in another session, or failed for a reason that no fingerprint
-	// covers.
+	// Unfinished counts the searches that continue in another session, or failed for a reason that the attempt's
+	// Fingerprint does not cover.
 	Unfinished int
 	// Refused counts the trials in which enough tasks had room, but a plugin or the queue refused them.
 	Refused int
@@ -63,8 +63,8 @@ type Findings struct {
 	BestEffortReason string
 }
 
-// NoteRefused records a trial in which enough tasks had room, but a plugin or the queue refused them. No fingerprint
-// covers the reason.
+// NoteRefused records a trial in which enough tasks had room, but a plugin or the queue refused them. The refusal also
+// counts as Unfinished, because the attempt's Fingerprint does not cover its reason.
 func (f *Findings) NoteRefused() {
 	f.Refused++
 	f.Unfinished++
@@ -109,23 +109,23 @@ func NewAttempt(s *Run, job *api.JobInfo, pending *Pending, alone bool) (*Attemp
 	}
 	if groups != nil {
 		r.Compare = groups.Compare
-		// Placing all tasks at once would put them into one group. One by one, tasks without room there may go to
-		// another group.
+		// Placing all tasks at once would put them into one node group. If tasks are placed one by one, a task without
+		// room in that node group may go to another one of the job's node groups.
 		r.alone = false
 	}
 	return r, nil
 }
 
-// Shortfall is how far a trial came in a set of nodes, and why it stopped: refusals of nodes, or a text of the queue or
-// of a pre-predicate.
+// Shortfall is how far a trial came in a set of nodes, and why it stopped. The cause is given as counts of nodes that
+// refuse a task (Refusals), or as a text (Reason): why the task's queue, a pre-predicate or a node refuses the task.
 type Shortfall struct {
 	Placed   int
 	Refusals *feasible.Refusals
 	Reason   string
-	// Queue is the pending reason, such as QueueFull, if Reason is a text of the queue.
+	// Queue is the pending reason, such as QueueFull, if Reason says why the task's queue refuses the task.
 	Queue string
-	// BeyondNumbers reports whether a task that had room was refused, by its queue, or by a plugin that cannot reserve
-	// for it.
+	// BeyondNumbers reports whether a task that had room was refused by its queue, or by a plugin on a node that had
+	// passed the filters, for example because the plugin could not reserve the task's devices there.
 	BeyondNumbers bool
 }
 

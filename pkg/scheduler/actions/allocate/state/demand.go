@@ -15,7 +15,7 @@ import (
 const (
 	// maxDemandClasses bounds the number of known classes in a gang's demand, because each class is checked on every
 	// node. Gangs have few roles, but if members have claims of their own, each member is a class. Leaving classes out
-	// never excludes a group wrongly: the room for some of the tasks is an upper bound for all.
+	// never excludes a node group wrongly: a node group with room for all needed tasks has room for some of them.
 	maxDemandClasses = 8
 	// maxFurtherTasks bounds how many tasks besides the needed number are considered one by one, if a gang needs only
 	// some of its tasks. This is enough to choose from, without a pass over thousands of surplus members in each
@@ -23,16 +23,18 @@ const (
 	maxFurtherTasks = 64
 )
 
-// Demand is the tasks that must be placed for a gang to be ready: their number, and the number of each known class.
+// Demand is the tasks that must be placed for a gang to be ready: their number, and the number of tasks of each known
+// class. The known classes are those in Classes, at most maxDemandClasses.
 type Demand struct {
-	// caches are the caches of the tasks' classes. They are kept here because the finder may drop a class's cache in
-	// favor of other classes.
+	// caches are the caches of filter results of the tasks' classes. They are kept here because the session's
+	// feasible.Finder drops its caches when it has too many.
 	caches  map[*feasible.TaskClass]*feasible.ClassCache
 	Classes []*feasible.ClassCache
 	// Counts is the number of tasks of each class: of the needed tasks or, if Choice is set, of all tasks from which the
 	// needed ones are chosen.
 	Counts map[*feasible.ClassCache]int
-	// Further is how many tasks of unknown classes request exactly as much as the tasks of a known class.
+	// Further is, for each class in Classes, how many tasks of classes that are not in Classes request exactly as much
+	// as its tasks.
 	Further map[*feasible.ClassCache]int
 	// Beyond is how many tasks of each class follow after the counted tasks in task order.
 	Beyond map[*feasible.ClassCache]int
@@ -40,8 +42,8 @@ type Demand struct {
 	// Share is the total request of the needed tasks, in dominant shares. If Choice or Unknown is set, it is an estimate: the
 	// average request of the tasks in Counts, times Needed.
 	Share float64
-	// Choice reports whether more tasks are pending than needed. Unknown reports whether some tasks are of unknown
-	// classes.
+	// Choice reports whether more tasks are pending than needed. Unknown reports whether some tasks are of classes
+	// whose tasks are not counted by class.
 	Choice, Unknown bool
 }
 
@@ -142,7 +144,9 @@ func (d *Demand) addUnknown(task *api.TaskInfo) {
 // of the class that it takes most of.
 func (d *Demand) Together(set *nodeset.Set) int {
 	if d.Unknown || len(d.Beyond) > 0 || len(d.Classes) < 2 || !d.nested() {
-		return d.Needed // no smaller bound: other tasks may be used, the classes are not nested, or there is only one
+		// No smaller bound is known: tasks outside of Counts may be placed, there are fewer than two classes, or a
+		// class does not request at least as much of every resource as the next class.
+		return d.Needed
 	}
 	most := make([]int32, len(set.Nodes))
 	for _, class := range d.Classes {

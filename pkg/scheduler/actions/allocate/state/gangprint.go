@@ -28,7 +28,7 @@ func (r *Attempt) FingerprintOf() uint64 {
 	}
 	if r.Groups == nil || !r.Groups.Required {
 		b = appendNumber(b, r.Run.Prints.ofAll())
-	} else { // only the groups' nodes count, but the explanation names the largest amounts of all nodes
+	} else { // only nodes in the job's node groups count, but the explanation names the largest amounts on any node
 		b = r.Run.Prints.appendResource(b, r.Run.Index.LargestNode())
 	}
 	return max(r.Run.Prints.bytes(b), 1)
@@ -58,7 +58,7 @@ func (r *Attempt) appendGang(b []byte, classes []*feasible.TaskClass) []byte {
 	}
 	b = appendNumber(b, uint64(len(job.TaskMinAvailable)))
 	b = appendNumber(appendNumber(b, uint64(len(classes))), uint64(len(job.Tasks)))
-	if len(classes) < len(job.Tasks) { // if all members are to be placed, the roles lack their full minima
+	if len(classes) < len(job.Tasks) { // else each role lacks its full minimum, which is already appended
 		lacking := r.NeededByRole()
 		b = appendNumber(b, uint64(len(lacking)))
 		for _, role := range sortedRoles(lacking) {

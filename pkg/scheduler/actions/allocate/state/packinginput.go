@@ -159,8 +159,8 @@ func (in *PackingInput) ProblemOn(set *nodeset.Set, idleOnly bool, takes TakesFn
 	return &problem, nodes
 }
 
-// FillCaches makes sure that Caches has the caches of all classes. Caches keeps them, because the finder may drop a
-// class's cache in favor of other classes.
+// FillCaches makes sure that Caches has the caches of filter results of all classes. Caches keeps them, because the
+// session's feasible.Finder drops its caches when it has too many.
 func (in *PackingInput) FillCaches() error {
 	if in.Caches != nil {
 		return nil
@@ -215,8 +215,9 @@ func (r *Attempt) Packable(set *nodeset.Set, places int) packing.Answer {
 	return r.FindPlan(problem, set, true, places).Answer
 }
 
-// FindPlan looks for a plan for a problem that was made for the set. The search shares the session's steps with the job's
-// searches in other sets; places is the number of sets that are still to be tried.
+// FindPlan looks for a packing plan for a problem that was made for the set of nodes. The search shares the session's
+// budget of search steps (crosssession.Cache.Packing) with the job's searches in other sets. places is the number of
+// sets that are still to be tried, including this one.
 func (r *Attempt) FindPlan(problem *packing.Problem, set *nodeset.Set, idleOnly bool, places int) crosssession.Solution {
 	found, done := r.Run.CrossSession.Solve(problem, r.Run.SearchOf(r.Job, set.Name, idleOnly), places)
 	if !done {
@@ -325,7 +326,8 @@ func (in *PackingInput) decidedBy(decided func(task *api.TaskInfo, chosenBy stri
 }
 
 // Exclude makes plans keep classes apart that exclude each other by anti-affinity. It is not called before a proof that
-// no plan exists (Refuted), because a node without the topology label excludes nothing.
+// no plan exists (Refuted), because a node without the topology label of an anti-affinity term takes both
+// tasks that the term keeps apart.
 func (in *PackingInput) Exclude() {
 	for i := range in.Classes {
 		for j := range i + 1 {

@@ -61,6 +61,6 @@ type Options struct {
 	// Within are the nodes on which the job is tried: all nodes except nodes that the job should avoid; nil for all.
 	Within *nodeset.Set
 	// Places is the number of node groups or HyperNodes in which the job is still to be tried, including the current
-	// one. Searches for packing plans in these groups share the steps of the session.
+	// one. The job's searches for packing plans in them share the session's search budget (crosssession.Cache.Packing).
 	Places int
 }

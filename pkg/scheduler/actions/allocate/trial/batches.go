@@ -19,7 +19,7 @@ type Batch struct {
 	// size is the dominant share of the cluster's resources that one task requests.
 	size float64
 	// following is the total size of all tasks placed after the batch, as a number of tasks of this batch's size. It is
-	// used to choose groups that have room for these tasks, too.
+	// used to choose node groups that have room for the following tasks, too.
 	following int
 }
 

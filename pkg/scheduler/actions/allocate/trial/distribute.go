@@ -17,9 +17,10 @@ type share struct {
 	tasks int
 }
 
-// distribute divides tasks of a class over the scope: over as few groups of each level as possible, with the last tasks
-// in the tightest group that takes them. Groups that already hold members of the job come first. Groups inside one wider
-// group are filled one after the other, so that tasks with neighboring ranks are close to each other.
+// distribute divides tasks of a class over the scope: over as few node groups of each level as possible, with the last
+// tasks in the tightest node group that takes them. Node groups that already hold members of the job come first. The
+// node groups inside a wider one are filled one after the other, so that tasks with neighboring ranks are close to each
+// other.
 func (p *placer) distribute(c *feasible.ClassCache, tasks int) []share {
 	if p.part.Scope.Group == nil || len(p.part.Scope.Group.Children) == 0 {
 		return []share{{p.part.Scope.Set, tasks}}
@@ -41,18 +42,19 @@ func (p *placer) distributeOver(g *topology.Group, c *feasible.ClassCache, tasks
 		tasks -= some
 		parts = slices.Delete(parts, next, next+1)
 	}
-	// The remaining tasks find no room in the child groups. They may use nodes outside of these.
+	// The remaining tasks find no room in the children of the node group. They may use its nodes outside of all
+	// children.
 	if tasks > 0 {
 		out = append(out, share{whole, tasks})
 	}
 	return out
 }
 
-// groupPart is a group and the number of tasks of a class that fit into it.
+// groupPart is a node group and the number of tasks of a class that fit into it.
 type groupPart struct {
 	group *topology.Group
 	room  int
-	// used reports whether the group already holds members of the job.
+	// used reports whether the node group already holds members of the job.
 	used bool
 }
 
@@ -85,9 +87,9 @@ func (p *placer) partsOf(g *topology.Group, c *feasible.ClassCache, placed map[i
 	return parts
 }
 
-// nextPart returns the index of the group that takes the next tasks: a group that holds members of the job; else the
-// group with the least room that suffices for all remaining tasks; else the group with the most room. Of equal groups,
-// it returns the first.
+// nextPart returns the index of the node group that takes the next tasks: a node group that holds members of the job;
+// else the one with the least room that suffices for all remaining tasks; else the one with the most room. Of node
+// groups with equal room, it returns the first.
 func nextPart(parts []groupPart, tasks int) int {
 	next := 0
 	if parts[0].used {

@@ -19,7 +19,7 @@ type Part struct {
 	// Needed is how many of the tasks must be placed before the sub-job can be ready.
 	Needed int
 	// Retrying reports whether the first trial has failed. Explanations do not cover retries, because not every session
-	// has steps for them.
+	// has enough search budget (crosssession.Budget) for retries.
 	Retrying bool
 }
 

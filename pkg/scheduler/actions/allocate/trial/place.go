@@ -14,8 +14,9 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/framework"
 )
 
-// maxReserveFailures bounds how many further nodes are tried for a task after plugins accepted a node and then failed
-// to reserve there. Each failed reservation is undone. After four failures, the cause is the plugin and not the nodes.
+// maxReserveFailures bounds how many further nodes are tried for a task after a plugin refused a node that had passed
+// the filters, for example because the plugin could not reserve a device there. Each refused placement is undone. After
+// four refusals, the cause is the plugin and not the nodes.
 const maxReserveFailures = 3
 
 // placeBatches places the batches one after the other. It stops when the sub-job is ready, or when a task fits nowhere and the
@@ -60,8 +61,8 @@ func (p *placer) placeBatch(tasks []*api.TaskInfo, following int) (stopped bool)
 }
 
 // noteNonePlaced records that these tasks, which are of one class, fit nowhere. It reports whether the trial is to
-// stop, because the sub-job cannot be ready without these tasks by upstream's rule
-// (https://github.com/volcano-sh/volcano/pull/3430).
+// stop. By upstream's rule (JobInfo.NeedContinueAllocating, https://github.com/volcano-sh/volcano/pull/3430), it stops
+// if the sub-job cannot be ready without these tasks. An example is a role that does not reach its minimum.
 func (p *placer) noteNonePlaced(tasks []*api.TaskInfo, errs *api.FitErrors) (stopped bool) {
 	p.blocked = append(p.blocked, p.run.Finder.Class(tasks[0]))
 	p.noteNotPlaced(tasks[0], errs)
@@ -114,7 +115,8 @@ func (p *placer) fill(tasks []*api.TaskInfo, to share, cache *feasible.ClassCach
 	return len(tasks), nil, false
 }
 
-// placeTask places the task on the best node. If reserving there fails, it tries the next best node.
+// placeTask places the task on the best node that passes the filters. If a plugin then refuses the placement, for
+// example because it cannot reserve a device there, placeTask tries the next best node.
 func (p *placer) placeTask(task *api.TaskInfo, cache *feasible.ClassCache, where feasible.Where) (bool, *api.FitErrors) {
 	if p.part.SubJob.WithNetworkTopology() {
 		task.JobAllocatedHyperNode = p.hyperNode

@@ -11,7 +11,7 @@ import (
 	"github.com/volcano-prebind/volcano-prebind/pkg/scheduler/actions/allocate/state"
 )
 
-// placer makes one trial of a part's tasks.
+// placer makes one trial of the tasks of a Part, which are tasks of one sub-job in one scope.
 type placer struct {
 	part    *Part
 	attempt *state.Attempt

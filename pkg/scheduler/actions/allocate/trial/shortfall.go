@@ -26,9 +26,9 @@ func (p *placer) noteShortfall() {
 	p.attempt.Found.NoteShortfall(set, found)
 }
 
-// noteRefusal records, for the explanation, why the task was refused although a plan had room for it. Only the first such
-// refusal in the set is recorded. Such a refusal explains more than a trial in which members of the gang filled the
-// nodes.
+// noteRefusal records, for the explanation, why the task was refused although a plan had room for it. Only the first
+// such refusal in the trial's set of nodes is recorded. It replaces what another trial in the set recorded, because a
+// refusal explains more than nodes that are filled with members of the gang.
 func (p *placer) noteRefusal(task *api.TaskInfo) {
 	if p.attempt.Found.Shortfalls[p.part.Scope.Set].BeyondNumbers {
 		return
@@ -72,8 +72,10 @@ func (p *placer) findNodeShortfall(found *state.Shortfall, task *api.TaskInfo) {
 // findQueueShortfall explains a task that its queue refused: by the refusals of the nodes if no node takes the task
 // either, else by the queue.
 func (p *placer) findQueueShortfall(found *state.Shortfall, task *api.TaskInfo) {
-	if p.run.ExceedsNodes(task) != nil { // then no node was checked, and RefusalsOf needs the cache
-		_, _ = p.run.Finder.Cache(task) // without a cache, the queue's reason is reported
+	// If the queue refuses all tasks of a class, a trial checks no node for them. But RefusalsOf reads cached filter
+	// results. So if the task requests more than any node has, the cache is created here.
+	if p.run.ExceedsNodes(task) != nil {
+		_, _ = p.run.Finder.Cache(task) // without cached filter results, the queue's reason is reported
 	}
 	if found.Refusals = p.attempt.RefusalsOf(task, p.part.Scope.Where, p.changes.nodes()); found.Refusals != nil && found.Refusals.Takes == 0 {
 		return
