@@ -49,8 +49,8 @@ type network struct {
 // gathered is a gang with a topology rule, and the rule in the form that placement uses.
 type gathered struct {
 	rules []topologyplan.Layer
-	// must is the index in rules of the narrowest layer in which the whole gang must be in one domain. Index 0 is the
-	// whole cluster, so that the gang may use any nodes; the last index is the layer of single nodes.
+	// must is the narrowest layer in which the whole gang must be in one domain, as an index of the field rules. Index
+	// 0 is the whole cluster, so that the gang may use any nodes. The last index is the layer of single nodes.
 	must int
 	// multiple reports whether a rule requires that the number of members in each domain is a multiple of some
 	// number.

@@ -147,7 +147,7 @@ func newPlugin(args framework.Arguments, h framework.Handle, topologyOf func(fra
 // memory is the part of the plugin's state that survives a reload of the configuration. No tenant can change it.
 type memory struct {
 	reservations reservations
-	// limits has the time limit of each gang.
+	// limits records, for each gang, since when it is admitted and waits, or when it last timed out.
 	limits map[api.JobID]knownLimit
 }
 
@@ -243,16 +243,18 @@ type session struct {
 	ssn *framework.Session
 	// memory is the plugin's state that outlives the session.
 	memory *memory
-	// rooms is the field rooms of plugin. The session replaces it with its own results.
+	// rooms records, by the ID of a gang group in a backoff, whether sessions found room for the gang group on nodes.
+	// endEarly replaces the results of earlier sessions by the results of this session.
 	rooms map[string]roomLook
 	// gangs has the gangs with settings.
 	gangs map[api.JobID]*gang
-	// network is nil if no gang has a topology rule.
+	// network has the layers and domains of the network; nil if no gang has a topology rule.
 	network      *network
 	reservations *reservationManager
-	// reserved refuses reserved nodes to other gangs; nil while no nodes are reserved.
+	// reserved enforces the node reservations for gangs in this session; nil while no nodes are reserved.
 	reserved *reservationFilter
-	// limits has, by group ID, the time limit of each group of gangs. A gang without a group has an entry of its own.
+	// limits has, by the ID of the gang group, the waiting time and the backoff of its gangs. A gang without a gang
+	// group has an entry of its own.
 	limits map[string]*admissionDeadline
 }
 
@@ -268,7 +270,7 @@ type gang struct {
 	// satisfied reports whether the gang has reached its minimum once or has ended, so that the minimum no longer
 	// applies.
 	satisfied bool
-	// limit is the state of the gang's time limit; nil if the gang has no time limit.
+	// limit records since when the gang is admitted and waits, or when it last timed out; nil if neither.
 	limit *knownLimit
 	// gangGroup is nil while the gang's group cannot be formed. waits is the reason why the gang may not be placed;
 	// nil if it may.

@@ -32,7 +32,8 @@ func domainOf(domains []string, node string, must int) string {
 }
 
 // requiredDomain returns the domain that holds the largest number of the gang's placed members; empty if no member is
-// placed. If several domains hold equally many members, it returns the first by path, as package topologyplan does.
+// placed. If several domains hold equally many members, the first by path wins, as in package topologyplan. A path has
+// the names of the wider domains and of the domain itself (pathOf).
 func (n *network) requiredDomain(job *api.JobInfo, a *gathered) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -82,7 +83,7 @@ func (n *network) domainsFor(job *api.JobInfo) []place {
 
 // predicate refuses nodes outside of the domain in which the task's gang must be placed, for actions that do not use
 // topology plans. It refuses all nodes to a gang whose rules cannot be used. In preempt and reclaim, it also refuses
-// all nodes to a gang whose rules require multiples.
+// all nodes if a rule requires a multiple of some number of members in each domain.
 func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if n == nil || n.asking[task.Job] == nil {
 		return nil
@@ -91,8 +92,9 @@ func (n *network) predicate(task *api.TaskInfo, node *api.NodeInfo) error {
 	if reason == "" {
 		return nil
 	}
-	// The code keeps actions from evicting pods on this node for the task. The required domain may follow from
-	// members placed in this session. Their placement may be reverted, but an eviction is final.
+	// The status code UnschedulableAndUnresolvable keeps actions from evicting pods on this node for the task. The
+	// required domain may follow from members placed in this session. Their placement may be reverted, but an eviction
+	// is final.
 	return api.NewFitErrWithStatus(task, node, &api.Status{Code: api.UnschedulableAndUnresolvable, Plugin: Name, Reason: reason})
 }
 

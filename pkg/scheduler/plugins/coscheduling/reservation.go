@@ -47,14 +47,15 @@ const (
 	// idleLimit is how long drained nodes stay reserved for a gang that is not placed. It is longer than one session
 	// plus the backoff of a failed bind transaction, so that the gang is tried at least once.
 	idleLimit = 5 * time.Minute
-	// trialInterval is the time between two trials, and trialTimeout the longest time of a trial. Trials thus take
-	// less than 1% of the scheduler's time.
+	// trialInterval is the time between two trials that search nodes to reserve for a gang. trialTimeout is the longest
+	// time of such a trial. Trials thus take less than 1% of the scheduler's time.
 	trialInterval = 30 * time.Second
 	trialTimeout  = 200 * time.Millisecond
 	// shortestPause and longestPause limit the pause of a queue and a namespace after a reservation whose gang was
 	// not placed. shortestPause is longer than a reservation lasts by default.
 	shortestPause, longestPause = time.Hour, 24 * time.Hour
-	// shortestRetry and longestRetry limit the pause between two trials for the same gang.
+	// shortestRetry and longestRetry limit the pause before the next trial that searches nodes to reserve for the same
+	// gang.
 	shortestRetry, longestRetry = time.Minute, time.Hour
 )
 
@@ -74,7 +75,8 @@ type reservations struct {
 	active  map[api.QueueID]*reservation
 	// pauses has the pauses of queues and namespaces, by "queue/name" and "namespace/name".
 	pauses map[string]*pause
-	// nextTrial is the earliest time of the next trial. tried has the time of each namespace's last trial.
+	// nextTrial is the earliest time of the next trial that searches nodes to reserve for a gang. tried has, for each
+	// namespace, the time of the last such trial for one of its gangs.
 	nextTrial time.Time
 	tried     map[string]time.Time
 }
@@ -86,7 +88,7 @@ type reservationManager struct {
 	known *reservations
 	// observer is notified of reservations; nil if no observer is configured.
 	observer gangs.ReservationObserver
-	// network is nil if no gang has a topology rule.
+	// network has the layers and domains of the network; nil if no gang has a topology rule.
 	network *network
 	// gangGroup returns the gang group of the job's gang; nil if the gang has no gang group.
 	gangGroup func(job *api.JobInfo) *binding.GangGroup
@@ -137,7 +139,8 @@ type reservation struct {
 	drained time.Time
 }
 
-// pause is a time in which no reservation or trial is started. Its length doubles with each failure.
+// pause is a time in which a queue or a namespace gets no reservation, or no trial searches nodes to reserve for a
+// gang. Its length doubles with each failed trial, or with each reservation whose gang is not placed.
 type pause struct {
 	length time.Duration
 	until  time.Time

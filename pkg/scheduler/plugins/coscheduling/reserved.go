@@ -23,13 +23,13 @@ type reservationFilter struct {
 	byNode map[string]*reservation
 	// asks has, by queue, a QueueAsk: whether the queue would admit the gang that has the queue's reservation.
 	asks map[api.QueueID]*framework.QueueAsk
-	// keys caches the result of jobKey for each job. mu guards keys, because upstream's actions call predicates from
-	// several goroutines.
+	// keys caches, for each job, the result of the method jobKey: the reservations whose nodes the job may not use. mu
+	// guards keys, because upstream's actions call predicates from several goroutines.
 	mu   sync.Mutex
 	keys map[api.JobID]string
-	// tiers are all plugins of the session; ssn.Tiers may have only one plugin while QueueUse finds out which plugin
-	// refuses a task. asking is set while allocatable calls these plugins. The nested call of allocatable then returns
-	// at once, which ends the recursion.
+	// tiers are all plugins of the session. ssn.Tiers may have only one of them, while framework.QueueUse finds out
+	// which plugin refuses a task. asking is set while the method allocatable calls all plugins. The session then calls
+	// allocatable again, which returns at once and so ends the recursion.
 	tiers  []vcconf.Tier
 	asking bool
 }
@@ -157,8 +157,8 @@ func (k *reservationFilter) predicate(task *api.TaskInfo, node *api.NodeInfo) er
 	return api.NewFitErrWithStatus(task, node, refusedNode...)
 }
 
-// mark returns the part of a key from jobKey that identifies the reservation, by its queue. The commas delimit it,
-// because no name of a queue has a comma.
+// mark returns the part of a job's key (jobKey) that stands for the reservation: the name of its queue between commas.
+// No name of a queue has a comma.
 func mark(r *reservation) string { return "," + string(r.queue) + "," }
 
 // jobKey returns a key that names the reservations whose nodes the job may not use.

@@ -11,15 +11,17 @@ import (
 	"volcano.sh/volcano/pkg/scheduler/api"
 )
 
-// maxRoomLooks limits how many looks a session uses to find room for groups that timed out. A tenant may have thousands
-// of such groups. A look is a comparison of a node with members of equal requests, or the counting of a pending member.
+// maxRoomLooks limits the work of a session that finds room for gang groups that timed out. A tenant may have thousands
+// of such gang groups. A look is a comparison of a node with members of equal requests, or the counting of a pending
+// member.
 const maxRoomLooks = 100_000
 
-// roomLook records whether sessions found room on nodes for a group in a backoff.
+// roomLook records whether sessions found room on nodes for a gang group in a backoff.
 type roomLook struct {
-	// crowded reports whether the group did not fit into the idle resources of nodes in some session of the backoff.
+	// crowded reports whether, in some session of the backoff, the gang group lacked pending members or did not fit
+	// into the idle resources of nodes.
 	crowded bool
-	// at is when a session last looked for room for the group.
+	// at is when a session last looked for room on nodes for the gang group.
 	at time.Time
 }
 
@@ -29,8 +31,9 @@ type likeMembers struct {
 	count   int
 }
 
-// membersOf returns the members that the minima of all gangs of the group need, those with the largest requests first.
-// It returns false if a gang does not have enough pending members. It adds the number of pending members to looks.
+// membersOf returns the members that the minima of all gangs of the gang group need, those with the largest requests
+// first. It returns false if a gang does not have enough pending members. It adds the number of pending members to
+// looks, the number of looks of the session (maxRoomLooks).
 func membersOf(l *admissionDeadline, looks *int) (kinds []likeMembers, enough bool) {
 	var tasks []*api.TaskInfo
 	for _, g := range l.gangs {
@@ -54,9 +57,10 @@ func membersOf(l *admissionDeadline, looks *int) (kinds []likeMembers, enough bo
 	return kinds, true
 }
 
-// hasRoom reports whether the minima of all gangs of the group fit into the idle resources of nodes. It fills one node
-// after the other, with the largest members first, and compares only requests. So it may miss room for members of
-// different sizes that only another arrangement would use. known is false if looks exceeds maxRoomLooks.
+// hasRoom reports whether the minima of all gangs of the gang group fit into the idle resources of nodes. It fills one
+// node after the other, with the largest members first, and compares only requests. So it may miss room for members of
+// different sizes that only another arrangement would use. looks counts the looks of the session. known is false if
+// looks exceeds maxRoomLooks.
 func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	kinds, enough := membersOf(l, looks)
 	if !enough {
@@ -83,9 +87,9 @@ func (s *session) hasRoom(l *admissionDeadline, looks *int) (room, known bool) {
 	return len(kinds) == 0, true
 }
 
-// endEarly ends the backoff of a group that now fits into the idle resources of nodes. The group must have lacked room
-// in an earlier session of the backoff. If it always fitted, another cause prevented its placement, and its backoff
-// continues.
+// endEarly ends the backoff of a gang group that now fits into the idle resources of nodes. The gang group must have
+// lacked room in an earlier session of the backoff. If it fitted in all of them, another cause prevented its placement,
+// and its backoff continues.
 func (s *session) endEarly(now time.Time) {
 	former, looks := s.rooms, 0
 	s.rooms = map[string]roomLook{}
@@ -94,7 +98,7 @@ func (s *session) endEarly(now time.Time) {
 		if began := looks; looks < maxRoomLooks {
 			room, known := s.hasRoom(l, &looks)
 			if known || began == 0 {
-				look.at = now // otherwise the next session begins with this group
+				look.at = now // so that the next session looks for room for other gang groups first
 			}
 			if known && room && look.crowded {
 				l.until = time.Time{}
@@ -105,9 +109,9 @@ func (s *session) endEarly(now time.Time) {
 	}
 }
 
-// inBackoff returns the groups in a backoff in the order in which the session looks for room for them. Namespaces take
-// turns, so that the groups of one namespace do not use up all looks (maxRoomLooks). In a namespace, the group whose
-// last look (former) is longest ago comes first.
+// inBackoff returns the gang groups in a backoff, in the order in which the session looks for room for them on nodes.
+// Namespaces take turns, so that the gang groups of one namespace do not use up all looks (maxRoomLooks). In a
+// namespace, the gang group with the oldest look comes first. former has the times of the last looks.
 func (s *session) inBackoff(former map[string]roomLook) []*admissionDeadline {
 	groups := slices.DeleteFunc(slices.Collect(maps.Values(s.limits)), func(l *admissionDeadline) bool { return l.until.IsZero() })
 	slices.SortFunc(groups, func(a, b *admissionDeadline) int {

@@ -47,7 +47,8 @@ const (
 	jitter       = 0.2
 )
 
-// admissionDeadline is the time limit of one gang without a group, or of all gangs of a group that are not satisfied.
+// admissionDeadline holds the waiting time and the backoff that the gangs of a gang group share, except satisfied
+// gangs. A gang without a gang group has its own.
 type admissionDeadline struct {
 	id    string
 	gangs []*gang
@@ -57,7 +58,7 @@ type admissionDeadline struct {
 	tries int
 }
 
-// knownLimit is the state of one gang's time limit, which outlives the session.
+// knownLimit records since when a gang is admitted and waits, or when it last timed out. It outlives the session.
 type knownLimit struct {
 	uid types.UID
 	// reason is gangAdmitted or timedOut, and since is when that reason began. message is the message of the
@@ -100,7 +101,8 @@ func (s *session) holdBack() {
 	}
 }
 
-// limitOf adds the gang to the time limit of its group, with the gang's state from earlier sessions.
+// limitOf adds the gang to the admissionDeadline of its gang group, unless the gang is satisfied. It restores from
+// earlier sessions when the gang was admitted or timed out.
 func (s *session) limitOf(g *gang) {
 	if g.satisfied { // a satisfied gang has no time limit, and other gangs of its group do not wait for it
 		g.dropLimit()
@@ -121,7 +123,7 @@ func (s *session) limitOf(g *gang) {
 	dropCondition(g.PodGroup, TimeLimit)
 }
 
-// backoffEnds returns when the group's backoff ends; zero if the group is in no backoff.
+// backoffEnds returns when the backoff of the gang group ends; zero if the gang group is in no backoff.
 func (l *admissionDeadline) backoffEnds(now time.Time) time.Time {
 	if l.placed() || l.inFlight() {
 		return time.Time{}
@@ -138,7 +140,8 @@ func (l *admissionDeadline) backoffEnds(now time.Time) time.Time {
 	return ends
 }
 
-// backoff returns the length of the group's backoff, which grows with the number of its timeouts (tries).
+// backoff returns the length of the gang group's backoff. It grows with tries, the number of timeouts of the gang
+// group.
 func (l *admissionDeadline) backoff() time.Duration {
 	backoff := firstBackoff
 	for range min(max(l.tries, 1)-1, 10) {
@@ -149,13 +152,13 @@ func (l *admissionDeadline) backoff() time.Duration {
 	return time.Duration(float64(backoff) * (1 - jitter + 2*jitter*float64(hash.Sum32()%1000)/1000))
 }
 
-// placed reports whether a member of the group is bound or running. Such a group never times out: the members that a
-// partially bound gang lacks are still placed.
+// placed reports whether a member of a gang of the gang group is bound or running. Such a gang group never times out:
+// the members that a partially bound gang lacks are still placed.
 func (l *admissionDeadline) placed() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return alive(g.JobInfo) > 0 })
 }
 
-// inFlight reports whether members of the group are being bound.
+// inFlight reports whether members of a gang of the gang group are being bound.
 func (l *admissionDeadline) inFlight() bool {
 	return slices.ContainsFunc(l.gangs, func(g *gang) bool { return len(g.TaskStatusIndex[api.Binding]) > 0 })
 }
@@ -171,8 +174,8 @@ func (s *session) mayEnter(obj any) int {
 // sendBack returns the gang's PodGroup to phase Pending, so that the gang must be admitted again.
 func (g *gang) sendBack() { g.PodGroup.Status.Phase = scheduling.PodGroupPending }
 
-// limitWaits times out the groups whose waiting time has ended, and saves all time limits for the next session. It
-// returns when the next waiting time or backoff ends; zero if there is none.
+// limitWaits times out the gang groups whose waiting time has ended. It saves for the next session when each gang was
+// admitted or timed out. It returns when the next waiting time or backoff ends; zero if there is none.
 func (s *session) limitWaits(now time.Time) (next time.Time) {
 	limits := map[api.JobID]knownLimit{}
 	for _, l := range s.limits {
@@ -188,8 +191,8 @@ func (s *session) limitWaits(now time.Time) (next time.Time) {
 	return next
 }
 
-// limitWait times out the group if its waiting time has ended. It returns when the group's waiting time or backoff
-// ends; zero if the group has neither.
+// limitWait times out the gang group if its waiting time has ended. It returns when its waiting time or backoff ends.
+// It returns zero if the gang group has neither, or while its members are being bound.
 func (s *session) limitWait(l *admissionDeadline, now time.Time) time.Time {
 	switch {
 	case l.placed(), slices.ContainsFunc(l.gangs, func(g *gang) bool { return s.reservations.isReserved(g.UID) }):
@@ -252,14 +255,15 @@ func (s *session) letInSince(g *gang, now time.Time) time.Time {
 	return now
 }
 
-// setLimit starts a new time limit of the gang, and sets the condition TimeLimit on its PodGroup.
+// setLimit records that the gang was admitted or timed out now, as reason says, and sets the condition TimeLimit on its
+// PodGroup.
 func (s *session) setLimit(g *gang, reason, message string, now time.Time) {
 	g.limit = &knownLimit{uid: g.PodGroup.UID, reason: reason, since: now, message: message}
 	dropCondition(g.PodGroup, TimeLimit)
 	setCondition(g.PodGroup, s.ssn.UID, TimeLimit, reason, message)
 }
 
-// dropLimit removes the gang's time limit and its condition TimeLimit.
+// dropLimit removes the record of the gang's admission or timeout, and the condition TimeLimit from its PodGroup.
 func (g *gang) dropLimit() {
 	g.limit = nil
 	dropCondition(g.PodGroup, TimeLimit)

@@ -140,8 +140,8 @@ func (d *clusterDevices) of(node string) *schedulingv1alpha1.Device {
 // byNumbers returns why a node without a Device object must not take pods that only request a number of GPUs; empty if
 // the node may take them. The kubelet chooses the GPUs of such pods. pods are the pods on the node.
 //
-// If the Device object is missing only for a moment, pods on the node have certain devices from it. The kubelet could
-// give the same devices to other pods.
+// If the Device object is missing only for a moment, pods on the node have devices that their annotations
+// device-allocated name. The kubelet could give the same devices to other pods.
 func (d *clusterDevices) byNumbers(node string, pods iter.Seq[*v1.Pod]) string {
 	if _, had := d.had.Load(node); had {
 		return "node(s) had a Device object, which was deleted"
@@ -195,7 +195,7 @@ func newInventories(devices *clusterDevices, options allocator.InventoryOptions)
 func (i *inventories) of(node *v1.Node) *inventory {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	known, changes := i.known[node.Name], i.devices.changes.Load() // loaded first, so that later changes are noticed
+	known, changes := i.known[node.Name], i.devices.changes.Load() // changes is loaded before the Device object is read, so that later changes are noticed
 	if known != nil && known.changes == changes && known.node == node {
 		return known
 	}
@@ -221,8 +221,9 @@ func (i *inventories) of(node *v1.Node) *inventory {
 	return made
 }
 
-// capacityOf returns the largest amounts of devices that the node has listed since this process started, in its Device
-// object or, now or at an earlier call, as numbered.
+// capacityOf returns the largest amounts of devices that the node has listed since this process started: in its Device
+// object, or in the parameter numbered of this call or an earlier one. numbered has the amounts of the GPUs that the
+// node's status counts.
 func (i *inventories) capacityOf(node *v1.Node, numbered allocator.Amounts) allocator.Amounts {
 	i.of(node)
 	i.mu.Lock()
@@ -262,8 +263,9 @@ func (i *inventories) nodeOf(name string) *v1.Node {
 	return nil
 }
 
-// keepOnly drops the cached inventories of all nodes that are not in the given map. It drops the capacities of nodes
-// that have no Device object either, but not until about half of the capacities are of nodes outside the map.
+// keepOnly drops the cached inventories of all nodes that are not in the given map, once there are more inventories
+// than nodes. It drops the capacities of such nodes that have no Device object, once about half of all capacities are
+// of nodes outside the map.
 func (i *inventories) keepOnly(nodes map[string]*api.NodeInfo) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

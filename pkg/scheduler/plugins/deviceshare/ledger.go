@@ -26,8 +26,9 @@ type ledger struct {
 	now, later *allocator.State
 	// uses caches, for each of the states now and later, a key that describes how pods use the devices.
 	uses [2]use
-	// unknown counts the pods on the node that use unknown devices. unknownLater is the same count without pods that are
-	// being deleted or evicted.
+	// unknown counts the pods on the node whose devices are not known: their kubelet gave them devices, and they have
+	// no valid annotation device-allocated. unknownLater is the same count without pods that are being deleted or
+	// evicted.
 	unknown, unknownLater int
 	looks                 int
 }
@@ -157,8 +158,9 @@ func (l *ledger) countUnknown(e *entry, n int) {
 	}
 }
 
-// refusal returns a refusal of the node if pods on the node use unknown devices; otherwise nil. waits reports whether
-// the requesting pod would wait for pods that are leaving the node. If so, the leaving pods do not count.
+// refusal returns a refusal of the node if pods on the node have devices that are not known, because they have no valid
+// annotation device-allocated; otherwise nil. waits reports whether the requesting pod would wait for pods that are
+// leaving the node. If so, the leaving pods do not count.
 func (l *ledger) refusal(waits bool) *allocator.Refusal {
 	if waits && l.unknownLater > 0 || !waits && l.unknown > 0 {
 		return unknownUsers()

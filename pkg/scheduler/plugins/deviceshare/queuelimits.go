@@ -32,8 +32,8 @@ type queueLimits struct {
 	// Both are nil before the first use.
 	used    map[api.QueueID]allocator.QueueUse
 	counted map[api.TaskID]allocator.QueueUse
-	// shares are the amounts that the tasks on a node count if all of them count. capacities caches the devices of nodes,
-	// by name.
+	// shares has, for each task on a node, the amounts of the node's devices that count against the limits of its queue
+	// (shareOut). capacities caches the devices of nodes, by name.
 	shares     map[taskOnNode]allocator.Amounts
 	capacities map[string]allocator.Amounts
 	// inventories has one inventory of each set of equal inventories in the session. most caches, by request, the largest

@@ -13,11 +13,11 @@ import (
 )
 
 // A user who may create pods may write any node's name, any request and any allocation into a pod. Without a bound, one
-// such pod uses up the limit of its queue, and all other users of the queue wait. So the counted pods on a node together
-// count at most the node's devices, and pods on a node that does not exist count nothing. The bound applies to the pods
-// of all queues with limits together, in this order: pods with an allocation, because only they have certain devices;
-// pods that a kubelet has started; the oldest pods. Pods of queues without limits are ignored, so that these pods cost
-// no time.
+// such pod uses up the limit of its queue, and all other users of the queue wait. So queues with limits together count
+// at most the node's devices for all pods on the node. On a node that does not exist, pods count nothing. The bound
+// applies to the pods of all queues with limits together, in this order: pods with an allocation, because only their
+// devices are known; pods that a kubelet has started; the oldest pods. Pods of queues without limits are ignored, so
+// that these pods cost no time.
 //
 // Sessions do not have all nodes that exist, so the informer decides whether a node exists.
 
@@ -67,8 +67,9 @@ func trueFirst(a, b bool) int {
 	}
 }
 
-// usedBy returns the amounts of devices that a task on a node counts: its share of the node's devices if it has one. A
-// task that the session has placed counts its devices, because the session has checked that the node has them.
+// usedBy returns the amounts of devices with which a task on a node counts against the limits of its queue: its share
+// of the node's devices if it has one. A task that the session has placed counts with its devices, because the session
+// has checked that the node has them.
 func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amounts {
 	if share, ok := q.shares[taskOnNode{task.UID, task.NodeName}]; ok && q.placed[task.UID] == nil {
 		return share
@@ -77,8 +78,9 @@ func (q *queueLimits) usedBy(task *api.TaskInfo, request *request) allocator.Amo
 	return want.Min(q.capacityOf(task.NodeName))
 }
 
-// wantedBy returns the amounts that a task on a node counts if the node has them: the sum of its allocation. Without an
-// allocation, it returns the largest amounts that the task's request may get.
+// wantedBy returns the amounts with which a task on a node counts against the limits of its queue, as far as the node
+// has them. They are the sum of the task's allocation. Without an allocation, they are the largest amounts that the
+// task's request may get.
 func (q *queueLimits) wantedBy(task *api.TaskInfo, request *request) (want allocator.Amounts, allocated bool) {
 	var allocation *allocator.Allocation
 	if own := q.placed[task.UID]; own != nil {

@@ -221,7 +221,7 @@ func (s *session) find(task *api.TaskInfo, request *request, node *api.NodeInfo)
 	if found.refusal == nil {
 		return found, nil
 	}
-	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // equal members leave each other devices
+	if job := s.ssn.Jobs[task.Job]; job != nil && s.isUnlike(job) && !on.isAligned() { // members with equal requests leave devices for each other
 		if s.fitsBeside(&placement{task: task, node: node.Name, request: request}, state, waits, on) {
 			return nil, nil
 		}

@@ -79,7 +79,8 @@ type history struct {
 	classes *fragmentation.Histogram
 	// counted has the UIDs of existing pods that the histogram has counted.
 	counted map[types.UID]bool
-	// last are the classes that were used last. version counts how often the classes have changed.
+	// last are the classes of recent tasks that the latest session computed. version counts how often the classes have
+	// changed.
 	last    *fragmentation.TaskClasses
 	version uint64
 }

@@ -48,7 +48,8 @@ func arguments() []framework.Argument {
 // settings are the plugin's parsed arguments.
 type settings struct {
 	// filterTimeout is the time limit of one search for devices. search limits the total time of slow searches in a session, for
-	// each namespace and for all namespaces together. The time of a search beyond freeSearch counts as slow.
+	// each namespace and for all namespaces together. Only the time of a search after its first millisecond (freeSearch) counts as
+	// slow.
 	filterTimeout, search time.Duration
 	bindingTimeout        time.Duration
 }

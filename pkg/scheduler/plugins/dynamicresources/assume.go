@@ -159,9 +159,9 @@ func (d *devices) move(moves map[*assumedClaim]move, to func(move) *resourceapi.
 	}
 }
 
-// takes reports whether the plan is still valid. Its devices must be free. Placed pods must still hold the claims that it shares
-// with them, and no pod may hold its other claims. The caller holds d.mu. It has removed the assumed allocations of the claims in
-// p.moves from d.ledger, so that their devices are free.
+// takes reports whether the plan is still valid. The planned devices must be free. A placed pod that is not being rolled back must
+// still hold each claim in p.shared. No placed pod may hold the plan's other claims. The caller holds d.mu. It has removed the
+// assumed allocations of the claims in p.moves from d.ledger, so that their devices are free.
 func (d *devices) takes(p *plan) bool {
 	for _, m := range p.moves {
 		if !d.ledger.free(m.to) {

@@ -16,8 +16,8 @@ import (
 )
 
 // inventory indexes the ResourceSlices of a cluster by the nodes that reach the devices in them. A search on a node reads only the
-// slices that the node reaches, not all slices of the cluster. If several nodes reach the same slices, results for these slices
-// are computed once for all of the nodes.
+// slices that the node reaches, not all slices of the cluster. Several nodes may reach the same slices. Which of these slices are
+// valid and suit a claim is determined once for all of the nodes (part).
 type inventory struct {
 	mu    sync.Mutex
 	known map[string]*slice
@@ -25,8 +25,9 @@ type inventory struct {
 	// Both are sorted by the names of the slices.
 	byNode    map[string][]*slice
 	elsewhere []*slice
-	// owned caches, by node name, results for the node's slices in byNode. shared caches results for sets of slices in elsewhere.
-	// Its key is a bit set with one bit for each slice in elsewhere (see view.places).
+	// owned has, by node name, a part: the node's slices in byNode, with a cache of which of them are valid and suit claims.
+	// shared has such parts for sets of slices in elsewhere. Its key is a bit set with one bit for each slice in elsewhere (see
+	// view.places).
 	owned  map[string]*part
 	shared map[string]*part
 	// seen caches which slices the nodes that were used in this session reach, by node name. seenBefore is the cache of the
@@ -197,7 +198,7 @@ func removed(list []*slice, s *slice) []*slice {
 	return slices.DeleteFunc(slices.Clone(list), func(other *slice) bool { return other == s })
 }
 
-// forgetShared drops all cached results about slices that several nodes may reach.
+// forgetShared drops the parts for sets of slices that several nodes may reach, and which of these slices each node reaches.
 func (n *inventory) forgetShared() {
 	n.shared, n.seen, n.seenBefore = map[string]*part{}, map[string]*view{}, nil
 }

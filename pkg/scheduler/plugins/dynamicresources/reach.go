@@ -27,7 +27,8 @@ func (r *reach) pools() int { return len(r.own.pools) + len(r.shared.pools) }
 // all returns all slices that the node reaches.
 func (r *reach) all() []*slice { return slices.Concat(r.own.all, r.shared.all) }
 
-// part is a set of slices, and cached results about these slices. Nodes that reach the same slices share one part.
+// part is a set of slices. It caches which of them are valid (sound), and which of the valid ones suit a set of claims (suiting).
+// Nodes that reach the same slices share one part.
 type part struct {
 	// sound are the slices from which devices are allocated: slices of the newest generation of their pools. Slices of a pool with
 	// duplicate devices are left out.
@@ -136,7 +137,8 @@ func (n *inventory) viewOf(node *v1.Node) *view {
 	return made
 }
 
-// hasPlace reports whether the bit with the index at is set in the bit set places (see view).
+// hasPlace reports whether places has a bit for the slice with the index at in inventory.elsewhere. The bit is set if the node
+// reaches the slice (view.places).
 func hasPlace(places string, at int) bool { return places[at/8]&(1<<(at%8)) != 0 }
 
 func (n *inventory) ownPart(node string) *part {

@@ -65,14 +65,16 @@ func mayBeLeft(claim *resourceapi.ResourceClaim) bool {
 	return framework.IsOwnMark(claim.Annotations[SchedulerAnnotation]) || !framework.SharesName()
 }
 
-// isUnused reports whether this scheduler has allocated a claim that is not reserved. The finalizer of an unallocated claim counts,
-// too: a withdrawal that ended early may have left it.
+// isUnused reports whether no pod has reserved the claim, and this scheduler has allocated it (SchedulerAnnotation). It also
+// returns true for a claim without an allocation that still has the finalizer of an allocated claim. A withdrawal that ended early
+// may have left the finalizer.
 func isUnused(claim *resourceapi.ResourceClaim) bool {
 	return framework.IsOwnMark(claim.Annotations[SchedulerAnnotation]) && len(claim.Status.ReservedFor) == 0 &&
 		(claim.Status.Allocation != nil || slices.Contains(claim.Finalizers, resourceapi.Finalizer))
 }
 
-// recovery implements framework.Withdrawer. The keys of pods are the UIDs of this scheduler's pods without a node.
+// recovery implements framework.Withdrawer. PodKeys returns a key, the pod's UID, only for this scheduler's pods that have no node
+// and have not ended.
 type recovery struct{ devices *devices }
 
 // withoutNode selects pods without a node. The API server might take too long to list all pods of a namespace.

@@ -22,9 +22,9 @@ import (
 const (
 	// freeSearch is the time at the start of each search that does not count as slow. Most searches take a tenth of this time.
 	freeSearch = time.Millisecond
-	// shortSearch is a reduced time limit of a search. It applies if the namespace has had no slow search in this session, and
-	// slow searches for other namespaces have used up the session's limit, or have precedence. It is enough for claims that are
-	// not slow to search, even on a busy machine.
+	// shortSearch is a reduced time limit of a search. It applies to a namespace without slow searches in this session, in two
+	// cases. Slow searches for other namespaces have used up the session's limit, or slow searches are reserved for another
+	// namespace (budgets.turn). It is enough for claims that are not slow to search, even on a busy machine.
 	shortSearch = 50 * time.Millisecond
 	// creditSessions is the maximum debt of a namespace (see budgets.owed), as a multiple of the limit of slow searches in one
 	// session. At this debt, searches for the namespace pause. At half of it they do not pause yet, because a single slow search
@@ -81,7 +81,8 @@ func newBudgets(limit time.Duration, last *budgets) *budgets {
 	}
 	if last != nil && last.short {
 		b.share /= time.Duration(len(last.spent))
-		// Half of the total time was left, so only the shares were too small. The total suffices if the share is doubled.
+		// More than half of the time for all searches was left in the last session, so only the shares of the namespaces were too
+		// small. The total time suffices even if each share is doubled.
 		if last.all < last.limitOfAll/2 {
 			b.share = min(b.limitOfAll, max(b.share, 2*last.share))
 		}
@@ -162,8 +163,8 @@ func (b *budgets) begin(namespace string, most time.Duration) (ctx context.Conte
 	b.short = b.short || left > 0 && min(leftOfAll, leftOfShare) <= 0
 	b.mu.Unlock()
 	switch {
-	// A namespace in debt is refused in two cases. The debt leaves it no time, or its first slow search in this session would
-	// have less than the full time limit.
+	// A search for a namespace in debt is refused in two cases. The debt leaves the namespace no search time. Or the namespace's
+	// first slow search in this session would have less than the full time limit.
 	case owed > 0 && (left <= 0 || own.slow == 0 && left < min(most, b.limit)):
 		return nil, nil, fmt.Errorf("device searches of namespace %s are slow and limited to one %dth of the time; retrying later", brief.Value(namespace), slowPart)
 	case left <= 0:

@@ -68,7 +68,7 @@ type selections struct {
 }
 
 // mostSelections is the maximum number of choices for which a slice caches its suitable devices. It is also the maximum number of
-// sets of claims for which a part caches its suitable slices.
+// sets of claims for which a part, a set of slices, caches its suitable slices.
 const mostSelections = 128
 
 // suiting reports for each device of the slice whether the selectors of the choice and of its device class accept the device. If

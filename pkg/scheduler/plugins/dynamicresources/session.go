@@ -151,9 +151,9 @@ func (d *devices) readClaims(pod *v1.Pod) (*taskState, error) {
 	return state, nil
 }
 
-// reaches checks whether the node reaches the devices of the claim. The selector matches the nodes that do; nil matches all
-// nodes. If the node does not, or the claim is being released, reaches returns a status with the reason. Otherwise it returns the
-// claim's entry in devices.held if another pod holds the claim; nil if none does.
+// reaches checks whether the node reaches the devices of the claim. selector matches the nodes that reach the devices; nil if all
+// nodes reach them. If the node does not reach them, or the claim is being released, reaches returns a status with the reason.
+// Otherwise it returns the claim's entry in devices.held; nil if no other pod holds the claim.
 func (s *session) reaches(pod *v1.Pod, claim podClaim, selector *nodeaffinity.NodeSelector, node *v1.Node) (*assumedClaim, *api.Status) {
 	s.devices.mu.Lock()
 	held := s.devices.heldByOthers(pod.UID, claim.UID)

@@ -38,9 +38,9 @@ func newClaim() *claim {
 	return &claim{nominees: map[api.TaskID]bool{}, victims: map[api.TaskID]api.JobID{}, nodes: map[string]bool{}}
 }
 
-// closeClaims ends the claims of gangs that no longer exist or have no pending nominees. It also computes which tasks
-// are placed first (promised). A gang is placed first until the end of the first session in which its victims no
-// longer exist, but not after claim.until.
+// closeClaims ends the claims of gangs that no longer exist or have no pending nominees. It also computes
+// plugin.promised, the tasks that are placed first. A gang is placed first until the end of the first session in which
+// its victims no longer exist. It is placed first at most until its victims should have terminated (claim.until).
 func (p *plugin) closeClaims(ssn *framework.Session) {
 	p.promised = map[api.JobID]map[api.TaskID]bool{}
 	now := time.Now()

@@ -134,7 +134,7 @@ func (p *plugin) OnSessionOpen(ssn *framework.Session) {
 		paused.begin(task)
 		return p.searches.admit(task)
 	})
-	ssn.Session.AddPredicateFn(Name, paused.accepts) // upstream's method, so that allocate does not call the predicate
+	ssn.Session.AddPredicateFn(Name, paused.accepts) // upstream's AddPredicateFn does not record the predicate in ssn.Signers, so allocate does not call it
 	ssn.AddJobValidFn(Name, func(obj any) *api.ValidateResult {
 		job, ok := obj.(*api.JobInfo)
 		if !ok || !evicts(ssn.Action) {

@@ -20,7 +20,8 @@ import (
 // and the resources that the gang already holds. Otherwise a tenant could run any number of pods in its queue by
 // evicting each pod with the next pod.
 //
-// The gang is bound while its victims still run only if the capability of its queue suffices for both.
+// While its victims still run, the gang is bound only if the capability of its queue suffices for the gang and its
+// victims together.
 type rooms struct {
 	ssn *framework.Session
 	of  map[api.JobID]*room
@@ -30,9 +31,9 @@ type rooms struct {
 	// taken is, for each queue, how much the victims of all gangs with a room use beyond the resources that these gangs
 	// hold.
 	taken map[api.QueueID]*api.Resource
-	// tiers are all plugins of the session; an explanation may restrict the session to one plugin. asking is set while
-	// the method allocatable or the method ready calls these plugins. The nested call of allocatable then returns at
-	// once, which ends the recursion.
+	// tiers are all plugins of the session. The session may have only one of them, while framework.QueueUse finds out
+	// which plugin refuses a task. asking is set while the method allocatable or the method ready calls all plugins.
+	// The nested call of allocatable then returns at once, which ends the recursion.
 	tiers  []conf.Tier
 	asking bool
 	// binding is set while the method ready asks the plugins whether a gang may be bound. The gang's victims then
@@ -51,7 +52,8 @@ type room struct {
 }
 
 // openRooms makes a room for each gang whose claim on its victims' resources has not expired. In this session, queues
-// then no longer count the victims of these gangs. For other gangs, the rooms count instead.
+// then no longer count the victims of these gangs. For all other gangs, queues count instead by how much the victims'
+// resources exceed what the gangs with rooms already hold.
 func (p *plugin) openRooms(ssn *framework.Session) {
 	r := &rooms{ssn: ssn, of: map[api.JobID]*room{}, nominees: map[api.TaskID]bool{}, taken: map[api.QueueID]*api.Resource{}, tiers: ssn.Tiers}
 	now, shared := time.Now(), sharers{}
@@ -140,8 +142,8 @@ func (r *rooms) fill(own *room, gang *api.JobInfo, c *claim, countedFor map[api.
 	}
 }
 
-// count changes the sums of requests of all queues that count tasks of the given queue: the queue and its ancestors.
-// change adds the task's request to a sum or subtracts it.
+// count changes the amounts in sums for all queues that count tasks of the given queue: the queue and its ancestors.
+// sums has one amount of resources for each queue. change adds the task's request to an amount or subtracts it.
 func (r *rooms) count(sums map[api.QueueID]*api.Resource, queue api.QueueID, task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	for _, id := range r.ssn.QueueUse.Levels(queue) {
 		change(sumOf(sums, id), task.Resreq)
@@ -155,8 +157,9 @@ func sumOf(sums map[api.QueueID]*api.Resource, id api.QueueID) *api.Resource {
 	return sums[id]
 }
 
-// note updates the room of the task's gang after the task was placed or removed, if the task is one of the nominees.
-// change adds the task's request to the held resources or subtracts it.
+// note updates the room of the task's gang after the task was placed or removed. It ignores tasks that are not
+// nominees, the tasks to be placed once the victims have terminated. change adds the task's request to the resources
+// that the gang holds, or subtracts it.
 func (r *rooms) note(task *api.TaskInfo, change func(sum, by *api.Resource) *api.Resource) {
 	if own := r.of[task.Job]; own != nil && r.nominees[task.UID] {
 		r.count(own.held, r.ssn.Jobs[task.Job].Queue, task, change)
@@ -225,8 +228,8 @@ func (r *rooms) ready(job *api.JobInfo) (admits bool) {
 	asking := r.asking
 	r.asking, r.binding = true, true
 	defer func() { r.asking, r.binding = asking, false }()
-	// The method Exceeds compares only requests with the capability. Plugins may also limit other amounts, such as
-	// devices, so they are asked, too.
+	// QueueUse.Exceeds compares only requests with the capability. Plugins may also limit other amounts than requests,
+	// such as devices, so the plugins are asked, too.
 	r.ssn.WithTiers(r.tiers, func() { admits = r.ssn.QueueUse.Admits(ask) })
 	return admits
 }

@@ -34,7 +34,7 @@ func (s *session) enqueueable(obj any) int {
 	}
 	groups := s.groupsFor(w)
 	if len(groups) == 0 {
-		return util.Abstain // the gang may use any nodes, or no node group exists, which allocate reports
+		return util.Abstain // the gang may use any nodes; or no node group exists, and action allocate reports that
 	}
 	message := s.lessThanMinResources(job, w, groups)
 	if message == "" {

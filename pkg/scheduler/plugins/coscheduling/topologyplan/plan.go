@@ -75,7 +75,7 @@ func (t *DomainTree) holds(d *domain, n int) bool {
 }
 
 // candidates returns the domains of the level that can take the wanted members, the best first. Equally good domains
-// are sorted by path.
+// are sorted by path: by their names, preceded by the names of the wider domains around them.
 func (t *DomainTree) candidates(level, wanted int) []*domain {
 	var out []*domain
 	spread := map[*domain]int{}

@@ -65,7 +65,8 @@ func (d *domain) at(level int) *domain {
 // DomainTree is the tree of network domains, with the free slots and the gang's members in each domain.
 type DomainTree struct {
 	layers []Layer
-	// levels has the domains by level, sorted by path.
+	// levels has the domains by level. In each level they are sorted by the names of the wider domains around them,
+	// then by their own names.
 	levels [][]*domain
 	// most is the largest number of members for which the tree can make plans.
 	most int

@@ -86,7 +86,7 @@ func taken(pod *v1.Pod) (sum Amounts) {
 	if err != nil {
 		return sum
 	}
-	if !slices.Contains(vendorForms, asked.form&gpuNames) { // a vendor's name is not counted: a node without a Device object may serve it too
+	if !slices.Contains(vendorForms, asked.form&gpuNames) { // a request by a vendor's name is not counted: a node without a Device object may serve it, too
 		gpus, err := asked.normalizeGPUs()
 		if err != nil {
 			return sum

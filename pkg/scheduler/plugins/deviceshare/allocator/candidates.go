@@ -197,7 +197,7 @@ func (q *problem) freeVF(t Type, i int) (VF, bool) {
 
 // sortCandidates sets the group, the NUMA node and the score of each candidate of the type. It sorts the candidates by
 // NUMA node, group, score and minor. joint reports whether the type is placed together with another type. If so, a
-// candidate's group may be another group than its PCIe root.
+// candidate's group is the PCIe root or the group of devices that replaces the root (Inventory.root).
 func (x *search) sortCandidates(t Type, joint bool) {
 	x.groupNUMA = resize(x.groupNUMA, x.q.s.roots, -1)
 	of := x.candidates[t]
@@ -207,8 +207,9 @@ func (x *search) sortCandidates(t Type, joint bool) {
 		if joint {
 			of[c].group = x.q.s.root(d)
 		}
-		// A group that replaces PCIe roots may have devices on several NUMA nodes, or on unknown ones. Such a group counts as
-		// being on the known NUMA node with the highest number.
+		// In joint allocation, a group of devices with equal label values may replace their PCIe roots. Its devices may be on
+		// several NUMA nodes, or on unknown ones. Such a group counts as being on the known NUMA node with the highest
+		// number.
 		if group := of[c].group; group >= 0 {
 			x.groupNUMA[group] = max(x.groupNUMA[group], d.NUMA)
 		}
@@ -219,8 +220,9 @@ func (x *search) sortCandidates(t Type, joint bool) {
 		}
 	}
 	x.isScored[t] = false
-	// Scores are needed only if more candidates exist than requested devices. A secondary of joint types is scored later,
-	// in followPrimary, because the devices of the primary often leave no choice.
+	// Scores are needed only if more candidates exist than requested devices. Of joint types, only the first (the primary)
+	// and types whose devices must be in one scope are scored here. The others are scored in followPrimary, because the
+	// primary's devices often leave no choice.
 	if want := &x.q.r.of[t]; !want.all && want.count < len(of) && (!joint || x.isPrimary(t) || want.scope > 0) {
 		x.scoreCandidates(t)
 	}

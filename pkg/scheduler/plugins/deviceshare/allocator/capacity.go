@@ -28,7 +28,8 @@ func (i *Inventory) Largest(t Type) (largest Amounts) {
 	return largest
 }
 
-// NumberedGPUs returns the amounts of the GPUs that the node lists by vendors' names, if each has so much memory.
+// NumberedGPUs returns the total amounts of the GPUs that the node's status counts by vendors' resource names. memory
+// is the assumed memory of each GPU, in bytes.
 func NumberedGPUs(node *v1.Node, memory int64) Amounts {
 	count := 0
 	for _, name := range []v1.ResourceName{nvidiaGPU, amdGPU, dcuGPU} {

@@ -3,33 +3,37 @@
 package allocator
 
 // How many devices to take from each group of candidates is a knapsack problem. A group has the devices of one type on
-// one PCIe root that the pod could have. The problem is solved by dynamic programming, with tables to which the groups
-// are added one by one. For each number of devices, and of secondary devices on the PCIe roots of these devices, a
-// table keeps the best choice with these numbers. The groups of a NUMA node have a table of their own, because the cost
-// of breaking up a NUMA node depends on all devices taken from the node. The results of the NUMA nodes are then
+// one PCIe root that the pod could have. In joint allocation the type is the first of the joint types; the others are
+// secondary types. The problem is solved by dynamic programming, with tables to which the groups are added one by one.
+// Each cell of a table is for a number of devices, and numbers of secondary devices on the PCIe roots of these devices.
+// The cell keeps the best choice with these numbers. The groups of a NUMA node have a table of their own. The reason is
+// that the cost of breaking up a NUMA node depends on all devices taken from it. The results of the NUMA nodes are then
 // combined in the same way.
 
-// amount is a number of devices and, for each secondary type, the number of candidates on the PCIe roots of these
-// devices. Numbers of secondary candidates are not counted beyond the needed number.
+// amount is a number of devices of one type. For each secondary type (joint type after the first), it also has the
+// number of candidates on the PCIe roots of these devices. This number is not counted beyond the number that the pod
+// needs.
 type amount struct {
 	devices int
 	joint   [numTypes - 1]int
 }
 
-// option is a number of devices that may be taken from a group or from a NUMA node, and the value of taking them.
+// option is a number of devices that may be taken from one NUMA node, or from one group of candidates on a PCIe root.
+// It also has the value of taking them.
 type option struct {
 	amount
 	value value
 }
 
-// cell is the best choice of devices found so far for one amount. ok is false if no choice was found.
+// cell is the best choice of devices found so far that has a certain amount (number of devices, and of secondary
+// candidates). ok is false if no choice was found.
 type cell struct {
 	option
 	ok bool
 }
 
-// table describes a table of the dynamic programming by the requested amount. The table is an array of cells, one for
-// each amount up to the requested amount.
+// table describes a table of the dynamic programming by the requested numbers of devices and of secondary candidates
+// (amount). The table is an array of cells, one for each amount up to the requested amount.
 type table amount
 
 func (t table) size() int { return (t.devices + 1) * (t.joint[0] + 1) * (t.joint[1] + 1) }
@@ -38,8 +42,9 @@ func (t table) at(a amount) int {
 	return (a.devices*(t.joint[0]+1)+a.joint[0])*(t.joint[1]+1) + a.joint[1]
 }
 
-// plus returns the sum of the amounts. In the sum, numbers of secondary candidates are limited to the needed numbers.
-// plus returns false if the sum has more devices than requested.
+// plus returns the sum of the amounts. For each secondary type (joint type after the first), the number of candidates
+// in the sum is limited to the number that the pod needs. plus returns false if the sum has more devices than
+// requested.
 func (t table) plus(a, b amount) (amount, bool) {
 	a.devices += b.devices
 	for n := range a.joint {
@@ -48,11 +53,13 @@ func (t table) plus(a, b amount) (amount, bool) {
 	return a, a.devices <= t.devices
 }
 
-// knapsack decides how many devices of a type to take from each group. Later searches reuse its buffers.
+// knapsack decides how many devices of a type to take from each group of candidates on one PCIe root. Later searches
+// reuse its buffers.
 type knapsack struct {
 	q      *problem
 	groups []group
-	// freeGroup and freeNUMA count the unused devices of the requested type in each group and on each NUMA node.
+	// freeGroup counts the unused devices of the requested type on each PCIe root, or in each group that replaces a root.
+	// freeNUMA counts them on each NUMA node.
 	freeGroup, freeNUMA []int
 	cells               []cell
 	options             []option
@@ -62,8 +69,9 @@ type knapsack struct {
 // compared, the search ignores the cost of breaking up NUMA nodes.
 const maxPairs = 1 << 18
 
-// pickNumbers returns the value of the best choice of devices from the groups that reaches the amount want; false if no
-// choice reaches it. have is the number of candidates in the groups.
+// pickNumbers returns the value of the best choice of devices from the groups of candidates; false if no choice is
+// possible. The choice has the numbers of devices and of secondary candidates in want. have is the number of all
+// candidates in the groups.
 func (sack *knapsack) pickNumbers(t Type, secondaries []Type, have int, want table) (value, bool) {
 	switch {
 	case have == want.devices:
@@ -103,9 +111,9 @@ func (sack *knapsack) newTable(want table) int {
 	return start
 }
 
-// addGroup adds the group with index at to a table. The parameter before is the index of the table's first cell. The
-// group has one option for each number of devices that can be taken from it. addGroup returns the index of the first
-// cell of the new table.
+// addGroup adds the group of candidates with index at to a table of the dynamic programming. The parameter before is
+// the index in sack.cells of the table's first cell. The group has one option for each number of devices that can be
+// taken from it. addGroup returns the index of the first cell of the new table.
 func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, at int) int {
 	options := len(sack.options)
 	g := &sack.groups[at]
@@ -123,8 +131,9 @@ func (sack *knapsack) addGroup(t Type, secondaries []Type, want table, before, a
 	return sack.add(want, before, options)
 }
 
-// addNUMANode adds one NUMA node, whose groups are sack.groups[from:to], to a table. The parameter before is the index
-// of the table's first cell. addNUMANode returns the index of the first cell of the new table.
+// addNUMANode adds one NUMA node, whose groups are sack.groups[from:to], to a table of the dynamic programming. The
+// parameter before is the index in sack.cells of the table's first cell. addNUMANode returns the index of the first
+// cell of the new table.
 func (sack *knapsack) addNUMANode(t Type, secondaries []Type, want table, before, from, to int) int {
 	inner := sack.newTable(want)
 	sack.cells[inner].ok = true
@@ -152,9 +161,10 @@ func (q *problem) isAllowed(t Type, scope Scope, devices int, want table) bool {
 	return !exact || wider != scope+1 || devices < want.devices
 }
 
-// add combines each cell of a table with each option in sack.options from index options on. The parameter before is the
-// index of the table's first cell. add returns the index of the first cell of the new table, which has the best choice
-// for each amount.
+// add combines each cell of a table of the dynamic programming with each option in sack.options from index options on.
+// These are the ways to take devices from one group or NUMA node. The parameter before is the index in sack.cells of
+// the table's first cell. add returns the index of the first cell of the new table, which has the best choice for each
+// amount.
 func (sack *knapsack) add(want table, before, options int) int {
 	after := sack.newTable(want)
 	for with := options; with < len(sack.options); with++ {
@@ -176,8 +186,8 @@ func (sack *knapsack) add(want table, before, options int) int {
 	return after
 }
 
-// pickAll returns the value of taking all devices in the groups. It returns false if that choice is not allowed, or if
-// the groups lack secondary devices.
+// pickAll returns the value of taking all candidates in all groups. It returns false if that choice is not allowed. It
+// also returns false if the PCIe roots of the groups lack candidates of a secondary type (joint type after the first).
 func (sack *knapsack) pickAll(t Type, secondaries []Type, want table) (v value, ok bool) {
 	var joint [numTypes - 1]int
 	inNUMA := 0
@@ -207,7 +217,8 @@ func (sack *knapsack) pickAll(t Type, secondaries []Type, want table) (v value, 
 	return v, true
 }
 
-// pickOne returns the value of the best single device. It returns false if no group has enough secondary devices.
+// pickOne returns the value of the best single device. It returns false if no PCIe root has enough candidates of each
+// secondary type (joint type after the first).
 func (sack *knapsack) pickOne(t Type, secondaries []Type, want table) (best value, ok bool) {
 	for g := range sack.groups {
 		enough := true
@@ -223,7 +234,7 @@ func (sack *knapsack) pickOne(t Type, secondaries []Type, want table) (best valu
 	return best, ok
 }
 
-// groupValue returns the value of taking the first k candidates of the group.
+// groupValue returns the value of taking the first k candidates of the group, which are on one PCIe root.
 func (sack *knapsack) groupValue(t Type, g *group, k int) value {
 	v := value{remote: k * g.lacks}
 	for _, c := range g.of[:k] {

@@ -9,8 +9,8 @@ import "math/bits"
 // caller may choose GPUs without the table.
 //
 // placePartition prefers the unused entry with the best score. Among entries with equal scores, it prefers an entry
-// whose PCIe roots have devices of all secondary types. Then it prefers an entry that leaves the largest other entries
-// unused.
+// whose PCIe roots have devices of all secondary types (joint types after the first). Then it prefers an entry that
+// leaves the largest other entries unused.
 func (x *search) placePartition(secondaries []Type) (best plan, f failure, final bool) {
 	spec := &x.q.r.partition
 	honored := x.q.mustPartition()
@@ -78,8 +78,9 @@ func (q *problem) tableLeft(unused uint64) int {
 	return left
 }
 
-// tryPartition returns a plan with exactly the GPUs in mask, and with suitable devices of the secondary types. The plan
-// is not ok if these GPUs are not in the requested scope, or if secondary devices are missing.
+// tryPartition returns a plan with exactly the GPUs in mask, and with suitable devices of the secondary types (joint
+// types after the first). The plan is not ok if these GPUs are not in the requested scope, or if devices of a secondary
+// type are missing.
 func (x *search) tryPartition(mask uint64, secondaries []Type) (p plan) {
 	all := x.candidates[GPU]
 	defer func() { x.candidates[GPU] = all }()

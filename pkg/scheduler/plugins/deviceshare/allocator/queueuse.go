@@ -128,8 +128,8 @@ func (i *Inventory) Most(r *Request) (sum Amounts, ok bool) {
 }
 
 // mostDevices returns the largest number of devices of the type that a pod with the request can get. matching is the
-// number of suitable devices on the node. A pod may get more secondary devices than it requests: one on each PCIe root
-// of the primary's devices.
+// number of suitable devices on the node. Of the joint types after the first, a pod may get more devices than it
+// requests: one on each PCIe root of the first type's devices.
 func (i *Inventory) mostDevices(r *Request, t Type, matching int) int {
 	want := &r.of[t]
 	if want.all {

@@ -102,8 +102,8 @@ func reasonTooFew(x *search, t Type) string {
 	return b.String()
 }
 
-// reasonNotJoint returns the message for types that cannot be placed together. It names the first secondary type that
-// has too few devices near the free devices of the primary type.
+// reasonNotJoint returns the message for joint types that cannot be placed together. t is the first of them. The
+// message names the first other type that has too few devices on the PCIe roots of the free devices of type t.
 func reasonNotJoint(x *search, t Type) string {
 	const title = "Device Joint-Allocate rules violation: "
 	for _, secondary := range x.joint[1:] {

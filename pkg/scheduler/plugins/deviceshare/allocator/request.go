@@ -25,7 +25,7 @@ type Request struct {
 	// isolation is the name of the mechanism that must isolate the pod's share of a GPU from other shares of the GPU.
 	isolation string
 	// vendor is a GPU vendor's resource name, such as nvidia.com/gpu, if the pod requests GPUs by this name; else empty.
-	// vendorOnly is the result of OnlyVendorDevices.
+	// vendorOnly reports whether the request is only for a number of whole GPUs by this name.
 	vendor     v1.ResourceName
 	vendorOnly bool
 	key        string

@@ -17,9 +17,10 @@ import (
 // because each group gives its best candidates first. So the cost grows with the number of groups, not with the number
 // of their subsets.
 //
-// For a single type, or for the primary of joint types, the search tries each part of the node, the narrowest scope
-// first. In each part, the method choose finds the best number of devices for each group. If a placement exists, the
-// search finds one. The devices of secondary types then follow from the PCIe roots of the primary's devices.
+// For a single type, or for the primary (first) of joint types, the search tries each part of the node, the narrowest
+// scope first. In each part, the method choose finds the best number of devices for each group. If a placement exists,
+// the search finds one. The devices of the other joint types (secondaries) then follow from the PCIe roots of the
+// primary's devices.
 type search struct {
 	q problem
 
@@ -174,8 +175,8 @@ func (q *problem) count(t Type) int {
 	return n
 }
 
-// place chooses devices of the type. If the type is the primary of joint types, place also chooses devices of the
-// secondary types.
+// place chooses devices of the type. If the type is the primary (first) of joint types, place also chooses devices of
+// the other joint types.
 func (x *search) place(t Type) failure {
 	var secondaries []Type
 	if x.isPrimary(t) {
@@ -194,8 +195,8 @@ func (x *search) place(t Type) failure {
 
 func (x *search) isPrimary(t Type) bool { return len(x.joint) > 0 && x.joint[0] == t }
 
-// placeWithin chooses devices of type t and of the secondary types. If the devices of a secondary type, at index from
-// or later, must be together in one part of the node, placeWithin tries one part after another.
+// placeWithin chooses devices of type t and of the secondary types (joint types after the first). Secondary types at
+// index from or later may have to be together in one part of the node. If so, placeWithin tries one part after another.
 func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failure) {
 	for ; from < len(secondaries); from++ {
 		if scope := x.q.r.of[secondaries[from]].scope; scope > 0 && scope < ScopeNode {
@@ -210,9 +211,9 @@ func (x *search) placeWithin(t Type, secondaries []Type, from int) (plan, failur
 	return x.placeByTopology(t, secondaries)
 }
 
-// placeWithinEach tries one part of the node after another for the secondary type at index from, and returns the best
-// plan. For each part it restricts the candidates of that type to the part. A device with an unknown location counts as
-// a part of its own.
+// placeWithinEach tries one part of the node after another for the type secondaries[from], one of the joint types after
+// the first. It returns the best plan. For each part it restricts the candidates of that type to the part. A device
+// with an unknown location counts as a part of its own.
 func (x *search) placeWithinEach(t Type, secondaries []Type, from int, scope Scope) (best plan, f failure) {
 	secondary := secondaries[from]
 	all := append([]candidate(nil), x.candidates[secondary]...)

@@ -7,13 +7,14 @@ import (
 	"slices"
 )
 
-// plan is a choice of devices of one type and of its secondary types.
+// plan is a choice of devices of one type. If it is the first of joint types, the plan also has devices of the others,
+// the secondary types.
 type plan struct {
 	ok    bool
 	scope Scope
 	// value rates the choice, and includes the mask of the chosen devices.
 	value value
-	// secondaries has, for each secondary type, a mask of the chosen devices.
+	// secondaries has, for each secondary type (joint type after the first), a mask of the chosen devices.
 	secondaries [numTypes]uint64
 }
 
@@ -28,10 +29,11 @@ func (p *plan) better(q *plan) bool {
 
 // value rates a choice of devices of one type.
 type value struct {
-	// remote is a sum over the chosen devices: for each device, the number of secondary types that have no candidate on
-	// its PCIe root.
+	// remote is a sum over the chosen devices: for each device, the number of secondary types (joint types after the
+	// first) that have no candidate on its PCIe root.
 	remote int
-	// first equals the field score if the score is more important than the loss; otherwise it is 0.
+	// first equals the field score if the score is more important than the field loss (for shares with Options.ScoreFirst
+	// or limit.spread); otherwise it is 0.
 	first float64
 	// loss is the cost of breaking up the node's free devices.
 	loss  int
@@ -59,15 +61,16 @@ func (v value) plus(w value) value {
 type group struct {
 	number, numa int
 	of           []candidate
-	// secondaries are the numbers of candidates of each secondary type on the root. lacks is the number of secondary types
-	// that have no candidate on the root.
+	// secondaries has, for each secondary type (joint type after the first), the number of candidates on the group's root.
+	// lacks is the number of secondary types that have no candidate there.
 	secondaries [numTypes]int
 	lacks       int
 }
 
 // placeByTopology tries the parts of the node, the narrowest scope first, and returns the best plan in the first scope
-// that has a plan. In each scope it first requires candidates of all secondary types on every used PCIe root. If no
-// such plan exists, and the pod does not require the same PCIe roots, it tries again without this condition.
+// that has a plan. In each scope it first requires, on every used PCIe root, candidates of all secondary types (joint
+// types after the first). If no such plan exists, it tries again without these candidates, unless the pod requires the
+// same PCIe roots.
 func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 	count := len(x.candidates[t])
 	if !x.q.r.of[t].all {
@@ -102,7 +105,8 @@ func (x *search) placeByTopology(t Type, secondaries []Type) (plan, failure) {
 }
 
 // chooseInAny returns the best plan whose devices of type t are all in one part of the node of the given scope. If
-// strict, the PCIe roots of these devices must have the secondary devices (see choose).
+// strict, the PCIe roots of these devices must have the candidates of the secondary types (the other joint types) that
+// the pod needs.
 func (x *search) chooseInAny(t Type, secondaries []Type, count int, scope Scope, strict bool) (best plan) {
 	x.inPart = resize(x.inPart, x.q.parts(t, scope), 0)
 	for c := range x.candidates[t] {
@@ -133,7 +137,8 @@ func (q *problem) widest(t Type) Scope {
 	return widest
 }
 
-// countFree counts the devices of the type that no pod uses, by group and by NUMA node.
+// countFree counts the devices of the type that no pod uses: on each NUMA node, and on each PCIe root. In joint
+// allocation, a group of devices may replace their PCIe roots (Inventory.root).
 func (x *search) countFree(t Type) {
 	x.sack.freeGroup, x.sack.freeNUMA = resize(x.sack.freeGroup, x.q.s.roots, 0), resize(x.sack.freeNUMA, x.q.s.numaNodes, 0)
 	joint := x.isPrimary(t)
@@ -156,8 +161,8 @@ func (x *search) countFree(t Type) {
 }
 
 // choose returns the best plan in one part of the node. If strict, every PCIe root that the plan uses must have
-// candidates of each secondary type, and these roots together must have as many candidates as requested. Otherwise such
-// PCIe roots are preferred, and candidates on other roots complete the number.
+// candidates of each secondary type (joint type after the first). These roots together must have as many of these
+// candidates as requested. If not strict, such roots are preferred, and candidates on other roots complete the number.
 func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part int, strict bool) plan {
 	have := x.makeGroups(t, secondaries, scope, part, strict)
 	if have < count {
@@ -185,8 +190,8 @@ func (x *search) choose(t Type, secondaries []Type, count int, scope Scope, part
 	return p
 }
 
-// needed returns how many candidates of the secondary type must be on the PCIe roots of the primary's devices, counted
-// over all of these roots. It returns 0 if one candidate on each root suffices.
+// needed returns how many candidates of the secondary type must be on the PCIe roots of the devices of the first joint
+// type. They are counted over all of these roots. It returns 0 if one candidate on each root suffices.
 func (x *search) needed(secondary Type) int {
 	n := x.q.r.of[secondary].count
 	if x.q.r.of[secondary].all {
@@ -198,9 +203,10 @@ func (x *search) needed(secondary Type) int {
 	return n
 }
 
-// makeGroups divides the candidate devices of type t into groups of one PCIe root and NUMA node, and returns the number of
-// candidates in these groups. If scope is narrower than the node, only devices in the given part of the node count. If
-// strict, groups that lack a candidate of one of the secondary types are left out, and not counted.
+// makeGroups divides the candidate devices of type t into groups of one PCIe root and NUMA node. It returns the number
+// of candidates in these groups. If scope is narrower than the node, only devices in the given part of the node count.
+// If strict, groups without a candidate of each secondary type (the other joint types) on their root are left out, and
+// not counted.
 func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, strict bool) (have int) {
 	x.sack.groups = x.sack.groups[:0]
 	for from := 0; from < len(x.candidates[t]); {
@@ -232,8 +238,9 @@ func (x *search) makeGroups(t Type, secondaries []Type, scope Scope, part int, s
 	return have
 }
 
-// within returns the candidates of one group that are in the given part of the node. All candidates of a group are in
-// the same part, unless the group replaces PCIe roots.
+// within returns the candidates of one group that are in the given part of the node. All candidates of a group on one
+// PCIe root are in the same part. In a group that replaces PCIe roots in joint allocation, they may be in different
+// parts.
 func (x *search) within(t Type, of []candidate, scope Scope, part int) []candidate {
 	in := 0
 	for _, c := range of {
@@ -256,7 +263,7 @@ func (x *search) within(t Type, of []candidate, scope Scope, part int) []candida
 	return some
 }
 
-// countOnRoots counts the candidates of a secondary type on each PCIe root.
+// countOnRoots counts the candidates of a secondary type (joint type after the first) on each PCIe root.
 func (x *search) countOnRoots(secondary Type) {
 	x.onRoot[secondary] = resize(x.onRoot[secondary], x.q.s.roots, 0)
 	for c := range x.candidates[secondary] {
@@ -266,8 +273,9 @@ func (x *search) countOnRoots(secondary Type) {
 	}
 }
 
-// followPrimary chooses devices of a secondary type. It takes one device on each PCIe root of the primary's devices,
-// round by round, and then the remaining devices anywhere on the node. It returns false if the candidates are too few.
+// followPrimary chooses devices of type t, a joint type after the primary (first) one. It takes one device on each PCIe
+// root of the primary's devices, round by round, and then the remaining devices anywhere on the node. It returns false
+// if type t has too few candidates.
 func (x *search) followPrimary(t Type) (devices uint64, ok bool) {
 	want := &x.q.r.of[t]
 	roots := 0
