@@ -98,8 +98,8 @@ func (i *ownInformer) isRefused(kind string, err error) bool {
 	return true
 }
 
-// unlisted returns the informers of plugins that have not synced. It leaves out refused informers, and informers for
-// which an earlier await stopped waiting.
+// unlisted returns the informers of plugins that have not synced. It leaves out informers whose lists the API server
+// refuses, and informers for which an earlier await stopped waiting.
 func (p *pluginInformers) unlisted() (unlisted []*ownInformer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -169,8 +169,9 @@ func (e *evictions) groupHasRoom(job *api.JobInfo) bool {
 	return all
 }
 
-// holdsInPause reports whether the job is paused and has evictions that must be dropped. This is so if pods are evicted
-// for the job or a gang of its gang group while one of these gangs holds idle resources.
+// holdsInPause reports whether the evictions for the job must not be sent, because the job is in a pause after earlier
+// evictions. This is so if pods are to be evicted for the job or a gang of its gang group, while one of these gangs would
+// hold idle resources until the victims end.
 func (e *evictions) holdsInPause(job *api.JobInfo) bool {
 	if !e.paused(job) {
 		return false

@@ -24,8 +24,8 @@ type upstreamSignature struct {
 	ordersTasks bool
 }
 
-// perTaskClass returns the signature of a plugin whose results are the same for all tasks of a class. keys are the only
-// labels and annotations that the plugin reads.
+// perTaskClass describes how results of a plugin can be cached if they are the same for all tasks of a class. keys are the
+// only labels and annotations of pods that the plugin reads.
 func perTaskClass(keys ...string) upstreamSignature {
 	return upstreamSignature{scope: PerTaskClass, reads: SomePodKeys(keys...)}
 }

@@ -211,8 +211,8 @@ func (r *reservation) noteMembers(job *api.JobInfo) {
 }
 
 // shortOf returns an error that says which minimum the gang does not reach; nil if it reaches its minimum. Only
-// members that have waited for the reserved nodes count. A pod that was created with a node does not count, because a
-// tenant could create such a pod to end the reservation without a pause.
+// members that have waited for the reserved nodes count. A pod that was created with a node does not count: a tenant
+// could create such a pod to make the reservation look like a success, after which no pause keeps the queue from the next.
 func (r *reservation) shortOf(job *api.JobInfo) error {
 	return binding.ShortOf(job, &job.PodGroup.Spec, func(task *api.TaskInfo) bool { return r.members[task.UID] && binding.Placed(task) })
 }

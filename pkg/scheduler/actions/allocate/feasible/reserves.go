@@ -20,7 +20,8 @@ import (
 // were cached, an upper bound of how many members fit would wrongly exclude the node.
 type reserves struct {
 	ssn *framework.Session
-	// The field of has the scarce resources; it is empty if nothing is reserved.
+	// The field of has the resources that the configuration of upstream's plugin resource-strategy-fit calls scarce. It is
+	// empty if the plugin reserves no part of nodes for pods that request them.
 	of []v1.ResourceName
 	// shrink reports, by job, whether a pending task of the job requests a scarce resource, so that placing it shrinks
 	// the reserves.
