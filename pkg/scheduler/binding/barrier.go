@@ -22,7 +22,7 @@ func (r *run) barrier() ([]*member, *waiter) {
 		}
 		r.roster.forgetChange()
 		chosen, lost := r.roster.alive()
-		r.startPendingRollbacks() // after roster.alive, so that each member whose pod was deleted is rolled back
+		r.startPendingRollbacks() // after roster.alive, so that each member that was lost by then is rolled back
 		err := r.quorum(chosen, quorumAttempts)
 		if errors.Is(err, errFewer) {
 			continue
