@@ -159,7 +159,11 @@ func (q *queueLimits) count() {
 	}
 	q.used, q.counted = map[api.QueueID]allocator.QueueUse{}, map[api.TaskID]allocator.QueueUse{}
 	q.shares, q.capacities = map[taskOnNode]allocator.Amounts{}, map[string]allocator.Amounts{}
-	on := map[string][]*api.TaskInfo{}
+	type queueOnNode struct {
+		queue api.QueueID
+		node  string
+	}
+	on := map[queueOnNode][]*api.TaskInfo{}
 	for _, job := range q.ssn.Jobs {
 		if len(q.limitedOf(job.Queue)) == 0 {
 			continue
@@ -169,12 +173,13 @@ func (q *queueLimits) count() {
 				continue
 			}
 			for _, task := range tasks {
-				on[task.NodeName] = append(on[task.NodeName], task)
+				key := queueOnNode{job.Queue, task.NodeName}
+				on[key] = append(on[key], task)
 			}
 		}
 	}
-	for node, tasks := range on {
-		q.shareOut(node, tasks)
+	for key, tasks := range on {
+		q.shareOut(key.node, tasks)
 		for _, task := range tasks {
 			q.add(task)
 		}

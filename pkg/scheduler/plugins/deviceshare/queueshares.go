@@ -13,11 +13,10 @@ import (
 )
 
 // A user who may create pods may write any node's name, any request and any allocation into a pod. Without a bound, one
-// such pod uses up the limit of its queue, and all other users of the queue wait. So queues with limits together count
-// at most the node's devices for all pods on the node. On a node that does not exist, pods count nothing. The bound
-// applies to the pods of all queues with limits together, in this order: pods with an allocation, because only their
-// devices are known; pods that a kubelet has started; the oldest pods. Pods of queues without limits are ignored, so
-// that these pods cost no time.
+// such pod uses up the limit of its queue, and all other users of the queue wait. So the pods of a queue on a node together
+// count at most the node's devices. On a node that does not exist, pods count nothing. The devices are counted for pods in
+// this order: pods with an allocation, because only their devices are known; pods that a kubelet has started; the oldest
+// pods. Each queue is bounded alone: otherwise a forged pod in one queue would lower what another queue counts.
 //
 // Sessions do not have all nodes that exist, so the informer decides whether a node exists.
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1helper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"volcano.sh/volcano/pkg/scheduler/api"
@@ -43,16 +44,25 @@ func (made *promise) expires(now time.Time) bool {
 	return !made.unbacked.IsZero() && now.Sub(made.unbacked) >= promiseFor
 }
 
+// dueSince returns when the check of the gang's pods became due.
+func (made *promise) dueSince() time.Time {
+	if made.checked.IsZero() {
+		return made.unbacked
+	}
+	return made.checked.Add(promiseFor)
+}
+
 // check checks whether the gangs' pods suffice for their promises (reserved minResources), within maxLooks. The gang
-// whose last check is the oldest comes first. A promise ends if the pods do not suffice now, and have not sufficed for
-// promiseFor. So a node that is away for a moment ends no promise. The first check of a gang waits until pods exist
-// that request the promised resources, but at most for promiseFor.
+// whose check has been due for longest comes first. A promise ends if the pods do not suffice now, and have not sufficed
+// for promiseFor. So a node that is away for a moment ends no promise. The first check of a gang waits until pods exist
+// that request the promised resources, but at most for promiseFor. If maxLooks is reached, promises that expire end
+// without a check, which does not count against their namespaces.
 func (p *promises) check(ssn *framework.Session, due []dueCheck, now time.Time) {
 	slices.SortFunc(due, func(a, b dueCheck) int {
-		return cmp.Or(a.made.checked.Compare(b.made.checked), a.made.unbacked.Compare(b.made.unbacked), cmp.Compare(a.gang, b.gang))
+		return cmp.Or(a.made.dueSince().Compare(b.made.dueSince()), cmp.Compare(a.gang, b.gang))
 	})
 	looks := 0
-	for _, d := range due {
+	for i, d := range due {
 		job, made := ssn.Jobs[d.gang], d.made
 		complete := made.resources.LessEqual(requested(job), api.Zero)
 		if !complete && made.checked.IsZero() && !made.expires(now) {
@@ -63,7 +73,8 @@ func (p *promises) check(ssn *framework.Session, due []dueCheck, now time.Time) 
 			had := looks
 			suffice = backs(ssn, job, made.resources, &looks)
 			if looks > maxLooks && had > 0 {
-				return // this gang's check waits for the next session, where the oldest checks come first again
+				p.dropExpired(due[i:], now)
+				return // the checks that are left wait for the next session
 			}
 		}
 		made.checked = now
@@ -74,6 +85,15 @@ func (p *promises) check(ssn *framework.Session, due []dueCheck, now time.Time) 
 			p.end(d.gang, now, "its pods do not exist, or do not fit on the nodes that they may use")
 		case made.unbacked.IsZero():
 			made.unbacked = now
+		}
+	}
+}
+
+// dropExpired ends the promises that expire.
+func (p *promises) dropExpired(due []dueCheck, now time.Time) {
+	for _, d := range due {
+		if d.made.expires(now) {
+			delete(p.admitted, d.gang)
 		}
 	}
 }
@@ -91,16 +111,24 @@ func requested(job *api.JobInfo) *api.Resource {
 }
 
 // backs reports whether the gang's pods suffice for its promise (reserved minResources). It counts the resources that
-// the gang holds, and the pending pods that would fit together on nodes without pods of other gangs. Pods are packed
-// one kind after the other, the kinds with the most requirements first. Other rules for pods are not considered, such
-// as volumes and affinity to pods. backs returns false if looks, the session's count of nodes that were looked at,
+// the gang holds, and the pending pods that would fit together on nodes without pods of other gangs (stays). Pods are
+// packed one kind after the other, the kinds with the most requirements first. Other rules for pods are not considered,
+// such as volumes and affinity to pods. backs returns false if looks, the session's count of nodes that were looked at,
 // exceeds maxLooks.
 func backs(ssn *framework.Session, job *api.JobInfo, promise *api.Resource, looks *int) bool {
-	*looks += len(job.TaskStatusIndex[api.Pending]) * looksPerPod
+	kinds := kindsOf(job, looks)
+	if *looks > maxLooks {
+		return false
+	}
 	sum, rooms := job.Allocated.Clone(), map[string]*api.Resource{}
 	roomOf := func(node *api.NodeInfo) *api.Resource {
 		if rooms[node.Name] == nil {
 			rooms[node.Name] = node.Allocatable.Clone()
+			for _, task := range node.Tasks {
+				if stays(ssn, task) {
+					rooms[node.Name].SubWithoutAssert(task.Resreq)
+				}
+			}
 		}
 		return rooms[node.Name]
 	}
@@ -111,7 +139,7 @@ func backs(ssn *framework.Session, job *api.JobInfo, promise *api.Resource, look
 			}
 		}
 	}
-	for _, k := range kindsOf(job) {
+	for _, k := range kinds {
 		for node := range k.candidates(ssn.Nodes) {
 			if *looks += k.cost; *looks > maxLooks {
 				return false
@@ -134,30 +162,42 @@ func backs(ssn *framework.Session, job *api.JobInfo, promise *api.Resource, look
 	return promise.LessEqual(sum, api.Zero)
 }
 
+// stays reports whether the task is not expected to end: a pod of a DaemonSet, a static pod, or a pod that does not belong
+// to a gang of this scheduler.
+func stays(ssn *framework.Session, task *api.TaskInfo) bool {
+	owner := metav1.GetControllerOfNoCopy(task.Pod)
+	return ssn.Jobs[task.Job] == nil || owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+}
+
 // kind are pending pods of a gang with equal requests and equal rules for nodes.
 type kind struct {
 	spec     *v1.PodSpec
 	affinity nodeaffinity.RequiredNodeAffinity
 	request  *api.Resource
 	pods     int
-	// rules is how many requirements the pods have on labels and on taints. cost is how much a look at a node costs.
+	// rules is how many requirements the pods have on labels. cost is how much a look at a node costs.
 	rules, cost int
 }
 
-// looksPerPod is how many nodes are looked at in about the time that kindsOf needs for one pod.
-const looksPerPod = 20
-
-// rulesPerLook is how many requirements are compared about as fast as a node is looked at. A pod may have 100
-// requirements on labels and 1,000 tolerations (quarantine/limits.go).
-const rulesPerLook = 10
+// rulesPerLook is how many requirements, values of requirements and tolerations are compared about as fast as a node is
+// looked at. A pod may have 10,000 values and 1,000 tolerations (quarantine/limits.go). keyCost is how many nodes are
+// looked at in about the time in which one of them is added to the key of a kind.
+const (
+	rulesPerLook = 10
+	keyCost      = 2
+)
 
 // kindsOf returns the kinds of the gang's pending pods, without pods with scheduling gates: first the kinds with the most
-// requirements, because other pods can use other nodes, then the kinds with the largest requests, which are harder to pack.
-func kindsOf(job *api.JobInfo) []*kind {
+// requirements, because other pods can use other nodes, then the kinds with the largest requests, which are harder to
+// pack. It adds its cost to looks, and returns nil as soon as looks exceeds maxLooks.
+func kindsOf(job *api.JobInfo, looks *int) []*kind {
 	kinds := map[string]*kind{}
 	for _, task := range job.TaskStatusIndex[api.Pending] {
 		if task.SchGated {
 			continue
+		}
+		if *looks += 1 + keyCost*rulesOf(task.Pod); *looks > maxLooks {
+			return nil
 		}
 		key := kindKey(task)
 		if kinds[key] == nil {
@@ -183,8 +223,23 @@ func newKind(task *api.TaskInfo) *kind {
 			k.rules += len(term.MatchExpressions) + len(term.MatchFields)
 		}
 	}
-	k.cost = 1 + (k.rules+len(task.Pod.Spec.Tolerations))/rulesPerLook
+	k.cost = 1 + rulesOf(task.Pod)/rulesPerLook
 	return k
+}
+
+// rulesOf returns how many requirements on nodes, values of these requirements, and tolerations the pod has.
+func rulesOf(pod *v1.Pod) int {
+	n := len(pod.Spec.NodeSelector) + len(pod.Spec.Tolerations)
+	if required := requiredAffinity(pod); required != nil {
+		for _, term := range required.NodeSelectorTerms {
+			for _, requirements := range [][]v1.NodeSelectorRequirement{term.MatchExpressions, term.MatchFields} {
+				for i := range requirements {
+					n += 1 + len(requirements[i].Values)
+				}
+			}
+		}
+	}
+	return n
 }
 
 // kindKey returns a key that is equal for pods of one kind.

@@ -147,11 +147,11 @@ func TestAPromiseEndsBesideIdleResources(t *testing.T) {
 	}{
 		"a busy cluster": {idle: func(time.Duration) float64 { return 0 }},
 		"too few idle":   {idle: func(time.Duration) float64 { return 7 }},
-		"enough idle":    {idle: func(time.Duration) float64 { return 8 }, until: promiseFor + 10*time.Second},
-		"enough idle at times, for one session each": {idle: func(now time.Duration) float64 { return float64(now / (10 * time.Second) % 2 * 8) }},
+		"enough idle":    {idle: func(time.Duration) float64 { return 8 }, until: promiseFor},
+		"enough idle at times, for one session each": {idle: func(now time.Duration) float64 { return float64(now / (10 * time.Second) % 2 * 8) }, until: promiseFor},
 		"enough idle for half of the time": {idle: func(now time.Duration) float64 {
 			return float64(now / time.Minute % 2 * 8)
-		}, until: 5*time.Minute + 20*time.Second},
+		}, until: 3*time.Minute + 40*time.Second},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestChecksOfASessionAreBounded(t *testing.T) {
 		w.session(time.Duration(i+1) * time.Second)
 		got = append(got, checked())
 	}
-	if diff := cmp.Diff([]int{97, 194, 200, 200}, got); diff != "" {
+	if diff := cmp.Diff([]int{99, 198, 200, 200}, got); diff != "" {
 		t.Errorf("gangs checked after each session (-want +got):\n%s", diff)
 	}
 }

@@ -69,10 +69,12 @@ type promise struct {
 	unbacked time.Time
 	// checked is when the gang's pods were last checked against its promised minResources; zero before the first check.
 	checked time.Time
-	// hadRoom reports whether, in the previous session, the gang's pods and the idle resources both sufficed for its
-	// promised minResources. idle is for how long both sufficed in total.
+	// hadRoom reports whether, in the previous session, the gang's pods and the room (waitedBesideRoom) both sufficed for
+	// its promised minResources. idle is for how long both sufficed in total.
 	hadRoom bool
 	idle    time.Duration
+	// placed reports whether members have held all promised resources while they were being bound.
+	placed bool
 }
 
 func newPromises() promises {
@@ -130,6 +132,7 @@ func (p *promises) broken(namespace string) bool { return p.lapsed[namespace].ke
 // waited too long although idle resources sufficed. Then it ends those for which the gangs' pods did not suffice.
 func (p *promises) update(ssn *framework.Session, now time.Time) {
 	idle := sync.OnceValue(func() *api.Resource { return idleOf(ssn) })
+	held := heldBy(ssn)
 	var due []dueCheck
 	for uid, made := range p.admitted {
 		job := ssn.Jobs[uid]
@@ -137,16 +140,16 @@ func (p *promises) update(ssn *framework.Session, now time.Time) {
 			p.end(uid, now, "withdrawn")
 			continue
 		}
-		held := made.resources.LessEqual(job.Allocated, api.Zero)
+		holds := made.resources.LessEqual(job.Allocated, api.Zero)
 		made.resources.MinDimensionResource(asks(job), api.Zero) // if the gang asks for less once, only the lower amount stays promised
 		switch {
-		case held && len(job.TaskStatusIndex[api.Binding]) == 0:
+		case holds && len(job.TaskStatusIndex[api.Binding]) == 0:
 			delete(p.admitted, uid)
-		case held: // the resources must stay reserved for the gang if the members that are being bound are rolled back
-			made.unbacked, made.checked, made.hadRoom = time.Time{}, now, false
+		case holds: // the resources must stay reserved for the gang if the members that are being bound are rolled back
+			made.unbacked, made.checked, made.hadRoom, made.placed = time.Time{}, now, false, true
 		case made.resources.LessEqual(job.Allocated, api.Zero):
 			p.end(uid, now, "withdrawn")
-		case p.waitedBesideRoom(made, job, idle(), now):
+		case p.waitedBesideRoom(made, idle().Clone().Add(held(made.namespace)), now):
 			p.end(uid, now, "not placed although idle resources suffice")
 		case made.due(now):
 			due = append(due, dueCheck{uid, made})
@@ -155,24 +158,17 @@ func (p *promises) update(ssn *framework.Session, now time.Time) {
 	p.check(ssn, due, now)
 }
 
-// waitedBesideRoom reports whether, for too long in total, the idle resources and the gang's held resources together
-// sufficed for its promised minResources. Too long means for promiseFor. In a namespace whose unfulfilled promises
-// lasted for promiseFor in total, it means in two sessions in a row.
-func (p *promises) waitedBesideRoom(made *promise, job *api.JobInfo, idle *api.Resource, now time.Time) bool {
-	room := made.unbacked.IsZero() && suffices(idle, job.Allocated, made.resources)
-	if room && made.hadRoom {
+// waitedBesideRoom reports whether room sufficed for the promised minResources for too long in total. Room is the
+// resources that are idle or held by gangs of the namespace, which could end its own pods. Too long means for promiseFor.
+// In a namespace whose unfulfilled promises lasted for promiseFor in total, it means at all. The time between two sessions
+// counts if there was room in one of them, so that a pod that comes and goes does not stop the clock.
+func (p *promises) waitedBesideRoom(made *promise, room *api.Resource, now time.Time) bool {
+	suffices := made.unbacked.IsZero() && made.resources.LessEqual(room, api.Zero)
+	if suffices || made.hadRoom {
 		made.idle += min(now.Sub(p.last), mostBetween)
 	}
-	made.hadRoom = room
+	made.hadRoom = suffices
 	return made.idle >= promiseFor || made.idle > 0 && p.broken(made.namespace)
-}
-
-// suffices reports whether idle and held resources together are at least the promised resources.
-func suffices(idle, held, promised *api.Resource) bool {
-	if !held.IsEmpty() {
-		idle = idle.Clone().Add(held)
-	}
-	return promised.LessEqual(idle, api.Zero)
 }
 
 // end ends the promise of a gang that did not come to hold its promised minResources. The time in which the promise
@@ -184,6 +180,9 @@ func (p *promises) end(uid api.JobID, now time.Time, why string) {
 	delete(p.admitted, uid)
 	if !made.unbacked.IsZero() {
 		kept += now.Sub(made.unbacked)
+	}
+	if made.placed {
+		kept = 0 // members of short jobs may have ended before all of them were bound
 	}
 	klog.V(3).InfoS("The minResources of the gang no longer reserve resources", "gang", uid, "why", why)
 	if kept > 0 && !p.broken(made.namespace) {
@@ -198,6 +197,21 @@ func idleOf(ssn *framework.Session) *api.Resource {
 		sum.Add(node.Idle)
 	}
 	return sum
+}
+
+// heldBy returns a function that returns the sum of the resources that the gangs of a namespace hold.
+func heldBy(ssn *framework.Session) func(namespace string) *api.Resource {
+	sums := sync.OnceValue(func() map[string]*api.Resource {
+		sums := map[string]*api.Resource{}
+		for _, job := range ssn.Jobs {
+			if sums[job.Namespace] == nil {
+				sums[job.Namespace] = api.EmptyResource()
+			}
+			sums[job.Namespace].Add(job.Allocated)
+		}
+		return sums
+	})
+	return func(namespace string) *api.Resource { return sums()[namespace] }
 }
 
 // promised reports whether upstream's plugins reserve the gang's minResources beyond the resources that the gang
