@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"volcano.sh/volcano/pkg/scheduler/api"
 
@@ -170,5 +171,30 @@ func TestShortJobsBreakNoNamespace(t *testing.T) {
 	}
 	if w.p.broken("ns") {
 		t.Errorf("the namespace gets no more promises: %v", w.p.lapsed)
+	}
+}
+
+// TestAPauseOfTheSchedulerEndsNoPromise: no session could place the gang meanwhile.
+func TestAPauseOfTheSchedulerEndsNoPromise(t *testing.T) {
+	w := newPromisingWorld()
+	w.setIdle(8)
+	w.admitted("g", 0)
+	w.addPods("g", 2, "4")
+	got := []float64{w.kept("g", time.Second), w.kept("g", 2*time.Second), w.kept("g", time.Hour), w.kept("g", time.Hour+time.Second)}
+	if diff := cmp.Diff([]float64{8, 8, 8, 8}, got); diff != "" {
+		t.Errorf("reserved cpus (-want +got):\n%s", diff)
+	}
+}
+
+// TestAPromiseFollowsTheAdmission: a gang that is sent back, moved and admitted again has a promise in its new queue, of the new amount.
+func TestAPromiseFollowsTheAdmission(t *testing.T) {
+	w := newPromisingWorld()
+	w.admitted("g", 0)
+	job := w.jobs["g"]
+	job.Queue, w.asks = "other", "4"
+	job.PodGroup.Spec.MinResources = &v1.ResourceList{v1.ResourceCPU: resource.MustParse(w.asks)}
+	w.p.recordAdmitted(w.asSession(), job, w.start.Add(time.Second))
+	if w.asks = "8"; w.kept("g", 2*time.Second) != 4 {
+		t.Errorf("%g cpus are reserved, want 4", job.GetMinResources().MilliCPU/1000)
 	}
 }
