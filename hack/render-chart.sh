@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Prints the chart rendered with its default values, for clusters without Helm and for the tests. The webhooks'
-# certificate is left to the user, since a rendered one would be everybody's. With the argument pod-webhooks it prints the
+# certificate is left to the user, because everyone who has the rendered file would have its key. With the argument pod-webhooks it prints the
 # webhooks of pods instead, which are off by default, for the tests alone.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -107,7 +107,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return errors.Join(append(errs, report.print(out))...)
 }
 
-// covers is true if the case is to be run.
+// covers reports whether the case is to be run.
 func (o options) covers(part, name string) bool {
 	if pkg, ok := strings.CutPrefix(part, tablesPart+" "); ok {
 		part, name = tablesPart, pkg

@@ -47,7 +47,7 @@ func compare(found results, expected map[string]verdict, accepted map[string]str
 	return r
 }
 
-// needless is true if the case's difference is accepted and there is none this time.
+// needless reports whether the case's difference is accepted and there is none this time.
 func (r row) needless() bool { return !r.differs() && r.accepted != "" }
 
 func (r row) ourVerdict() string {

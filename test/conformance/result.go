@@ -43,7 +43,7 @@ type result struct {
 
 func (r result) key() string { return r.part + "\t" + r.name }
 
-// differs is true if upstream's passes and ours does not, or nobody knows upstream's.
+// differs reports whether upstream's passes and ours does not, or nobody knows upstream's.
 func (r result) differs() bool {
 	switch r.upstream {
 	case unknown:

@@ -26,7 +26,7 @@ import (
 // fault breaks something and mends it again. An error says that it could not be played.
 type fault struct {
 	name string
-	// ends is true if schedulers end of it.
+	// ends reports whether schedulers end of it.
 	ends bool
 	play func(context.Context, *rand.Rand) error
 }

@@ -168,7 +168,7 @@ func printGrowth(w io.Writer, all []series) {
 	}
 }
 
-// linear is true if the time grew no more than the size, which doubles from point to point.
+// linear reports whether the time grew no more than the size, which doubles from point to point.
 func (s series) linear(i int) bool { return s.Points[i].Seconds <= 2*noise*s.Points[i-1].Seconds }
 
 func megabytes(n uint64) string { return fmt.Sprintf("%.4g MB", float64(n)/1e6) }

@@ -48,9 +48,9 @@ type shape struct {
 	// clusters is how many InfiniBand clusters the nodes are spread over, in one of which every gang has to lie whole; zero
 	// for neither.
 	clusters int
-	// spoilt is true if all clusters but the last but one have enough for a gang of 512 on paper, and no room for it.
+	// spoilt reports whether all clusters but the last but one have enough for a gang of 512 on paper, and no room for it.
 	spoilt bool
-	// apart is true if no two members of a gang may lie on one node.
+	// apart reports whether no two members of a gang may lie on one node.
 	apart bool
 	// packed has binpack score the nodes, too, so that those that a member of the gang has come to are the best for the next.
 	packed bool

@@ -14,7 +14,7 @@ type bar struct {
 	what string
 	// other is the scheduler ours is held against, empty for none; mode is that of both.
 	other, mode string
-	// clusters is true if the bar is for gangs that share an InfiniBand cluster each.
+	// clusters reports whether the bar is for gangs that share an InfiniBand cluster each.
 	clusters bool
 	// claims is what the pods claim that the bar is for.
 	claims string

@@ -94,5 +94,5 @@ func schedulerName(scheduler string) string {
 	}
 }
 
-// usesPodGroups is true if the scheduler places gangs by PodGroup.
+// usesPodGroups reports whether the scheduler places gangs by PodGroup.
 func usesPodGroups(scheduler string) bool { return scheduler == ours || scheduler == upstream }

@@ -121,7 +121,7 @@ func printWrites(w io.Writer, groups []group) {
 	}
 }
 
-// isEvent is true if a kind of write is of an event.
+// isEvent reports whether a kind of write is of an event.
 func isEvent(kind string) bool {
 	_, resource, _ := strings.Cut(kind, " ")
 	return resource == "events"
@@ -149,7 +149,7 @@ func (r result) objectWrites() (sum float64) {
 var figures = []struct {
 	name  string
 	field func(result) float64
-	// process is true if raw, which is no process of its own, has no such figure.
+	// process reports whether raw, which is no process of its own, has no such figure.
 	process bool
 }{
 	{"pods/s", podsPerSecond, false},

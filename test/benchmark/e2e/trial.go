@@ -26,13 +26,13 @@ type result struct {
 	// WritesPerPod by verb and resource; refused ones count in RefusedWrites alone, in all.
 	WritesPerPod  map[string]float64 `json:"writesPerPod"`
 	RefusedWrites map[string]int     `json:"refusedWrites,omitempty"`
-	// StillWriting is true if the writes were counted while they went on.
+	// StillWriting reports whether the writes were counted while they went on.
 	StillWriting bool `json:"stillWriting,omitempty"`
 	// The CPU seconds of others, from the first creation to the last bind.
 	DriverCPUSeconds       float64 `json:"driverCPUSeconds"`
 	ControlPlaneCPUSeconds float64 `json:"controlPlaneCPUSeconds"`
 	ForeignCPUSeconds      float64 `json:"foreignCPUSeconds"`
-	// Quiet is true if the machine was quiet just before the load.
+	// Quiet reports whether the machine was quiet just before the load.
 	Quiet bool `json:"quiet"`
 
 	IdleCPUSeconds float64 `json:"idleCPUSeconds"`

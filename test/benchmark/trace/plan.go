@@ -89,7 +89,7 @@ func (p *plan) validate(fs *flag.FlagSet, chosen string) error {
 	return nil
 }
 
-// published is true if there are published figures for what is run.
+// published reports whether there are published figures for what is run.
 func (p *plan) published() bool { return p.folder != "" && p.workload == defaultWorkload && !p.gangs }
 
 // describe says what is run.
